@@ -1,0 +1,71 @@
+"""What can go wrong, in words that are safe to show to whoever asked.
+
+Every message says what was wrong and what is allowed. Anything else that is raised is "internal": logged in full, shown as
+one fixed sentence. One table in `api/errors.py` maps these to statuses.
+"""
+
+from __future__ import annotations
+
+
+class ShoalError(Exception):
+    """The root of everything Shoal raises on purpose; `str(error)` may be shown to anybody."""
+
+
+class InvalidInput(ShoalError):
+    """A value is malformed, missing or past its maximum. `field` names it, in the caller's words."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+class TooLarge(InvalidInput):
+    """More bytes, pixels or items than the stated maximum."""
+
+
+class Unsupported(InvalidInput):
+    """A kind of file that is not on the list of those taken."""
+
+
+class Taken(InvalidInput):
+    """A name that must be unique belongs to somebody already."""
+
+
+class Unauthenticated(ShoalError):
+    """No token, or one that is unknown, expired or revoked; or a wrong password."""
+
+
+class NotAllowed(ShoalError):
+    """Known who asks, and they may not do this."""
+
+
+class NotFound(ShoalError):
+    """There is no such thing, or none that the viewer may know of: the two are told apart nowhere."""
+
+
+class Gone(ShoalError):
+    """It was there, and was taken away for good (a suspended member)."""
+
+
+class Conflict(ShoalError):
+    """Somebody changed the thing in between; reading it again and repeating is safe."""
+
+
+class TooMany(ShoalError):
+    """A rate limit; `retry_after` in seconds."""
+
+    def __init__(self, message: str, *, retry_after: float) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class Unavailable(ShoalError):
+    """The store cannot take this now; nothing was done and the same request may be sent again after `retry_after` seconds."""
+
+    def __init__(self, message: str, *, retry_after: float = 5.0) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class StorageFull(Unavailable):
+    """The disk has no room. Nothing was stored; reading goes on."""

@@ -1,0 +1,100 @@
+"""Facts that are committed with the graph and acted on later. What follows from each is in `fanout/table.py`.
+
+An event carries what its consequences would otherwise have to read again, and nothing that may change in between.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.model import Visibility
+
+
+class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What every event is."""
+
+
+class PostCreated(Event, frozen=True, tag="post_created"):
+    """A post or a comment was written."""
+
+    post_id: int
+    author_id: int
+    visibility: Visibility = Visibility.PUBLIC
+    tag_ids: tuple[int, ...] = ()
+    mention_ids: tuple[int, ...] = ()
+
+
+class PostUpdated(Event, frozen=True, tag="post_updated"):
+    """A post was edited: the tags and mentions that came, and those that went."""
+
+    post_id: int
+    author_id: int
+    visibility: Visibility = Visibility.PUBLIC
+    tags_added: tuple[int, ...] = ()
+    tags_removed: tuple[int, ...] = ()
+    mention_ids: tuple[int, ...] = ()
+
+
+class PostDeleted(Event, frozen=True, tag="post_deleted"):
+    """A post was deleted; what hangs on it is cleared away by the consequence."""
+
+    post_id: int
+    author_id: int
+    tag_ids: tuple[int, ...] = ()
+
+
+class ShareCreated(Event, frozen=True, tag="share_created"):
+    """A member shared a post; `share_id` is the entry in timelines."""
+
+    share_id: int
+    author_id: int
+
+
+class ShareDeleted(Event, frozen=True, tag="share_deleted"):
+    """A member took a share back."""
+
+    share_id: int
+    author_id: int
+
+
+class FollowChanged(Event, frozen=True, tag="follow_changed"):
+    """A member began or ceased to follow a source of posts: a member, or a tag (its id is negative)."""
+
+    follower_id: int
+    source_id: int
+
+
+class InverseOp(NamedTuple):
+    """The other end of an association, as owed to another store: see `graph/contract.py`."""
+
+    id1: int
+    atype: int
+    id2: int
+    time: int
+    alive: bool
+    data: bytes
+    tally: int
+
+
+class InverseOwed(Event, frozen=True, tag="inverse_owed"):
+    """The inverse of an association belongs to another store and may not have arrived there yet."""
+
+    op: InverseOp
+
+
+AnyEvent = PostCreated | PostUpdated | PostDeleted | ShareCreated | ShareDeleted | FollowChanged | InverseOwed
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
+
+
+def encode(event: Event) -> bytes:
+    """An event as bytes, for an outbox."""
+    return _encoder.encode(event)
+
+
+def decode(data: bytes) -> AnyEvent:
+    """An event from its bytes."""
+    return _decoder.decode(data)

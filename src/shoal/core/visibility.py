@@ -1,0 +1,57 @@
+"""The one rule of who may see what. Every surface asks it, and nothing else answers."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shoal.core.model import Member, Post, Visibility
+
+
+class Relation(msgspec.Struct, frozen=True):
+    """How a viewer stands to one other member."""
+
+    following: bool = False
+    followed_by: bool = False
+    blocking: bool = False
+    blocked_by: bool = False
+    muting: bool = False
+
+    @property
+    def severed(self) -> bool:
+        """One of the two has blocked the other."""
+        return self.blocking or self.blocked_by
+
+
+STRANGER = Relation()
+
+
+def may_see(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
+    """Whether the viewer (None: nobody is logged in) may see this post of this author at all.
+
+    A deleted author is None. `relation` is that of the viewer to the author.
+    """
+    if author is None or author.suspended:
+        return False
+    if viewer is not None and viewer == post.author_id:
+        return True
+    if relation.severed:
+        return False
+    if post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+        return True
+    if viewer is None:
+        return False
+    if any(mention.id == viewer for mention in post.mentions):
+        return True
+    return post.visibility is Visibility.FOLLOWERS and relation.following
+
+
+def may_list(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
+    """Whether the post may come to the viewer unasked, in a timeline or a list: as `may_see`, less whom they mute."""
+    return not relation.muting and may_see(viewer, post, author, relation)
+
+
+def may_share(viewer: int, post: Post) -> bool:
+    """Whether a viewer who may see the post may show it to their followers."""
+    if post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+        return True
+    return post.visibility is Visibility.FOLLOWERS and viewer == post.author_id
