@@ -1,0 +1,251 @@
+"""What people type: checked on the way in, and read for the mentions, tags and links in it.
+
+Reading takes time linear in the text, whatever the text: every repetition in the pattern is over characters that cannot also
+begin what follows, so nothing is tried twice. `core/markup.py` makes HTML of what is found here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+from unicodedata import category, is_normalized, normalize
+
+from shoal.core.errors import InvalidInput, TooLarge
+
+MAX_TAG = 100
+"""Characters in a tag, without its `#`; what is longer is plain text."""
+
+MAX_USER_NAME = 30
+MAX_EMAIL = 254
+LINK_LENGTH = 23
+"""What a link counts for in the length of a text, however long it is: the number that clients of Mastodon count with."""
+
+RESERVED = frozenset(
+    """about abuse account accounts admin administrator api app assets auth authorize bookmarks comments developers everyone
+    explore favicon federation feed feeds follow followers following health help home inbox info instance invite likes lists
+    local login logout media members metrics mod moderator myself nobody nodeinfo notifications oauth outbox owner password
+    post posts privacy public register robots root rules search security settings share shoal signup static status statuses
+    streaming suggestions support system tags terms timeline timelines trends users web webmaster www""".split()
+)
+"""User names that nobody may take: they are paths of ours, or would pass for whoever runs the place."""
+
+# What ends a link wherever it stands: space, controls, marks of direction (they would show another address than the one
+# that opens), quotation marks and the punctuation of scripts that write no spaces.
+_END = (
+    r"\s\x00-\x1f\x7f-\x9f\u00ab\u00bb\u200b-\u200f\u2018-\u201f\u2026\u202a-\u202e\u2060-\u206f\u3001-\u3003\u3008-\u3011"
+    r"\u3014-\u301b\ud800-\udfff\ufeff\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f\uff3b\uff3d\uff5b\uff5d\uff5f-\uff64"
+    r"()<>\"`\\"
+)
+# Part of a link only where something better follows: a sentence may end with a link.
+_WEAK = r".,:;!?'*~|^{}\[\]"
+_LABEL = rf"[^{_END}{_WEAK}!-/:-@_\[-^{{-~](?:[^{_END}\x00-,./:-@\[-^{{-\x7f])*+"
+_HOST = rf"{_LABEL}(?:\.{_LABEL})*"
+_IN_PARENTHESES = rf"\((?:[^{_END}]++|\([^{_END}]*+\))*\)"
+_TAIL = rf"(?:[{_WEAK}]*+(?:[^{_END}{_WEAK}]++|{_IN_PARENTHESES}))+"
+
+# Every alternative begins with its rarest character and then looks back, so the search goes from one `@`, `#` or `:` to
+# the next without stopping in between. A user name is never case-folded here: `ſ` and `K` (the Kelvin sign) are not in it.
+_SPANS = re.compile(
+    rf"@(?<![\w/=]@)([A-Za-z0-9_]{{1,{MAX_USER_NAME}}}+)(?![A-Za-z0-9_])(?:@({_HOST}))?"
+    r"|#(?<![\w/&)]#)([0-9A-Za-z_\x80-\U0010ffff]++)"
+    r"|:(?:(?<=[hH][tT][tT][pP]:)(?<![A-Za-z0-9_@#$][hH][tT][tT][pP]:)"
+    r"|(?<=[hH][tT][tT][pP][sS]:)(?<![A-Za-z0-9_@#$][hH][tT][tT][pP][sS]:))"
+    rf"//({_HOST}(?::[0-9]{{1,5}}+)?(?:(?=[/?#]){_TAIL})?)"
+)
+_DOMAIN, _TAG = 2, 3  # groups of the pattern
+
+# May stand inside a tag but not at its ends: middle dots, and the non-joiner that Persian is written with.
+_SEPARATORS = "\u00b7\u30fb\uff65\u200c"
+_TAG_RUN = re.compile(r"[0-9A-Za-z_\x80-\U0010ffff]+")
+_NOT_TEXT = re.compile(r"[\x00-\x08\x0b-\x1f\ud800-\udfff]")
+_USER_NAME = re.compile(rf"[A-Za-z0-9_]{{1,{MAX_USER_NAME}}}")
+_EMAIL = re.compile(r"[^@\s<>()\[\],:;\"\\]{1,64}@(?:(?:[\w-]+\.)+[\w-]+|localhost)")
+
+
+class Span(NamedTuple):
+    """One thing found in a text, at `text[start:end]`.
+
+    `value` is what it names: the lower-case user name, the canonical tag, the link as typed. `domain` is lower-case, and
+    set only where a mention says one (`@user@domain`).
+    """
+
+    kind: Literal["mention", "tag", "link"]
+    start: int
+    end: int
+    value: str
+    domain: str = ""
+
+
+def parse(text: str) -> tuple[Span, ...]:
+    """The mentions, tags and links of a text, in order; no two overlap. Whether anybody has the name is not asked here."""
+    if "@" not in text and "#" not in text and "://" not in text:
+        return ()
+    spans: list[Span] = []
+    end = 0
+    for match in _SPANS.finditer(text):
+        start = match.start()
+        group = match.lastindex or 0
+        if group <= _DOMAIN:
+            end = match.end()
+            spans.append(Span("mention", start, end, match[1].lower(), (match[2] or "").lower()))
+        elif group == _TAG:
+            name = _leading_tag(match[3])
+            if name:
+                end = start + 1 + len(name)
+                spans.append(Span("tag", start, end, canonical_tag(name)))
+        else:
+            start -= 5 if text[start - 1] in "sS" else 4
+            # A tag in a script that writes no spaces may already have taken the "http".
+            if start >= end:
+                end = match.end()
+                spans.append(Span("link", start, end, text[start:end]))
+    return tuple(spans)
+
+
+def canonical_tag(name: str) -> str:
+    """The one form of a tag that all spellings of it share: NFKC, lower-case; a form of itself is itself.
+
+    Any string has one, so that the beginning of a tag can be looked up; what is too long to be a tag gives "".
+    """
+    # Asked first: sorting the marks of a long run of them takes quadratic time.
+    if len(name) > MAX_TAG:
+        return ""
+    if name.isascii():
+        return name.lower()
+    # Lower case may compose with a mark where upper case does not (H and a line below), hence twice.
+    canonical = normalize("NFKC", normalize("NFKC", name).lower())
+    return canonical if len(canonical) <= MAX_TAG else ""
+
+
+def check_tag(name: str) -> str:
+    """The canonical form of a name (with or without its `#`) that must be a tag, or InvalidInput."""
+    name = name.removeprefix("#")
+    if not _TAG_RUN.fullmatch(name) or _leading_tag(name) != name:
+        raise InvalidInput(
+            f"a tag is 1 to {MAX_TAG} letters, digits and underscores, and not digits alone",
+            field="tag",
+        )
+    return canonical_tag(name)
+
+
+def tags_of(text: str) -> tuple[tuple[str, str], ...]:
+    """The tags of a text as (canonical, displayed) pairs, in order; each once, displayed as it was typed first."""
+    tags: dict[str, str] = {}
+    for span in parse(text):
+        if span.kind == "tag":
+            tags.setdefault(span.value, text[span.start + 1 : span.end])
+    return tuple(tags.items())
+
+
+def mentions_of(text: str, domain: str = "") -> tuple[str, ...]:
+    """The lower-case user names that a text mentions here, in order, each once: without a domain, or with ours."""
+    here = ("", domain.lower())
+    return tuple(dict.fromkeys(span.value for span in parse(text) if span.kind == "mention" and span.domain in here))
+
+
+def text_length(text: str) -> int:
+    """Characters (code points) as clients count them: a link is 23, and `@user@domain` is as long as `@user`."""
+    length = len(text)
+    for span in parse(text):
+        if span.kind == "link":
+            length += LINK_LENGTH - (span.end - span.start)
+        elif span.domain:
+            length -= len(span.domain) + 1
+    return length
+
+
+def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = len) -> str:
+    """The text as it is kept: NFC, lines ended by `\\n`. Or InvalidInput, or TooLarge when `length` is past the maximum.
+
+    For posts, `length` is `text_length`.
+    """
+    # Characters may compose, four to one, and links count for less than they are; beyond that we do not even look.
+    if len(text) > 4 * maximum + 4096:
+        raise _too_long(len(text), field, maximum)
+    text = text.replace("\r\n", "\n")
+    wrong = _NOT_TEXT.search(text)
+    if wrong:
+        raise InvalidInput(f"{field} has a character that is not text: U+{ord(wrong[0]):04X}", field=field)
+    text = normalize("NFC", text)
+    actual = length(text)
+    if actual > maximum:
+        raise _too_long(actual, field, maximum)
+    return text
+
+
+def check_user_name(name: str) -> str:
+    """The lower-case form of a name that a new member may have, or InvalidInput. Whether it is taken is not asked here."""
+    if not _USER_NAME.fullmatch(name):
+        raise InvalidInput(
+            f"a user name is 1 to {MAX_USER_NAME} characters out of a-z, 0-9 and the underscore",
+            field="username",
+        )
+    name = name.lower()
+    if name in RESERVED:
+        raise InvalidInput(f"the user name {name} is reserved", field="username")
+    return name
+
+
+def check_email(address: str) -> str:
+    """The lower-case form of an e-mail address, by which it is unique, or InvalidInput. Only its shape is looked at."""
+    address = address.strip()
+    if len(address) > MAX_EMAIL or not address.isprintable() or not _EMAIL.fullmatch(address):
+        raise InvalidInput(f"an e-mail address is name@domain, at most {MAX_EMAIL} characters", field="email")
+    return address.lower()
+
+
+def plain_excerpt(text: str, limit: int) -> str:
+    """The first line that is not blank, for a title: at most `limit` characters, cut after a word, with an ellipsis if cut."""
+    line = text.strip().partition("\n")[0].rstrip()
+    if len(line) <= limit:
+        return line
+    head = line[: limit - 1]
+    if not line[limit - 1].isspace():
+        # Without a space there is one long word, or a script that has none: cut anywhere.
+        head = head.rpartition(" ")[0] or head
+    return head.rstrip() + "…"
+
+
+def _too_long(actual: int, field: str, maximum: int) -> TooLarge:
+    return TooLarge(f"{field} has {actual} characters; the maximum is {maximum}", field=field)
+
+
+def _leading_tag(run: str) -> str:
+    """The tag that a run of characters (ASCII ones: letters, digits, underscores) begins with, or ""."""
+    if run.isascii():
+        return "" if len(run) > MAX_TAG or run.isdigit() else run
+    # One more than allowed tells whether it is too long, without reading all of a hostile run.
+    name = _tag_characters(run[: MAX_TAG + 1])
+    if len(name) > MAX_TAG:
+        return ""
+    name = name.rstrip(_SEPARATORS)
+    return name if _is_tag(name) else ""
+
+
+def _tag_characters(run: str) -> str:
+    """The head of a run that is letters, marks, decimal digits, connectors and separators."""
+    if run.isalpha():
+        return run
+    for at, character in enumerate(run):
+        # A mark at the head belongs to the `#`: the keycap emoji is one.
+        if not (_kind(character) in "LNP" or (at and (character in _SEPARATORS or _kind(character) == "M"))):
+            return run[:at]
+    return run
+
+
+def _kind(character: str) -> str:
+    """L: letter, M: mark, N: decimal digit, P: connector such as the underscore, -: nothing that makes a tag."""
+    found = category(character)
+    return found[0] if found[0] in "LM" or found in ("Nd", "Pc") else "-"
+
+
+def _is_tag(name: str) -> bool:
+    """Whether tag characters have a letter or a connector among them, and do so in canonical form, without an end to trim."""
+    if not any(_kind(character) in "LP" for character in name):
+        return False
+    if is_normalized("NFKC", name):
+        return True
+    # Some letters are short for several characters, even spaces (U+FDFA): no URL could carry such a tag.
+    canonical = canonical_tag(name)
+    return canonical != "" and canonical == _tag_characters(canonical).rstrip(_SEPARATORS)

@@ -1,0 +1,277 @@
+"""What a graph promises, whatever keeps it: objects, associations, keys, and the outbox that commits with them.
+
+Every reading method takes many ids and costs one round trip; what is not there is left out of the answer. `commit` is all
+or nothing, and returns once the batch is durable. One suite (`tests/contracts/`) runs on every graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from shoal.core.errors import Conflict
+from shoal.core.events import AnyEvent, InverseOp
+from shoal.core.model import Node
+from shoal.graph.schema import AnyNode, AssocType, Key
+
+MAX_TIME = 2**63 - 1
+
+
+class IdTaken(Conflict):
+    """An object with this id exists already: take the next id."""
+
+
+class KeyTaken(Conflict):
+    """The key belongs to another object; `id` is its owner."""
+
+    def __init__(self, key: Key, owner: int) -> None:
+        super().__init__(f"the {key.space.replace('_', ' ')} is taken")
+        self.key = key
+        self.id = owner
+
+
+class Missing(Conflict):
+    """An object that the batch relies on is not there (any more)."""
+
+
+class Assoc(NamedTuple):
+    """One association as its list shows it: whom it leads to, when (a snowflake, the cursor of the list), and a little data."""
+
+    id2: int
+    time: int
+    data: bytes
+
+
+class AssocRow(NamedTuple):
+    """One association as it is stored, alive or as a tombstone."""
+
+    id1: int
+    atype: int
+    id2: int
+    time: int
+    alive: bool
+    data: bytes
+
+
+class Job(NamedTuple):
+    """A claimed event. `step` and `mark` say how far its consequences have come; `attempt` counts failures."""
+
+    seq: int
+    event: AnyEvent
+    step: int = 0
+    mark: int = 0
+    attempt: int = 0
+    store: int = 0
+
+
+class ObjOp(NamedTuple):
+    """`node` is added (`expected` 0), set (`expected` is the version it replaces) or, when None, deleted."""
+
+    id: int
+    node: Node | None
+    expected: int = 0
+
+
+class AssocOp(NamedTuple):
+    """An association begins or ends at `time`.
+
+    A `plain` operation is an inverse or a repair: it keeps its time, and loses to a later one.
+    """
+
+    id1: int
+    atype: int
+    id2: int
+    time: int
+    alive: bool
+    data: bytes = b""
+    tally: int = 0
+    plain: bool = False
+
+
+class KeyOp(NamedTuple):
+    """A key comes to belong to `id` (until a moment in Unix milliseconds; 0: for good), or is given up by it."""
+
+    key: Key
+    id: int
+    alive: bool
+    until: int = 0
+
+
+class Batch:
+    """Everything one request changes, committed together on one shard.
+
+    Inverses are not named: the graph derives them from the schema.
+    """
+
+    __slots__ = ("assocs", "events", "expects", "keys", "objects", "shard")
+
+    def __init__(self, shard: int) -> None:
+        self.shard = shard
+        self.objects: list[ObjOp] = []
+        self.assocs: list[AssocOp] = []
+        self.keys: list[KeyOp] = []
+        self.events: list[AnyEvent] = []
+        self.expects: list[int] = []
+
+    def obj_add(self, node: Node) -> None:
+        """Insert; an object of the same id fails the batch with `IdTaken`."""
+        self.objects.append(ObjOp(node.id, node))
+
+    def obj_set(self, node: Node) -> None:
+        """Replace version `node.version - 1`; any other version stored fails the batch with `Conflict`."""
+        self.objects.append(ObjOp(node.id, node, node.version - 1))
+
+    def obj_del(self, id_: int) -> None:
+        """Delete; nothing happens when there is none."""
+        self.objects.append(ObjOp(id_, None))
+
+    def expect(self, id_: int) -> None:
+        """Fail with `Missing` unless this object exists, where its shard is in the same store."""
+        self.expects.append(id_)
+
+    def assoc_add(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0) -> None:
+        """Begin an association; on the acting shard its time is lifted past the stored one, so this always takes effect."""
+        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=True, data=data, tally=tally))
+
+    def assoc_del(self, id1: int, atype: AssocType, id2: int, time: int, *, tally: int = 0) -> None:
+        """End an association; nothing happens when it is not alive."""
+        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=False, tally=tally))
+
+    def put(self, op: AssocOp) -> None:
+        """An operation as it stands: an inverse that is owed, or a repair."""
+        self.assocs.append(op)
+
+    def key_add(self, key: Key, id_: int, *, until: int = 0) -> None:
+        """Reserve a name; another owner fails the batch with `KeyTaken`, the same owner is no change."""
+        self.keys.append(KeyOp(key, id_, alive=True, until=until))
+
+    def key_del(self, key: Key, id_: int) -> None:
+        """Give a name up, if it is this owner's."""
+        self.keys.append(KeyOp(key, id_, alive=False))
+
+    def emit(self, event: AnyEvent) -> None:
+        """An event that is committed with the rest."""
+        self.events.append(event)
+
+
+class Reader(Protocol):
+    """The reading half of a graph."""
+
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
+        """Objects by id."""
+        ...
+
+    async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
+        """Owners by key; expired keys are absent."""
+        ...
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        """Which of `id2s` the object leads to, per type: every type asked for is in the answer."""
+        ...
+
+    async def assoc_range(
+        self,
+        id1: int,
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[Assoc]:
+        """A page of a list, `after < time < before`: the newest `limit`, newest first; or the oldest, oldest first."""
+        ...
+
+    async def assoc_ranges(
+        self, id1s: Sequence[int], atype: AssocType, *, before: int = MAX_TIME, after: int = -1, limit: int
+    ) -> dict[int, list[Assoc]]:
+        """The newest `limit` of each of many lists; an empty list is absent."""
+        ...
+
+    async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
+        """Lengths of lists (for tallied types: at the tally too), in O(1) each; 0 is left out."""
+        ...
+
+
+class Graph(Reader, Protocol):
+    """A graph that can be changed."""
+
+    async def commit(self, batch: Batch) -> None:
+        """Make the batch durable, whole or not at all. Raises `Conflict` (see `Batch`), `StorageFull` or `Unavailable`."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was begun, and let go of every resource."""
+        ...
+
+
+class Outbox(Protocol):
+    """The events of a graph that have not been acted on."""
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        """Take up to `limit` jobs for `lease` seconds, oldest first; one that is not acknowledged by then is given again."""
+        ...
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        """These are done. May be written lazily: a job that is given again after a crash does no harm."""
+        ...
+
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
+        """Not finished: keep the job's step, mark and attempt, and give it again after `delay` seconds."""
+        ...
+
+    async def bury(self, job: Job, error: str) -> None:
+        """Set a job aside for a person to look at."""
+        ...
+
+    async def backlog(self) -> int:
+        """How many events are not acknowledged, claimed or not."""
+        ...
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        """What was set aside, with its error."""
+        ...
+
+    def on_event(self, wake: WakeUp) -> None:
+        """Call `wake` (cheap, on the event loop) whenever a commit brought events."""
+        ...
+
+
+class WakeUp(Protocol):
+    """What an outbox calls when there is work."""
+
+    def __call__(self) -> None: ...
+
+
+class Scanner(Protocol):
+    """Reading everything in order of its key, in pages, for checks, exports and moves."""
+
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
+        """Objects with an id above `after`, in order of id."""
+        ...
+
+    async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
+        """Associations, tombstones too, above the triple `(id1, atype, id2)`, in its order."""
+        ...
+
+    async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+        """`(id1, atype, n)` above the pair, in its order; zeros may be among them."""
+        ...
+
+    async def count_set(self, id1: int, atype: int, n: int) -> None:
+        """Put a count right (a repair)."""
+        ...
+
+    async def sweep(self, before: int, now: int) -> int:
+        """Forget tombstones with a time before a snowflake and keys that expired by `now` (Unix ms); how many."""
+        ...
+
+
+class Store(Graph, Outbox, Scanner, Protocol):
+    """A whole graph, as `wiring` opens it."""
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        """As `commit`; what the batch owes to shards that this store does not keep is returned with its jobs."""
+        ...

@@ -1,0 +1,64 @@
+"""Which jobs of an outbox are out, and until when: for the stores that one process owns.
+
+Leases are kept in memory, because they end with the process that holds them: after a crash every event is given again.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Sequence
+
+from shoal.graph.contract import Job
+
+
+class Leases:
+    """Jobs that are out under a lease, and jobs that wait to be given again."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._out: dict[int, tuple[float, Job]] = {}
+        self._waiting: list[tuple[float, int, Job]] = []
+        self._deadlines: list[tuple[float, int]] = []
+        self._ties = itertools.count()
+
+    def give(self, jobs: Sequence[Job], lease: float) -> None:
+        """These jobs are out from now on."""
+        deadline = self._clock() + lease
+        for job in jobs:
+            self._out[job.seq] = (deadline, job)
+            heapq.heappush(self._deadlines, (deadline, job.seq))
+
+    def due(self, limit: int) -> list[Job]:
+        """Jobs that were put back and whose delay is over, and those whose lease ended; they are no longer counted as out."""
+        now = self._clock()
+        while self._deadlines and self._deadlines[0][0] <= now:
+            deadline, seq = heapq.heappop(self._deadlines)
+            out = self._out.get(seq)
+            if out is not None and out[0] == deadline:
+                del self._out[seq]
+                heapq.heappush(self._waiting, (now, next(self._ties), out[1]))
+        ready: list[Job] = []
+        while self._waiting and len(ready) < limit and self._waiting[0][0] <= now:
+            ready.append(heapq.heappop(self._waiting)[2])
+        return ready
+
+    def done(self, seqs: Sequence[int]) -> None:
+        """These jobs are finished, whoever still holds them."""
+        for seq in seqs:
+            self._out.pop(seq, None)
+        if self._waiting:
+            gone = set(seqs)
+            self._waiting = [entry for entry in self._waiting if entry[2].seq not in gone]
+            heapq.heapify(self._waiting)
+
+    def put_back(self, job: Job, delay: float) -> None:
+        """The job comes again after `delay` seconds."""
+        self._out.pop(job.seq, None)
+        heapq.heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
+
+    def next_due(self) -> float | None:
+        """Seconds until something may become due, or None when nothing waits."""
+        moments = [queue[0][0] for queue in (self._waiting, self._deadlines) if queue]
+        return max(0.0, min(moments) - self._clock()) if moments else None

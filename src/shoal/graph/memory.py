@@ -1,0 +1,177 @@
+"""The graph in dictionaries: the reference that other backends are compared with. It is gone with the process."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Sequence
+
+from shoal.core.events import InverseOp
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
+from shoal.graph.leases import Leases
+from shoal.graph.resolve import Changes, Known, Link, Owns, decide
+from shoal.graph.schema import AnyNode, AssocType, Key
+
+
+def _everything(_shard: int) -> bool:
+    return True
+
+
+class MemoryGraph:
+    """A whole store in memory; `owns` says which shards are kept here (all, by default)."""
+
+    def __init__(self, owns: Owns = _everything, clock: Callable[[], float] = time.monotonic) -> None:
+        self._owns = owns
+        self._objects: dict[int, AnyNode] = {}
+        # The stored state itself is the `Known` that batches are judged against.
+        self._known = Known()
+        # Live associations of each list, sorted by (time, id2).
+        self._lists: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        # The time under which each live association stands in its list.
+        self._times: dict[tuple[int, int, int], int] = {}
+        self._counts: dict[tuple[int, int], int] = {}
+        self._jobs: dict[int, Job] = {}
+        self._unclaimed: list[int] = []
+        self._buried: list[tuple[Job, str]] = []
+        self._leases = Leases(clock)
+        self._seq = 0
+        self._wake: WakeUp | None = None
+
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
+        return {id_: node for id_ in ids if (node := self._objects.get(id_)) is not None}
+
+    async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
+        now = _now_ms()
+        found = ((key, self._known.keys.get((key.space, key.name))) for key in keys)
+        return {key: held[0] for key, held in found if held is not None and not 0 < held[1] <= now}
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        answer: dict[AssocType, dict[int, Assoc]] = {}
+        for atype in atypes:
+            links = ((id2, self._known.links.get((id1, atype.number, id2))) for id2 in id2s)
+            answer[atype] = {id2: Assoc(id2, link.time, link.data) for id2, link in links if link and link.alive}
+        return answer
+
+    async def assoc_range(
+        self,
+        id1: int,
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[Assoc]:
+        entries = self._lists.get((id1, atype.number), [])
+        low = bisect_right(entries, (after, MAX_TIME))
+        high = bisect_left(entries, (before, -MAX_TIME))
+        page = entries[low:high][:limit] if oldest_first else entries[low:high][::-1][:limit]
+        return [Assoc(id2, moment, self._known.links[id1, atype.number, id2].data) for moment, id2 in page]
+
+    async def assoc_ranges(
+        self, id1s: Sequence[int], atype: AssocType, *, before: int = MAX_TIME, after: int = -1, limit: int
+    ) -> dict[int, list[Assoc]]:
+        pages = {id1: await self.assoc_range(id1, atype, before=before, after=after, limit=limit) for id1 in id1s}
+        return {id1: page for id1, page in pages.items() if page}
+
+    async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
+        return {atype: {id1: n for id1 in id1s if (n := self._counts.get((id1, atype.number)))} for atype in atypes}
+
+    async def commit(self, batch: Batch) -> None:
+        await self.commit_owing(batch)
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        changes = Changes()
+        owed = decide(batch, self._known, changes, owns=self._owns, now=_now_ms())
+        self._store(changes)
+        first = self._seq - len(owed) + 1
+        if changes.events and self._wake:
+            self._wake()
+        return [(self._jobs[first + i], op) for i, op in enumerate(owed)]
+
+    def _store(self, changes: Changes) -> None:
+        for id_, node in changes.objects.items():
+            if node is None:
+                self._objects.pop(id_, None)
+            else:
+                self._objects[id_] = node  # type: ignore[assignment]  # a Node is one of AnyNode
+        for pair, by in changes.counts.items():
+            self._counts[pair] = self._counts.get(pair, 0) + by
+        for triple, link in changes.links.items():
+            self._relist(triple, link)
+        for event in changes.events:
+            self._seq += 1
+            self._jobs[self._seq] = Job(self._seq, event)
+            self._unclaimed.append(self._seq)
+
+    def _relist(self, triple: tuple[int, int, int], link: Link) -> None:
+        id1, atype, id2 = triple
+        entries = self._lists.setdefault((id1, atype), [])
+        old = self._times.pop(triple, None)
+        if old is not None:
+            del entries[bisect_left(entries, (old, id2))]
+        if link.alive:
+            self._times[triple] = link.time
+            insort(entries, (link.time, id2))
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        jobs = self._leases.due(limit)
+        fresh, self._unclaimed = self._unclaimed[: limit - len(jobs)], self._unclaimed[limit - len(jobs) :]
+        jobs += [self._jobs[seq] for seq in fresh]
+        self._leases.give(jobs, lease)
+        return jobs
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self._jobs.pop(job.seq, None)
+        self._leases.done([job.seq for job in jobs])
+
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
+        if job.seq in self._jobs:
+            self._jobs[job.seq] = job
+            self._leases.put_back(job, delay)
+
+    async def bury(self, job: Job, error: str) -> None:
+        await self.ack([job])
+        self._buried.append((job, error))
+
+    async def backlog(self) -> int:
+        return len(self._jobs)
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        return list(self._buried)
+
+    def on_event(self, wake: WakeUp) -> None:
+        self._wake = wake
+
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
+        return [self._objects[id_] for id_ in sorted(id_ for id_ in self._objects if id_ > after)[:limit]]
+
+    async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
+        triples = sorted(triple for triple in self._known.links if triple > after)[:limit]
+        return [AssocRow(*triple, *self._known.links[triple]) for triple in triples]
+
+    async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+        pairs = sorted(pair for pair in self._counts if pair > after)[:limit]
+        return [(*pair, self._counts[pair]) for pair in pairs]
+
+    async def count_set(self, id1: int, atype: int, n: int) -> None:
+        self._counts[id1, atype] = n
+
+    async def sweep(self, before: int, now: int) -> int:
+        dead = [triple for triple, link in self._known.links.items() if not link.alive and link.time < before]
+        expired = [name for name, (_, until) in self._known.keys.items() if 0 < until <= now]
+        for triple in dead:
+            del self._known.links[triple]
+        for name in expired:
+            del self._known.keys[name]
+        return len(dead) + len(expired)
+
+    async def close(self) -> None:
+        """Nothing is held that must be let go of."""
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

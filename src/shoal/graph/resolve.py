@@ -1,0 +1,152 @@
+"""What a batch changes, decided in one place for every backend, without I/O.
+
+A backend loads what the batches of a group touch (`touched`) into a `Known`, lets `decide` judge one batch after the other,
+and stores the `Changes`. So the rules - a later time wins, an acting shard lifts its times, counts move on a real change
+only, inverses follow the schema - are written once. `decide` checks every condition before it changes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from shoal.core.errors import Conflict
+from shoal.core.events import AnyEvent, InverseOp, InverseOwed
+from shoal.core.ids import shard_of
+from shoal.core.model import Node
+from shoal.graph.contract import AssocOp, Batch, IdTaken, KeyTaken, Missing
+from shoal.graph.schema import ASSOC_TYPES
+
+Triple = tuple[int, int, int]
+KeyName = tuple[str, str]
+Owns = Callable[[int], bool]
+
+
+class Link(NamedTuple):
+    """What is stored of one association."""
+
+    time: int
+    alive: bool
+    data: bytes
+
+
+class Known:
+    """The stored state of what a group of batches touches: absent means absent. `decide` keeps it up to date."""
+
+    __slots__ = ("keys", "links", "versions")
+
+    def __init__(self) -> None:
+        self.versions: dict[int, int] = {}
+        self.links: dict[Triple, Link] = {}
+        self.keys: dict[KeyName, tuple[int, int]] = {}
+
+
+class Changes:
+    """What to store for a group: final states, differences of counts, and events in order."""
+
+    __slots__ = ("counts", "events", "keys", "links", "objects")
+
+    def __init__(self) -> None:
+        self.objects: dict[int, Node | None] = {}
+        self.links: dict[Triple, Link] = {}
+        self.keys: dict[KeyName, tuple[int, int] | None] = {}
+        self.counts: dict[tuple[int, int], int] = {}
+        self.events: list[AnyEvent] = []
+
+
+class Touched:
+    """The names of everything that a group of batches looks at."""
+
+    __slots__ = ("ids", "keys", "triples")
+
+    def __init__(self, batches: Iterable[Batch], owns: Owns) -> None:
+        self.ids: set[int] = set()
+        self.keys: set[KeyName] = set()
+        self.triples: set[Triple] = set()
+        for batch in batches:
+            self.ids.update(op.id for op in batch.objects)
+            self.ids.update(id_ for id_ in batch.expects if owns(shard_of(id_)))
+            self.keys.update((op.key.space, op.key.name) for op in batch.keys)
+            for op in batch.assocs:
+                self.triples.add((op.id1, op.atype, op.id2))
+                inverse = ASSOC_TYPES[op.atype].inverse
+                if inverse and not op.plain and owns(shard_of(op.id2)):
+                    self.triples.add((op.id2, inverse, op.id1))
+
+
+def decide(batch: Batch, known: Known, changes: Changes, *, owns: Owns, now: int) -> list[InverseOp]:
+    """Judge one batch: raise a `Conflict` and change nothing, or move `known` and `changes` on.
+
+    `owns` says which shards this store keeps; inverses of the others are returned, and emitted as owed. `now` is in Unix
+    milliseconds, for keys that expire.
+    """
+    _check(batch, known, owns, now)
+    for obj in batch.objects:
+        changes.objects[obj.id] = obj.node
+        known.versions[obj.id] = obj.node.version if obj.node else 0
+    for key in batch.keys:
+        name = (key.key.space, key.key.name)
+        if key.alive:
+            known.keys[name] = changes.keys[name] = (key.id, key.until)
+        elif known.keys.get(name, (0, 0))[0] == key.id:
+            del known.keys[name]
+            changes.keys[name] = None
+    owed = [inverse for op in batch.assocs if (inverse := _link(op, known, changes, owns))]
+    changes.events.extend(batch.events)
+    changes.events.extend(InverseOwed(op=op) for op in owed)
+    return owed
+
+
+def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
+    for obj in batch.objects:
+        stored = known.versions.get(obj.id, 0)
+        if obj.node is not None and stored != obj.expected:
+            if not obj.expected:
+                raise IdTaken("an object with this id exists")
+            raise Conflict("it was changed or deleted in between; read it again and repeat")
+    for key in batch.keys:
+        owner, until = known.keys.get((key.key.space, key.key.name), (0, 0))
+        if key.alive and owner and owner != key.id and not 0 < until <= now:
+            raise KeyTaken(key.key, owner)
+    for id_ in batch.expects:
+        if owns(shard_of(id_)) and not known.versions.get(id_):
+            raise Missing("it was deleted in between")
+
+
+def _link(op: AssocOp, known: Known, changes: Changes, owns: Owns) -> InverseOp | None:
+    """Apply one operation and its inverse; the inverse is returned when another store keeps it."""
+    if op.plain:
+        _move(op, known, changes)
+        return None
+    stored = known.links.get((op.id1, op.atype, op.id2))
+    if not op.alive and (stored is None or not stored.alive):
+        return None
+    if stored is not None and op.time <= stored.time:
+        op = op._replace(time=stored.time + 1)
+    _move(op, known, changes)
+    inverse = ASSOC_TYPES[op.atype].inverse
+    if not inverse:
+        return None
+    if owns(shard_of(op.id2)):
+        _move(op._replace(id1=op.id2, atype=inverse, id2=op.id1), known, changes)
+        return None
+    return InverseOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.tally)
+
+
+def _move(op: AssocOp, known: Known, changes: Changes) -> None:
+    """The later time wins; counts move when the association came alive or died."""
+    triple = (op.id1, op.atype, op.id2)
+    stored = known.links.get(triple)
+    if stored is not None and op.time <= stored.time:
+        return
+    known.links[triple] = changes.links[triple] = Link(op.time, op.alive, op.data)
+    was_alive = stored is not None and stored.alive
+    if op.alive is not was_alive:
+        _count(changes, op.id1, op.atype, 1 if op.alive else -1)
+        if op.tally and ASSOC_TYPES[op.atype].tallied:
+            _count(changes, op.tally, op.atype, 1 if op.alive else -1)
+
+
+def _count(changes: Changes, id_: int, atype: int, by: int) -> None:
+    pair = (id_, atype)
+    changes.counts[pair] = changes.counts.get(pair, 0) + by

@@ -1,0 +1,282 @@
+"""The graph in one SQLite file: the embedded default.
+
+WAL with `synchronous=FULL`; one writer thread (`sqlite_writer`), readers that never wait for it. Short reads run where they
+are asked, on the event loop: a handful of index look-ups cost less than handing them to a thread. Long ones (scans, many
+lists) run in a thread of their own. One process owns a file; another may read it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import starmap
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from shoal.core import events
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.events import InverseOp
+from shoal.graph import sql
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
+from shoal.graph.leases import Leases
+from shoal.graph.resolve import Owns
+from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
+from shoal.graph.sqlite_writer import Writer
+
+T = TypeVar("T")
+
+_INLINE_LISTS = 64
+"""So many lists are read on the event loop; more in the thread."""
+
+_PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
+_WRITER_CACHE_KIB = 65_536
+_READER_CACHE_KIB = 16_384
+
+
+def _everything(_shard: int) -> bool:
+    return True
+
+
+class SqliteGraph:
+    """A whole store in one file. Make one with `open`."""
+
+    def __init__(self, path: Path, owns: Owns, *, read_only: bool) -> None:
+        self._path = path
+        self._lock = None if read_only else _own(path)
+        try:
+            writing = None if read_only else _connect(path, _WRITER_CACHE_KIB)
+            if writing is not None:
+                _migrate(writing)
+            self._reading = _connect(path, _READER_CACHE_KIB, read_only=True)
+            self._scanning = _connect(path, _READER_CACHE_KIB, read_only=True)
+            _check_version(self._reading, path)
+        except BaseException:
+            if self._lock is not None:
+                os.close(self._lock)
+            raise
+        self._thread = ThreadPoolExecutor(1, "shoal-scan")
+        self._leases = Leases()
+        self._claimed = 0
+        self._wake: WakeUp | None = None
+        self._writer = Writer(writing, owns, self._woken) if writing is not None else None
+        self._writing = writing
+
+    @classmethod
+    async def open(cls, path: Path, *, owns: Owns = _everything, read_only: bool = False) -> SqliteGraph:
+        """Open or create the file. Raises `Unavailable` when another process owns it, or a newer Shoal wrote it."""
+        try:
+            return cls(path, owns, read_only=read_only)
+        except (sqlite3.Error, OSError) as error:
+            raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
+
+    def _woken(self) -> None:
+        if self._wake is not None:
+            self._wake()
+
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
+        if not ids:
+            return {}
+        nodes = [decode_node(data) for (data,) in self._reading.execute(sql.OBJ_GET, (_json(ids),))]
+        return {node.id: node for node in nodes}
+
+    async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
+        if not keys:
+            return {}
+        now = _now_ms()
+        by_name = {(key.space, key.name): key for key in keys}
+        statement = sql.for_rows(sql.KEY_GET, len(by_name), 2)
+        rows = self._reading.execute(statement, [part for name in by_name for part in name])
+        return {by_name[space, name]: id_ for space, name, id_, until in rows if not 0 < until <= now}
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
+        if id2s:
+            numbers = _json([atype.number for atype in atypes])
+            for number, id2, moment, data in self._reading.execute(sql.ASSOC_GET, (id1, numbers, _json(id2s))):
+                answer[ASSOC_TYPES[number]][id2] = Assoc(id2, moment, data)
+        return answer
+
+    async def assoc_range(
+        self,
+        id1: int,
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[Assoc]:
+        statement = sql.ASSOC_RANGE_OLDEST if oldest_first else sql.ASSOC_RANGE
+        rows = self._reading.execute(statement, (id1, atype.number, before, after, limit))
+        return list(map(Assoc._make, rows))
+
+    async def assoc_ranges(
+        self, id1s: Sequence[int], atype: AssocType, *, before: int = MAX_TIME, after: int = -1, limit: int
+    ) -> dict[int, list[Assoc]]:
+        if not id1s:
+            return {}
+        values = (_json(id1s), atype.number, before, after, limit)
+        if len(id1s) <= _INLINE_LISTS:
+            return _by_list(self._reading.execute(sql.ASSOC_RANGES, values).fetchall())
+        return await self._aside(lambda read: _by_list(read.execute(sql.ASSOC_RANGES, values).fetchall()))
+
+    async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
+        answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
+        numbers = _json([atype.number for atype in atypes])
+        for number, id1, n in self._reading.execute(sql.COUNT_GET, (_json(id1s), numbers)):
+            answer[ASSOC_TYPES[number]][id1] = n
+        return answer
+
+    async def commit(self, batch: Batch) -> None:
+        await self._write(batch)
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        owed: list[tuple[Job, InverseOp]] = await self._write(batch)
+        return owed
+
+    async def _write(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
+        if self._writer is None:
+            raise ShoalError("the store was opened for reading only")
+        # Shielded: a caller that goes away must not leave the group without an answer.
+        return await asyncio.shield(self._writer.submit(work))
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        jobs = self._leases.due(limit)
+        rows = self._reading.execute(sql.OUTBOX_NEXT, (self._claimed, limit - len(jobs))).fetchall()
+        if rows:
+            self._claimed = rows[-1][0]
+            jobs += list(starmap(_job, rows))
+        self._leases.give(jobs, lease)
+        return jobs
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        seqs = [job.seq for job in jobs]
+        self._leases.done(seqs)
+        if self._writer is not None:
+            self._writer.acknowledge(seqs)
+
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
+        self._leases.put_back(job, delay)
+        if self._writer is not None:
+            self._writer.keep(job)
+
+    async def bury(self, job: Job, error: str) -> None:
+        def bury(write: sqlite3.Connection) -> None:
+            write.execute(sql.BURY, (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error))
+
+        await self._write(bury)
+        await self.ack([job])
+
+    async def backlog(self) -> int:
+        return int(self._reading.execute(sql.OUTBOX_SIZE).fetchone()[0])
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        return [(_job(*row[:5]), row[5]) for row in self._reading.execute(sql.BURIED)]
+
+    def on_event(self, wake: WakeUp) -> None:
+        self._wake = wake
+
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
+        return await self._aside(
+            lambda read: [decode_node(data) for (data,) in read.execute(sql.OBJ_SCAN, (after, limit))]
+        )
+
+    async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
+        rows = await self._aside(lambda read: read.execute(sql.ASSOC_SCAN, (*after, limit)).fetchall())
+        return [AssocRow(id1, atype, id2, moment, bool(alive), data) for id1, atype, id2, moment, alive, data in rows]
+
+    async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+        return await self._aside(lambda read: read.execute(sql.COUNT_SCAN, (*after, limit)).fetchall())
+
+    async def count_set(self, id1: int, atype: int, n: int) -> None:
+        await self._write(lambda write: write.execute(sql.COUNT_SET, (id1, atype, n)).rowcount)
+
+    async def sweep(self, before: int, now: int) -> int:
+        def forget(write: sqlite3.Connection) -> int:
+            tombstones = write.execute(sql.ASSOC_SWEEP, (before,)).rowcount
+            return tombstones + write.execute(sql.KEY_SWEEP, (now,)).rowcount
+
+        return int(await self._write(forget))
+
+    async def _aside(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, read, self._scanning)
+
+    async def close(self) -> None:
+        if self._writer is not None:
+            await self._writer.close()
+        self._thread.shutdown()
+        self._reading.close()
+        self._scanning.close()
+        if self._writing is not None:
+            self._writing.close()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _connect(path: Path, cache_kib: int, *, read_only: bool = False) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
+    connection.executescript("PRAGMA journal_mode = WAL;" + _PRAGMAS.format(-cache_kib))
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _own(path: Path) -> int:
+    """Take the lock file that says which process owns the store."""
+    lock = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise Unavailable(
+            f"the store {path.name} is in use by another process: stop that one first, or talk to its server"
+        ) from error
+    return lock
+
+
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != len(sql.MIGRATIONS):
+        raise Unavailable(f"the store {path.name} has schema version {version}; this Shoal reads {len(sql.MIGRATIONS)}")
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Apply the schema versions that are missing, each in one transaction."""
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    for number, script in enumerate(sql.MIGRATIONS[version:], version + 1):
+        connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
+
+
+def _by_list(rows: Sequence[tuple[int, int, int, bytes]]) -> dict[int, list[Assoc]]:
+    lists: dict[int, list[Assoc]] = {}
+    for id1, id2, moment, data in rows:
+        lists.setdefault(id1, []).append(Assoc(id2, moment, data))
+    for page in lists.values():
+        page.sort(key=_time, reverse=True)
+    return lists
+
+
+def _time(assoc: Assoc) -> int:
+    return assoc.time
+
+
+def _job(seq: int, event: bytes, step: int, mark: int, attempt: int) -> Job:
+    return Job(seq, events.decode(event), step, mark, attempt)
+
+
+def _json(ids: Sequence[int]) -> str:
+    return msgspec.json.encode(ids).decode()
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,256 @@
+"""The one writer of an SQLite store: a thread that commits whatever is waiting as one group.
+
+A group costs a fixed handful of statements and one sync to disk, however many batches are in it. Batches are judged one
+after the other (`resolve.decide`), so one that fails does not touch its neighbours. A batch is answered only after its
+group is on disk. Statements run without the interpreter's lock, beside the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from shoal.core.errors import Conflict, ShoalError, StorageFull, Unavailable
+from shoal.core.events import InverseOp, InverseOwed, encode
+from shoal.graph import sql
+from shoal.graph.contract import Batch, Job
+from shoal.graph.resolve import Changes, Known, Link, Owns, Touched, decide
+from shoal.graph.schema import encode_node
+
+Owed = list[tuple[Job, InverseOp]]
+Row = tuple[Any, ...]
+T = TypeVar("T")
+
+_GROUP_BATCHES = 512
+_GROUP_OPERATIONS = 20_000
+_IDLE_SECONDS = 0.05
+"""How long an acknowledgement may wait for a commit to travel with."""
+
+
+class _Task(NamedTuple):
+    """A batch, or any other change to the database, and whoever waits for it."""
+
+    work: Batch | Callable[[sqlite3.Connection], Any]
+    future: asyncio.Future[Any]
+
+
+class Writer:
+    """Owns the writing connection. `submit` from the event loop; `lazily` for what nobody waits for."""
+
+    def __init__(self, connection: sqlite3.Connection, owns: Owns, wake: Callable[[], None]) -> None:
+        self._connection = connection
+        self._owns = owns
+        self._wake = wake
+        self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
+        self._tasks: deque[_Task] = deque()
+        self._acks: deque[int] = deque()
+        self._keeps: deque[tuple[int, int, int, int]] = deque()
+        self._pending = threading.Event()
+        self._closing = False
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._run, name="shoal-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> asyncio.Future[Any]:
+        """Have it committed; the future gives what is owed to other stores, or the result of the function."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+        if self._closing:
+            future.set_exception(Unavailable("the store is closing"))
+            return future
+        self._tasks.append(_Task(work, future))
+        self._pending.set()
+        return future
+
+    def acknowledge(self, seqs: Iterable[int]) -> None:
+        """Forget these events with one of the next groups."""
+        self._acks.extend(seqs)
+        self._pending.set()
+
+    def keep(self, job: Job) -> None:
+        """Remember how far a job has come, with one of the next groups."""
+        self._keeps.append((job.step, job.mark, job.attempt, job.seq))
+        self._pending.set()
+
+    async def close(self) -> None:
+        """Commit what waits, then end the thread."""
+        self._closing = True
+        self._pending.set()
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        while True:
+            self._pending.wait()
+            self._pending.clear()
+            if not self._tasks and not self._closing:
+                # Only acknowledgements: give a commit the chance to take them along.
+                self._pending.wait(_IDLE_SECONDS)
+            while self._tasks or self._acks or self._keeps:
+                self._group()
+            if self._closing:
+                return
+
+    def _take(self) -> list[_Task]:
+        tasks: list[_Task] = []
+        operations = 0
+        while self._tasks and len(tasks) < _GROUP_BATCHES and operations < _GROUP_OPERATIONS:
+            task = self._tasks.popleft()
+            tasks.append(task)
+            operations += len(task.work.assocs) + 1 if isinstance(task.work, Batch) else 1
+        return tasks
+
+    def _group(self) -> None:
+        """Commit a group; if the database fails, each of its batches alone, so that only the guilty one is refused."""
+        tasks = self._take()
+        acks, keeps = _drain(self._acks), _drain(self._keeps)
+        try:
+            answers = self._commit(tasks, acks, keeps)
+        except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
+            self._acks.extendleft(acks)
+            self._keeps.extendleft(reversed(keeps))
+            answers = [_refusal(error)] if len(tasks) == 1 else [self._alone(task) for task in tasks]
+            if not tasks:
+                # The disk is full, most likely. The events stay, and are forgotten when there is room.
+                time.sleep(_IDLE_SECONDS)
+        self._loop.call_soon_threadsafe(self._answer, tasks, answers)
+
+    def _alone(self, task: _Task) -> Any:
+        try:
+            return self._commit([task], [], [])[0]
+        except Exception as error:  # noqa: BLE001  # as above
+            return _refusal(error)
+
+    def _answer(self, tasks: list[_Task], answers: list[Any]) -> None:
+        for task, answer in zip(tasks, answers, strict=True):
+            if task.future.done():
+                continue
+            if isinstance(answer, Exception):
+                task.future.set_exception(answer)
+            else:
+                task.future.set_result(answer)
+        self._wake()
+
+    def _commit(self, tasks: list[_Task], acks: list[int], keeps: list[tuple[int, int, int, int]]) -> list[Any]:
+        connection = self._connection
+        seq = self._seq
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            answers, changes = self._decide(tasks)
+            self._store(changes)
+            if keeps:
+                connection.executemany(sql.OUTBOX_KEEP, keeps)
+            if acks:
+                connection.execute(sql.OUTBOX_DELETE, (_json(acks),))
+            connection.execute("COMMIT")
+        except BaseException:
+            self._seq = seq
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return answers
+
+    def _decide(self, tasks: list[_Task]) -> tuple[list[Any], Changes]:
+        known = self._load([task.work for task in tasks if isinstance(task.work, Batch)])
+        changes = Changes()
+        answers: list[Any] = []
+        now = time.time_ns() // 1_000_000
+        for task in tasks:
+            if not isinstance(task.work, Batch):
+                answers.append(task.work(self._connection))
+                continue
+            before = len(changes.events)
+            try:
+                decide(task.work, known, changes, owns=self._owns, now=now)
+            except Conflict as conflict:
+                answers.append(conflict)
+            else:
+                answers.append(self._owed(changes, before))
+        return answers, changes
+
+    def _owed(self, changes: Changes, first: int) -> Owed:
+        return [
+            (Job(self._seq + 1 + index, event), event.op)
+            for index, event in enumerate(changes.events[first:], first)
+            if isinstance(event, InverseOwed)
+        ]
+
+    def _load(self, batches: Sequence[Batch]) -> Known:
+        """The stored state of all that the batches touch, in three reads."""
+        known = Known()
+        touched = Touched(batches, self._owns)
+        read = self._connection.execute
+        if touched.ids:
+            known.versions.update(read(sql.OBJ_VERSIONS, (_json(list(touched.ids)),)))
+        for statement, values in _in_rows(sql.KEY_GET, list(touched.keys), 2):
+            known.keys.update({(space, name): (id_, until) for space, name, id_, until in read(statement, values)})
+        for statement, values in _in_rows(sql.LINKS_GET, list(touched.triples), 3):
+            for id1, atype, id2, moment, alive, data in read(statement, values):
+                known.links[id1, atype, id2] = Link(moment, bool(alive), data)
+        return known
+
+    def _store(self, changes: Changes) -> None:
+        write = self._connection.execute
+        nodes = [(id_, node.version, encode_node(node)) for id_, node in changes.objects.items() if node is not None]
+        gone = [id_ for id_, node in changes.objects.items() if node is None]
+        # In the order of their index: neighbours share a page.
+        links = sorted((*triple, *link) for triple, link in changes.links.items())
+        counts = sorted((*pair, by) for pair, by in changes.counts.items() if by)
+        keys = [(*name, *held) for name, held in changes.keys.items() if held is not None]
+        events = [(self._seq + 1 + index, encode(event)) for index, event in enumerate(changes.events)]
+        self._seq += len(events)
+        for statement, rows, width in (
+            (sql.OBJ_PUT, nodes, 3),
+            (sql.LINK_PUT, links, 6),
+            (sql.COUNT_ADD, counts, 3),
+            (sql.KEY_PUT, keys, 4),
+            (sql.OUTBOX_PUT, events, 2),
+        ):
+            for prepared, values in _in_rows(statement, rows, width):
+                write(prepared, values)
+        if gone:
+            write(sql.OBJ_DELETE, (_json(gone),))
+        for name, held in changes.keys.items():
+            if held is None:
+                write(sql.KEY_DELETE, name)
+
+
+def _in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
+    """The statement for all rows, in powers of two from the largest down."""
+    start = 0
+    while start < len(rows):
+        count = min(sql.ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)
+        yield _prepared(statement, count, width), [value for row in rows[start : start + count] for value in row]
+        start += count
+
+
+def _drain(queue: deque[T]) -> list[T]:
+    """All that is in the queue; the other thread may go on adding to it."""
+    return [queue.popleft() for _ in range(len(queue))]
+
+
+_prepared = lru_cache(maxsize=256)(sql.for_rows)
+
+
+def _json(ids: Sequence[int]) -> str:
+    return msgspec.json.encode(ids).decode()
+
+
+def _refusal(error: Exception) -> Exception:
+    """What the caller may see of a failure of the database."""
+    if isinstance(error, ShoalError):
+        return error
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is not None and code & 0xFF == sqlite3.SQLITE_FULL:
+        return StorageFull("the store's disk is full: nothing was stored; free some room and repeat")
+    if isinstance(error, sqlite3.OperationalError):
+        refused = Unavailable("the store cannot be written to at the moment: nothing was stored")
+        refused.__cause__ = error
+        return refused
+    return error

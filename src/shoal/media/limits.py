@@ -1,0 +1,42 @@
+"""How much one picture may cost, and the sizes that are made of it.
+
+One frozen value, read once from the settings and handed to each child as JSON; `in_words` is what a refused member reads.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+MIB = 1024 * 1024
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What an upload may cost at most, and how large its sizes become."""
+
+    max_bytes: int = 16 * MIB
+    """Bytes of the file as uploaded."""
+    max_pixels: int = 40_000_000
+    """Width times height, as the header says it, checked before anything is decoded."""
+    seconds: float = 20.0
+    """Wall-clock seconds for one picture, all of its sizes included; processor seconds too, rounded up."""
+    memory: int = 1024 * MIB
+    """Bytes of address space of the child that decodes."""
+    feed_edge: int = 1280
+    """Pixels of the longer edge of the feed size. Smaller pictures are not enlarged."""
+    preview_edge: int = 480
+    """Pixels of the longer edge of the preview size."""
+    quality: int = 82
+    """JPEG and WebP quality, 1..95."""
+
+    @property
+    def in_words(self) -> str:
+        """The limits as one phrase for error messages."""
+        return (
+            f"at most {mebibytes(self.max_bytes)}, {self.max_pixels / 1e6:g} million pixels, "
+            f"{self.seconds:g} seconds and {mebibytes(self.memory)} of memory"
+        )
+
+
+def mebibytes(size: int) -> str:
+    """A number of bytes as people read it: `16 MiB`, `0.5 MiB`."""
+    return f"{size / MIB:.4g} MiB"

@@ -1,0 +1,83 @@
+"""What the server and its decoding children say to each other: length-prefixed MessagePack over stdin and stdout.
+
+A child first says `Ready`; then each `Job` gets exactly one answer. Nothing here imports Pillow: both sides may import it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, TooLarge, Unsupported
+
+PREFIX = 4
+"""Bytes of a frame's length, big-endian."""
+MAX_ANSWER = 64 * 1024 * 1024
+"""Bytes. A child that announces more has been taken over, and is ended."""
+
+
+class Picture(msgspec.Struct, frozen=True):
+    """One encoded size."""
+
+    data: bytes
+    width: int
+    height: int
+
+
+class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
+    """All that is made of a posted picture. Both sizes are of `content_type`, upright, sRGB and without metadata."""
+
+    feed: Picture
+    preview: Picture
+    content_type: str
+    blurhash: str
+
+
+class Crop(msgspec.Struct, frozen=True, tag="crop"):
+    """A picture cut to a given shape, of `content_type`."""
+
+    picture: Picture
+    content_type: str
+
+
+class Failure(msgspec.Struct, frozen=True, tag="failure"):
+    """The picture was refused, for a reason that is safe to show."""
+
+    kind: str
+    message: str
+
+
+class Ready(msgspec.Struct, frozen=True, tag="ready"):
+    """The child is up and its limits are set."""
+
+
+class Job(msgspec.Struct, frozen=True):
+    """A file to render, or to cut to `crop`, (width, height) in pixels."""
+
+    data: bytes
+    crop: tuple[int, int] | None = None
+
+
+Answer = Rendering | Crop | Failure | Ready
+
+OUT_OF_MEMORY: Final = "out of memory"
+"""The kind of failure after which a child ends itself: its memory may be in pieces."""
+_ERRORS: dict[str, type[InvalidInput]] = {"too large": TooLarge, "unsupported": Unsupported}
+
+
+def failure_of(error: InvalidInput) -> Failure:
+    """The failure that tells of an error."""
+    kinds = (kind for kind, made in _ERRORS.items() if isinstance(error, made))
+    return Failure(kind=next(kinds, "invalid"), message=str(error))
+
+
+def error_of(failure: Failure) -> InvalidInput:
+    """The error that a failure tells of."""
+    return _ERRORS.get(failure.kind, InvalidInput)(failure.message)
+
+
+def frame(value: Job | Answer) -> bytes:
+    """A value as it goes over the pipe."""
+    body = msgspec.msgpack.encode(value)
+    return len(body).to_bytes(PREFIX, "big") + body

@@ -1,0 +1,204 @@
+"""A canvas of light: the few tools that every generated photo is made with.
+
+Pixels are float32 in 0..1, `(height, width, 3)`; positions are fractions of the width and the height unless a name says
+pixels. Work is done at three quarters of the final size and enlarged at the end, where grain hides the difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image, ImageChops, ImageDraw
+
+Array = npt.NDArray[Any]
+"""Numbers as float32."""
+
+WORKING_SCALE = 0.75
+
+
+def colour(code: str) -> Array:
+    """`rrggbb` as three numbers."""
+    return np.array([int(code[at : at + 2], 16) / 255 for at in (0, 2, 4)], np.float32)
+
+
+def mix(one: Array, other: Array, share: float) -> Array:
+    """`one` with a share of `other`."""
+    return one + (other - one) * np.float32(share)
+
+
+def smooth(low: float, high: float, value: Array) -> Array:
+    """0 below `low`, 1 above `high`, and an S between."""
+    t = np.clip((value - np.float32(low)) / np.float32(high - low), 0, 1)
+    return t * t * (3 - 2 * t)
+
+
+def ramp(codes: str, count: int) -> Array:
+    """Colours spread evenly over `count` steps: `(count, 3)`."""
+    stops = np.stack([colour(code) for code in codes.split()])
+    at = np.linspace(0, len(stops) - 1, count)
+    return np.stack([np.interp(at, np.arange(len(stops)), stops[:, k]) for k in range(3)], 1).astype(np.float32)
+
+
+def resized(field: Array, height: int, width: int) -> Array:
+    """A field enlarged smoothly."""
+    picture = Image.fromarray(np.ascontiguousarray(field, np.float32))
+    return np.asarray(picture.resize((width, height), Image.Resampling.BICUBIC), np.float32)
+
+
+class Canvas:
+    """One picture in the making, and the random numbers that it takes."""
+
+    def __init__(self, width: int, height: int, seed: int) -> None:
+        self.final = (width, height)
+        self.width, self.height = round(width * WORKING_SCALE), round(height * WORKING_SCALE)
+        self.rng = np.random.default_rng(seed)
+        self.px: Array = np.zeros((self.height, self.width, 3), np.float32)
+        self.rows: Array = np.arange(self.height, dtype=np.float32)[:, None]
+        self.columns: Array = np.arange(self.width, dtype=np.float32)[None, :]
+
+    def between(self, low: float, high: float) -> float:
+        """A number drawn from the range."""
+        return float(self.rng.uniform(low, high))
+
+    def chance(self, share: float) -> bool:
+        """True that often."""
+        return bool(self.rng.random() < share)
+
+    # Fields
+
+    def noise(self, cells: int, *, octaves: int = 5, stretch: float = 1.0, keep: float = 0.5, height: int = 0) -> Array:
+        """Fractal noise in 0..1 with `cells` lumps down its height; `stretch` makes the lumps wide."""
+        height = height or self.height
+        rows, columns = cells + 1, max(2, round((cells + 1) * self.width / height / stretch))
+        field, strength = self.rng.random((rows, columns), np.float32), 1.0
+        for _ in range(octaves - 1):
+            if rows >= height:
+                break
+            rows, columns, strength = rows * 2, columns * 2, strength * keep
+            finer = self.rng.random((rows, columns), np.float32)
+            field = resized(field, rows, columns) + finer * np.float32(strength)
+        field = resized(field, height, self.width)
+        low, high = field.min(), field.max()
+        return (field - low) / (high - low)
+
+    def ridge(self, base: float, rise: float, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False) -> Array:
+        """A skyline: for each column, the row (in pixels) where the land begins."""
+        at, total, strength = np.linspace(0, 1, self.width), np.zeros(self.width), 1.0
+        span = 0.0
+        for _ in range(octaves):
+            values = self.rng.random(knots + 2)
+            t = at * knots + self.rng.random() * 0.9
+            if soft:
+                t = np.floor(t) + (1 - np.cos((t % 1) * np.pi)) / 2
+            total += np.interp(t, np.arange(knots + 2), values) * strength
+            span += strength
+            knots, strength = knots * 2, strength * keep
+        line: Array = (base - rise * (total / span - 0.25) * 1.6) * self.height
+        return line.astype(np.float32)
+
+    def stencil(self, draw: Callable[[ImageDraw.ImageDraw, float], None]) -> Array:
+        """What `draw` draws in white on black, with smooth edges, as a mask; it is told the pixels per working pixel."""
+        sheet = Image.new("L", (self.width * 2, self.height * 2))
+        draw(ImageDraw.Draw(sheet), 2.0)
+        return np.asarray(sheet.reduce(2), np.float32) / 255
+
+    # Light and matter
+
+    def sky(self, codes: str, *, down_to: float = 1.0) -> None:
+        """Fill everything with a gradient that reaches its last colour at `down_to`."""
+        reach = max(2, round(self.height * down_to))
+        steps = np.empty((self.height, 3), np.float32)
+        steps[: min(reach, self.height)] = ramp(codes, reach)[: self.height]
+        steps[reach:] = colour(codes.split()[-1])
+        self.px[:] = steps[:, None, :]
+
+    def cover(self, mask: Array, paint: Array, top: int = 0) -> None:
+        """Lay paint over rows from `top`, as thick as the mask says."""
+        part = self.px[top : top + mask.shape[0]]
+        part += (paint - part) * mask[..., None]
+
+    def shine(self, mask: Array, light: Array, top: int = 0) -> None:
+        """Add light to rows from `top`."""
+        self.px[top : top + mask.shape[0]] += mask[..., None] * light
+
+    def glow(self, x: float, y: float, radius: float, light: Array, strength: float, *, squash: float = 1.0) -> None:
+        """A soft round light; `radius` is a fraction of the height, `squash` widens it."""
+        reach = radius * self.height
+        across = np.exp(-(((self.columns - x * self.width) / (reach * squash)) ** 2))
+        down = np.exp(-(((self.rows - y * self.height) / reach) ** 2))
+        self.shine(down * (across * np.float32(strength)), light)
+
+    def disc(self, x: float, y: float, radius: float, paint: Array, *, soft: float = 1.5, alpha: float = 1.0) -> None:
+        """A filled circle with an edge `soft` pixels wide; `radius` is a fraction of the height."""
+        cx, cy, reach = x * self.width, y * self.height, radius * self.height
+        top, left = max(0, int(cy - reach - soft)), max(0, int(cx - reach - soft))
+        bottom, right = int(cy + reach + soft) + 2, int(cx + reach + soft) + 2
+        rows, columns = self.rows[top:bottom], self.columns[:, left:right]
+        if rows.size and columns.size:
+            away = np.sqrt((rows - cy) ** 2 + (columns - cx) ** 2)
+            mask = np.clip((reach - away) / soft + 0.5, 0, 1) * np.float32(alpha)
+            part = self.px[top:bottom, left:right]
+            part += (paint - part) * mask[..., None]
+
+    def clouds(self, paint: Array, *, amount: float, low: float, high: float, thick: float = 0.7, stretch: float = 3.5) -> None:
+        """Clouds between two heights: `amount` is how much of the band they cover."""
+        reach = min(self.height, round(high * self.height * 1.15))
+        field = self.noise(4, octaves=7, stretch=stretch, keep=0.55, height=reach)
+        band = np.linspace(0, high * 1.15, reach, dtype=np.float32)[:, None]
+        window = smooth(low - 0.12, low + 0.1, band) * (1 - smooth(high - 0.12, high + 0.1, band))
+        mask = smooth(0.78 - amount * 0.5, 1.05 - amount * 0.35, field) * window * np.float32(thick)
+        self.cover(mask, paint)
+
+    def land(self, line: Array, crest: Array, foot: Array, *, deep: float = 0.35, relief: Array | None = None) -> None:
+        """Everything below a skyline, from one colour at its crest to another `deep` further down."""
+        top = max(0, int(line.min()) - 1)
+        below = self.rows[top:] - line[None, :]
+        mask = np.clip(below + 0.5, 0, 1)
+        fade = np.clip(below / np.float32(deep * self.height), 0, 1)[..., None]
+        paint = crest + (foot - crest) * fade
+        if relief is not None:
+            paint *= 1 + relief[top:, :, None]
+        self.cover(mask, paint, top)
+
+    def stars(self, count: int, *, down_to: float, strength: float = 1.0) -> None:
+        """Stars, most of them faint, thinning out towards `down_to`."""
+        y = (self.rng.random(count) ** 1.2 * down_to * self.height).astype(int)
+        x = (self.rng.random(count) * (self.width - 2)).astype(int) + 1
+        bright = np.minimum(0.12 + self.rng.pareto(2.2, count) * 0.14, 1.0).astype(np.float32) * np.float32(strength)
+        tint = 1 - self.rng.random((count, 3), np.float32) * np.array([0.2, 0.12, 0.15], np.float32)
+        light = tint * bright[:, None]
+        y = np.clip(y, 1, self.height - 2)
+        np.add.at(self.px, (y, x), light)
+        for dy, dx in ((0, 1), (0, -1), (1, 0), (-1, 0)):
+            np.add.at(self.px, (y + dy, x + dx), light * np.float32(0.32))
+
+    def mirror(self, shore: float, tint: Array, *, calm: float = 0.7, dim: float = 0.25) -> None:
+        """Below `shore`, still water that shows what is above it; `dim` is how much of the tint it takes."""
+        row = round(shore * self.height)
+        count = self.height - row
+        source = np.clip(row - 1 - np.arange(count) * 0.92, 0, row - 1).astype(int)
+        near = np.linspace(0, 1, count, dtype=np.float32)[:, None]
+        wave = (self.noise(60, octaves=2, stretch=10, height=count) - 0.5) * (2 + near * 26) * np.float32(1.4 - calm)
+        down = np.clip(source[:, None] + wave, 0, row - 1).astype(np.intp)
+        water = self.px[down, np.arange(self.width)[None, :]]
+        water += (tint - water) * (np.float32(dim) + near[..., None] * np.float32(0.3))
+        self.px[row:] = water * (1 + (wave * np.float32(0.008))[..., None])
+
+    def finish(self, *, vignette: float = 0.28, contrast: float = 0.12, grain: int = 5, quality: int = 86) -> bytes:
+        """The developed JPEG at its final size."""
+        across = (self.columns / self.width - 0.5) ** 2
+        down = (self.rows / self.height - 0.5) ** 2
+        self.px *= (1 - np.float32(vignette) * 2 * (across + down))[..., None]
+        px = np.clip(self.px, 0, 1)
+        px += np.float32(contrast) * px * (1 - px) * (2 * px - 1) * 2
+        picture = Image.fromarray((px * 255).astype(np.uint8)).resize(self.final, Image.Resampling.BICUBIC)
+        speck = self.rng.normal(128, grain, (self.final[1] // 2, self.final[0])).clip(0, 255).astype(np.uint8)
+        sheet = Image.fromarray(np.concatenate([speck, speck[::-1, ::-1], speck[:1]])[: self.final[1]])
+        picture = ImageChops.add(picture, Image.merge("RGB", (sheet, sheet, sheet)), 1, -128)
+        out = BytesIO()
+        picture.save(out, "JPEG", quality=quality)
+        return out.getvalue()
