@@ -66,6 +66,13 @@ class FollowChanged(Event, frozen=True, tag="follow_changed"):
     source_id: int
 
 
+class Blocked(Event, frozen=True, tag="blocked"):
+    """A member blocked another, who must not follow them any more."""
+
+    blocker_id: int
+    blocked_id: int
+
+
 class InverseOp(NamedTuple):
     """The other end of an association, as owed to another store: see `graph/contract.py`."""
 
@@ -84,7 +91,9 @@ class InverseOwed(Event, frozen=True, tag="inverse_owed"):
     op: InverseOp
 
 
-AnyEvent = PostCreated | PostUpdated | PostDeleted | ShareCreated | ShareDeleted | FollowChanged | InverseOwed
+AnyEvent = (
+    PostCreated | PostUpdated | PostDeleted | ShareCreated | ShareDeleted | FollowChanged | Blocked | InverseOwed
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)

@@ -54,7 +54,8 @@ def _markup(text: str, span: Span, mentions: Mapping[str, str], tag_url: Callabl
     url = mentions.get(span.value) if span.domain in ("", domain.lower()) else None
     if not url:
         return ""
-    return f'<span class="h-card" translate="no"><a href="{escape(url)}" class="u-url mention">@<span>{escape(typed)}</span></a></span>'
+    link = f'<a href="{escape(url)}" class="u-url mention">@<span>{escape(typed)}</span></a>'
+    return f'<span class="h-card" translate="no">{link}</span>'
 
 
 def _link(url: str) -> str:

@@ -53,7 +53,6 @@ class Member(Node, frozen=True, tag="member"):
     avatar: str = ""
     """Key of the picture in the media store, or empty."""
     header: str = ""
-    locked: bool = False
     bot: bool = False
     discoverable: bool = True
     default_visibility: Visibility = Visibility.PUBLIC

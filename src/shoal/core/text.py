@@ -21,25 +21,27 @@ MAX_EMAIL = 254
 LINK_LENGTH = 23
 """What a link counts for in the length of a text, however long it is: the number that clients of Mastodon count with."""
 
-RESERVED = frozenset(
-    """about abuse account accounts admin administrator api app assets auth authorize bookmarks comments developers everyone
+_RESERVED = """
+    about abuse account accounts admin administrator api app assets auth authorize bookmarks comments developers everyone
     explore favicon federation feed feeds follow followers following health help home inbox info instance invite likes lists
     local login logout media members metrics mod moderator myself nobody nodeinfo notifications oauth outbox owner password
     post posts privacy public register robots root rules search security settings share shoal signup static status statuses
-    streaming suggestions support system tags terms timeline timelines trends users web webmaster www""".split()
-)
+    streaming suggestions support system tags terms timeline timelines trends users web webmaster www
+"""
+RESERVED = frozenset(_RESERVED.split())
 """User names that nobody may take: they are paths of ours, or would pass for whoever runs the place."""
 
 # What ends a link wherever it stands: space, controls, marks of direction (they would show another address than the one
 # that opens), quotation marks and the punctuation of scripts that write no spaces.
 _END = (
-    r"\s\x00-\x1f\x7f-\x9f\u00ab\u00bb\u200b-\u200f\u2018-\u201f\u2026\u202a-\u202e\u2060-\u206f\u3001-\u3003\u3008-\u3011"
+    r"\s\x00-\x1f\x7f-\x9f\u00ab\u00bb\u200b-\u201f\u2026\u202a-\u202e\u2060-\u206f\u3001-\u3003\u3008-\u3011"
     r"\u3014-\u301b\ud800-\udfff\ufeff\uff01\uff08\uff09\uff0c\uff1a\uff1b\uff1f\uff3b\uff3d\uff5b\uff5d\uff5f-\uff64"
     r"()<>\"`\\"
 )
 # Part of a link only where something better follows: a sentence may end with a link.
 _WEAK = r".,:;!?'*~|^{}\[\]"
-_LABEL = rf"[^{_END}{_WEAK}!-/:-@_\[-^{{-~](?:[^{_END}\x00-,./:-@\[-^{{-\x7f])*+"
+_NOT_HOST = rf"{_END}\x00-,./:-@\[-^{{-\x7f"
+_LABEL = rf"[^{_NOT_HOST}_\-][^{_NOT_HOST}]*+"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 _IN_PARENTHESES = rf"\((?:[^{_END}]++|\([^{_END}]*+\))*\)"
 _TAIL = rf"(?:[{_WEAK}]*+(?:[^{_END}{_WEAK}]++|{_IN_PARENTHESES}))+"
@@ -151,7 +153,7 @@ def text_length(text: str) -> int:
         if span.kind == "link":
             length += LINK_LENGTH - (span.end - span.start)
         elif span.domain:
-            length -= len(span.domain) + 1
+            length -= span.end - span.start - len(f"@{span.value}")
     return length
 
 
@@ -241,7 +243,7 @@ def _kind(character: str) -> str:
 
 
 def _is_tag(name: str) -> bool:
-    """Whether tag characters have a letter or a connector among them, and do so in canonical form, without an end to trim."""
+    """Whether some tag characters make a tag: not without a letter or connector, and only if their canonical form is one."""
     if not any(_kind(character) in "LP" for character in name):
         return False
     if is_normalized("NFKC", name):

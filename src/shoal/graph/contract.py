@@ -75,7 +75,8 @@ class ObjOp(NamedTuple):
 class AssocOp(NamedTuple):
     """An association begins or ends at `time`.
 
-    A `plain` operation is an inverse or a repair: it keeps its time, and loses to a later one.
+    The later operation wins, and at the same time the one with the greater data. A `plain` operation is an inverse or a
+    repair: it keeps its time, and may lose.
     """
 
     id1: int
@@ -133,9 +134,9 @@ class Batch:
         """Begin an association; on the acting shard its time is lifted past the stored one, so this always takes effect."""
         self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=True, data=data, tally=tally))
 
-    def assoc_del(self, id1: int, atype: AssocType, id2: int, time: int, *, tally: int = 0) -> None:
+    def assoc_del(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0) -> None:
         """End an association; nothing happens when it is not alive."""
-        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=False, tally=tally))
+        self.assocs.append(AssocOp(id1, atype.number, id2, time, alive=False, data=data, tally=tally))
 
     def put(self, op: AssocOp) -> None:
         """An operation as it stands: an inverse that is owed, or a repair."""
@@ -185,9 +186,16 @@ class Reader(Protocol):
         ...
 
     async def assoc_ranges(
-        self, id1s: Sequence[int], atype: AssocType, *, before: int = MAX_TIME, after: int = -1, limit: int
+        self,
+        id1s: Sequence[int],
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
     ) -> dict[int, list[Assoc]]:
-        """The newest `limit` of each of many lists; an empty list is absent."""
+        """`assoc_range` of many lists at once; an empty list is absent."""
         ...
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:

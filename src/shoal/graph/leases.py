@@ -46,16 +46,14 @@ class Leases:
 
     def done(self, seqs: Sequence[int]) -> None:
         """These jobs are finished, whoever still holds them."""
-        for seq in seqs:
-            self._out.pop(seq, None)
-        if self._waiting:
-            gone = set(seqs)
-            self._waiting = [entry for entry in self._waiting if entry[2].seq not in gone]
+        ended = {seq for seq in seqs if self._out.pop(seq, None) is None}
+        if ended and self._waiting:
+            self._waiting = [entry for entry in self._waiting if entry[2].seq not in ended]
             heapq.heapify(self._waiting)
 
     def put_back(self, job: Job, delay: float) -> None:
-        """The job comes again after `delay` seconds."""
-        self._out.pop(job.seq, None)
+        """The job comes again after `delay` seconds, once, even when its lease had ended."""
+        self.done([job.seq])
         heapq.heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
 
     def next_due(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Callable, Sequence
 
 from shoal.core.events import InverseOp
@@ -31,7 +32,7 @@ class MemoryGraph:
         self._times: dict[tuple[int, int, int], int] = {}
         self._counts: dict[tuple[int, int], int] = {}
         self._jobs: dict[int, Job] = {}
-        self._unclaimed: list[int] = []
+        self._unclaimed: deque[int] = deque()
         self._buried: list[tuple[Job, str]] = []
         self._leases = Leases(clock)
         self._seq = 0
@@ -71,9 +72,19 @@ class MemoryGraph:
         return [Assoc(id2, moment, self._known.links[id1, atype.number, id2].data) for moment, id2 in page]
 
     async def assoc_ranges(
-        self, id1s: Sequence[int], atype: AssocType, *, before: int = MAX_TIME, after: int = -1, limit: int
+        self,
+        id1s: Sequence[int],
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
     ) -> dict[int, list[Assoc]]:
-        pages = {id1: await self.assoc_range(id1, atype, before=before, after=after, limit=limit) for id1 in id1s}
+        pages = {
+            id1: await self.assoc_range(id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
+            for id1 in id1s
+        }
         return {id1: page for id1, page in pages.items() if page}
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
@@ -118,8 +129,10 @@ class MemoryGraph:
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
-        fresh, self._unclaimed = self._unclaimed[: limit - len(jobs)], self._unclaimed[limit - len(jobs) :]
-        jobs += [self._jobs[seq] for seq in fresh]
+        while self._unclaimed and len(jobs) < limit:
+            # What was acknowledged before anybody claimed it is gone.
+            if job := self._jobs.get(self._unclaimed.popleft()):
+                jobs.append(job)
         self._leases.give(jobs, lease)
         return jobs
 

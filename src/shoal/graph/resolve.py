@@ -121,7 +121,7 @@ def _link(op: AssocOp, known: Known, changes: Changes, owns: Owns) -> InverseOp 
     stored = known.links.get((op.id1, op.atype, op.id2))
     if not op.alive and (stored is None or not stored.alive):
         return None
-    if stored is not None and op.time <= stored.time:
+    if stored is not None and not _later(op, stored):
         op = op._replace(time=stored.time + 1)
     _move(op, known, changes)
     inverse = ASSOC_TYPES[op.atype].inverse
@@ -133,11 +133,16 @@ def _link(op: AssocOp, known: Known, changes: Changes, owns: Owns) -> InverseOp 
     return InverseOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.tally)
 
 
+def _later(op: AssocOp, stored: Link) -> bool:
+    """At the same time the greater data wins: an association that must keep its time counts its changes there."""
+    return (op.time, op.data) > (stored.time, stored.data)
+
+
 def _move(op: AssocOp, known: Known, changes: Changes) -> None:
-    """The later time wins; counts move when the association came alive or died."""
+    """The later one wins; counts move when the association came alive or died."""
     triple = (op.id1, op.atype, op.id2)
     stored = known.links.get(triple)
-    if stored is not None and op.time <= stored.time:
+    if stored is not None and not _later(op, stored):
         return
     known.links[triple] = changes.links[triple] = Link(op.time, op.alive, op.data)
     was_alive = stored is not None and stored.alive

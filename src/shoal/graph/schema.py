@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from shoal.core.ids import named
 from shoal.core.model import App, Login, Media, Member, Post, Revision, Share, Token
 from shoal.core.placement import place
 
@@ -28,7 +29,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
         return self.name.upper()
 
 
-FOLLOWS = AssocType(1, "follows", inverse=2)  # member -> member or tag
+FOLLOWS = AssocType(1, "follows", inverse=2)  # member -> member
 FOLLOWED_BY = AssocType(2, "followed_by", inverse=1)
 BLOCKS = AssocType(3, "blocks", inverse=4)
 BLOCKED_BY = AssocType(4, "blocked_by", inverse=3)
@@ -47,10 +48,37 @@ TAG_OF = AssocType(17, "tag_of", inverse=16)
 REVISED = AssocType(18, "revised")  # post -> revision
 OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token
+FOLLOWS_TAG = AssocType(21, "follows_tag", inverse=22)  # member -> tag
+TAG_FOLLOWED_BY = AssocType(22, "tag_followed_by", inverse=21)
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
 }
+
+
+def tag_id(canonical: str) -> int:
+    """The id of a tag, from its canonical form."""
+    return named("tag", canonical)
+
+
+def is_tag(source: int) -> bool:
+    """Whether a source of posts is a tag: those have ids made of their names."""
+    return source < 0
+
+
+def following(source: int) -> AssocType:
+    """The type that leads from a member to a source they follow."""
+    return FOLLOWS_TAG if is_tag(source) else FOLLOWS
+
+
+def followers(source: int) -> AssocType:
+    """The type that leads from a source to its followers."""
+    return TAG_FOLLOWED_BY if is_tag(source) else FOLLOWED_BY
+
+
+def entries(source: int) -> AssocType:
+    """The type of the list of entries that a source brings to home timelines."""
+    return TAG_OF if is_tag(source) else POSTED
 
 
 class Key(NamedTuple):
@@ -74,6 +102,11 @@ def email_key(address: str) -> Key:
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:
     """Of a request: the id of what it made."""
     return Key(shard, "idempotency", f"{member_id}:{name}")
+
+
+def share_key(member_id: int, shard: int, post_id: int) -> Key:
+    """Of a member's share of a post, of which there is one at a time: the id of the share."""
+    return Key(shard, "share", f"{member_id}:{post_id}")
 
 
 def import_key(shard: int, source: str) -> Key:

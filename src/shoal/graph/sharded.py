@@ -40,7 +40,7 @@ def parse_shard_map(ranges: Mapping[str, str]) -> dict[int, str]:
     owners: dict[int, str] = {}
     for text, url in ranges.items():
         first, _, last = text.partition("-")
-        if not (first.isdigit() and (last or first).isdigit()):
+        if not (first.isdigit() and (last or first).isdigit() and int(first) <= int(last or first)):
             raise ValueError(f"shard map: {text!r} is not a range of data sources such as 0-31")
         for source in range(int(first), int(last or first) + 1):
             if source >= DATA_SOURCES or source in owners:
@@ -60,6 +60,7 @@ class ShardedGraph:
             raise ValueError(f"a shard map names {DATA_SOURCES} data sources, not {len(owners)}")
         self._stores = list(stores)
         self._owners = list(owners)
+        self._turn = 0
 
     def _at(self, shard: int) -> int:
         return self._owners[source_of(shard)]
@@ -101,10 +102,19 @@ class ShardedGraph:
         return await store.assoc_range(id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
 
     async def assoc_ranges(
-        self, id1s: Sequence[int], atype: AssocType, *, before: int = MAX_TIME, after: int = -1, limit: int
+        self,
+        id1s: Sequence[int],
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
     ) -> dict[int, list[Assoc]]:
         answers = await _side_by_side(
-            self._stores[at].assoc_ranges(part, atype, before=before, after=after, limit=limit)
+            self._stores[at].assoc_ranges(
+                part, atype, before=before, after=after, limit=limit, oldest_first=oldest_first
+            )
             for at, part in self._split(id1s).items()
         )
         return {id1: page for answer in answers for id1, page in answer.items()}
@@ -159,10 +169,17 @@ class ShardedGraph:
             raise ValueError("a batch names something that belongs to another store than its acting shard")
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
+        """A fair share of each store, another one first each time. A store that is down holds up none of the others."""
         jobs: list[Job] = []
-        share = max(1, limit // len(self._stores))
-        for at, store in enumerate(self._stores):
-            jobs += [job._replace(store=at) for job in await store.claim(share, lease)]
+        stores = len(self._stores)
+        self._turn = (self._turn + 1) % stores
+        for asked in range(stores):
+            at = (self._turn + asked) % stores
+            share = -(-(limit - len(jobs)) // (stores - asked))
+            try:
+                jobs += [job._replace(store=at) for job in await self._stores[at].claim(share, lease)]
+            except Unavailable:
+                _log.warning("store %d cannot be reached; its events wait", at)
         return jobs
 
     async def ack(self, jobs: Sequence[Job]) -> None:

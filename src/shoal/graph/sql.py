@@ -78,6 +78,13 @@ ASSOC_RANGES = """
         SELECT b.time FROM association AS b
         WHERE b.id1 = wanted.value AND b.atype = ?2 AND b.alive = 1 AND b.time < ?3 AND b.time > ?4
         ORDER BY b.time DESC LIMIT 1 OFFSET ?5), ?4)"""
+ASSOC_RANGES_OLDEST = """
+    SELECT a.id1, a.id2, a.time, a.data
+    FROM json_each(?1) AS wanted CROSS JOIN association AS a INDEXED BY association_by_time
+    WHERE a.id1 = wanted.value AND a.atype = ?2 AND a.alive = 1 AND a.time > ?4 AND a.time < coalesce((
+        SELECT b.time FROM association AS b
+        WHERE b.id1 = wanted.value AND b.atype = ?2 AND b.alive = 1 AND b.time < ?3 AND b.time > ?4
+        ORDER BY b.time LIMIT 1 OFFSET ?5), ?3)"""
 ASSOC_SCAN = """
     SELECT id1, atype, id2, time, alive, data FROM association
     WHERE (id1, atype, id2) > (?, ?, ?) ORDER BY id1, atype, id2 LIMIT ?"""
@@ -87,7 +94,6 @@ COUNT_GET = f"SELECT atype, id1, n FROM count WHERE id1 IN {_IDS} AND atype IN {
 COUNT_SCAN = "SELECT id1, atype, n FROM count WHERE (id1, atype) > (?, ?) ORDER BY id1, atype LIMIT ?"
 COUNT_SET = "INSERT INTO count VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = excluded.n"
 
-KEY_GET = "SELECT space, name, id, until FROM key WHERE (space, name) IN (VALUES {rows})"
 KEY_DELETE = "DELETE FROM key WHERE space = ? AND name = ?"
 KEY_SWEEP = "DELETE FROM key WHERE until > 0 AND until <= ?"
 
@@ -100,6 +106,10 @@ BURY = "INSERT OR REPLACE INTO buried VALUES (?, ?, ?, ?, ?, ?)"
 BURIED = "SELECT seq, event, step, mark, attempt, error FROM buried ORDER BY seq"
 
 # Written for many rows at once: {rows} becomes (?, ?), (?, ?) ...
+# A join, for `(a, b) IN (VALUES ...)` would read the whole table.
+KEY_GET = """
+    WITH wanted (space, name) AS (VALUES {rows})
+    SELECT space, name, k.id, k.until FROM wanted CROSS JOIN key AS k USING (space, name)"""
 LINKS_GET = """
     WITH wanted (id1, atype, id2) AS (VALUES {rows})
     SELECT a.id1, a.atype, a.id2, a.time, a.alive, a.data

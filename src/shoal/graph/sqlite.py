@@ -14,6 +14,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,21 +50,23 @@ class SqliteGraph:
 
     def __init__(self, path: Path, owns: Owns, *, read_only: bool) -> None:
         self._path = path
-        self._lock = None if read_only else _own(path)
-        try:
-            writing = None if read_only else _connect(path, _WRITER_CACHE_KIB)
-            if writing is not None:
+        self._lock: int | None = None
+        writing: sqlite3.Connection | None = None
+        with ExitStack() as undo:
+            if not read_only:
+                self._lock = _own(path)
+                undo.callback(os.close, self._lock)
+                writing = undo.enter_context(closing(_connect(path, _WRITER_CACHE_KIB)))
                 _migrate(writing)
-            self._reading = _connect(path, _READER_CACHE_KIB, read_only=True)
-            self._scanning = _connect(path, _READER_CACHE_KIB, read_only=True)
+            self._reading = undo.enter_context(closing(_connect(path, _READER_CACHE_KIB, read_only=True)))
+            self._scanning = undo.enter_context(closing(_connect(path, _READER_CACHE_KIB, read_only=True)))
             _check_version(self._reading, path)
-        except BaseException:
-            if self._lock is not None:
-                os.close(self._lock)
-            raise
+            undo.pop_all()
         self._thread = ThreadPoolExecutor(1, "shoal-scan")
         self._leases = Leases()
         self._claimed = 0
+        # Acknowledged before anybody claimed them, and perhaps still in the file.
+        self._early: set[int] = set()
         self._wake: WakeUp | None = None
         self._writer = Writer(writing, owns, self._woken) if writing is not None else None
         self._writing = writing
@@ -120,14 +123,25 @@ class SqliteGraph:
         return list(map(Assoc._make, rows))
 
     async def assoc_ranges(
-        self, id1s: Sequence[int], atype: AssocType, *, before: int = MAX_TIME, after: int = -1, limit: int
+        self,
+        id1s: Sequence[int],
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
     ) -> dict[int, list[Assoc]]:
         if not id1s:
             return {}
-        values = (_json(id1s), atype.number, before, after, limit)
-        if len(id1s) <= _INLINE_LISTS:
-            return _by_list(self._reading.execute(sql.ASSOC_RANGES, values).fetchall())
-        return await self._aside(lambda read: _by_list(read.execute(sql.ASSOC_RANGES, values).fetchall()))
+        statement = sql.ASSOC_RANGES_OLDEST if oldest_first else sql.ASSOC_RANGES
+        # Each list once, however often it was named.
+        values = (_json(list(dict.fromkeys(id1s))), atype.number, before, after, limit)
+
+        def read(connection: sqlite3.Connection) -> dict[int, list[Assoc]]:
+            return _by_list(connection.execute(statement, values).fetchall(), oldest_first=oldest_first)
+
+        return read(self._reading) if len(id1s) <= _INLINE_LISTS else await self._aside(read)
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
@@ -151,15 +165,19 @@ class SqliteGraph:
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
-        rows = self._reading.execute(sql.OUTBOX_NEXT, (self._claimed, limit - len(jobs))).fetchall()
-        if rows:
+        while len(jobs) < limit and (rows := self._unclaimed(limit - len(jobs))):
             self._claimed = rows[-1][0]
-            jobs += list(starmap(_job, rows))
+            jobs += starmap(_job, [row for row in rows if row[0] not in self._early])
+        self._early = {seq for seq in self._early if seq > self._claimed}
         self._leases.give(jobs, lease)
         return jobs
 
+    def _unclaimed(self, limit: int) -> list[tuple[int, bytes, int, int, int]]:
+        return self._reading.execute(sql.OUTBOX_NEXT, (self._claimed, limit)).fetchall()
+
     async def ack(self, jobs: Sequence[Job]) -> None:
         seqs = [job.seq for job in jobs]
+        self._early.update(seq for seq in seqs if seq > self._claimed)
         self._leases.done(seqs)
         if self._writer is not None:
             self._writer.acknowledge(seqs)
@@ -224,10 +242,15 @@ class SqliteGraph:
 
 
 def _connect(path: Path, cache_kib: int, *, read_only: bool = False) -> sqlite3.Connection:
-    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=512)
-    connection.executescript("PRAGMA journal_mode = WAL;" + _PRAGMAS.format(-cache_kib))
-    if read_only:
-        connection.execute("PRAGMA query_only = ON")
+    """A connection; one for reading neither makes the file nor changes it."""
+    name = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
+    connection = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512)
+    try:
+        connection.executescript(_PRAGMAS.format(-cache_kib))
+        connection.execute("PRAGMA query_only = ON" if read_only else "PRAGMA journal_mode = WAL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -257,12 +280,12 @@ def _migrate(connection: sqlite3.Connection) -> None:
         connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
 
 
-def _by_list(rows: Sequence[tuple[int, int, int, bytes]]) -> dict[int, list[Assoc]]:
+def _by_list(rows: Sequence[tuple[int, int, int, bytes]], *, oldest_first: bool) -> dict[int, list[Assoc]]:
     lists: dict[int, list[Assoc]] = {}
     for id1, id2, moment, data in rows:
         lists.setdefault(id1, []).append(Assoc(id2, moment, data))
     for page in lists.values():
-        page.sort(key=_time, reverse=True)
+        page.sort(key=_time, reverse=not oldest_first)
     return lists
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from shoal.core.errors import Conflict, ShoalError, StorageFull, Unavailable
-from shoal.core.events import InverseOp, InverseOwed, encode
+from shoal.core.events import InverseOp, encode
 from shoal.graph import sql
 from shoal.graph.contract import Batch, Job
 from shoal.graph.resolve import Changes, Known, Link, Owns, Touched, decide
@@ -89,12 +89,14 @@ class Writer:
         while True:
             self._pending.wait()
             self._pending.clear()
-            if not self._tasks and not self._closing:
+            # Read before the queues: whatever was submitted before the end is in them.
+            closing = self._closing
+            if not self._tasks and not closing:
                 # Only acknowledgements: give a commit the chance to take them along.
                 self._pending.wait(_IDLE_SECONDS)
             while self._tasks or self._acks or self._keeps:
                 self._group()
-            if self._closing:
+            if closing:
                 return
 
     def _take(self) -> list[_Task]:
@@ -110,16 +112,18 @@ class Writer:
         """Commit a group; if the database fails, each of its batches alone, so that only the guilty one is refused."""
         tasks = self._take()
         acks, keeps = _drain(self._acks), _drain(self._keeps)
+        seq = self._seq
         try:
             answers = self._commit(tasks, acks, keeps)
         except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
-            self._acks.extendleft(acks)
-            self._keeps.extendleft(reversed(keeps))
             answers = [_refusal(error)] if len(tasks) == 1 else [self._alone(task) for task in tasks]
-            if not tasks:
+            if tasks or not self._closing:
+                self._acks.extendleft(acks)
+                self._keeps.extendleft(reversed(keeps))
+            if not tasks and not self._closing:
                 # The disk is full, most likely. The events stay, and are forgotten when there is room.
                 time.sleep(_IDLE_SECONDS)
-        self._loop.call_soon_threadsafe(self._answer, tasks, answers)
+        self._loop.call_soon_threadsafe(self._answer, tasks, answers, self._seq != seq)
 
     def _alone(self, task: _Task) -> Any:
         try:
@@ -127,7 +131,7 @@ class Writer:
         except Exception as error:  # noqa: BLE001  # as above
             return _refusal(error)
 
-    def _answer(self, tasks: list[_Task], answers: list[Any]) -> None:
+    def _answer(self, tasks: list[_Task], answers: list[Any], events: bool) -> None:
         for task, answer in zip(tasks, answers, strict=True):
             if task.future.done():
                 continue
@@ -135,7 +139,8 @@ class Writer:
                 task.future.set_exception(answer)
             else:
                 task.future.set_result(answer)
-        self._wake()
+        if events:
+            self._wake()
 
     def _commit(self, tasks: list[_Task], acks: list[int], keeps: list[tuple[int, int, int, int]]) -> list[Any]:
         connection = self._connection
@@ -165,21 +170,18 @@ class Writer:
             if not isinstance(task.work, Batch):
                 answers.append(task.work(self._connection))
                 continue
-            before = len(changes.events)
             try:
-                decide(task.work, known, changes, owns=self._owns, now=now)
+                owed = decide(task.work, known, changes, owns=self._owns, now=now)
             except Conflict as conflict:
                 answers.append(conflict)
             else:
-                answers.append(self._owed(changes, before))
+                answers.append(self._owed(changes, owed))
         return answers, changes
 
-    def _owed(self, changes: Changes, first: int) -> Owed:
-        return [
-            (Job(self._seq + 1 + index, event), event.op)
-            for index, event in enumerate(changes.events[first:], first)
-            if isinstance(event, InverseOwed)
-        ]
+    def _owed(self, changes: Changes, owed: Sequence[InverseOp]) -> Owed:
+        """What the batch judged last owes, with the jobs that its last events are to be."""
+        first = len(changes.events) - len(owed)
+        return [(Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(owed, first)]
 
     def _load(self, batches: Sequence[Batch]) -> Known:
         """The stored state of all that the batches touch, in three reads."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from shoal.core.errors import TooLarge
+
 MIB = 1024 * 1024
 
 
@@ -35,6 +37,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             f"at most {mebibytes(self.max_bytes)}, {self.max_pixels / 1e6:g} million pixels, "
             f"{self.seconds:g} seconds and {mebibytes(self.memory)} of memory"
         )
+
+    def check_size(self, size: int) -> None:
+        """Raise `TooLarge` where a file of `size` bytes is not taken."""
+        if size > self.max_bytes:
+            raise TooLarge(
+                f"a picture of {mebibytes(size)} is too large: at most {mebibytes(self.max_bytes)} are taken"
+            )
+
+    def check_pixels(self, width: int, height: int) -> None:
+        """Raise `TooLarge` where a picture of this many pixels is not taken."""
+        if width * height > self.max_pixels:
+            allowed = f"at most {self.max_pixels / 1e6:g} million pixels are taken"
+            raise TooLarge(f"a picture of {width} x {height} pixels is too large: {allowed}")
 
 
 def mebibytes(size: int) -> str:

@@ -5,7 +5,7 @@ A child first says `Ready`; then each `Job` gets exactly one answer. Nothing her
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -15,6 +15,10 @@ PREFIX = 4
 """Bytes of a frame's length, big-endian."""
 MAX_ANSWER = 64 * 1024 * 1024
 """Bytes. A child that announces more has been taken over, and is ended."""
+
+
+Made = Literal["image/jpeg", "image/webp"]
+"""What the sizes are: JPEG, or WebP where something shines through."""
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -30,7 +34,7 @@ class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
 
     feed: Picture
     preview: Picture
-    content_type: str
+    content_type: Made
     blurhash: str
 
 
@@ -38,7 +42,7 @@ class Crop(msgspec.Struct, frozen=True, tag="crop"):
     """A picture cut to a given shape, of `content_type`."""
 
     picture: Picture
-    content_type: str
+    content_type: Made
 
 
 class Failure(msgspec.Struct, frozen=True, tag="failure"):
@@ -63,6 +67,7 @@ Answer = Rendering | Crop | Failure | Ready
 
 OUT_OF_MEMORY: Final = "out of memory"
 """The kind of failure after which a child ends itself: its memory may be in pieces."""
+_ENCODER = msgspec.msgpack.Encoder()
 _ERRORS: dict[str, type[InvalidInput]] = {"too large": TooLarge, "unsupported": Unsupported}
 
 
@@ -77,7 +82,9 @@ def error_of(failure: Failure) -> InvalidInput:
     return _ERRORS.get(failure.kind, InvalidInput)(failure.message)
 
 
-def frame(value: Job | Answer) -> bytes:
-    """A value as it goes over the pipe."""
-    body = msgspec.msgpack.encode(value)
-    return len(body).to_bytes(PREFIX, "big") + body
+def frame(value: Job | Answer) -> bytearray:
+    """A value as it goes over the pipe; an upload is copied once only."""
+    buffer = bytearray(PREFIX)
+    _ENCODER.encode_into(value, buffer, PREFIX)
+    buffer[:PREFIX] = (len(buffer) - PREFIX).to_bytes(PREFIX, "big")
+    return buffer

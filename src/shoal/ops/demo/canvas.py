@@ -1,12 +1,13 @@
 """A canvas of light: the few tools that every generated photo is made with.
 
 Pixels are float32 in 0..1, `(height, width, 3)`; positions are fractions of the width and the height unless a name says
-pixels. Work is done at three quarters of the final size and enlarged at the end, where grain hides the difference.
+pixels. Work is done at 0.64 of the final size and enlarged at the end, where grain hides the difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from io import BytesIO
 from typing import Any
 
@@ -17,7 +18,7 @@ from PIL import Image, ImageChops, ImageDraw
 Array = npt.NDArray[Any]
 """Numbers as float32."""
 
-WORKING_SCALE = 0.75
+WORKING_SCALE = 0.64
 
 
 def colour(code: str) -> Array:
@@ -49,6 +50,14 @@ def resized(field: Array, height: int, width: int) -> Array:
     return np.asarray(picture.resize((width, height), Image.Resampling.BICUBIC), np.float32)
 
 
+@lru_cache(4)
+def _grain(size: tuple[int, int], strength: int) -> Image.Image:
+    """Film grain around middle grey; the same for every photo of one size, which nobody sees."""
+    speck = np.random.default_rng(7).standard_normal((size[1], size[0]), np.float32) * strength + 128
+    sheet = Image.fromarray(speck.astype(np.uint8))
+    return Image.merge("RGB", (sheet, sheet, sheet))
+
+
 class Canvas:
     """One picture in the making, and the random numbers that it takes."""
 
@@ -56,7 +65,8 @@ class Canvas:
         self.final = (width, height)
         self.width, self.height = round(width * WORKING_SCALE), round(height * WORKING_SCALE)
         self.rng = np.random.default_rng(seed)
-        self.px: Array = np.zeros((self.height, self.width, 3), np.float32)
+        # One plane per colour in memory: masks then run over rows without gaps, three times as fast.
+        self.px: Array = np.zeros((3, self.height, self.width), np.float32).transpose(1, 2, 0)
         self.rows: Array = np.arange(self.height, dtype=np.float32)[:, None]
         self.columns: Array = np.arange(self.width, dtype=np.float32)[None, :]
 
@@ -85,20 +95,23 @@ class Canvas:
         low, high = field.min(), field.max()
         return (field - low) / (high - low)
 
-    def ridge(self, base: float, rise: float, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False) -> Array:
-        """A skyline: for each column, the row (in pixels) where the land begins."""
+    def curve(self, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False) -> Array:
+        """For each column a number in 0..1 that wanders, with `knots` bends at its coarsest."""
         at, total, strength = np.linspace(0, 1, self.width), np.zeros(self.width), 1.0
-        span = 0.0
         for _ in range(octaves):
             values = self.rng.random(knots + 2)
             t = at * knots + self.rng.random() * 0.9
             if soft:
                 t = np.floor(t) + (1 - np.cos((t % 1) * np.pi)) / 2
             total += np.interp(t, np.arange(knots + 2), values) * strength
-            span += strength
             knots, strength = knots * 2, strength * keep
-        line: Array = (base - rise * (total / span - 0.25) * 1.6) * self.height
-        return line.astype(np.float32)
+        total = (total - total.min()) / (total.max() - total.min())
+        return total.astype(np.float32)
+
+    def ridge(self, base: float, rise: float, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False) -> Array:
+        """A skyline that rises `rise` above `base`: for each column, the row (in pixels) where the land begins."""
+        wander = self.curve(knots=knots, octaves=octaves, keep=keep, soft=soft)
+        return (np.float32(base) - np.float32(rise) * (wander - np.float32(0.12))) * np.float32(self.height)
 
     def stencil(self, draw: Callable[[ImageDraw.ImageDraw, float], None]) -> Array:
         """What `draw` draws in white on black, with smooth edges, as a mask; it is told the pixels per working pixel."""
@@ -193,12 +206,11 @@ class Canvas:
         across = (self.columns / self.width - 0.5) ** 2
         down = (self.rows / self.height - 0.5) ** 2
         self.px *= (1 - np.float32(vignette) * 2 * (across + down))[..., None]
-        px = np.clip(self.px, 0, 1)
-        px += np.float32(contrast) * px * (1 - px) * (2 * px - 1) * 2
-        picture = Image.fromarray((px * 255).astype(np.uint8)).resize(self.final, Image.Resampling.BICUBIC)
-        speck = self.rng.normal(128, grain, (self.final[1] // 2, self.final[0])).clip(0, 255).astype(np.uint8)
-        sheet = Image.fromarray(np.concatenate([speck, speck[::-1, ::-1], speck[:1]])[: self.final[1]])
-        picture = ImageChops.add(picture, Image.merge("RGB", (sheet, sheet, sheet)), 1, -128)
+        px = np.ascontiguousarray((np.clip(self.px, 0, 1) * 255).astype(np.uint8))
+        levels = [at / 255 for at in range(256)]
+        tone = [round((v + contrast * v * (1 - v) * (2 * v - 1) * 2) * 255) for v in levels]
+        picture = Image.fromarray(px).point(tone * 3).resize(self.final, Image.Resampling.BICUBIC)
+        picture = ImageChops.add(picture, _grain(self.final, grain), 1, -128)
         out = BytesIO()
         picture.save(out, "JPEG", quality=quality)
         return out.getvalue()

@@ -12,12 +12,12 @@ from shoal.ops.demo.palettes import Mood
 def pines(canvas: Canvas, line: Array, *, count: int, tall: tuple[float, float], paint: Array) -> None:
     """Conifers standing on a skyline; `tall` is a range of fractions of the height."""
     spots = np.sort(canvas.rng.random(count)) * canvas.width
-    clump = canvas.ridge(0.5, 1.0, knots=5, octaves=3, soft=True) / canvas.height
+    clump = canvas.curve(knots=5, octaves=3, soft=True)
 
     def draw(pen: ImageDraw.ImageDraw, zoom: float) -> None:
         for x in spots:
             foot = line[int(x)]
-            size = canvas.between(*tall) * canvas.height * (0.6 + 0.8 * float(np.clip(clump[int(x)], 0, 1)))
+            size = canvas.between(*tall) * canvas.height * (0.6 + 0.8 * float(clump[int(x)]))
             _pine(pen, canvas, x * zoom, (foot + size * 0.08) * zoom, size * zoom)
 
     canvas.cover(canvas.stencil(draw), paint)
@@ -89,30 +89,39 @@ def desert(canvas: Canvas, mood: Mood) -> None:
         canvas.disc(sun, 0.17, 0.035, light)
     canvas.glow(sun, 0.4, 0.3, light, 0.35, squash=1.8)
     grain = canvas.noise(90, octaves=3, stretch=5)
-    for at in range(5):
-        depth = at / 4
-        line = canvas.ridge(0.5 + 0.1 * at, 0.16 - 0.008 * at, knots=2 + (at < 2), octaves=2, keep=0.28, soft=True)
-        bright = mix(mix(far, light, 0.3), mix(far, near, 0.28), depth)
-        canvas.land(line, bright, mix(bright, near, 0.18 + 0.25 * depth), deep=0.3)
-        _dune_shade(canvas, line, mix(mix(far, near, 0.45), near, depth * 0.8), grain)
-    ripple = np.sin((canvas.rows * 0.35 + grain * 26 + canvas.columns * 0.06)) * smooth(0.62, 1.0, canvas.rows / canvas.height)
-    canvas.px *= 1 + ripple[..., None] * np.float32(0.035)
+    for at in range(4):
+        depth = at / 3
+        peaks = [(canvas.between(0, 1), canvas.between(0.45, 1)) for _ in range(3 - (at > 1))]
+        line = _crests(canvas, 0.54 + 0.13 * at, 0.13 + 0.05 * at, peaks)
+        bright = mix(mix(far, light, 0.35), mix(far, near, 0.22), depth)
+        canvas.land(line, bright, mix(bright, near, 0.3 + 0.2 * depth), deep=0.34)
+        for x, _ in peaks:
+            _dune_shade(canvas, line, round(x * (canvas.width - 1)), mix(mix(far, near, 0.5), near, depth * 0.85))
+    ripple = np.sin(canvas.rows * 0.4 + grain * 22 + canvas.columns * 0.05) * smooth(0.6, 1.0, canvas.rows / canvas.height)
+    canvas.px *= 1 + ripple[..., None] * np.float32(0.03)
 
 
-def _dune_shade(canvas: Canvas, line: Array, paint: Array, grain: Array) -> None:
-    """From each crest a winding edge runs down, dark on its far side."""
-    peaks = [x for x in range(20, canvas.width - 20, 4) if line[x] == line[max(0, x - 90) : x + 90].min()]
+def _crests(canvas: Canvas, base: float, rise: float, peaks: list[tuple[float, float]]) -> Array:
+    """A skyline of dunes: each climbs slowly to a sharp crest and falls away on the other side."""
+    at = np.linspace(0, 1, canvas.width)
+    height = canvas.curve(knots=2, octaves=2, keep=0.3, soft=True) * 0.35
+    for x, tall in peaks:
+        slope = np.where(at < x, canvas.between(0.18, 0.34), canvas.between(0.14, 0.26))
+        height = np.maximum(height, tall * np.exp(-((np.abs(at - x) / slope) ** 1.25)))
+    line: Array = ((base - rise * height) * canvas.height).astype(np.float32)
+    return line
+
+
+def _dune_shade(canvas: Canvas, line: Array, x: int, paint: Array) -> None:
+    """From a crest a winding edge runs down, dark on its far side."""
     top = max(0, int(line.min()) - 1)
     below = canvas.rows[top:] - line[None, :]
-    shade = np.zeros_like(below)
-    for x in peaks:
-        down = np.maximum(canvas.rows[top:] - line[x], 0)
-        lean, wind, phase = canvas.between(-0.5, 0.6), canvas.between(8, 34), canvas.between(0, 6.3)
-        edge = x + down * lean + wind * (np.sin(down / canvas.height * 16 + phase) - np.sin(phase))
-        past = canvas.columns - edge
-        fade = np.exp(-np.maximum(past, 0) / np.float32(canvas.width * 0.16)) * np.exp(-down / np.float32(canvas.height * 0.34))
-        shade = np.maximum(shade, np.clip(past * 0.6 + 0.5, 0, 1) * fade)
-    canvas.cover(shade * np.clip(below + 0.5, 0, 1) * (0.72 + grain[top:] * 0.2), paint, top)
+    down = np.maximum(canvas.rows[top:] - line[x], 0) / np.float32(canvas.height)
+    lean, wind = canvas.between(-0.5, 0.5), canvas.between(0.02, 0.06)
+    edge = x + (down * np.float32(lean) + np.sin(down * 11) * np.float32(wind)) * canvas.height
+    past = canvas.columns - edge
+    fade = np.exp(-np.maximum(past, 0) / np.float32(canvas.width * 0.2)) * np.exp(-down / np.float32(0.3))
+    canvas.cover(np.clip(past * 0.5 + 0.5, 0, 1) * fade * np.clip(below + 0.5, 0, 1) * np.float32(0.8), paint, top)
 
 
 def snow(canvas: Canvas, mood: Mood) -> None:
@@ -169,13 +178,14 @@ def forest(canvas: Canvas, mood: Mood) -> None:
     canvas.sky(mood.sky)
     sun = canvas.between(0.25, 0.75)
     canvas.glow(sun, 0.3, 0.4, light, 0.4)
-    for at in range(5):
-        depth = (at + 1) / 5
+    field = canvas.noise(9, octaves=7, keep=0.72)
+    height = canvas.rows / canvas.height
+    for at in range(4):
+        depth = (at + 1) / 4
         paint = mix(far, near, depth**1.5)
         floor = canvas.ridge(0.66 + 0.07 * at, 0.06, knots=3, octaves=4, soft=True)
-        canvas.cover(_trunks(canvas, floor, depth, 26 - at * 5), paint)
-        leaves = canvas.noise(5 + 3 * (4 - at), octaves=7, keep=0.72)
-        height = canvas.rows / canvas.height
+        canvas.cover(_trunks(canvas, floor, depth, 26 - at * 6), paint)
+        leaves = np.roll(field, (at * 53, at * 211), (0, 1)) if at % 2 else np.roll(field[:, ::-1], at * 97, 1)
         crown = smooth(0.5, 0.62, leaves - height * np.float32(0.75) + np.float32(0.16)) * np.float32(0.85)
         canvas.cover(crown, mix(paint, light, 0.16 * (1 - depth) + 0.05))
         canvas.land(floor, mix(paint, far, 0.25), mix(paint, near, 0.4), deep=0.22, relief=(leaves - 0.5) * np.float32(0.5))

@@ -41,7 +41,7 @@ def _water(canvas: Canvas, horizon: float, sun: float, paints: tuple[Array, Arra
     t = np.linspace(0, 1, count, dtype=np.float32)[:, None]
     swell = canvas.noise(40, octaves=4, stretch=3, keep=0.6, height=canvas.height)
     down = (np.log(t * 14 + 0.35) * canvas.height * 0.42).astype(np.intp) % canvas.height
-    across = ((canvas.columns - canvas.width / 2) / (t * 1.5 + 0.12) * 0.35).astype(np.intp) % canvas.width
+    across = ((canvas.columns - canvas.width / 2) / (t * 1.5 + 0.12) * 0.35 + canvas.width / 2).astype(np.intp) % canvas.width
     wave = swell[down, across] - np.float32(0.5)
     wave += (np.roll(swell, 311, 1)[down * 2 % canvas.height, across * 2 % canvas.width] - np.float32(0.5)) * np.float32(0.6)
     body = mix(far, near, 0.15) + (near - far) * (t * np.float32(0.75))[..., None]
@@ -74,7 +74,7 @@ def aurora(canvas: Canvas, mood: Mood) -> None:
     canvas.sky(mood.sky, down_to=0.8)
     canvas.stars(900, down_to=0.75, strength=0.8)
     for at in range(3):
-        _curtain(canvas, canvas.between(0.36, 0.6) - at * 0.06, light, top_light, 0.85 - at * 0.2)
+        _curtain(canvas, canvas.between(0.5, 0.62) - at * 0.07, light, top_light, 0.95 - at * 0.22)
     lake = canvas.chance(0.5)
     hills = canvas.ridge(0.68, 0.14, knots=3, octaves=5)
     canvas.land(hills, mix(near, colour(mood.far), 0.5), mix(near, colour(mood.far), 0.75), deep=0.15)
@@ -88,11 +88,11 @@ def aurora(canvas: Canvas, mood: Mood) -> None:
 def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, strength: float) -> None:
     high, wide = canvas.height // 2, canvas.width // 2
     foot = canvas.ridge(base, 0.34, knots=3, octaves=2, keep=0.35, soft=True)[::2][:wide] / canvas.height
-    tall = canvas.ridge(0.5, 0.5, knots=40, octaves=3, keep=0.7)[::2][:wide] / canvas.height
-    rays = np.clip(0.45 + canvas.ridge(0.5, 1.2, knots=70, octaves=2, keep=0.7)[::2][:wide] / canvas.height - 0.4, 0.1, 1)
-    fade = np.clip(canvas.ridge(0.6, 1.3, knots=3, octaves=2, soft=True)[::2][:wide] / canvas.height, 0.05, 1)
+    tall = canvas.curve(knots=26, octaves=3, keep=0.6)[::2][:wide]
+    rays = 0.35 + 0.65 * canvas.curve(knots=60, octaves=3, keep=0.7)[::2][:wide]
+    fade = 0.08 + 0.92 * canvas.curve(knots=4, octaves=2, soft=True)[::2][:wide]
     up = foot[None, :] - np.linspace(0, 1, high, dtype=np.float32)[:, None]
-    veil = np.where(up > 0, np.exp(-np.maximum(up, 0) / (0.07 + 0.22 * np.clip(tall, 0.05, 1))), np.exp(np.minimum(up, 0) * 38))
+    veil = np.where(up > 0, np.exp(-np.maximum(up, 0) / (0.06 + 0.2 * tall)), np.exp(np.minimum(up, 0) * 38))
     veil = resized(veil * (rays * fade)[None, :], canvas.height, canvas.width) * np.float32(strength)
     climb = resized(np.clip(up * 3.2, 0, 1), canvas.height, canvas.width)[..., None]
     canvas.px += veil[..., None] * (light + (top_light - light) * climb)

@@ -115,12 +115,12 @@ def fruit(canvas: Canvas, mood: Mood) -> None:
         _dish(canvas, 0.5, 0.52, 0.39, mix(light, dark, 0.12), hollow=0.25)
     spots: list[tuple[float, float, float]] = []
     for _ in range(60):
-        x, y, r = float(canvas.rng.normal(0.5, 0.11)), float(canvas.rng.normal(0.5, 0.13)), canvas.between(0.1, 0.128)
+        x, y, r = float(canvas.rng.normal(0.5, 0.09)), float(canvas.rng.normal(0.5, 0.13)), canvas.between(0.115, 0.14)
         gaps = (math.hypot((x - a) * canvas.width / canvas.height, y - b) - (r + s) * 0.88 for a, b, s in spots)
-        if len(spots) < 7 and all(gap > 0 for gap in gaps):
+        if len(spots) < 7 and math.hypot((x - 0.5) * canvas.width / canvas.height, y - 0.52) < 0.27 and all(gap > 0 for gap in gaps):
             spots.append((x, y, r))
     for x, y, r in sorted(spots, key=lambda spot: spot[1]):
-        _ball(canvas, x, y, r, skin * np.array([1, canvas.between(0.86, 1.08), 1], np.float32), (dark, light))
+        _ball(canvas, x, y, r, skin * np.array([1, canvas.between(0.9, 1.04), 1], np.float32), (dark, light))
     if len(spots) > 1:
         _leaf(canvas, *spots[0])
         _leaf(canvas, *spots[1])
@@ -141,8 +141,7 @@ def _ball(canvas: Canvas, x: float, y: float, radius: float, skin: Array, paints
     z = np.sqrt(1 - away)
     lit = np.clip(-0.5 * u - 0.55 * v + 0.67 * z, 0, 1)
     bounce = np.clip(0.55 * u + 0.5 * v, 0, 1) * (1 - z) * np.float32(0.35)
-    pores = canvas.rng.normal(1, 0.018, u.shape[:1] + v.shape[:0] or (1,)) if canvas.height < 0 else np.float32(1)
-    paint = mix(skin, dark, 0.72) + (skin * 1.04 - mix(skin, dark, 0.72)) * (lit**0.75)[..., None] * pores
+    paint = mix(skin, dark, 0.72) + (skin * 1.04 - mix(skin, dark, 0.72)) * (lit**0.75)[..., None]
     paint = paint + skin * bounce[..., None] + light * (np.clip(lit, 0, 1) ** 22 * np.float32(0.55))[..., None]
     hollow = np.exp(-(((u + 0.06) / 0.13) ** 2 + ((v + 0.3) / 0.1) ** 2)) * np.float32(0.5)
     paint = paint * (1 - hollow[..., None])
@@ -183,7 +182,7 @@ def flowers(canvas: Canvas, mood: Mood) -> None:
     for _ in range(34):
         paint = greens[int(canvas.between(0, 4))]
         canvas.disc(canvas.between(0, 1), canvas.between(0, 1), canvas.between(0.03, 0.1), paint, soft=16, alpha=canvas.between(0.08, 0.26))
-    spots = [(canvas.between(0.4, 0.6), canvas.between(0.42, 0.56), canvas.between(0.3, 0.38))]
+    spots = [(canvas.between(0.4, 0.6), canvas.between(0.42, 0.56), canvas.between(0.36, 0.44))]
     for x in (canvas.between(0.08, 0.2), canvas.between(0.8, 0.94)):
         spots.insert(0, (x, canvas.between(0.2, 0.8), canvas.between(0.14, 0.22)))
     for at, (x, y, r) in enumerate(spots):
@@ -203,8 +202,8 @@ def _blossom(canvas: Canvas, spot: tuple[float, float, float], paints: tuple[Arr
         reach, count = side * 0.8 * (1 - share * 0.85), 15 - layer
         phase = canvas.between(0, 6.28)
         for at in range(count):
-            paint = mix(mix(petal, deep, 0.12 + share * 0.55), light, 0.3 * (1 - share) * canvas.between(0.3, 1))
-            _petal(pen, side, reach * canvas.between(0.92, 1.05), phase + at * 6.283 / count, (paint, mix(paint, deep, 0.55)))
+            paint = mix(mix(petal, deep, 0.05 + share * 0.75), light, 0.3 * (1 - share) * canvas.between(0.3, 1))
+            _petal(pen, side, reach * canvas.between(0.92, 1.05), phase + at * 6.283 / count, (paint, mix(paint, deep, 0.75)))
     heart = side * 0.1
     pen.ellipse([side - heart, side - heart, side + heart, side + heart], fill=(*_rgb(mix(deep, colour("f2c14e"), 0.55)), 255))
     for _ in range(40):
@@ -213,7 +212,7 @@ def _blossom(canvas: Canvas, spot: tuple[float, float, float], paints: tuple[Arr
         pen.ellipse([dot[0] - 3, dot[1] - 3, dot[0] + 3, dot[1] + 3], fill=(*_rgb(colour("ffdf8a")), 255))
     picture = sheet.reduce(2)
     if not sharp:
-        picture = picture.filter(ImageFilter.BoxBlur(5))
+        picture = picture.filter(ImageFilter.BoxBlur(9))
     whole = Image.new("RGBA", (canvas.width, canvas.height), (0, 0, 0, 0))
     whole.paste(picture, (round(x * canvas.width - side / 2), round(y * canvas.height - side / 2)))
     pixels = np.asarray(whole, np.float32) / 255
@@ -249,18 +248,17 @@ def _rgb(paint: Array) -> tuple[int, int, int]:
 
 def abstract(canvas: Canvas, mood: Mood) -> None:
     """Folds of colour, lit from one side, as if seen through a lens that is far too close."""
-    high, wide = canvas.height // 2, canvas.width // 2
-    low = canvas.noise(2, octaves=4, keep=0.42)[::2, ::2][:high, :wide]
-    other = canvas.noise(3, octaves=4, keep=0.42)[::2, ::2][:high, :wide]
+    high, wide = canvas.height // 3, canvas.width // 3
+    one, other, third = (canvas.noise(cells, octaves=3, keep=0.3)[::3, ::3][:high, :wide] for cells in (1, 2, 2))
     y, x = np.mgrid[0:high, 0:wide]
-    down = (y + (low - 0.5) * high * 0.9).astype(np.intp) % high
-    across = (x + (other - 0.5) * wide * 0.7).astype(np.intp) % wide
-    folds = canvas.between(2.2, 3.8)
-    bent = np.sin((low[np.minimum(down, high - 1), np.minimum(across, wide - 1)] + other * 0.5) * np.pi * folds + low * 3) * 0.5 + 0.5
-    bent = resized(resized(bent, high // 3, wide // 3), canvas.height, canvas.width)
-    table = ramp(mood.sky, 256)
-    canvas.px[:] = table[(np.clip(bent, 0, 1) * 255).astype(np.uint8)]
-    step = 4
-    slope = (bent - np.roll(bent, (step, step), (0, 1))) * np.float32(7)
-    canvas.px *= (1 + np.clip(slope, -0.5, 0.5) * np.float32(0.7))[..., None]
-    canvas.shine(np.clip(slope - 0.35, 0, 1) ** 2 * np.float32(0.8), colour(mood.light))
+    down = np.clip(y + (other - 0.5) * high * 0.8, 0, high - 1).astype(np.intp)
+    across = np.clip(x + (third - 0.5) * wide * 0.8, 0, wide - 1).astype(np.intp)
+    bent = one[down, across] * 0.75 + other * 0.35
+    folds = np.sin(bent * np.pi * canvas.between(3.2, 5.2) + third * 3) * 0.5 + 0.5
+    cloth = resized(resized(folds * 0.65 + bent * 0.35, high // 3, wide // 3), canvas.height, canvas.width)
+    canvas.px[:] = ramp(mood.sky, 256)[(np.clip(cloth, 0, 1) * 255).astype(np.uint8)]
+    slope = (cloth - np.roll(cloth, (6, 5), (0, 1))) * np.float32(9)
+    slope[:6], slope[:, :5] = slope[6], slope[:, 5:6]
+    canvas.px *= (1 + np.clip(slope, -0.6, 0.6) * np.float32(0.5))[..., None]
+    canvas.shine(np.clip(slope - 0.2, 0, 1) ** 2 * np.float32(0.45), colour(mood.light))
+    canvas.shine(np.exp(-(((cloth - 0.62) / 0.03) ** 2)) * np.float32(0.12), colour(mood.light))

@@ -29,8 +29,7 @@ def city(canvas: Canvas, mood: Mood) -> None:
     row = round(shore * canvas.height)
     canvas.px[row - 2 : row + 1] = near * 0.5
     for x in np.arange(0.01, 1, 0.028):
-        canvas.glow(float(x), shore - 0.004, 0.006, colour("ffcf8a"), 0.8)
-        canvas.disc(float(x), shore + 0.05, 0.001, colour("ffcf8a"), alpha=0.1)
+        canvas.disc(float(x), shore - 0.006, 0.0035, colour("ffdca0"), soft=4)
 
 
 def _row_of_towers(canvas: Canvas, shore: float, paint: Array, *, tall: float, lit: float, wide: float) -> None:
@@ -162,14 +161,14 @@ def rain(canvas: Canvas, mood: Mood) -> None:
     canvas.px *= 0.75 + canvas.noise(3, octaves=3)[..., None] * np.float32(0.6)
     canvas.glow(canvas.between(0.2, 0.8), 0.62, 0.35, warm, 0.22, squash=2.2)
     lights = (warm, light, mix(warm, light, 0.5), colour("ff5a4a"), colour("6fb7ff"), colour("7fe0a8"))
-    for _ in range(46):
-        y = float(np.clip(canvas.rng.normal(0.55, 0.16), 0.05, 0.95))
+    for _ in range(60):
+        y = float(np.clip(canvas.rng.normal(0.5, 0.17), 0.05, 0.95))
         paint = lights[int(canvas.rng.choice(6, p=(0.36, 0.26, 0.18, 0.09, 0.07, 0.04)))]
-        _bokeh(canvas, canvas.between(0, 1), y, canvas.between(0.018, 0.062), paint, canvas.between(0.15, 0.5))
+        _bokeh(canvas, canvas.between(0, 1), y, canvas.between(0.025, 0.085), paint, canvas.between(0.2, 0.75))
     for _ in range(9):
         _trail(canvas, canvas.between(0.02, 0.98), light)
     for _ in range(230):
-        _drop(canvas, 0.0035 + 0.016 * canvas.between(0, 1) ** 3)
+        _drop(canvas, 0.003 + 0.02 * canvas.between(0, 1) ** 4)
 
 
 def _bokeh(canvas: Canvas, x: float, y: float, radius: float, paint: Array, power: float) -> None:
@@ -201,6 +200,6 @@ def _drop(canvas: Canvas, radius: float) -> None:
     inside = smooth(1.05, 0.8, v * v + u * u)
     part = canvas.px[top : top + rows.shape[0], left : left + columns.shape[1]]
     hue = part.mean(axis=(0, 1)) + np.float32(0.05)
-    paint = hue * (0.62 + 0.75 * np.clip(v, -0.6, 1) ** 1)[..., None]
+    paint = hue * (1.0 + 0.7 * np.clip(v, -0.6, 1))[..., None]
     paint = paint + (np.exp(-(((v + 0.45) ** 2 + (u + 0.3) ** 2) / 0.06)) * 0.55)[..., None]
-    part += (paint - part) * (inside * np.float32(0.85))[..., None]
+    part += (paint - part) * (inside * np.float32(0.7))[..., None]

@@ -1,0 +1,65 @@
+"""The words of the route table: a route, who calls it, and what its handler is given."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+from starlette.requests import Request
+
+Auth = Literal["public", "optional", "app", "user"]
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """Who asks: ids of the token, of the app that it was given to, and of the member, who is None for an app's own token."""
+
+    token_id: int
+    app_id: int
+    member_id: int | None
+    scopes: frozenset[str]
+
+
+ANONYMOUS = Caller(0, 0, None, frozenset())
+"""Somebody without a token. The only caller whose `token_id` is 0."""
+
+
+class Context(msgspec.Struct, frozen=True):
+    """What a handler is given besides its parameters."""
+
+    caller: Caller
+    request: Request
+    deps: Any
+    """The bundle that `build_app` was given."""
+    path: Mapping[str, str]
+    """What stands in the path's braces; the params struct has it too, and wins over query and body there."""
+
+
+Handler = Callable[[Context, Any], Awaitable[object]]
+"""Answers a value to encode, `bytes` of JSON, a `Reply` or a Starlette `Response`."""
+
+Authenticate = Callable[[Request], Awaitable[Caller | None]]
+"""Who asks: None without a token, `Unauthenticated` for a bad one. It must not read the body."""
+
+
+class _Address(msgspec.Struct, frozen=True):
+    method: str
+    path: str
+    handler: Handler
+
+
+class Route(_Address, frozen=True, kw_only=True):
+    """One row of the API: what it needs, what it takes and what it answers.
+
+    `auth` is "public" (nobody is asked for), "optional" (a token changes the answer), "app" (any token) or "user" (a member's
+    token). A member's or app's token needs `scope`; None is for public routes, and for "app" ones that any token may call.
+    """
+
+    scope: str | None = None
+    auth: Auth = "user"
+    limit_class: str = ""
+    params: type[msgspec.Struct] | None = None
+    max_body: int = 1 << 16
+    """The largest body in bytes; one that is larger is refused before it is read."""
+    answer: Any = None
+    """The type of the answer, for the description of the API."""

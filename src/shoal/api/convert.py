@@ -1,0 +1,196 @@
+"""From what a request says to a typed struct: lenient about how a value is written, strict about what it is.
+
+Leniency is what clients need (Mastodon's own server is as lenient): numbers and booleans as strings, one value where a list is
+expected, a list as a dictionary of numbers, null and, save for texts, "" for a value that is not given. Every refusal is an
+`InvalidInput` that names the field and says what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from shoal.api.refusals import refusal
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ids import MAX_ID
+
+T = TypeVar("T")
+
+
+class Upload:
+    """A file that came with a request: the name its sender gave it, and its bytes."""
+
+    __slots__ = ("data", "filename")
+
+    def __init__(self, filename: str, data: bytes) -> None:
+        self.filename = filename
+        self.data = data
+
+
+class Id(int):
+    """An id from the wire. One that is malformed or too large names nothing: `NotFound`."""
+
+
+class Cursor(int):
+    """An id to page from; 0 for one that is absent or garbage, the largest id for one that is larger."""
+
+
+class Limit(int):
+    """How many items are asked for; 0 for garbage, which means the default."""
+
+
+class _HasNul(Exception):
+    """A text contains U+0000, which PostgreSQL cannot keep."""
+
+
+_ABSENT = object()
+"""What a fixer answers for a value that counts as not given."""
+
+Fixer = Callable[[Any], object]
+_PREPARED: dict[type[Any], dict[str, Fixer | None]] = {}
+"""What is done to each field of a struct before msgspec sees it, by wire name."""
+
+_COLLECTIONS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+
+
+def convert(params: Mapping[str, object], type: type[T]) -> T:  # noqa: A002 (msgspec.convert's own word)
+    """The struct that the parameters describe; unknown ones are ignored. `InvalidInput`, or `NotFound` from an `Id`."""
+    try:
+        return msgspec.convert(_fix_fields(params, _fixers(type)), type, strict=False, dec_hook=_decode)
+    except msgspec.ValidationError as error:
+        raise refusal(str(error), type) from None
+
+
+def prepare(type: type[Any]) -> None:  # noqa: A002 (as above)
+    """Do now what the first `convert` to this type would do."""
+    _fixers(type)
+
+
+def _fixers(kind: type[Any]) -> dict[str, Fixer | None]:
+    known = _PREPARED.get(kind)
+    if known is None:
+        info = inspect.type_info(kind)
+        if not isinstance(info, inspect.StructType):
+            raise TypeError(f"{kind!r} is not a msgspec.Struct")
+        known = _PREPARED[kind] = {field.encode_name: _fixer(field.type) for field in info.fields}
+    return known
+
+
+def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]) -> dict[str, object]:
+    fixed = {}
+    for name, fix in fixers.items():
+        value = params.get(name)
+        if value is None:
+            continue
+        if fix is not None:
+            try:
+                value = fix(value)
+            except _HasNul:
+                raise InvalidInput(f"{name} must not contain the character U+0000", field=name) from None
+            if value is _ABSENT:
+                continue
+        fixed[name] = value
+    return fixed
+
+
+def _fixer(info: inspect.Type) -> Fixer | None:
+    if isinstance(info, inspect.UnionType):
+        some = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
+        return _fixer(some[0]) if len(some) == 1 else None
+    if isinstance(info, _COLLECTIONS):
+        return _list_fixer(_fixer(info.item_type))
+    if isinstance(info, inspect.StructType):
+        return _struct_fixer(_fixers(info.cls))
+    if isinstance(info, inspect.StrType):
+        return _fix_text
+    if isinstance(info, inspect.BoolType):
+        return _fix_bool
+    if isinstance(info, inspect.FloatType):
+        return _fix_float
+    return None if isinstance(info, inspect.DictType) else _fix_blank
+
+
+def _struct_fixer(fixers: Mapping[str, Fixer | None]) -> Fixer:
+    def fix(value: Any) -> object:
+        if isinstance(value, dict):
+            return _fix_fields(value, fixers)
+        return _ABSENT if value == "" else value
+
+    return fix
+
+
+def _list_fixer(fix_item: Fixer | None) -> Fixer:
+    def fix(value: Any) -> object:
+        items = _items(value)
+        # `a[]=` is how a form says the empty list.
+        given = [item for item in items if item is not None and item != ""]
+        if fix_item is None:
+            return given
+        return [item for item in map(fix_item, given) if item is not _ABSENT]
+
+    return fix
+
+
+def _items(value: Any) -> list[Any]:
+    if isinstance(value, list):
+        return value
+    if isinstance(value, dict) and value and all(key.isdecimal() and len(key) < 10 for key in value):
+        return [value[key] for key in sorted(value, key=int)]
+    return [value]
+
+
+def _fix_text(value: Any) -> object:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, str) and "\0" in value:
+        raise _HasNul
+    return value
+
+
+_TRUTHS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False, "": _ABSENT}
+
+
+def _fix_bool(value: Any) -> object:
+    return _TRUTHS.get(value.lower(), value) if isinstance(value, str) else value
+
+
+def _fix_float(value: Any) -> object:
+    if isinstance(value, str):
+        try:
+            number = float(value)
+        except ValueError:
+            return _fix_blank(value)
+        # Comparisons let a NaN pass any maximum, so it must not get as far as that; text is refused in words.
+        return number if math.isfinite(number) else "not finite"
+    return value
+
+
+def _fix_blank(value: Any) -> object:
+    return _ABSENT if value == "" else value
+
+
+def _decode(kind: type[Any], value: Any) -> object:
+    """msgspec's hook for the types of this module."""
+    if kind is Id:
+        number = _integer(value)
+        if number is None or abs(number) > MAX_ID:
+            raise NotFound("Record not found")
+        return Id(number)
+    if kind is Cursor:
+        return Cursor(min(max(_integer(value) or 0, 0), MAX_ID))
+    if kind is Limit:
+        return Limit(min(max(_integer(value) or 0, 0), MAX_ID))
+    return value
+
+
+def _integer(value: Any) -> int | None:
+    """The number in at most 40 digits of ASCII (int() itself also takes blanks, underscores and other scripts)."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and len(value) <= 40 and value.isascii() and value.removeprefix("-").isdigit():
+        return int(value)
+    return None

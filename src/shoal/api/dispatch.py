@@ -1,0 +1,177 @@
+"""The way of one request through the API, and the one place where a failure becomes an answer."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shoal.api import ratelimit
+from shoal.api.bodies import Inbox, read_body
+from shoal.api.calls import ANONYMOUS, Authenticate, Caller, Context, Route
+from shoal.api.convert import convert
+from shoal.api.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
+from shoal.api.matching import Trie
+from shoal.api.middleware import REQUEST_ID
+from shoal.api.params import read_params
+from shoal.api.replies import RawHeader, Reply, encode, start
+from shoal.api.scopes import granted
+from shoal.core.errors import NotFound, TooMany, Unauthenticated
+
+_CLOSE = (b"connection", b"close")
+
+
+class Entry(NamedTuple):
+    """A route, and the names of the parameters in its path."""
+
+    route: Route
+    names: tuple[str, ...]
+
+
+class Api:
+    """The application inside the edge."""
+
+    def __init__(
+        self,
+        trie: Trie[Entry],
+        deps: object,
+        authenticate: Authenticate,
+        limiter: ratelimit.Limiter,
+        fallback: ASGIApp | None,
+        websocket: ASGIApp | None,
+    ) -> None:
+        self._find = trie.find
+        self._deps = deps
+        self._authenticate = authenticate
+        self._limiter = limiter
+        self._fallback = fallback
+        self._websocket = websocket or _refuse_websocket
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One ASGI connection."""
+        if scope["type"] == "http":
+            found = self._find(scope["path"])
+            if found is None and self._fallback is not None and not _is_api(scope["path"]):
+                await self._fallback(scope, receive, send)
+            else:
+                await self._http(found, scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await _lifespan(receive, send)
+
+    async def _http(
+        self, found: tuple[dict[str, Entry], tuple[str, ...]] | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        inbox = Inbox(scope, receive)
+        request = Request(scope, inbox.receive)
+        more: list[RawHeader] = []
+        try:
+            entry, values = self._entry(found, request, more)
+            caller = await self._admit(entry.route, request, more)
+            answer = await self._run(entry, values, caller, request, inbox)
+            content = b"" if isinstance(answer, Response) else encode(answer.body)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
+            answer = reply_for(error, where=f"{scope['method']} {scope['path']} ({scope.get(REQUEST_ID, '-')})")
+            content = encode(answer.body)
+        if isinstance(answer, Response):
+            answer.raw_headers.extend(more)
+            await answer(scope, inbox.receive, send)
+        else:
+            await _send(answer, content, more, inbox, send)
+
+    def _entry(
+        self, found: tuple[dict[str, Entry], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
+    ) -> tuple[Entry, tuple[str, ...]]:
+        """The route that is meant and the values in its path. Who asks for what is not there is counted too."""
+        method = request.scope["method"]
+        if found is not None:
+            entry = found[0].get("GET" if method == "HEAD" else method)
+            if entry is not None:
+                return entry, found[1]
+        self._take("api", ANONYMOUS, request, more)
+        raise NotFound if found is None else MethodNotAllowed(found[0])
+
+    async def _admit(self, route: Route, request: Request, more: list[RawHeader]) -> Caller:
+        """The caller, once it is known that they may call this now."""
+        caller, failure = ANONYMOUS, None
+        if route.auth != "public":
+            try:
+                caller = await self._authenticate(request) or ANONYMOUS
+            except Unauthenticated as error:
+                failure = error
+        # Before any refusal, so that guessing tokens is limited as well.
+        self._take(route.limit_class, caller, request, more)
+        if failure is not None:
+            raise failure
+        if caller.token_id:
+            _check_scope(route, caller)
+        elif route.auth in {"app", "user"}:
+            raise Unauthenticated
+        return caller
+
+    def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
+        who = caller.member_id if caller.member_id is not None else _address(request.scope)
+        window = self._limiter.take(ratelimit.Key(limit_class, who))
+        if window is None:
+            return
+        more += ratelimit.headers(window)
+        if window.wait:
+            raise TooMany("Too many requests", retry_after=window.wait)
+
+    async def _run(
+        self, entry: Entry, values: tuple[str, ...], caller: Caller, request: Request, inbox: Inbox
+    ) -> Reply | Response:
+        route, names = entry
+        path = dict(zip(names, values, strict=True))
+        params = None
+        if route.params is not None:
+            params = convert({**await read_params(request, max_body=route.max_body), **path}, route.params)
+        elif inbox.unread:
+            await read_body(request, route.max_body)
+        answer = await route.handler(Context(caller, request, self._deps, path), params)
+        return answer if isinstance(answer, Reply | Response) else Reply(answer)
+
+
+def _check_scope(route: Route, caller: Caller) -> None:
+    if route.auth == "user" and caller.member_id is None:
+        raise NeedsMember
+    if route.scope is not None and not granted(caller.scopes, route.scope):
+        raise OutsideScopes
+
+
+async def _send(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbox, send: Send) -> None:
+    if not inbox.unread:
+        await send(start(reply.status, content, more, reply.headers))
+        await send({"type": "http.response.body", "body": content})
+        return
+    # The whole answer goes out first, for clients that read while they send; the end of it, which closes, when they are done.
+    await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+    await inbox.drain()
+    await send({"type": "http.response.body", "body": b""})
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return ratelimit.address_key(client[0]) if client else ""
+
+
+def _is_api(path: str) -> bool:
+    return path == "/api" or path.startswith("/api/")
+
+
+async def _refuse_websocket(_scope: Scope, receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "websocket.close", "code": 1000})
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Nothing happens here: the wiring starts and stops what there is."""
+    for _ in ("startup", "shutdown"):
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})

@@ -1,0 +1,75 @@
+"""What surrounds every request: cross-origin rules and the request id, on errors as on answers. Pure ASGI, a few microseconds.
+
+Web clients of the API come from other origins and carry a token, never a cookie, so every origin is let in.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import secrets
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CORS_PATHS = ("/api/", "/oauth/token", "/oauth/revoke", "/oauth/userinfo", "/.well-known/", "/nodeinfo/", "/media/")
+"""Beginnings of the paths that pages of other origins may read."""
+
+_ORIGIN = (b"access-control-allow-origin", b"*")
+_EXPOSE = (
+    b"access-control-expose-headers",
+    b"Link, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset, X-Request-Id",
+)
+_PREFLIGHT = (
+    _ORIGIN,
+    (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key"),
+    (b"access-control-max-age", b"86400"),
+)
+_GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
+
+REQUEST_ID = "shoal.request_id"
+"""Where the id of a request is in its ASGI scope, as text."""
+
+
+class Edge:
+    """The outermost application: answers preflights, adds headers to whatever the inner one answers."""
+
+    def __init__(self, app: ASGIApp, *, cors_paths: tuple[str, ...] = CORS_PATHS) -> None:
+        self._app = app
+        self._cors_paths = cors_paths
+        # An id need only be unique, so one random part for the process and a number are enough.
+        self._process = secrets.token_hex(6)
+        self._numbers = itertools.count(1)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One ASGI connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = self._request_id(scope)
+        named = (b"x-request-id", request_id)
+        if not scope["path"].startswith(self._cors_paths):
+            extra: tuple[tuple[bytes, bytes], ...] = (named,)
+        elif scope["method"] == "OPTIONS":
+            await send({"type": "http.response.start", "status": 204, "headers": [*_PREFLIGHT, named]})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        else:
+            extra = (_ORIGIN, _EXPOSE, named)
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *extra]
+            await send(message)
+
+        await self._app(scope, receive, send_more)
+
+    def _request_id(self, scope: Scope) -> bytes:
+        """The id that a proxy in front gave, when it is harmless, or a new one."""
+        for name, value in scope["headers"]:
+            if name == b"x-request-id" and _GOOD_ID.fullmatch(value):
+                scope[REQUEST_ID] = value.decode()
+                return bytes(value)
+        made = f"{self._process}{next(self._numbers):08x}"
+        scope[REQUEST_ID] = made
+        return made.encode()

@@ -1,0 +1,57 @@
+"""Pages of a list: what a client may ask for, and the Link header that leads to its neighbours.
+
+Cursors are ids. A limit that is missing, 0 or garbage is the default, one that is too high is the maximum: clients send all
+of these and expect a page, so nothing here is ever an error.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import msgspec
+
+from shoal.api.convert import Cursor, Limit
+
+_OURS = frozenset({"max_id", "since_id", "min_id", "limit", "access_token"})
+"""Parameters that a link sets anew, and the token, which must not be handed around."""
+
+
+class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters of a page; structs of routes with more parameters inherit from it. A cursor of 0 was not given."""
+
+    max_id: Cursor = Cursor(0)
+    """Only what is older than this."""
+    since_id: Cursor = Cursor(0)
+    """The newest page of what is newer than this."""
+    min_id: Cursor = Cursor(0)
+    """The page right above this; like every page it comes newest first."""
+    limit: Limit = Limit(0)
+
+    def size(self, default: int = 20, maximum: int = 40) -> int:
+        """How many items the page has at most."""
+        return page_size(self.limit, default, maximum)
+
+
+def page_size(limit: int, default: int = 20, maximum: int = 40) -> int:
+    """The limit as asked, in 1..maximum; the default when it is 0 or less."""
+    return min(limit, maximum) if limit > 0 else default
+
+
+def link_header(request_url: str, first: int | None, last: int | None, *, limit: int, more: bool) -> str:
+    """The Link header of a page from cursor `first` (newest) to `last` (oldest); "" for an empty page.
+
+    `more` says whether the page was full. toot matches `rel="next"` at the start of the header and masto splits it at commas:
+    so next comes first, and there is no comma inside an address.
+    """
+    if first is None or last is None:
+        return ""
+    parts = urlsplit(request_url)
+    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in _OURS]
+    base = f"{parts.scheme}://{parts.netloc}{_plain(parts.path)}?"
+    older = f'<{base}{urlencode([*kept, ("limit", limit), ("max_id", last)])}>; rel="next"'
+    newer = f'<{base}{urlencode([*kept, ("limit", limit), ("min_id", first)])}>; rel="prev"'
+    return f"{older}, {newer}" if more else newer
+
+
+def _plain(path: str) -> str:
+    return path.replace(",", "%2C").replace("<", "%3C").replace(">", "%3E")

@@ -1,0 +1,137 @@
+"""Rate limits: how many requests of a class one member or address may send in a fixed window of time.
+
+Windows begin at multiples of their length, so the counts of a class are one dictionary that is thrown away when its window
+ends. Memory is bounded: past `capacity` callers in one window the oldest is forgotten, which errs on the side of serving.
+A class without a rule, or with a limit of 0, is not limited.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import NamedTuple, Protocol
+
+from shoal.api.replies import RawHeader
+
+
+class Key(NamedTuple):
+    """Whose requests of which class are counted together."""
+
+    limit_class: str
+    who: int | str
+    """A member's id, or an address as `address_key` gives it."""
+
+
+class Rule(NamedTuple):
+    """So many requests in so many seconds."""
+
+    limit: int
+    seconds: int
+
+
+class Window(NamedTuple):
+    """Where a caller stands: `reset` is when the window ends, in Unix seconds.
+
+    `wait` is 0, or the seconds until then when this request was one too many.
+    """
+
+    limit: int
+    remaining: int
+    reset: int
+    wait: float = 0.0
+
+
+DEFAULTS: Mapping[str, Rule] = {
+    "api": Rule(300, 300),
+    "media": Rule(30, 1800),
+    "delete": Rule(30, 1800),
+    "signup": Rule(5, 1800),
+    "login": Rule(30, 300),
+}
+"""Mastodon's numbers; `login` guards the password and token forms."""
+
+OFF: Mapping[str, Rule] = dict.fromkeys(DEFAULTS, Rule(0, 300))
+"""No limit at all, for tests and load."""
+
+
+class Limiter(Protocol):
+    """Counts requests. The class of a key must be one that it was made with."""
+
+    @property
+    def classes(self) -> frozenset[str]:
+        """The classes that it knows, limited or not."""
+
+    def take(self, key: Key, cost: int = 1) -> Window | None:
+        """Count a request; None when its class is not limited. A refused request is not counted."""
+
+
+class _Counts:
+    """The counts of one class in the window that ends at `reset`."""
+
+    __slots__ = ("reset", "rule", "used")
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self.reset = 0
+        self.used: dict[int | str, int] = {}
+
+
+class MemoryLimiter:
+    """A `Limiter` in this process's memory: exact for one process, per process when there are several."""
+
+    def __init__(
+        self, rules: Mapping[str, Rule], *, clock: Callable[[], float] = time.time, capacity: int = 100_000
+    ) -> None:
+        if any(rule.limit < 0 or rule.seconds < 1 for rule in rules.values()):
+            raise ValueError("a rate limit is at least 0 requests (0 is off) in at least 1 second")
+        self.classes = frozenset(rules)
+        self._counts = {name: _Counts(rule) for name, rule in rules.items() if rule.limit}
+        self._clock = clock
+        self._capacity = capacity
+
+    def take(self, key: Key, cost: int = 1) -> Window | None:
+        """Count a request; None when its class is not limited. A refused request is not counted."""
+        counts = self._counts.get(key.limit_class)
+        if counts is None:
+            return None
+        now, (limit, seconds) = self._clock(), counts.rule
+        # The second half: the clock was set back by more than a window.
+        if now >= counts.reset or counts.reset - now > seconds:
+            counts.reset = (int(now) // seconds + 1) * seconds
+            counts.used = {}
+        used = counts.used.get(key.who, 0)
+        if used + cost > limit:
+            return Window(limit, max(0, limit - used), counts.reset, max(1.0, counts.reset - now))
+        if not used and len(counts.used) >= self._capacity:
+            del counts.used[next(iter(counts.used))]
+        counts.used[key.who] = used + cost
+        return Window(limit, limit - used - cost, counts.reset)
+
+
+def headers(window: Window) -> list[RawHeader]:
+    """The three X-RateLimit headers; Mastodon.py sleeps until Reset, so it is always a moment to come."""
+    return [
+        (b"x-ratelimit-limit", b"%d" % window.limit),
+        (b"x-ratelimit-remaining", b"%d" % window.remaining),
+        (b"x-ratelimit-reset", _iso(window.reset)),
+    ]
+
+
+@lru_cache(maxsize=64)
+def _iso(moment: int) -> bytes:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()
+
+
+@lru_cache(maxsize=4096)
+def address_key(address: str) -> str:
+    """What stands for an address: itself, or the /64 of an IPv6 address, which is what one household is given."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    return str(parsed.ipv4_mapped or ipaddress.IPv6Network((parsed, 64), strict=False))

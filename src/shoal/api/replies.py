@@ -1,0 +1,49 @@
+"""What a handler may answer with besides a plain value, and how an answer is put on the wire.
+
+A value is encoded as JSON; `bytes` are JSON that is ready; a `Reply` adds a status and headers. The type is always
+`application/json`: clients give up on anything else, an empty body included, so no answer is `{}`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+from starlette.types import Message
+
+_JSON = b"application/json"
+
+Header = tuple[str, str]
+RawHeader = tuple[bytes, bytes]
+
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
+_encode = msgspec.json.Encoder().encode
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """An answer with a status and headers of its own."""
+
+    body: object = None
+    status: int = 200
+    headers: tuple[Header, ...] = ()
+
+
+def encode(body: object) -> bytes:
+    """The bytes of an answer: as they are, `{}` for None, else the value as JSON."""
+    if isinstance(body, bytes):
+        return body
+    return b"{}" if body is None else _encode(body)
+
+
+def start(status: int, content: bytes, more: Iterable[RawHeader] = (), named: tuple[Header, ...] = ()) -> Message:
+    """The first ASGI message of a JSON answer."""
+    headers = [(b"content-type", _JSON), (b"content-length", b"%d" % len(content)), *more]
+    if named:
+        # A line break in a value would start a header of somebody's choosing.
+        headers += [(k.lower().encode("latin-1"), _one_line(v).encode("latin-1", "replace")) for k, v in named]
+    return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def _one_line(value: str) -> str:
+    return _CONTROLS.sub(" ", value)

@@ -1,0 +1,60 @@
+"""The route table, and the application that is made of it.
+
+A request goes: match, authenticate, rate limit, scope, body, parameters, handler, JSON (`dispatch.py`). Nothing of the body is
+read for a caller who may not come in, and every failure becomes an answer by the table of `errors.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.types import ASGIApp
+
+from shoal.api.calls import ANONYMOUS, Authenticate, Caller, Context, Handler, Route
+from shoal.api.convert import prepare
+from shoal.api.declared import complaint
+from shoal.api.dispatch import Api, Entry
+from shoal.api.matching import Trie, parameters
+from shoal.api.middleware import CORS_PATHS, Edge
+from shoal.api.ratelimit import Limiter
+from shoal.api.replies import Reply
+
+__all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Handler", "Reply", "Route", "build_app"]
+
+
+def build_app(
+    routes: Iterable[Route],
+    deps: object,
+    *,
+    authenticate: Authenticate,
+    limiter: Limiter,
+    fallback: ASGIApp | None = None,
+    websocket: ASGIApp | None = None,
+    cors_paths: tuple[str, ...] = CORS_PATHS,
+) -> ASGIApp:
+    """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
+
+    `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket.
+    """
+    trie: Trie[Entry] = Trie()
+    for route in routes:
+        names = parameters(route.path)
+        _check(route, names, limiter)
+        if route.params is not None:
+            prepare(route.params)
+        trie.add(route.method, route.path, Entry(route, names))
+    return Edge(Api(trie, deps, authenticate, limiter, fallback, websocket), cors_paths=cors_paths)
+
+
+def _check(route: Route, names: tuple[str, ...], limiter: Limiter) -> None:
+    wrong = complaint(
+        path_names=names,
+        scope=route.scope,
+        auth=route.auth,
+        limit_class=route.limit_class,
+        classes=limiter.classes,
+        params=route.params,
+        max_body=route.max_body,
+    )
+    if wrong:
+        raise TypeError(f"route {route.method} {route.path}: {wrong}")

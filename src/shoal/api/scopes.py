@@ -1,0 +1,80 @@
+"""What a token may do: the grammar of scopes and the one question asked of them.
+
+A scope is `read`, `write`, `follow`, `push`, `profile`, or a child such as `read:statuses` and `admin:write:reports`. A parent
+grants its children; `follow` grants reading and writing of blocks, follows and mutes. A scope that is unknown is refused
+when it is asked for, so none is ever stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from shoal.core.errors import InvalidInput
+
+_AREAS = (
+    "accounts",
+    "blocks",
+    "bookmarks",
+    "conversations",
+    "favourites",
+    "filters",
+    "follows",
+    "lists",
+    "media",
+    "mutes",
+    "notifications",
+    "reports",
+    "search",
+    "statuses",
+)
+_ADMIN_AREAS = (
+    "accounts",
+    "reports",
+    "domain_allows",
+    "domain_blocks",
+    "ip_blocks",
+    "email_domain_blocks",
+    "canonical_email_blocks",
+)
+
+_FOLLOW = frozenset(f"{verb}:{area}" for verb in ("read", "write") for area in ("blocks", "follows", "mutes"))
+
+KNOWN = frozenset(
+    {"read", "write", "follow", "push", "profile", "admin:read", "admin:write"}
+    | {f"{verb}:{area}" for verb in ("read", "write") for area in _AREAS}
+    | {f"admin:{verb}:{area}" for verb in ("read", "write") for area in _ADMIN_AREAS}
+)
+"""Every scope that may be asked for."""
+
+DEFAULT = ("read",)
+"""What an app gets that asks for nothing."""
+
+
+@lru_cache(maxsize=4096)
+def granted(token_scopes: frozenset[str], needed: str) -> bool:
+    """Whether a token with these scopes may do what needs this one. Cached: the same few sets come with every request."""
+    if needed in token_scopes or ("follow" in token_scopes and needed in _FOLLOW):
+        return True
+    parent = needed.rpartition(":")[0]
+    return bool(parent) and granted(token_scopes, parent)
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """The scopes of a list divided by blanks (or by `+` that was encoded twice), each once and in the order they came.
+
+    An empty list is `DEFAULT`. Unknown scopes are `InvalidInput`.
+    """
+    asked = tuple(dict.fromkeys(text.replace("+", " ").split())) or DEFAULT
+    unknown = [scope for scope in asked if scope not in KNOWN]
+    if unknown:
+        raise InvalidInput("the requested scope is invalid, unknown, or malformed", field="scope")
+    return asked
+
+
+def check_subset(asked: Iterable[str], of_app: Iterable[str]) -> tuple[str, ...]:
+    """The asked scopes, when the app registered for all of them (itself or by a parent); else `InvalidInput`."""
+    owned, wanted = frozenset(of_app), tuple(asked)
+    if not all(granted(owned, scope) for scope in wanted):
+        raise InvalidInput("the requested scope is wider than the scopes the application registered for", field="scope")
+    return wanted

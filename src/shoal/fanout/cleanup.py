@@ -1,0 +1,89 @@
+"""What hangs on a deleted post is cleared away: likes, shares, bookmarks and revisions, page by page.
+
+So every count stays the number of live associations, the totals of the author included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+
+from shoal.core.events import PostDeleted, ShareDeleted
+from shoal.core.ids import shard_of
+from shoal.fanout.effects import Effects
+from shoal.graph.contract import Assoc, Batch
+from shoal.graph.schema import (
+    BOOKMARKED_BY,
+    BOOKMARKS,
+    LIKED_BY,
+    LIKES,
+    POSTED,
+    REVISED,
+    SHARED_BY,
+    SHARES,
+    AssocType,
+    share_key,
+)
+
+_PAGE = 200
+
+Clear = Callable[[Effects, PostDeleted, Assoc], Coroutine[None, None, None]]
+
+
+async def clear_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Nobody likes it any more."""
+    return await _clear(effects, event, LIKED_BY, _clear_like)
+
+
+async def clear_bookmarks(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Nobody keeps it any more."""
+    return await _clear(effects, event, BOOKMARKED_BY, _clear_bookmark)
+
+
+async def clear_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Shares of it end, and leave the timelines by an event of their own."""
+    return await _clear(effects, event, SHARED_BY, _clear_share)
+
+
+async def clear_revisions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """What it said before goes too."""
+    return await _clear(effects, event, REVISED, _clear_revision)
+
+
+async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: Clear) -> int | None:
+    """One page; what is cleared is gone from the list, so the next page begins at its top again."""
+    page = await effects.graph.assoc_range(event.post_id, atype, limit=_PAGE)
+    waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
+    await asyncio.gather(*waiting)
+    return 1 if len(page) == _PAGE else None
+
+
+async def _clear_like(effects: Effects, event: PostDeleted, liker: Assoc) -> None:
+    batch = Batch(shard_of(liker.id2))
+    batch.assoc_del(liker.id2, LIKES, event.post_id, effects.new_id(batch.shard), tally=event.author_id)
+    await effects.graph.commit(batch)
+
+
+async def _clear_bookmark(effects: Effects, event: PostDeleted, keeper: Assoc) -> None:
+    batch = Batch(shard_of(keeper.id2))
+    batch.assoc_del(keeper.id2, BOOKMARKS, event.post_id, effects.new_id(batch.shard))
+    await effects.graph.commit(batch)
+
+
+async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> None:
+    share_id = int.from_bytes(sharer.data)
+    batch = Batch(shard_of(sharer.id2))
+    now = effects.new_id(batch.shard)
+    batch.assoc_del(sharer.id2, SHARES, event.post_id, now, tally=event.author_id)
+    batch.assoc_del(sharer.id2, POSTED, share_id, now)
+    batch.obj_del(share_id)
+    batch.key_del(share_key(sharer.id2, batch.shard, event.post_id), share_id)
+    batch.emit(ShareDeleted(share_id=share_id, author_id=sharer.id2))
+    await effects.graph.commit(batch)
+
+
+async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc) -> None:
+    batch = Batch(shard_of(event.post_id))
+    batch.assoc_del(event.post_id, REVISED, revision.id2, effects.new_id(batch.shard))
+    batch.obj_del(revision.id2)
+    await effects.graph.commit(batch)

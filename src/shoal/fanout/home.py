@@ -1,0 +1,182 @@
+"""Home timelines follow the graph: new entries are pushed to warm followers, follows merge, unfollows subtract.
+
+Each consequence looks at the graph as it is now, not at what an event once said of it, acts, and looks again: so they may
+come late, twice or in another order. Readers filter all the same; nobody sees what a consequence has not yet taken away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple
+
+from shoal.core.events import FollowChanged, PostCreated, PostDeleted, PostUpdated, ShareCreated, ShareDeleted
+from shoal.core.model import Visibility
+from shoal.fanout.effects import Effects
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.schema import FOLLOWS_TAG, entries, followers, following
+from shoal.timelines.audience import Audience
+from shoal.timelines.contract import Seats
+
+
+class _Mark(NamedTuple):
+    """How far a fan-out has come: the place of the source among the event's, which reading of its audience, and how many of
+    its seats are left (0: not begun)."""
+
+    place: int = 0
+    serial: int = 0
+    left: int = 0
+
+    def pack(self) -> int:
+        return self.place << 53 | self.serial << 32 | self.left
+
+    @classmethod
+    def unpack(cls, mark: int) -> _Mark:
+        return cls(mark >> 53, mark >> 32 & (1 << 21) - 1, mark & (1 << 32) - 1)
+
+
+async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
+    """A post goes to the followers of its author, and of its tags when it is public."""
+    if event.visibility is Visibility.DIRECT:
+        await effects.timelines.push(event.post_id, effects.timelines.seats(event.mention_ids))
+        return None
+    return await _push(effects, event.post_id, _sources(event.author_id, event.tag_ids, event.visibility), mark)
+
+
+async def push_edit(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+    """An edit brought tags or mentions: those who see the post because of them get it too."""
+    if event.visibility is Visibility.DIRECT:
+        await effects.timelines.push(event.post_id, effects.timelines.seats(event.mention_ids))
+    if event.visibility is not Visibility.PUBLIC:
+        return None
+    return await _push(effects, event.post_id, event.tags_added, mark)
+
+
+async def push_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
+    """A share goes to the followers of whoever shared."""
+    return await _push(effects, event.share_id, (event.author_id,), mark)
+
+
+async def remove_post(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """A deleted post leaves the timelines that it was pushed to."""
+    return await _remove(effects, event.post_id, (event.author_id, *event.tag_ids), mark)
+
+
+async def remove_share(effects: Effects, event: ShareDeleted, mark: int) -> int | None:
+    """A share that was taken back leaves the timelines."""
+    return await _remove(effects, event.share_id, (event.author_id,), mark)
+
+
+def _sources(author: int, tag_ids: tuple[int, ...], visibility: Visibility) -> tuple[int, ...]:
+    return (author, *tag_ids) if visibility is Visibility.PUBLIC else (author,)
+
+
+async def _push(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
+    return await _each_page(effects, partial(effects.timelines.push, entry), sources, effects.page, mark)
+
+
+async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
+    # Every slot of a row is looked at: a page is smaller here.
+    page = max(1, effects.page // 20)
+    return await _each_page(effects, partial(effects.timelines.remove, entry), sources, page, mark)
+
+
+async def _each_page(
+    effects: Effects, act: Callable[[Seats], Awaitable[object]], sources: tuple[int, ...], page: int, mark: int
+) -> int | None:
+    """Act on one page of each source's audience; the mark to go on from, when one had more than a page."""
+    begun = _Mark.unpack(mark)
+    for place in range(begun.place, len(sources)):
+        audience = await _audience(effects, sources[place])
+        if audience is None:
+            continue
+        last = len(audience)
+        if place == begun.place and begun.serial == audience.serial and begun.left:
+            last = min(last, begun.left)
+        first = max(0, last - page)
+        await act(audience.seats(first, last))
+        if first:
+            return _Mark(place, audience.serial, first).pack()
+    return None
+
+
+async def _audience(effects: Effects, source: int) -> Audience | None:
+    """The warm followers of a source; None when they are too many to push to, or were forgotten while being read."""
+    if source in effects.loud:
+        return None
+    audience = effects.audiences.get(source) or await _read_audience(effects, source)
+    if len(audience) > effects.loud_from:
+        effects.loud.add(source)
+        return None
+    return audience
+
+
+async def _read_audience(effects: Effects, source: int) -> Audience:
+    audience = effects.audiences.begin(source)
+    before = MAX_TIME
+    while len(audience) <= effects.loud_from:
+        page = await effects.graph.assoc_range(source, followers(source), before=before, limit=effects.page)
+        audience.extend(effects.timelines.seats([follower.id2 for follower in page]))
+        if len(page) < effects.page:
+            break
+        before = page[-1].time
+        await asyncio.sleep(0)
+    await _touch_up(effects, source, audience)
+    effects.audiences.finish(source, audience)
+    return audience
+
+
+async def _touch_up(effects: Effects, source: int, audience: Audience) -> None:
+    """Those who came, went, or became warm while the audience was being read."""
+    while audience.touched:
+        member = audience.touched.pop()
+        follows = await _follows(effects, member, source)
+        for seat in effects.timelines.seats((member,)).tolist():
+            audience.add(seat) if follows else audience.discard(seat)
+
+
+async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """A member's timeline holds what a source posted exactly if they follow it now."""
+    member, source = event.follower_id, event.source_id
+    if not effects.timelines.warm(member):
+        return None
+    follows = await _follows(effects, member, source)
+    while True:
+        await (_merge if follows else _subtract)(effects, member, source)
+        # It may have changed while we acted on it; the event of that change may even have been worked off already.
+        follows, before = await _follows(effects, member, source), follows
+        if follows is before:
+            return None
+
+
+async def _follows(effects: Effects, member: int, source: int) -> bool:
+    atype = following(source)
+    return source in (await effects.graph.assoc_get(member, (atype,), (source,)))[atype]
+
+
+async def _merge(effects: Effects, member: int, source: int) -> None:
+    """The audience first: an entry that is posted from now on is pushed, all others are in the list."""
+    effects.audiences.add(source, member, effects.timelines.seats((member,)))
+    floor = await effects.timelines.floor(member)
+    if floor is None:
+        return
+    limit = effects.merge
+    newest = await effects.graph.assoc_range(source, entries(source), after=floor, limit=limit)
+    complete_above = newest[-1].time - 1 if len(newest) == limit else floor
+    await effects.timelines.union(member, [entry.time for entry in newest], complete_above)
+
+
+async def _subtract(effects: Effects, member: int, source: int) -> None:
+    """The intersection of the timeline with what the source posted goes; what a followed tag also brings comes back."""
+    effects.audiences.discard(source, member, effects.timelines.seats((member,)))
+    window = await effects.timelines.read(member, limit=effects.merge)
+    if window is None or not window.ids:
+        return
+    atype = entries(source)
+    theirs = (await effects.graph.assoc_get(source, (atype,), window.ids))[atype]
+    await effects.timelines.subtract(member, list(theirs))
+    tags = await effects.graph.assoc_range(member, FOLLOWS_TAG, limit=effects.merge) if theirs else []
+    for tag in tags:
+        if tag.id2 != source:
+            await _merge(effects, member, tag.id2)

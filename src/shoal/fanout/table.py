@@ -1,0 +1,36 @@
+"""All asynchronous behaviour on one screen: event -> consequences, in the order in which they run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from shoal.core.events import (
+    Blocked,
+    FollowChanged,
+    InverseOwed,
+    PostCreated,
+    PostDeleted,
+    PostUpdated,
+    ShareCreated,
+    ShareDeleted,
+)
+from shoal.fanout import cleanup, home, inverses, severance
+from shoal.fanout.effects import Effects
+from shoal.outbox import Consequence
+
+TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
+    PostCreated: (home.push_post,),
+    PostUpdated: (home.push_edit,),
+    PostDeleted: (
+        home.remove_post,
+        cleanup.clear_shares,
+        cleanup.clear_likes,
+        cleanup.clear_bookmarks,
+        cleanup.clear_revisions,
+    ),
+    ShareCreated: (home.push_share,),
+    ShareDeleted: (home.remove_share,),
+    FollowChanged: (home.reconcile_follow,),
+    Blocked: (severance.end_follows,),
+    InverseOwed: (inverses.settle_inverse,),
+}

@@ -1,0 +1,157 @@
+"""The home timeline: the newest posts and shares by the viewer, by those they follow and under the tags they follow.
+
+`definition` says it by pull alone; `page` reads the materialised timeline and must give the same once events are done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from shoal.core.model import Post, Visibility
+from shoal.feeds.hydrate import Entry
+from shoal.feeds.pipeline import Page, read_page
+from shoal.feeds.pull import Cursor, Sources, pull
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, POSTED, TAG_OF, tag_id
+from shoal.timelines.contract import Window
+
+_FOLLOWS_PAGE = 20_000
+
+
+async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
+    """A page of the viewer's home timeline. A cold timeline is rebuilt first; there is no visible end before the last entry."""
+    tags = await _followed_tags(reads, viewer)
+
+    async def skeleton(at: Cursor) -> list[int]:
+        return await _materialised(reads, viewer, at)
+
+    async def keep(found: Sequence[Entry]) -> list[Entry]:
+        return await _belonging(reads, viewer, found, tags)
+
+    return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+
+
+async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
+    """The same page by pull from everyone the viewer follows: what `page` must equal, at any price."""
+    tags = await _followed_tags(reads, viewer)
+    sources = await _sources(reads, viewer, tags)
+
+    async def skeleton(at: Cursor) -> list[int]:
+        return await pull(reads.graph, sources, at)
+
+    async def keep(found: Sequence[Entry]) -> list[Entry]:
+        return await _belonging(reads, viewer, found, tags)
+
+    return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+
+
+async def warm_up(reads: Reads, viewer: int) -> None:
+    """Rebuild a cold timeline; whoever asks meanwhile waits for the same rebuild."""
+    if (under_way := reads.rebuilding.get(viewer)) is not None:
+        await asyncio.shield(under_way)
+        return
+    done = reads.rebuilding[viewer] = asyncio.get_running_loop().create_future()
+    try:
+        await _rebuild(reads, viewer)
+    finally:
+        del reads.rebuilding[viewer]
+        done.set_result(None)
+
+
+async def _rebuild(reads: Reads, viewer: int) -> None:
+    """Create, join the audiences, then union: an entry that is posted in between is pushed, all others are pulled."""
+    await reads.timelines.create(viewer)
+    try:
+        sources = await _sources(reads, viewer, await _followed_tags(reads, viewer), own=False)
+        seats = reads.timelines.seats((viewer,))
+        for atype in sources:
+            for source in sources[atype]:
+                reads.audiences.add(source, viewer, seats)
+        ids = await pull(reads.graph, sources, Cursor(limit=reads.length + 1))
+        floor = ids[reads.length] if len(ids) > reads.length else 0
+        await reads.timelines.union(viewer, ids[: reads.length], floor)
+    except BaseException:
+        await reads.timelines.drop((viewer,))
+        raise
+
+
+async def _materialised(reads: Reads, viewer: int, at: Cursor) -> list[int]:
+    if viewer in reads.rebuilding or not reads.timelines.warm(viewer):
+        await warm_up(reads, viewer)
+    window = await reads.timelines.read(
+        viewer, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+    )
+    if window is None or _incomplete(window, at):
+        sources = await _sources(reads, viewer, await _followed_tags(reads, viewer))
+        if window is None or at.oldest_first:
+            return await pull(reads.graph, sources, at)
+        below = at._replace(before=min(at.before, window.floor + 1))
+        return _merged([window.ids, await _unpushed(reads, viewer, at), await pull(reads.graph, sources, below)], at)
+    return _merged([window.ids, await _unpushed(reads, viewer, at)], at)
+
+
+def _incomplete(window: Window, at: Cursor) -> bool:
+    """Whether the page reaches to where the materialised part of the timeline ends."""
+    return window.floor > at.after and (at.oldest_first or len(window.ids) < at.limit)
+
+
+async def _unpushed(reads: Reads, viewer: int, at: Cursor) -> list[int]:
+    """Entries that are read, never pushed: the viewer's own, which one always sees at once, and those of the loud."""
+    mine = await reads.graph.assoc_range(
+        viewer, POSTED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+    )
+    own = [entry.time for entry in mine]
+    if not reads.loud:
+        return own
+    followed = await reads.graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(reads.loud))
+    sources = {POSTED: list(followed[FOLLOWS]), TAG_OF: list(followed[FOLLOWS_TAG])}
+    return own + await pull(reads.graph, sources, at)
+
+
+async def _sources(reads: Reads, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
+    """Everything that the viewer's home is made of, as lists to merge."""
+    members = [viewer] if own else []
+    before = MAX_TIME
+    while True:
+        follows = await reads.graph.assoc_range(viewer, FOLLOWS, before=before, limit=_FOLLOWS_PAGE)
+        members += [followee.id2 for followee in follows]
+        if len(follows) < _FOLLOWS_PAGE:
+            return {POSTED: members, TAG_OF: list(tags)}
+        before = follows[-1].time
+
+
+async def _followed_tags(reads: Reads, viewer: int) -> set[int]:
+    followed = await reads.graph.assoc_range(viewer, FOLLOWS_TAG, limit=1_000)
+    return {tag.id2 for tag in followed}
+
+
+async def _belonging(reads: Reads, viewer: int, found: Sequence[Entry], tags: set[int]) -> list[Entry]:
+    """Late consequences are never seen: only what the viewer follows at this moment stays."""
+    parents = {entry.post.parent_author_id for entry in found if entry.post.parent_author_id}
+    followed = set((await reads.graph.assoc_get(viewer, (FOLLOWS,), list(parents)))[FOLLOWS]) if parents else set()
+    return [entry for entry in found if _belongs(viewer, entry, followed, tags)]
+
+
+def _belongs(viewer: int, entry: Entry, followed: set[int], tags: set[int]) -> bool:
+    if entry.share is not None:
+        stand = entry.sharer_relation
+        return entry.share.author_id == viewer or (stand is not None and stand.following)
+    post = entry.post
+    if post.author_id == viewer:
+        return True
+    if tags and post.visibility is Visibility.PUBLIC and not tags.isdisjoint(map(tag_id, post.tags)):
+        return True
+    return entry.relation.following and _in_earshot(viewer, post, followed)
+
+
+def _in_earshot(viewer: int, post: Post, followed: set[int]) -> bool:
+    """A comment is for those who follow both ends: the talk of strangers stays out."""
+    parent = post.parent_author_id
+    return not parent or parent in (viewer, post.author_id) or parent in followed
+
+
+def _merged(lists: Iterable[list[int]], at: Cursor) -> list[int]:
+    every = {id_ for ids in lists for id_ in ids}
+    return sorted(every, reverse=not at.oldest_first)[: at.limit]

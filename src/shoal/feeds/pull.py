@@ -1,0 +1,68 @@
+"""The newest entries of many lists, without reading the lists to their ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from shoal.graph.contract import MAX_TIME, Assoc, Reader
+from shoal.graph.schema import AssocType
+
+Sources = Mapping[AssocType, Sequence[int]]
+"""Which lists to merge: per type of list, the objects that they belong to."""
+
+
+class Cursor(NamedTuple):
+    """Which part of a feed: ids with `after < id < before`; the newest of them, or the oldest (`oldest_first`)."""
+
+    before: int = MAX_TIME
+    after: int = 0
+    limit: int = 20
+    oldest_first: bool = False
+
+    def past(self, id_: int) -> Cursor:
+        """The part that begins behind this id, in the cursor's direction."""
+        return self._replace(after=id_) if self.oldest_first else self._replace(before=id_)
+
+
+async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
+    """The first `at.limit` distinct times in the union of the lists, in the cursor's direction: exact, in two reads a type.
+
+    First a few entries of every list. The `limit`-th of those bounds the answer, so a second read asks only the lists
+    whose few entries all lie within the bound, and only up to it.
+    """
+    found: set[int] = set()
+    for atype, id1s in sources.items():
+        if id1s:
+            found |= await _pull(graph, atype, id1s, at)
+    return sorted(found, reverse=not at.oldest_first)[: at.limit]
+
+
+async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> set[int]:
+    few = min(at.limit, 2 + 2 * at.limit // len(id1s))
+    lists = await _read(graph, atype, id1s, at._replace(limit=few))
+    times = _times(lists)
+    bounded = at
+    if len(times) >= at.limit:
+        bounded = _until(at, sorted(times, reverse=not at.oldest_first)[at.limit - 1])
+    more = [
+        id1
+        for id1, page in lists.items()
+        if len(page) == few < at.limit and bounded.after < page[-1].time < bounded.before
+    ]
+    return times | _times(await _read(graph, atype, more, bounded)) if more else times
+
+
+def _until(at: Cursor, bound: int) -> Cursor:
+    """Nothing behind the bound can be in the answer."""
+    return at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
+
+
+async def _read(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> dict[int, list[Assoc]]:
+    return await graph.assoc_ranges(
+        id1s, atype, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+    )
+
+
+def _times(lists: Mapping[int, Sequence[Assoc]]) -> set[int]:
+    return {entry.time for page in lists.values() for entry in page}

@@ -1,0 +1,25 @@
+"""What feeds may touch."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from shoal.graph.contract import Reader
+from shoal.timelines.audience import Audiences
+from shoal.timelines.contract import Timelines
+
+
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """The graph to read, and the caches in front of it."""
+
+    graph: Reader
+    timelines: Timelines
+    audiences: Audiences
+    loud: set[int] = field(default_factory=set)
+    """Sources whose entries are not pushed: the same set that the fan-out keeps."""
+    length: int = 800
+    """How many entries a timeline is rebuilt with."""
+    rebuilding: dict[int, asyncio.Future[None]] = field(default_factory=dict)
+    """Timelines that are being rebuilt: whoever reads one waits for the same rebuild."""

@@ -1,0 +1,154 @@
+"""Where files of pictures lie: a directory, any S3-compatible store, or memory, through obstore.
+
+A put is atomic on all of them: a reader sees the whole file or none. In a directory it is also on the disk, not only in the
+system's cache, when `put` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Self
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+
+import obstore
+from obstore.exceptions import BaseError
+from obstore.store import LocalStore, MemoryStore, S3Store
+
+from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
+
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
+
+SUFFIXES: Final = {
+    "image/jpeg": ".jpg",
+    "image/webp": ".webp",
+    "image/png": ".png",
+    "image/gif": ".gif",
+    "image/avif": ".avif",
+}
+"""The suffix of a key by its content type. A directory keeps no types: there the suffix says it."""
+_TYPES: Final = {suffix: content_type for content_type, suffix in SUFFIXES.items()}
+_UNKNOWN_TYPE = "application/octet-stream"
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
+_FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull|QuotaExceeded")
+"""ENOSPC, EDQUOT, and what S3-compatible servers say then."""
+_AT_ONCE: Final = 16
+"""Deletions under way at once."""
+_S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_key"})
+# obstore's own would try for three minutes, with somebody waiting for an answer.
+_RETRIES: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
+_TIMEOUTS: ClientConfig = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=15)}
+
+
+class MediaStore:
+    """Files by key. Keys are relative paths such as `12/3/99/ann/7-0a1b2c3d.jpg`; any other raises `InvalidInput`.
+
+    All methods raise `Unavailable` when the store does not answer; what they did until then may be repeated safely.
+    """
+
+    def __init__(self, store: ObjectStore, *, root: Path | None = None) -> None:
+        self._store = store
+        self._root = root
+        """The directory, when that is what the store is."""
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """The store at `file:///directory`, `s3://bucket/prefix?endpoint=...&region=...` or `memory://`.
+
+        A directory is made where there is none. S3 credentials come from the usual AWS_... variables, or from `access_key_id` and
+        `secret_access_key` in the query.
+        """
+        parts = urlsplit(url)
+        if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
+            root = Path(unquote(parts.path))
+            return cls(LocalStore(root, mkdir=True, automatic_cleanup=True), root=root)
+        if parts.scheme == "s3" and parts.netloc:
+            return cls(_s3(parts))
+        if parts.scheme == "memory":
+            return cls(MemoryStore())
+        raise InvalidInput("a media store is file:///directory, s3://bucket/prefix or memory://", field="media_url")
+
+    async def put(self, key: str, data: bytes, content_type: str) -> None:
+        """Store or replace a file. `StorageFull` when there is no room: then nothing changed."""
+        check_key(key)
+        attributes = {"Content-Type": content_type} if self._root is None else None
+        with _in_our_words():
+            try:
+                await obstore.put_async(self._store, key, data, attributes=attributes, use_multipart=False)
+                if self._root is not None:
+                    await asyncio.to_thread(_settle, self._root / key, self._root)
+            except FileNotFoundError as error:
+                raise Unavailable("the media store is not there") from error
+
+    async def get(self, key: str) -> tuple[bytes, str]:
+        """A file and its content type, or `NotFound`."""
+        check_key(key)
+        with _in_our_words():
+            result = await obstore.get_async(self._store, key)
+            data = bytes(await result.bytes_async())
+        return data, result.attributes.get("Content-Type") or _TYPES.get(Path(key).suffix, _UNKNOWN_TYPE)
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        """Remove files; those that are not there are passed over. One request a key: not every S3 has a bulk one."""
+        turns = asyncio.Semaphore(_AT_ONCE)
+        for key in (keys := list(keys)):
+            check_key(key)
+
+        async def delete_one(key: str) -> None:
+            async with turns:
+                with _in_our_words(), suppress(FileNotFoundError):
+                    await obstore.delete_async(self._store, key)
+
+        await asyncio.gather(*map(delete_one, keys))
+
+    async def list(self, prefix: str) -> AsyncIterator[str]:
+        """The keys under a directory-like prefix (whole path segments), in no order; none when there is no such place."""
+        check_key(prefix)
+        with _in_our_words():
+            async for page in obstore.list(self._store, prefix):
+                for item in page:
+                    yield item["path"]
+
+
+def check_key(key: str) -> None:
+    """Raise `InvalidInput` unless a key is a relative path of plain ASCII names, none of which begins with a dot."""
+    if len(key) > 512 or _KEY.fullmatch(key) is None:
+        raise InvalidInput("this is not the name of a stored file")
+
+
+@contextmanager
+def _in_our_words() -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise NotFound("there is no such file") from error
+    except (BaseError, OSError) as error:
+        if _FULL.search(str(error)):
+            raise StorageFull("there is no room to store files") from error
+        raise Unavailable("the media store does not answer") from error
+
+
+def _s3(parts: SplitResult) -> S3Store:
+    options = dict(parse_qsl(parts.query))
+    if unknown := options.keys() - _S3_OPTIONS:
+        raise InvalidInput(f"an s3:// media store does not know: {', '.join(sorted(unknown))}", field="media_url")
+    config: S3Config = {**options}  # type: ignore[typeddict-item]
+    client: ClientConfig = {**_TIMEOUTS, "allow_http": options.get("endpoint", "").startswith("http://")}
+    prefix = parts.path.strip("/") or None
+    return S3Store(parts.netloc, prefix=prefix, config=config, client_options=client, retry_config=_RETRIES)
+
+
+def _settle(file: Path, root: Path) -> None:
+    """Have the disk hold a file, its name, and the directories that lead to it: obstore renames, and leaves it at that."""
+    for path in (file, *(parent for parent in file.parents if parent.is_relative_to(root))):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,86 @@
+"""The child process that decodes pictures: `python -m shoal.media.worker <limits as JSON>`.
+
+It takes jobs from stdin and answers on stdout until stdin ends, which it also does when the server is killed. It can write no
+file, opens few, dumps no core, and dies rather than take more memory or processor time than the limits allow.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+from math import ceil
+from typing import BinaryIO
+
+import msgspec
+
+from shoal.core.errors import InvalidInput
+from shoal.media.limits import Limits
+from shoal.media.protocol import OUT_OF_MEMORY, PREFIX, Answer, Failure, Job, Ready, failure_of, frame
+from shoal.media.render import crop, render
+
+OPEN_FILES = 32
+
+
+def main() -> None:
+    """Work until stdin ends or memory does."""
+    limits = msgspec.json.decode(sys.argv[1], type=Limits)
+    # Whatever a codec prints goes to stderr: stdout is the pipe to the server.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    _confine(limits)
+    _send(answers, Ready())
+    while frame_of_job := _received(sys.stdin.buffer):
+        _allow_seconds(limits.seconds)
+        answer = _answer(frame_of_job, limits)
+        _send(answers, answer)
+        if isinstance(answer, Failure) and answer.kind == OUT_OF_MEMORY:
+            return
+
+
+def _confine(limits: Limits) -> None:
+    for what, wanted in (
+        (resource.RLIMIT_AS, limits.memory),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_FSIZE, 0),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        # Where the system already allows less, less it is.
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(what, (most, most))
+
+
+def _allow_seconds(seconds: float) -> None:
+    """Let the next job use this much processor time; the limit counts from the start of the process, so it is moved."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = ceil(used.ru_utime + used.ru_stime + seconds)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+
+
+def _received(source: BinaryIO) -> bytes:
+    """The next job, still encoded; empty when the server has closed the pipe or is gone."""
+    prefix = source.read(PREFIX)
+    size = int.from_bytes(prefix, "big")
+    body = source.read(size)
+    return body if len(prefix) == PREFIX and len(body) == size else b""
+
+
+def _send(sink: BinaryIO, answer: Answer) -> None:
+    sink.write(frame(answer))
+    sink.flush()
+
+
+def _answer(frame_of_job: bytes, limits: Limits) -> Answer:
+    try:
+        job = msgspec.msgpack.decode(frame_of_job, type=Job)
+        return crop(job.data, limits, job.crop) if job.crop else render(job.data, limits)
+    except InvalidInput as error:
+        return failure_of(error)
+    except MemoryError:
+        return Failure(kind=OUT_OF_MEMORY, message="")
+
+
+if __name__ == "__main__":
+    main()

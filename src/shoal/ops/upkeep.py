@@ -1,0 +1,55 @@
+"""What a running network does now and then: idle timelines become cold, old tombstones and expired keys are forgotten."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+
+from shoal.core.ids import floor_at
+from shoal.graph.contract import Scanner
+from shoal.timelines.memory import MemoryTimelines
+
+_log = logging.getLogger(__name__)
+
+_EVERY_SECONDS = 600.0
+_DAY_SECONDS = 86_400.0
+
+
+class Upkeep:
+    """Works in the background between `start` and `stop`; `once` does it now."""
+
+    def __init__(self, store: Scanner, timelines: MemoryTimelines, idle_days: float, tombstone_days: float) -> None:
+        self._store = store
+        self._timelines = timelines
+        self._idle_days = idle_days
+        self._tombstone_days = tombstone_days
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="shoal-upkeep")
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def once(self) -> None:
+        """Drop what is idle, sweep what is old."""
+        idle = self._timelines.idle(self._idle_days * _DAY_SECONDS)
+        if idle:
+            await self._timelines.drop(idle)
+        now = time.time_ns() // 1_000_000
+        await self._store.sweep(floor_at(now - int(self._tombstone_days * _DAY_SECONDS * 1000)), now)
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(_EVERY_SECONDS)
+            try:
+                await self.once()
+            except Exception:  # noqa: BLE001  # the next time may go better
+                _log.exception("upkeep failed")

@@ -1,0 +1,105 @@
+"""Pictures: upload, describe, discard."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ids import shard_of
+from shoal.core.model import Media
+from shoal.core.text import check_text
+from shoal.graph.access import access_member
+from shoal.graph.contract import Batch
+from shoal.graph.schema import OWNS
+from shoal.services.writes import Writes, add_node
+
+
+async def upload(
+    writes: Writes,
+    owner_id: int,
+    data: bytes,
+    *,
+    description: str = "",
+    focus: tuple[float, float] = (0.0, 0.0),
+) -> Media:
+    """Store a picture of the member's, to be used in posts.
+
+    Raises `TooLarge` or `Unsupported` for a file that is not taken, `InvalidInput` for one that cannot be decoded.
+    """
+    description = check_text(description, field="description", maximum=writes.limits.description)
+    focus = _checked_focus(focus)
+    owner = await access_member(writes.graph, owner_id)
+    shard = shard_of(owner_id)
+    placed = await writes.media.place(owner.name, writes.new_id(shard), data)
+
+    def build(id_: int) -> tuple[Media, Batch]:
+        media = Media(
+            id=id_,
+            owner_id=owner_id,
+            description=description,
+            focus=focus,
+            **msgspec.structs.asdict(placed),
+        )
+        batch = Batch(shard)
+        batch.obj_add(media)
+        batch.assoc_add(owner_id, OWNS, id_, id_)
+        return media, batch
+
+    try:
+        return await add_node(writes, shard, build)
+    except BaseException:
+        await writes.media.remove((placed.key, placed.preview_key))
+        raise
+
+
+async def describe(
+    writes: Writes,
+    owner_id: int,
+    media_id: int,
+    *,
+    description: str | None = None,
+    focus: tuple[float, float] | None = None,
+) -> Media:
+    """Change what is said of a picture. Raises `NotFound` for anybody else's."""
+    media = await own_media(writes, owner_id, media_id)
+    changed = msgspec.structs.replace(
+        media,
+        version=media.version + 1,
+        description=(
+            media.description
+            if description is None
+            else check_text(description, field="description", maximum=writes.limits.description)
+        ),
+        focus=media.focus if focus is None else _checked_focus(focus),
+    )
+    batch = Batch(shard_of(owner_id))
+    batch.obj_set(changed)
+    await writes.graph.commit(batch)
+    return changed
+
+
+async def discard(writes: Writes, owner_id: int, media_id: int) -> None:
+    """Delete a picture and its files. Raises `NotFound` for anybody else's."""
+    media = await own_media(writes, owner_id, media_id)
+    shard = shard_of(owner_id)
+    batch = Batch(shard)
+    batch.obj_del(media.id)
+    batch.assoc_del(owner_id, OWNS, media.id, writes.new_id(shard))
+    await writes.graph.commit(batch)
+    await writes.media.remove((media.key, media.preview_key))
+
+
+async def own_media(writes: Writes, owner_id: int, media_id: int) -> Media:
+    """A picture of this member. Raises `NotFound` for anybody else's."""
+    node = (await writes.graph.obj_get((media_id,))).get(media_id)
+    if not isinstance(node, Media) or node.owner_id != owner_id:
+        raise NotFound("Record not found")
+    return node
+
+
+def _checked_focus(focus: tuple[float, float]) -> tuple[float, float]:
+    if not all(math.isfinite(part) and -1 <= part <= 1 for part in focus):
+        raise InvalidInput("focus: two numbers from -1 to 1", field="focus")
+    return float(focus[0]), float(focus[1])

@@ -1,0 +1,224 @@
+"""Members: register, log in, profile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from shoal.core.errors import Conflict, InvalidInput, Taken, Unauthenticated
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Login, Member, ProfileField, Visibility
+from shoal.core.placement import place
+from shoal.core.text import check_email, check_text, check_user_name
+from shoal.graph.access import access_member
+from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.schema import Key, email_key, user_name_key
+from shoal.services import passwords
+from shoal.services.writes import Writes, add_node
+
+_HELD_MS = 60_000
+"""How long an e-mail address is held for a registration that has not committed yet."""
+
+_WRONG = "the name or the password is wrong"
+
+
+class Profile(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member changes of their profile: None leaves a value as it is."""
+
+    display_name: str | None = None
+    note: str | None = None
+    fields: Sequence[tuple[str, str]] | None = None
+    bot: bool | None = None
+    discoverable: bool | None = None
+    default_visibility: Visibility | None = None
+    default_sensitive: bool | None = None
+    default_language: str | None = None
+    avatar: bytes | None = None
+    header: bytes | None = None
+
+
+async def register(
+    writes: Writes,
+    name: str,
+    *,
+    password: str | None = None,
+    email: str = "",
+    display_name: str = "",
+    note: str = "",
+    created_at: int = 0,
+) -> Member:
+    """A new member, on the shard of the name. Without a password nobody can log in as them until one is set.
+
+    Raises `Taken` for a name or an address that somebody has, `InvalidInput` for one that is malformed.
+    """
+    name = check_user_name(name)
+    display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
+    note = check_text(note, field="note", maximum=writes.limits.note)
+    address = check_email(email) if email else ""
+    key, shard = user_name_key(name), place(name).shard
+    if await writes.graph.key_get((key,)):
+        raise Taken("Username has already been taken", field="username")
+    secret = await passwords.hashed(_checked_password(writes, password)) if password is not None else ""
+    login = Login(id=writes.new_id(shard), member_id=writes.new_id(shard), email=address, password=secret)
+    if address:
+        await _hold_address(writes, address, login.member_id)
+
+    def build(id_: int) -> tuple[Member, Batch]:
+        secrets = msgspec.structs.replace(login, id=id_)
+        member = Member(
+            id=login.member_id,
+            name=name,
+            display_name=display_name,
+            note=note,
+            login_id=id_,
+            created_at=created_at,
+        )
+        batch = Batch(shard)
+        batch.key_add(key, member.id)
+        batch.obj_add(member)
+        batch.obj_add(secrets)
+        return member, batch
+
+    try:
+        member = await add_node(writes, shard, build)
+    except KeyTaken as error:
+        raise Taken("Username has already been taken", field="username") from error
+    if address:
+        await _keep_address(writes, address, member.id)
+    return member
+
+
+async def _hold_address(writes: Writes, address: str, member_id: int) -> None:
+    """Addresses lie on a shard of their own: hold one for a while, so that a registration that dies leaves nothing behind."""
+    key = email_key(address)
+    batch = Batch(key.shard)
+    batch.key_add(key, member_id, until=milliseconds_of(member_id) + _HELD_MS)
+    await _commit_address(writes, batch)
+
+
+async def _keep_address(writes: Writes, address: str, member_id: int) -> None:
+    key = email_key(address)
+    batch = Batch(key.shard)
+    batch.key_add(key, member_id)
+    await _commit_address(writes, batch)
+
+
+async def _commit_address(writes: Writes, batch: Batch) -> None:
+    try:
+        await writes.graph.commit(batch)
+    except KeyTaken as error:
+        raise Taken("Email has already been taken", field="email") from error
+
+
+async def log_in(writes: Writes, name_or_email: str, password: str) -> Member:
+    """The member with this name or address and this password. Raises `Unauthenticated`, the same for each thing that is wrong."""
+    member = await find(writes, name_or_email)
+    login = await _login_of(writes, member) if member is not None else None
+    fits = await passwords.matches(password[: writes.limits.password_most], login.password if login else "")
+    if member is None or not fits:
+        raise Unauthenticated(_WRONG)
+    if member.suspended:
+        raise Unauthenticated("Your login is currently disabled")
+    return member
+
+
+async def find(writes: Writes, name_or_email: str) -> Member | None:
+    """A member by user name or e-mail address, or None."""
+    try:
+        key: Key = (
+            email_key(check_email(name_or_email))
+            if "@" in name_or_email
+            else user_name_key(check_user_name(name_or_email))
+        )
+    except InvalidInput:
+        return None
+    found = (await writes.graph.key_get((key,))).get(key)
+    node = (await writes.graph.obj_get((found,))).get(found) if found else None
+    return node if isinstance(node, Member) else None
+
+
+async def set_password(writes: Writes, member_id: int, password: str) -> None:
+    """Replace the password."""
+    member = await access_member(writes.graph, member_id)
+    secret = await passwords.hashed(_checked_password(writes, password))
+    login = await _login_of(writes, member)
+    if login is None:
+        raise Conflict("this member has no login")
+    batch = Batch(shard_of(member_id))
+    batch.obj_set(msgspec.structs.replace(login, password=secret, version=login.version + 1))
+    await writes.graph.commit(batch)
+
+
+async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Member:
+    """Change what is given. Pictures that are replaced are removed from the store afterwards."""
+    changes = _checked_profile(writes, profile)
+    member = await access_member(writes.graph, member_id)
+    if profile.avatar is not None:
+        changes["avatar"] = await writes.media.place_avatar(member.name, profile.avatar)
+    if profile.header is not None:
+        changes["header"] = await writes.media.place_header(member.name, profile.header)
+    updated = await _change(writes, member_id, changes)
+    replaced = {member.avatar, member.header} - {updated.avatar, updated.header, ""}
+    await writes.media.remove(replaced)
+    return updated
+
+
+async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
+    """Take the `avatar` or the `header` away."""
+    member = await access_member(writes.graph, member_id)
+    updated = await _change(writes, member_id, {which: ""})
+    await writes.media.remove([getattr(member, which)])
+    return updated
+
+
+async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Member:
+    """Apply to whatever the member is now: two changes of different things do not undo each other."""
+    for _ in range(8):
+        member = await access_member(writes.graph, member_id)
+        updated = msgspec.structs.replace(member, version=member.version + 1, **changes)
+        batch = Batch(shard_of(member_id))
+        batch.obj_set(updated)
+        try:
+            await writes.graph.commit(batch)
+        except Conflict:
+            continue
+        return updated
+    raise Conflict("the profile is being changed from elsewhere; repeat")
+
+
+def _checked_profile(writes: Writes, profile: Profile) -> dict[str, Any]:
+    limits = writes.limits
+    changes = {
+        name: value
+        for name in ("bot", "discoverable", "default_visibility", "default_sensitive")
+        if (value := getattr(profile, name)) is not None
+    }
+    for name, maximum in (("display_name", limits.display_name), ("note", limits.note), ("default_language", 35)):
+        if (value := getattr(profile, name)) is not None:
+            changes[name] = check_text(value, field=name, maximum=maximum)
+    if profile.fields is not None:
+        if len(profile.fields) > limits.profile_fields:
+            raise InvalidInput(f"fields: at most {limits.profile_fields}", field="fields")
+        changes["fields"] = tuple(
+            ProfileField(
+                check_text(name, field="fields", maximum=limits.profile_field),
+                check_text(value, field="fields", maximum=limits.profile_field),
+            )
+            for name, value in profile.fields
+            if name or value
+        )
+    return changes
+
+
+async def _login_of(writes: Writes, member: Member) -> Login | None:
+    node = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
+    return node if isinstance(node, Login) else None
+
+
+def _checked_password(writes: Writes, password: str) -> str:
+    least, most = writes.limits.password_least, writes.limits.password_most
+    if not least <= len(password) <= most:
+        raise InvalidInput(f"password: {least} to {most} characters, not {len(password)}", field="password")
+    return password

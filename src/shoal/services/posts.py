@@ -1,0 +1,282 @@
+"""Posts and comments: create, update, delete."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, TooLarge
+from shoal.core.events import PostCreated, PostDeleted, PostUpdated
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Media, Mention, Place, Post, Revision, Visibility
+from shoal.core.text import check_text, mentions_of, tags_of, text_length
+from shoal.graph.access import access_member, access_post, own_post
+from shoal.graph.contract import Batch, KeyTaken, Missing
+from shoal.graph.schema import (
+    COMMENTS_ON,
+    POSTED,
+    REVISED,
+    TAGGED,
+    Key,
+    idempotency_key,
+    import_key,
+    tag_id,
+    user_name_key,
+)
+from shoal.services.writes import Writes, add_node
+
+_IDEMPOTENCY_MS = 3_600_000
+"""How long a repeated request is recognised."""
+_MAX_MENTIONS = 50
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """What a post is made of, unchecked."""
+
+    text: str = ""
+    spoiler: str = ""
+    sensitive: bool = False
+    visibility: Visibility = Visibility.PUBLIC
+    language: str = ""
+    media: Sequence[int] = ()
+    parent_id: int = 0
+    place: tuple[float, float] | None = None
+    """Latitude -90..90 and longitude -180..180, in degrees."""
+    data: Any = None
+    """Anything that JSON can say, at most 64 KiB of it."""
+
+
+async def create(
+    writes: Writes,
+    author_id: int,
+    draft: Draft,
+    *,
+    request: str = "",
+    app_id: int = 0,
+    id_: int = 0,
+    created_at: int = 0,
+    record: str = "",
+) -> Post:
+    """A new post, or a comment when the draft has a parent.
+
+    The same `request` (an idempotency key) of the same author gives the first post again for an hour. An import may give an
+    `id_` and `created_at` of its own, and the name of its `record`, which is recognised for ever.
+
+    Raises `InvalidInput` (`TooLarge`) for what the limits do not allow, `NotFound` for a parent or a picture that the
+    author may not use, `NotAllowed` for a suspended author.
+    """
+    content = _checked(writes, draft)
+    shard = shard_of(author_id)
+    keys = _keys(writes, author_id, request, record)
+    if keys and (found := await _made_before(writes, keys)) is not None:
+        return found
+    author = await access_member(writes.graph, author_id)
+    parent = await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
+    await _check_media(writes, author_id, draft.media)
+    mentions = await _mentions(writes, content["text"])
+    tags = tuple(canonical for canonical, _ in tags_of(content["text"]))
+
+    def build(new_id: int) -> tuple[Post, Batch]:
+        post = Post(
+            id=id_ or new_id,
+            author_id=author.id,
+            tags=tags,
+            mentions=mentions,
+            parent_id=parent.id if parent else 0,
+            parent_author_id=parent.author_id if parent else 0,
+            root_id=(parent.root_id or parent.id) if parent else 0,
+            app_id=app_id,
+            created_at=created_at,
+            **content,
+        )
+        batch = _creation(post, shard)
+        for key, keep_ms in keys:
+            batch.key_add(key, post.id, until=milliseconds_of(new_id) + keep_ms if keep_ms else 0)
+        return post, batch
+
+    try:
+        return await add_node(writes, shard, build)
+    except KeyTaken as error:
+        # The same request came twice at the same time: both get the post of the one that was first.
+        return await own_post(writes.graph, author_id, error.id)
+    except Missing as error:
+        raise NotFound("Record not found") from error
+
+
+def _creation(post: Post, shard: int) -> Batch:
+    batch = Batch(shard)
+    batch.obj_add(post)
+    batch.assoc_add(post.author_id, POSTED, post.id, post.id)
+    tag_ids = tuple(map(tag_id, post.tags))
+    for tag in tag_ids:
+        batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(post.version))
+    if post.parent_id:
+        batch.assoc_add(post.id, COMMENTS_ON, post.parent_id, post.id)
+        batch.expect(post.parent_id)
+    batch.emit(
+        PostCreated(
+            post_id=post.id,
+            author_id=post.author_id,
+            visibility=post.visibility,
+            tag_ids=tag_ids,
+            mention_ids=tuple(mention.id for mention in post.mentions),
+        )
+    )
+    return batch
+
+
+async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> Post:
+    """Give an own post new content; what it said before is kept as a revision. Visibility and parent stay.
+
+    A draft that changes nothing changes nothing. Raises as `create`, and `Conflict` when it was edited from elsewhere.
+    """
+    content = _checked(writes, draft)
+    post = await own_post(writes.graph, author_id, post_id)
+    content["visibility"] = post.visibility
+    await _check_media(writes, author_id, draft.media)
+    mentions = await _mentions(writes, content["text"])
+    tags = tuple(canonical for canonical, _ in tags_of(content["text"]))
+    if msgspec.structs.replace(post, mentions=mentions, tags=tags, **content) == post:
+        return post
+    shard = shard_of(author_id)
+    now = writes.new_id(shard)
+    edited = msgspec.structs.replace(
+        post, mentions=mentions, tags=tags, version=post.version + 1, edited_at=milliseconds_of(now), **content
+    )
+    await writes.graph.commit(_edit(post, edited, now, shard))
+    return edited
+
+
+def _edit(post: Post, edited: Post, now: int, shard: int) -> Batch:
+    batch = Batch(shard)
+    batch.obj_set(edited)
+    batch.obj_add(
+        Revision(
+            id=now,
+            post_id=post.id,
+            text=post.text,
+            spoiler=post.spoiler,
+            sensitive=post.sensitive,
+            media=post.media,
+            written=post.edited_at or post.written,
+        )
+    )
+    batch.assoc_add(post.id, REVISED, now, now)
+    before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
+    for tag in after - before:
+        batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))
+    for tag in before - after:
+        batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(edited.version))
+    batch.emit(
+        PostUpdated(
+            post_id=post.id,
+            author_id=post.author_id,
+            visibility=post.visibility,
+            tags_added=tuple(after - before),
+            tags_removed=tuple(before - after),
+            mention_ids=tuple(mention.id for mention in edited.mentions),
+        )
+    )
+    return batch
+
+
+async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
+    """Delete an own post; what it was is returned. Its likes and shares go with it, a little later."""
+    post = await own_post(writes.graph, author_id, post_id)
+    shard = shard_of(author_id)
+    now = writes.new_id(shard)
+    batch = Batch(shard)
+    batch.obj_del(post.id)
+    batch.assoc_del(author_id, POSTED, post.id, now)
+    for tag in map(tag_id, post.tags):
+        batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))
+    if post.parent_id:
+        batch.assoc_del(post.id, COMMENTS_ON, post.parent_id, now)
+    batch.emit(PostDeleted(post_id=post.id, author_id=author_id, tag_ids=tuple(map(tag_id, post.tags))))
+    await writes.graph.commit(batch)
+    return post
+
+
+def _counted(version: int) -> bytes:
+    """A tag's association keeps the post's time, which is its place in the tag's list; its changes are told apart by this."""
+    return version.to_bytes(4)
+
+
+def _checked(writes: Writes, draft: Draft) -> dict[str, Any]:
+    """The fields of a post, each within its limits."""
+    limits = writes.limits
+    text = check_text(draft.text, field="text", maximum=limits.text, length=text_length)
+    if not text.strip() and not draft.media and draft.data is None:
+        raise InvalidInput("Validation failed: Text can't be blank", field="text")
+    if len(draft.media) > limits.media:
+        raise InvalidInput(f"media: at most {limits.media} pictures in a post", field="media_ids")
+    return {
+        "text": text,
+        "spoiler": check_text(draft.spoiler, field="spoiler", maximum=limits.spoiler),
+        "sensitive": draft.sensitive or bool(draft.spoiler),
+        "visibility": Visibility(draft.visibility),
+        "language": check_text(draft.language, field="language", maximum=35),
+        "media": tuple(dict.fromkeys(draft.media)),
+        "place": _checked_place(draft.place),
+        "data": _checked_data(draft.data, limits.data),
+    }
+
+
+def _checked_place(place: tuple[float, float] | None) -> Place | None:
+    if place is None:
+        return None
+    latitude, longitude = place
+    if not (math.isfinite(latitude) and math.isfinite(longitude) and abs(latitude) <= 90 and abs(longitude) <= 180):
+        raise InvalidInput("place: latitude is -90 to 90 and longitude -180 to 180 degrees", field="place")
+    return Place(float(latitude), float(longitude))
+
+
+def _checked_data(data: Any, maximum: int) -> str:
+    if data is None:
+        return ""
+    try:
+        encoded = msgspec.json.encode(data)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise InvalidInput(f"data: it must be what JSON can say: {error}", field="data") from error
+    if len(encoded) > maximum:
+        raise TooLarge(f"data: at most {maximum} bytes of JSON, not {len(encoded)}", field="data")
+    return encoded.decode()
+
+
+def _keys(writes: Writes, author_id: int, request: str, record: str) -> list[tuple[Key, int]]:
+    if len(request) > writes.limits.idempotency_key:
+        raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
+    shard = shard_of(author_id)
+    keys = [(idempotency_key(author_id, shard, request), _IDEMPOTENCY_MS)] if request else []
+    return [*keys, (import_key(shard, record), 0)] if record else keys
+
+
+async def _made_before(writes: Writes, keys: Sequence[tuple[Key, int]]) -> Post | None:
+    found = await writes.graph.key_get([key for key, _ in keys])
+    nodes = await writes.graph.obj_get(list(found.values())) if found else {}
+    return next((node for node in nodes.values() if isinstance(node, Post)), None)
+
+
+async def _check_media(writes: Writes, owner_id: int, ids: Sequence[int]) -> None:
+    if not ids:
+        return
+    found = await writes.graph.obj_get(ids)
+    for id_ in ids:
+        node = found.get(id_)
+        if not isinstance(node, Media):
+            raise NotFound("Record not found")
+        if node.owner_id != owner_id:
+            raise NotAllowed("This action is not allowed")
+
+
+async def _mentions(writes: Writes, text: str) -> tuple[Mention, ...]:
+    """The members that the text names, those who exist; further ones than the first fifty stay plain text."""
+    names = mentions_of(text, writes.domain)[:_MAX_MENTIONS]
+    if not names:
+        return ()
+    keys = {user_name_key(name): name for name in names}
+    found = await writes.graph.key_get(list(keys))
+    return tuple(Mention(found[key], name) for key, name in keys.items() if key in found)

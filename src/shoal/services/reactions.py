@@ -1,0 +1,137 @@
+"""Likes, shares and bookmarks. Every verb may be repeated: the second time changes nothing."""
+
+from __future__ import annotations
+
+from shoal.core.errors import NotFound
+from shoal.core.events import ShareCreated, ShareDeleted
+from shoal.core.ids import shard_of
+from shoal.core.model import Post, Share, Visibility
+from shoal.core.visibility import may_share
+from shoal.graph.access import access_post
+from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing
+from shoal.graph.schema import BOOKMARKS, LIKES, POSTED, SHARES, AssocType, share_key
+from shoal.services.writes import Writes, add_node
+
+
+async def like(writes: Writes, member_id: int, post_id: int) -> Post:
+    """The member likes the post (or the post that a share shows). Raises `NotFound` for one they may not see."""
+    return await _begin(writes, member_id, LIKES, post_id)
+
+
+async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
+    """The like ends."""
+    return await _end(writes, member_id, LIKES, post_id)
+
+
+async def bookmark(writes: Writes, member_id: int, post_id: int) -> Post:
+    """The member keeps the post for later; nobody else learns of it."""
+    return await _begin(writes, member_id, BOOKMARKS, post_id)
+
+
+async def unbookmark(writes: Writes, member_id: int, post_id: int) -> Post:
+    """The bookmark ends."""
+    return await _end(writes, member_id, BOOKMARKS, post_id)
+
+
+async def share(
+    writes: Writes,
+    member_id: int,
+    post_id: int,
+    visibility: Visibility = Visibility.PUBLIC,
+    *,
+    id_: int = 0,
+) -> Share:
+    """Show the post to one's followers; a second time gives the same share. Raises `NotFound` where it may not be shared."""
+    post = await access_post(writes.graph, member_id, post_id)
+    if not may_share(member_id, post):
+        raise NotFound("Record not found")
+    found = await _stands(writes, member_id, SHARES, post.id)
+    if found is not None:
+        return await _share(writes, int.from_bytes(found.data))
+    shard = shard_of(member_id)
+
+    def build(new_id: int) -> tuple[Share, Batch]:
+        made = Share(
+            id=id_ or new_id,
+            author_id=member_id,
+            post_id=post.id,
+            post_author_id=post.author_id,
+            visibility=visibility if post.visibility is not Visibility.FOLLOWERS else post.visibility,
+        )
+        batch = Batch(shard)
+        batch.obj_add(made)
+        batch.assoc_add(member_id, POSTED, made.id, made.id)
+        batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), tally=post.author_id)
+        # One share a post: of two requests at the same time one finds this key taken.
+        batch.key_add(share_key(member_id, shard, post.id), made.id)
+        batch.expect(post.id)
+        batch.emit(ShareCreated(share_id=made.id, author_id=member_id))
+        return made, batch
+
+    try:
+        return await add_node(writes, shard, build)
+    except KeyTaken as error:
+        return await _share(writes, error.id)
+    except Missing as error:
+        raise NotFound("Record not found") from error
+
+
+async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
+    """The share ends and leaves the timelines. Takes the id of the post, or of the share."""
+    post = await _post_of(writes, post_id)
+    found = await _stands(writes, member_id, SHARES, post.id)
+    if found is not None:
+        shard = shard_of(member_id)
+        share_id, now = int.from_bytes(found.data), writes.new_id(shard)
+        batch = Batch(shard)
+        batch.obj_del(share_id)
+        batch.assoc_del(member_id, POSTED, share_id, now)
+        batch.assoc_del(member_id, SHARES, post.id, now, tally=post.author_id)
+        batch.key_del(share_key(member_id, shard, post.id), share_id)
+        batch.emit(ShareDeleted(share_id=share_id, author_id=member_id))
+        await writes.graph.commit(batch)
+    return post
+
+
+async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
+    post = await access_post(writes.graph, member_id, post_id)
+    if await _stands(writes, member_id, atype, post.id) is None:
+        batch = Batch(shard_of(member_id))
+        batch.assoc_add(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
+        batch.expect(post.id)
+        try:
+            await writes.graph.commit(batch)
+        except Missing as error:
+            raise NotFound("Record not found") from error
+    return post
+
+
+async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
+    """Also of a post that the member may no longer see: what is theirs they may take back."""
+    post = await _post_of(writes, post_id)
+    if await _stands(writes, member_id, atype, post.id) is not None:
+        batch = Batch(shard_of(member_id))
+        batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
+        await writes.graph.commit(batch)
+        return post
+    return await access_post(writes.graph, member_id, post.id)
+
+
+async def _post_of(writes: Writes, id_: int) -> Post:
+    node = (await writes.graph.obj_get((id_,))).get(id_)
+    if isinstance(node, Share):
+        node = (await writes.graph.obj_get((node.post_id,))).get(node.post_id)
+    if not isinstance(node, Post):
+        raise NotFound("Record not found")
+    return node
+
+
+async def _stands(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:
+    return (await writes.graph.assoc_get(member_id, (atype,), (post_id,)))[atype].get(post_id)
+
+
+async def _share(writes: Writes, share_id: int) -> Share:
+    node = (await writes.graph.obj_get((share_id,))).get(share_id)
+    if not isinstance(node, Share):
+        raise NotFound("Record not found")
+    return node

@@ -1,0 +1,68 @@
+"""What services may touch, and the one way in which they make an object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import msgspec
+
+from shoal.core.errors import Conflict
+from shoal.core.ids import IdMaker
+from shoal.core.model import Node
+from shoal.graph.contract import Batch, Graph, IdTaken
+from shoal.media.library import MediaLibrary
+
+N = TypeVar("N", bound=Node)
+
+_ID_TRIES = 16
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The maximum of every field."""
+
+    text: int = 5_000
+    """Characters of a post."""
+    spoiler: int = 500
+    note: int = 500
+    display_name: int = 100
+    profile_fields: int = 4
+    profile_field: int = 255
+    description: int = 1_500
+    """Characters that describe a picture."""
+    media: int = 4
+    """Pictures of a post."""
+    data: int = 64 * 1024
+    """Bytes of an application's own JSON."""
+    password_least: int = 8
+    password_most: int = 1_024
+    idempotency_key: int = 256
+    app_name: int = 200
+    app_website: int = 2_000
+    redirect_uris: int = 20
+    redirect_uri: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """The graph, the makers of ids, and the media library."""
+
+    graph: Graph
+    new_id: IdMaker
+    media: MediaLibrary
+    limits: Limits = field(default_factory=Limits)
+    domain: str = "localhost"
+    """Our own name in `@user@domain`, without a port."""
+
+
+async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
+    """Commit a new object: `build` makes it and its batch from an id; when the id is taken, from the next."""
+    for _ in range(_ID_TRIES):
+        node, batch = build(writes.new_id(shard))
+        try:
+            await writes.graph.commit(batch)
+        except IdTaken:
+            continue
+        return node
+    raise Conflict("no free id was found; repeat")

@@ -1,0 +1,95 @@
+"""Every setting: its default and its unit, read once from the environment and a TOML file into one frozen value.
+
+`SHOAL_<NAME>` in the environment wins over `<name>` in the file that `SHOAL_CONFIG` names (or `shoal.toml`, if there is one).
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How a Shoal runs. Docstrings give the unit."""
+
+    store: str | dict[str, str] = "sqlite:///shoal.db"
+    """Where the graph is: `sqlite:///path`, `memory://`, or a shard map such as `{"0-31": url, "32-63": url}`."""
+    media: str = ""
+    """Where pictures are: `file:///directory`, `s3://bucket/prefix?endpoint=...`, `memory://`; empty: beside the store."""
+    base_url: str = ""
+    """How clients reach the server, `https://example.org`; empty: `http://<host>:<port>`."""
+    host: str = "127.0.0.1"
+    """Address to listen on."""
+    port: int = 8500
+    """TCP port to listen on; 0 takes a free one."""
+    title: str = "Shoal"
+    """Name of this network."""
+    description: str = "A social network on Shoal."
+    """One sentence about this network, plain text."""
+    contact_email: str = ""
+    """Whom members may write to."""
+    registrations: bool = True
+    """Whether anybody may sign up over HTTP."""
+    password_grant: bool = True
+    """Whether clients may exchange a name and password for a token."""
+    max_post_characters: int = 5_000
+    """Characters in a post, a link counting as 23."""
+    max_media_per_post: int = 4
+    """Pictures in a post."""
+    max_upload_bytes: int = 16 * 1024 * 1024
+    """Bytes of an uploaded file."""
+    max_pixels: int = 40_000_000
+    """Pixels of an uploaded picture."""
+    timeline_length: int = 800
+    """Entries that a warm home timeline holds."""
+    timeline_members: int = 100_000
+    """Warm home timelines that are kept in memory: 8 bytes an entry, so 6.4 KB each."""
+    timeline_idle_days: float = 14.0
+    """Days without a read after which a home timeline becomes cold."""
+    loud_from: int = 500_000
+    """Warm followers above which a member's posts are pulled when read instead of pushed when written."""
+    object_cache: int = 200_000
+    """Objects kept decoded in memory, about 1 KB each."""
+    tombstone_days: float = 30.0
+    """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
+    rate_limits: bool = True
+    """Whether requests are limited per member and address."""
+    log_level: str = "warning"
+    """What is logged to standard error: debug, info, warning or error."""
+
+
+class SettingsError(ValueError):
+    """A setting that does not exist, or a value that it does not take."""
+
+
+def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
+    """Settings from a TOML file, the environment and `overrides`, the last one winning; None among these is no override."""
+    values: dict[str, Any] = _from_file(environ)
+    for name in Settings.__struct_fields__:
+        if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:
+            values[name] = text
+    values.update({name: value for name, value in overrides.items() if value is not None})
+    if isinstance(store := values.get("store"), str) and store.startswith("{"):
+        values["store"] = msgspec.json.decode(store)
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"settings: {error}") from error
+
+
+def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
+    named = environ.get("SHOAL_CONFIG")
+    path = Path(named or "shoal.toml")
+    if not path.exists():
+        if named:
+            raise SettingsError(f"settings: SHOAL_CONFIG names {named}, which is not there")
+        return {}
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"settings: {path} is not TOML: {error}") from error

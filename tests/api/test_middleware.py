@@ -1,0 +1,80 @@
+"""What surrounds every request."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.responses import PlainTextResponse
+from starlette.types import Receive, Scope, Send
+
+from tests.api.harness import ask, make_app
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/instance", "/api/v1/nothing", "/api/v1/refuse", "/api/v1/crash", "/api/v1/statuses/home"]
+)
+def test_pages_of_every_origin_may_read_answers_and_errors_alike(path: str) -> None:
+    headers = ask(make_app(), "GET", path, headers={"Origin": "https://phanpy.test"}).headers
+    assert headers["access-control-allow-origin"] == "*"
+    exposed = {name.strip() for name in headers["access-control-expose-headers"].split(",")}
+    assert exposed == {"Link", "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "X-Request-Id"}
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/v1/statuses", "/oauth/token", "/oauth/revoke", "/.well-known/nodeinfo", "/nodeinfo/2.0"]
+)
+def test_a_preflight_is_answered_without_a_token(path: str) -> None:
+    asked = {"Origin": "https://phanpy.test", "Access-Control-Request-Method": "PATCH"}
+    answer = ask(make_app(), "OPTIONS", path, headers=asked)
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.headers["access-control-allow-methods"] == "GET, POST, PUT, PATCH, DELETE"
+    assert answer.headers["access-control-allow-headers"] == "Authorization, Content-Type, Idempotency-Key"
+
+
+def test_pages_for_people_are_for_their_own_origin_only() -> None:
+    answer = ask(make_app(), "GET", "/oauth/authorize")
+    assert "access-control-allow-origin" not in answer.headers
+
+
+def test_every_answer_has_an_id_of_its_own() -> None:
+    app = make_app()
+    ids = {ask(app, "GET", path).headers["x-request-id"] for path in ("/api/v1/instance", "/api/v1/crash", "/nothing")}
+    assert len(ids) == 3
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"), [("abc-123.x_Y", True), ("a b", False), ("x" * 65, False), ("<script>", False)]
+)
+def test_the_id_of_a_proxy_is_kept_when_it_is_harmless(sent: str, kept: object) -> None:
+    got = ask(make_app(), "GET", "/api/v1/instance", headers={"X-Request-Id": sent}).headers["x-request-id"]
+    assert (got == sent) is kept
+
+
+async def page(scope: Scope, receive: Receive, send: Send) -> None:
+    """A page of the web app."""
+    await PlainTextResponse("a page")(scope, receive, send)
+
+
+def test_unknown_paths_of_the_api_are_json_and_others_go_to_the_web_app() -> None:
+    app = make_app(fallback=page)
+    for path in ("/api", "/api/", "/api/v1/nothing", "/api/v9/instance"):
+        answer = ask(app, "GET", path)
+        assert (answer.status_code, answer.json()) == (404, {"error": "Record not found"})
+        assert answer.headers["content-type"] == "application/json"
+    assert ask(app, "GET", "/@bob").text == "a page"
+    assert ask(app, "GET", "/apiary").text == "a page"
+
+
+def test_without_a_web_app_every_unknown_path_is_json() -> None:
+    assert ask(make_app(), "GET", "/@bob").json() == {"error": "Record not found"}
+
+
+def test_a_method_that_a_path_does_not_have_is_refused_with_those_it_has() -> None:
+    answer = ask(make_app(), "DELETE", "/api/v1/statuses/5")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
+    assert answer.json() == {"error": "This path takes GET"}
+
+
+def test_a_slash_at_the_end_makes_no_difference_and_no_redirect() -> None:
+    for path in ("/api/v1/instance/", "/api/v1/statuses/5/"):
+        assert ask(make_app(), "GET", path, token="member").status_code == 200

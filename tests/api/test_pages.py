@@ -1,0 +1,59 @@
+"""Pages, and the links between them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from shoal.api.pages import PageQuery, link_header, page_size
+from shoal.api.params import convert
+from tests.api.harness import params_of
+
+HOME = "https://shoal.test/api/v1/timelines/home"
+
+
+@pytest.mark.parametrize(
+    ("query", "size"),
+    [("", 20), ("limit=5", 5), ("limit=40", 40), ("limit=41", 40), ("limit=0", 20), ("limit=-3", 20), ("limit=x", 20)],
+)
+def test_a_limit_is_clamped_and_garbage_is_the_default(query: str, size: int) -> None:
+    assert convert(params_of(query=query), PageQuery).size() == size
+
+
+def test_each_list_has_a_default_and_a_maximum_of_its_own() -> None:
+    assert page_size(0, 100, 200) == 100
+    assert page_size(10**18, 100, 200) == 200
+
+
+def test_cursors_are_read_and_garbage_is_none() -> None:
+    query = convert(params_of(query="max_id=7&since_id=x&min_id="), PageQuery)
+    assert (query.max_id, query.since_id, query.min_id) == (7, 0, 0)
+
+
+def test_a_full_page_links_to_the_older_one_first_and_then_to_the_newer_one() -> None:
+    assert link_header(HOME, 90, 50, limit=20, more=True) == (
+        f'<{HOME}?limit=20&max_id=50>; rel="next", <{HOME}?limit=20&min_id=90>; rel="prev"'
+    )
+
+
+def test_the_last_page_has_no_next_and_an_empty_page_no_links() -> None:
+    assert link_header(HOME, 90, 50, limit=20, more=False) == f'<{HOME}?limit=20&min_id=90>; rel="prev"'
+    assert link_header(HOME, None, None, limit=20, more=False) == ""
+
+
+def test_links_keep_the_other_parameters_and_have_no_comma_inside() -> None:
+    url = f"{HOME}?types[]=a,b&types[]=c&q=&max_id=1&since_id=2&min_id=3&limit=9&access_token=secret"
+    link = link_header(url, 90, 50, limit=9, more=True)
+    assert link == (
+        f'<{HOME}?types%5B%5D=a%2Cb&types%5B%5D=c&q=&limit=9&max_id=50>; rel="next", '
+        f'<{HOME}?types%5B%5D=a%2Cb&types%5B%5D=c&q=&limit=9&min_id=90>; rel="prev"'
+    )
+    assert len(link.split(",")) == 2
+
+
+def test_toot_finds_the_next_page_where_it_looks() -> None:
+    link = link_header("http://localhost:3000/api/v1/timelines/tag/a,b", 90, 50, limit=1, more=True)
+    match = re.match(r'<([^>]+)>; rel="next"', link)
+    assert match
+    assert match[1] == "http://localhost:3000/api/v1/timelines/tag/a%2Cb?limit=1&max_id=50"

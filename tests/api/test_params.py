@@ -1,0 +1,200 @@
+"""One dictionary out of every form that a client may send."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.api.brackets import unfold
+from shoal.api.errors import Malformed
+from shoal.api.params import Upload
+from shoal.core.errors import InvalidInput, TooLarge
+from tests.api.harness import json_params, params_of
+
+FORM = "application/x-www-form-urlencoded"
+MULTIPART = "multipart/form-data; boundary=B"
+
+
+def form(text: str) -> dict[str, Any]:
+    """What an urlencoded body says."""
+    return params_of(text.encode(), FORM)
+
+
+def part(headers: str, content: bytes) -> bytes:
+    """One part of a multipart body."""
+    return b"--B\r\n" + headers.encode() + b"\r\n\r\n" + content + b"\r\n"
+
+
+def multipart(*parts: bytes) -> dict[str, Any]:
+    """What a multipart body says."""
+    return params_of(b"".join(parts) + b"--B--\r\n", MULTIPART)
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("a=1", {"a": "1"}),
+        ("a=1&a=2", {"a": "2"}),
+        ("a=", {"a": ""}),
+        ("a=x+y%20z%26", {"a": "x y z&"}),
+        ("a[]=1&a[]=2", {"a": ["1", "2"]}),
+        ("a%5B%5D=1", {"a": ["1"]}),
+        ("a[k]=v&a[l]=w", {"a": {"k": "v", "l": "w"}}),
+        ("a[0][name]=n&a[0][value]=v&a[1][name]=m", {"a": {"0": {"name": "n", "value": "v"}, "1": {"name": "m"}}}),
+        ("a[][name]=n&a[][value]=v&a[][name]=m", {"a": [{"name": "n", "value": "v"}, {"name": "m"}]}),
+        ("a[][b][c]=1&a[][b][c]=2", {"a": [{"b": {"c": "1"}}, {"b": {"c": "2"}}]}),
+        (
+            "poll[options][]=a&poll[options][]=b&poll[expires_in]=60",
+            {"poll": {"options": ["a", "b"], "expires_in": "60"}},
+        ),
+        ("a[b=1", {"a[b": "1"}),
+        ("[b]=1", {"[b]": "1"}),
+        ("a[b]c=1", {"a[b]c": "1"}),
+        ("a[b[c]]=1", {"a[b[c]]": "1"}),
+    ],
+)
+def test_brackets_make_dictionaries_and_lists(text: str, tree: dict[str, object]) -> None:
+    assert form(text) == tree
+
+
+@pytest.mark.parametrize(
+    "text", ["a=1&a[k]=2", "a[k]=2&a=1", "a[]=1&a[k]=2", "a[k]=1&a[]=2", "a[][]=1", "a[k]=1&a[k][l]=2"]
+)
+def test_names_that_contradict_each_other_are_malformed(text: str) -> None:
+    with pytest.raises(Malformed):
+        form(text)
+
+
+@given(st.lists(st.tuples(st.text(alphabet="ab[]0", max_size=12), st.text(max_size=3)), max_size=12))
+def test_no_mix_of_brackets_does_more_than_be_refused(pairs: list[tuple[str, str]]) -> None:
+    try:
+        json.dumps(unfold(pairs))
+    except InvalidInput:
+        return
+
+
+def test_query_and_body_are_merged_and_the_body_wins() -> None:
+    assert params_of(b'{"b":2,"c":3}', "application/json", query="a=1&b=1") == {"a": "1", "b": 2, "c": 3}
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "application/json; charset=utf-8", "application/ld+json", ""]
+)
+def test_json_is_read_under_every_name_it_goes_by(content_type: str) -> None:
+    body = b'{"status":"hi","media_ids":["9"],"poll":{"options":["a","b"]},"x":null}'
+    expected = {"status": "hi", "media_ids": ["9"], "poll": {"options": ["a", "b"]}, "x": None}
+    assert params_of(body, content_type) == expected
+
+
+def test_a_request_without_a_body_or_a_content_type_says_nothing() -> None:
+    assert params_of() == {}
+    assert params_of(b"", "application/json") == {}
+    assert params_of(b"null", "application/json") == {}
+
+
+def test_a_form_without_a_content_type_is_read() -> None:
+    assert params_of(b"a=1&b[]=2") == {"a": "1", "b": ["2"]}
+
+
+@pytest.mark.parametrize("body", [b"{", b'{"a":', b"[1]", b'"a"', b"1", b"[" * 100_000, b'{"a":"\xff"}', b'{"a":1}x'])
+def test_what_is_not_a_json_object_is_malformed(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        params_of(body, "application/json", max_body=1_000_000)
+
+
+def test_invalid_utf_8_is_malformed_in_every_form() -> None:
+    with pytest.raises(Malformed):
+        params_of(b"a=%ff", FORM)
+    with pytest.raises(Malformed):
+        params_of(b"a=\xff", FORM)
+    with pytest.raises(Malformed):
+        params_of(query="a=%ff")
+    with pytest.raises(Malformed):
+        multipart(part('Content-Disposition: form-data; name="a"', b"\xff"))
+
+
+def test_a_body_of_another_type_is_malformed() -> None:
+    with pytest.raises(Malformed, match="application/json"):
+        params_of(b"hello", "text/plain")
+
+
+def test_at_most_1000_fields_are_read() -> None:
+    assert len(form("&".join(f"a{n}=1" for n in range(1000)))) == 1000
+    with pytest.raises(InvalidInput, match="1000"):
+        form("&".join(f"a{n}=1" for n in range(1001)))
+    with pytest.raises(InvalidInput, match="1000"):
+        json_params({"a": list(range(1001))})
+    with pytest.raises(InvalidInput, match="1000"):
+        json_params({f"a{n}": [n] for n in range(501)})
+    with pytest.raises(InvalidInput, match="1000"):
+        multipart(*[part('Content-Disposition: form-data; name="a[]"', b"x")] * 1001)
+
+
+def test_at_most_8_levels_are_read() -> None:
+    deep: object = "x"
+    for _ in range(8):
+        deep = {"a": deep}
+    assert json_params(deep) == deep
+    assert form("a" + "[a]" * 7 + "=x") == deep
+    with pytest.raises(InvalidInput, match="8 levels"):
+        json_params({"a": deep})
+    with pytest.raises(InvalidInput, match="8 levels"):
+        form("a" + "[a]" * 8 + "=x")
+
+
+def test_a_body_past_the_maximum_is_too_large() -> None:
+    assert params_of(b"a=" + b"x" * 98, FORM, max_body=100)
+    with pytest.raises(TooLarge, match="100 bytes"):
+        params_of(b"a=" + b"x" * 99, FORM, max_body=100)
+
+
+def test_a_maximum_for_files_is_none_for_words() -> None:
+    with pytest.raises(TooLarge, match="multipart"):
+        params_of(b"[" * 2_000_000, "application/json", max_body=40_000_000)
+
+
+@pytest.mark.parametrize("extra", ["", "\r\nContent-Type: ('image/png', None)", "\r\nContent-Type: image/png"])
+def test_a_file_is_taken_whatever_type_its_sender_declares(extra: str) -> None:
+    file = multipart(
+        part(f'Content-Disposition: form-data; name="avatar"; filename="blob"{extra}', b"\x89PNG\r\n\xff")
+    )["avatar"]
+    assert isinstance(file, Upload)
+    assert (file.filename, file.data) == ("blob", b"\x89PNG\r\n\xff")
+
+
+def test_a_multipart_body_may_have_brackets_and_an_empty_file_field() -> None:
+    said = multipart(
+        part('Content-Disposition: form-data; name="source[privacy]"', b"public"),
+        part('Content-Disposition: form-data; name="fields_attributes[0][name]"', "naïve".encode()),
+        part(
+            'Content-Disposition: form-data; name="header"; filename=""\r\nContent-Type: application/octet-stream', b""
+        ),
+    )
+    assert said == {"source": {"privacy": "public"}, "fields_attributes": {"0": {"name": "naïve"}}}
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (b"--B\r\nContent-Disposition: form-data; name=a\r\n\r\nhalf", MULTIPART),
+        (b"--B\r\nContent-Disposition: form-data\r\n\r\nx\r\n--B--\r\n", MULTIPART),
+        (b"nothing of the kind", MULTIPART),
+        (b"--B--", "multipart/form-data"),
+        (b"--B\r\n" + b"a: b\r\n" * 50 + b"\r\nx\r\n--B--\r\n", MULTIPART),
+    ],
+)
+def test_a_multipart_body_that_is_broken_is_malformed(body: bytes, content_type: str) -> None:
+    with pytest.raises(Malformed):
+        params_of(body, content_type)
+
+
+@given(st.binary(min_size=1, max_size=200), st.sampled_from([FORM, MULTIPART, "application/json", ""]))
+def test_no_bytes_do_more_than_be_refused(body: bytes, content_type: str) -> None:
+    try:
+        params_of(body, content_type)
+    except InvalidInput:
+        return

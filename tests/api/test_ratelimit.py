@@ -1,0 +1,126 @@
+"""Who may ask how often, and how they are told."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+
+import pytest
+
+from shoal.api.ratelimit import DEFAULTS, OFF, Key, MemoryLimiter, Rule, Window, address_key
+from tests.api.harness import ask, make_app
+
+
+class Clock:
+    """A clock that is set by hand, in Unix seconds."""
+
+    def __init__(self, now: float = 1_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def limiter(limit: int = 2, seconds: int = 60, *, clock: Clock | None = None, capacity: int = 1000) -> MemoryLimiter:
+    """A limiter with one class, `api`."""
+    return MemoryLimiter({"api": Rule(limit, seconds)}, clock=clock or Clock(), capacity=capacity)
+
+
+def test_requests_are_counted_down_and_then_refused_until_the_window_ends() -> None:
+    clock = Clock(1_000_000.0)
+    limits = limiter(clock=clock)
+    key = Key("api", 1)
+    assert [limits.take(key) for _ in range(3)] == [
+        Window(2, 1, 1_000_020),
+        Window(2, 0, 1_000_020),
+        Window(2, 0, 1_000_020, 20.0),
+    ]
+    clock.now = 1_000_020.0
+    assert limits.take(key) == Window(2, 1, 1_000_080)
+
+
+def test_callers_and_classes_are_counted_apart() -> None:
+    limits = MemoryLimiter({"api": Rule(1, 60), "media": Rule(1, 60)}, clock=Clock())
+    keys = [Key("api", 1), Key("api", "10.0.0.1"), Key("media", 1)]
+    windows = [limits.take(key) for key in keys]
+    assert all(window and not window.wait for window in windows)
+
+
+def test_a_costly_request_counts_for_several_and_a_refused_one_for_none() -> None:
+    limits = limiter(5)
+    assert limits.take(Key("api", 1), 4) == Window(5, 1, 1_000_020)
+    assert limits.take(Key("api", 1), 4) == Window(5, 1, 1_000_020, 20.0)
+    assert limits.take(Key("api", 1), 1) == Window(5, 0, 1_000_020)
+
+
+def test_a_limit_of_0_and_an_unknown_class_are_no_limit() -> None:
+    assert limiter(0).take(Key("api", 1)) is None
+    assert limiter().take(Key("other", 1)) is None
+    assert OFF.keys() == DEFAULTS.keys()
+
+
+def test_memory_is_bounded_by_forgetting_the_oldest_caller() -> None:
+    limits = limiter(1, capacity=3)
+    for who in range(10):
+        limits.take(Key("api", who))
+    assert len(limits._counts["api"].used) == 3  # (there is no other way to see it)
+
+
+def test_a_clock_that_was_set_back_locks_nobody_out() -> None:
+    clock = Clock(1_000_000.0)
+    limits = limiter(1, clock=clock)
+    limits.take(Key("api", 1))
+    clock.now = 500_000.0
+    window = limits.take(Key("api", 1))
+    assert window
+    assert window.wait == 0
+    assert window.reset <= clock.now + 60
+
+
+@pytest.mark.parametrize("rule", [Rule(-1, 60), Rule(1, 0)])
+def test_a_rule_that_makes_no_sense_is_refused_at_the_start(rule: Rule) -> None:
+    with pytest.raises(ValueError, match="at least"):
+        MemoryLimiter({"api": rule})
+
+
+def test_addresses_of_one_household_count_as_one() -> None:
+    assert address_key("2001:db8::1") == address_key("2001:db8::ffff") == "2001:db8::/64"
+    assert address_key("::ffff:10.0.0.1") == address_key("10.0.0.1") == "10.0.0.1"
+    assert address_key("unix") == "unix"
+
+
+def test_every_answer_of_the_api_says_where_its_caller_stands() -> None:
+    app = make_app(limiter=MemoryLimiter({"api": Rule(100, 300), "media": Rule(30, 1800)}))
+    for path, token in [
+        ("/api/v1/instance", ""),
+        ("/api/v1/statuses/home", "member"),
+        ("/api/v1/statuses/home", "wrong"),
+        ("/api/v1/statuses/home", ""),
+        ("/api/v1/refuse", ""),
+        ("/api/v1/nothing", ""),
+    ]:
+        headers = ask(app, "GET", path, token=token).headers
+        assert headers["x-ratelimit-limit"] == "100"
+        assert 0 < int(headers["x-ratelimit-remaining"]) < 100
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", headers["x-ratelimit-reset"])
+        assert datetime.fromisoformat(headers["x-ratelimit-reset"]) > datetime.now(UTC)
+
+
+def test_one_request_too_many_is_answered_429_with_the_time_to_wait() -> None:
+    app = make_app(limiter=MemoryLimiter({"api": Rule(1, 300), "media": Rule(30, 1800)}, clock=Clock()))
+    assert ask(app, "GET", "/api/v1/instance").status_code == 200
+    answer = ask(app, "GET", "/api/v1/instance")
+    assert (answer.status_code, answer.json()) == (429, {"error": "Too many requests"})
+    assert answer.headers["retry-after"] == "200"
+    assert answer.headers["x-ratelimit-remaining"] == "0"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert ask(app, "GET", "/api/v1/statuses/home", token="member").status_code == 200
+
+
+def test_guessing_tokens_is_limited() -> None:
+    app = make_app(limiter=MemoryLimiter({"api": Rule(1, 300), "media": Rule(30, 1800)}))
+    assert [ask(app, "GET", "/api/v1/statuses/home", token="guess").status_code for _ in range(2)] == [401, 429]
+
+
+def test_limits_that_are_off_send_no_headers() -> None:
+    assert "x-ratelimit-limit" not in ask(make_app(), "GET", "/api/v1/instance").headers

@@ -1,0 +1,28 @@
+"""What every suite may ask for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.stores import BACKENDS, DURABLE, Backend
+
+# A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand.
+settings.register_profile("desk", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """Every graph there is, one after the other, empty."""
+    return Backend(request.param, tmp_path)
+
+
+@pytest.fixture(params=DURABLE)
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+    """Every graph that outlives its process, one after the other, empty."""
+    return Backend(request.param, tmp_path)

@@ -1,0 +1,788 @@
+"""What `graph/contract.py` promises of objects, keys, associations and counts, on every graph."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.core.errors import Conflict
+from shoal.core.events import PostCreated
+from shoal.core.ids import named, shard_of
+from shoal.core.model import (
+    App,
+    Login,
+    Media,
+    Member,
+    Mention,
+    Place,
+    Post,
+    ProfileField,
+    Revision,
+    Share,
+    Token,
+    Visibility,
+)
+from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, AssocRow, Batch, IdTaken, KeyTaken, Missing, Store
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKED_BY,
+    LIKES,
+    OWNS,
+    POSTED,
+    SHARES,
+    TAG_OF,
+    TAGGED,
+    AnyNode,
+    AssocType,
+    Key,
+)
+from tests.running import in_loop, run
+from tests.stores import (
+    ANN,
+    BACKENDS,
+    BEN,
+    CYD,
+    POST_OF_BEN,
+    Backend,
+    add,
+    all_counts,
+    all_links,
+    all_objects,
+    begin,
+    broken_promises,
+    contents,
+    end,
+    id_on,
+    ids_of,
+    moment,
+    put,
+)
+
+NODES: list[AnyNode] = [
+    Member(id=id_on(7, 1), name="ann", note="ünï ☂", fields=(ProfileField("a", "b"),), bot=True),
+    Login(id=id_on(7, 2), member_id=ANN, email="ann@example.org", password="$argon2id$"),
+    Post(
+        id=id_on(7, 3),
+        author_id=ANN,
+        text="a\0b 🐟",
+        visibility=Visibility.DIRECT,
+        media=(1, 2),
+        tags=("fish",),
+        mentions=(Mention(BEN, "ben"),),
+        place=Place(-33.9, 151.2),
+    ),
+    Revision(id=id_on(7, 4), post_id=POST_OF_BEN, text="before", written=5),
+    Share(id=id_on(7, 5), author_id=ANN, post_id=POST_OF_BEN, post_author_id=BEN),
+    Media(id=id_on(7, 6), owner_id=ANN, key="a/b", focus=(0.5, -1.0)),
+    App(id=id_on(7, 7), name="app", redirect_uris=("https://a.example/",), secret_hash=b"\x00\xff"),
+    Token(id=id_on(7, 8), app_id=id_on(7, 7), secret_hash=bytes(32)),
+]
+
+
+def ann(version: int = 1, note: str = "") -> Member:
+    return Member(id=ANN, version=version, name="ann", note=note)
+
+
+def key_of(id_: int, name: str = "name") -> Key:
+    """A key that is kept on the shard of the id."""
+    return Key(shard_of(id_), "user_name", name)
+
+
+async def set_node(graph: Store, node: AnyNode) -> None:
+    batch = Batch(shard_of(node.id))
+    batch.obj_set(node)
+    await graph.commit(batch)
+
+
+async def delete(graph: Store, id_: int) -> None:
+    batch = Batch(shard_of(id_))
+    batch.obj_del(id_)
+    await graph.commit(batch)
+
+
+async def reserve(graph: Store, key: Key, id_: int, *, until: int = 0) -> None:
+    batch = Batch(key.shard)
+    batch.key_add(key, id_, until=until)
+    await graph.commit(batch)
+
+
+async def give_up(graph: Store, key: Key, id_: int) -> None:
+    batch = Batch(key.shard)
+    batch.key_del(key, id_)
+    await graph.commit(batch)
+
+
+async def count(graph: Store, id1: int, atype: AssocType) -> int:
+    return (await graph.assoc_count([id1], [atype]))[atype].get(id1, 0)
+
+
+# Objects
+
+
+@in_loop
+async def test_an_object_of_every_kind_comes_back_as_it_was_stored(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add(graph, *NODES)
+        assert await graph.obj_get([node.id for node in NODES]) == {node.id: node for node in NODES}
+
+
+@in_loop
+async def test_an_object_that_is_not_there_is_left_out(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add(graph, ann())
+        assert await graph.obj_get([ANN, BEN, CYD, ANN]) == {ANN: ann()}
+        assert await graph.obj_get([BEN]) == {}
+        assert await graph.obj_get([]) == {}
+
+
+@in_loop
+async def test_thousands_of_objects_are_read_at_once(backend: Backend) -> None:
+    async with backend.open() as graph:
+        members = {id_: Member(id=id_, name=f"m{id_}") for n in range(50) for id_ in [id_on(s, n) for s in range(64)]}
+        await asyncio.gather(*[add(graph, member) for member in members.values()])
+        assert await graph.obj_get(list(members)) == members
+
+
+@in_loop
+async def test_an_id_that_exists_is_refused_and_the_object_stays(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add(graph, ann())
+        with pytest.raises(IdTaken):
+            await add(graph, ann(note="another"))
+        assert await graph.obj_get([ANN]) == {ANN: ann()}
+
+
+@in_loop
+async def test_of_many_who_add_the_same_id_one_succeeds(backend: Backend) -> None:
+    async with backend.open() as graph:
+        answers = await asyncio.gather(*[add(graph, ann(note=str(n))) for n in range(30)], return_exceptions=True)
+        assert [type(answer) for answer in answers].count(IdTaken) == 29
+        assert answers.count(None) == 1
+
+
+@in_loop
+async def test_each_version_replaces_the_one_before(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add(graph, ann())
+        for version in range(2, 6):
+            await set_node(graph, ann(version, f"v{version}"))
+        assert await graph.obj_get([ANN]) == {ANN: ann(5, "v5")}
+
+
+@pytest.mark.parametrize("version", [2, 3, 5, 9])
+@in_loop
+async def test_a_version_that_does_not_follow_the_stored_one_is_a_conflict(backend: Backend, version: int) -> None:
+    async with backend.open() as graph:
+        await add(graph, ann())
+        await set_node(graph, ann(2))
+        await set_node(graph, ann(3))
+        with pytest.raises(Conflict):
+            await set_node(graph, ann(version, "lost"))
+        assert await graph.obj_get([ANN]) == {ANN: ann(3)}
+
+
+@in_loop
+async def test_an_object_that_is_not_there_cannot_be_set(backend: Backend) -> None:
+    async with backend.open() as graph:
+        with pytest.raises(Conflict):
+            await set_node(graph, ann(2))
+        await add(graph, ann())
+        await delete(graph, ANN)
+        with pytest.raises(Conflict):
+            await set_node(graph, ann(2))
+        assert await graph.obj_get([ANN]) == {}
+
+
+@in_loop
+async def test_of_many_who_set_the_same_version_one_succeeds(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add(graph, ann())
+        changes = [set_node(graph, ann(2, str(n))) for n in range(30)]
+        answers = await asyncio.gather(*changes, return_exceptions=True)
+        stored = (await graph.obj_get([ANN]))[ANN]
+        assert isinstance(stored, Member)
+        assert [n for n, answer in enumerate(answers) if answer is None] == [int(stored.note)]
+
+
+@in_loop
+async def test_deleting_takes_an_object_away_and_needs_none(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await delete(graph, ANN)
+        await add(graph, ann())
+        await delete(graph, ANN)
+        await delete(graph, ANN)
+        assert await graph.obj_get([ANN]) == {}
+        await add(graph, ann(note="again"))
+        assert await graph.obj_get([ANN]) == {ANN: ann(note="again")}
+
+
+# Keys
+
+
+@in_loop
+async def test_a_key_leads_to_its_owner(backend: Backend) -> None:
+    async with backend.open() as graph:
+        keys = {key_of(id_, f"name {id_}"): id_ for id_ in (ANN, BEN, CYD)}
+        for key, id_ in keys.items():
+            await reserve(graph, key, id_)
+        other_space = Key(shard_of(ANN), "email", f"name {ANN}")
+        assert await graph.key_get([*keys, key_of(ANN, "nobody"), other_space]) == keys
+        assert await graph.key_get([]) == {}
+
+
+@in_loop
+async def test_a_thousand_keys_are_read_at_once(backend: Backend) -> None:
+    async with backend.open() as graph:
+        keys = {Key(n % 8192, "import", f"record {n}"): n + 1 for n in range(0, 70_000, 70)}
+        await asyncio.gather(*[reserve(graph, key, id_) for key, id_ in keys.items()])
+        assert await graph.key_get(list(keys)) == keys
+
+
+@in_loop
+async def test_a_key_of_somebody_else_is_refused_and_says_whose_it_is(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await reserve(graph, key_of(ANN), ANN)
+        with pytest.raises(KeyTaken, match=r"^the user name is taken$") as refusal:
+            await reserve(graph, key_of(ANN), BEN)
+        assert (refusal.value.id, refusal.value.key) == (ANN, key_of(ANN))
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): ANN}
+
+
+@in_loop
+async def test_reserving_ones_own_key_again_changes_nothing(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await reserve(graph, key_of(ANN), ANN)
+        await reserve(graph, key_of(ANN), ANN)
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): ANN}
+
+
+@in_loop
+async def test_only_the_owner_gives_a_key_up(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await give_up(graph, key_of(ANN), ANN)
+        await reserve(graph, key_of(ANN), ANN)
+        await give_up(graph, key_of(ANN), BEN)
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): ANN}
+        await give_up(graph, key_of(ANN), ANN)
+        assert await graph.key_get([key_of(ANN)]) == {}
+        await reserve(graph, key_of(ANN), BEN)
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): BEN}
+
+
+@in_loop
+async def test_of_many_who_reserve_the_same_name_one_succeeds(backend: Backend) -> None:
+    async with backend.open() as graph:
+        takers = [reserve(graph, key_of(ANN), n) for n in range(1, 31)]
+        answers = await asyncio.gather(*takers, return_exceptions=True)
+        assert answers.count(None) == 1
+        winner = answers.index(None) + 1
+        assert {answer.id for answer in answers if isinstance(answer, KeyTaken)} == {winner}
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): winner}
+
+
+@in_loop
+async def test_a_key_that_expired_is_free(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await reserve(graph, key_of(ANN), ANN, until=time.time_ns() // 1_000_000 - 1)
+        assert await graph.key_get([key_of(ANN)]) == {}
+        await reserve(graph, key_of(ANN), BEN)
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): BEN}
+
+
+@in_loop
+async def test_a_key_that_will_expire_is_held_until_then(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await reserve(graph, key_of(ANN), ANN, until=time.time_ns() // 1_000_000 + 3_600_000)
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): ANN}
+        with pytest.raises(KeyTaken):
+            await reserve(graph, key_of(ANN), BEN)
+
+
+# What a batch relies on, and all or nothing
+
+
+@in_loop
+async def test_a_batch_is_refused_when_what_it_relies_on_is_missing(backend: Backend) -> None:
+    async with backend.open() as graph:
+        batch = Batch(shard_of(ANN))
+        batch.expect(ANN)
+        batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
+        with pytest.raises(Missing):
+            await graph.commit(batch)
+        await add(graph, ann())
+        await graph.commit(batch)
+        await delete(graph, ANN)
+        with pytest.raises(Missing):
+            await graph.commit(batch)
+
+
+def _taken_id(batch: Batch) -> None:
+    batch.obj_add(ann())
+
+
+def _stale_version(batch: Batch) -> None:
+    batch.obj_set(ann(7))
+
+
+def _taken_key(batch: Batch) -> None:
+    batch.key_add(key_of(ANN, "taken"), CYD)
+
+
+def _missing(batch: Batch) -> None:
+    batch.expect(id_on(0, 99))
+
+
+OBSTACLES = [_taken_id, _stale_version, _taken_key, _missing]
+
+
+@pytest.mark.parametrize("obstacle", OBSTACLES)
+@in_loop
+async def test_a_batch_that_fails_leaves_nothing(backend: Backend, obstacle: Callable[[Batch], None]) -> None:
+    async with backend.open() as graph:
+        await add(graph, ann())
+        await reserve(graph, key_of(ANN, "taken"), ANN)
+        await begin(graph, ANN, FOLLOWS, CYD, moment(1))
+        await begin(graph, ANN, POSTED, id_on(0, 7), moment(1))
+        before = await contents(graph)
+        batch = Batch(shard_of(ANN))
+        batch.obj_add(Post(id=id_on(0, 5), author_id=ANN))
+        batch.key_add(key_of(ANN, "free"), ANN)
+        batch.assoc_add(ANN, FOLLOWS, BEN, moment(2))
+        batch.assoc_del(ANN, FOLLOWS, CYD, moment(2))
+        batch.key_del(key_of(ANN, "taken"), ANN)
+        batch.emit(PostCreated(post_id=id_on(0, 5), author_id=ANN))
+        obstacle(batch)
+        with pytest.raises(Conflict):
+            await graph.commit(batch)
+        assert await contents(graph) == before
+        assert await graph.key_get([key_of(ANN, "free"), key_of(ANN, "taken")]) == {key_of(ANN, "taken"): ANN}
+        assert await graph.claim(10, 60) == []
+
+
+@in_loop
+async def test_a_batch_that_fails_does_not_harm_its_neighbours(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add(graph, ann())
+
+        async def post(n: int) -> None:
+            batch = Batch(shard_of(ANN))
+            batch.obj_add(Post(id=id_on(0, 100 + n), author_id=ANN))
+            batch.assoc_add(ANN, POSTED, id_on(0, 100 + n), moment(n))
+            batch.assoc_add(ANN, LIKES, id_on(40, 100 + n), moment(n))
+            batch.emit(PostCreated(post_id=id_on(0, 100 + n), author_id=ANN))
+            if n % 3 == 0:
+                batch.obj_add(ann())
+            await graph.commit(batch)
+
+        answers = await asyncio.gather(*[post(n) for n in range(300)], return_exceptions=True)
+        good = [n for n in range(300) if n % 3]
+        assert [n for n, answer in enumerate(answers) if answer is None] == good
+        assert {type(answers[n]) for n in range(300) if n % 3 == 0} == {IdTaken}
+        page = await graph.assoc_range(ANN, POSTED, limit=1000)
+        assert ids_of(page) == [id_on(0, 100 + n) for n in reversed(good)]
+        assert [node.id for node in await all_objects(graph)] == [ANN, *[id_on(0, 100 + n) for n in good]]
+        assert await count(graph, ANN, LIKES) == len(good)
+        assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_batches_that_wait_together_see_each_other_in_order(backend: Backend) -> None:
+    async with backend.open() as graph:
+        steps = [add(graph, ann()), *[set_node(graph, ann(version)) for version in range(2, 40)], delete(graph, ANN)]
+        steps += [add(graph, ann(note="again")), reserve(graph, key_of(ANN), ANN), give_up(graph, key_of(ANN), ANN)]
+        steps += [reserve(graph, key_of(ANN), BEN)]
+        await asyncio.gather(*steps)
+        assert await graph.obj_get([ANN]) == {ANN: ann(note="again")}
+        assert await graph.key_get([key_of(ANN)]) == {key_of(ANN): BEN}
+
+
+@in_loop
+async def test_closing_finishes_what_was_begun(durable: Backend) -> None:
+    async with durable.open() as graph:
+        commits = [asyncio.create_task(begin(graph, ANN, POSTED, n, moment(n))) for n in range(1, 201)]
+        await asyncio.sleep(0)
+    await asyncio.gather(*commits)
+    async with durable.open() as graph:
+        assert await count(graph, ANN, POSTED) == 200
+
+
+# Lists
+
+
+@in_loop
+async def test_a_list_is_read_newest_first_whatever_the_order_of_writing(backend: Backend) -> None:
+    async with backend.open() as graph:
+        for n in (3, 1, 4, 5, 2):
+            await begin(graph, ANN, POSTED, 100 + n, moment(n), b"data %d" % n)
+        page = await graph.assoc_range(ANN, POSTED, limit=10)
+        assert page == [Assoc(100 + n, moment(n), b"data %d" % n) for n in (5, 4, 3, 2, 1)]
+        assert await graph.assoc_range(ANN, POSTED, limit=10, oldest_first=True) == page[::-1]
+
+
+@in_loop
+async def test_before_and_after_leave_their_own_moments_out(backend: Backend) -> None:
+    async with backend.open() as graph:
+        for n in range(1, 8):
+            await begin(graph, ANN, POSTED, n, moment(n))
+
+        async def page(before: int, after: int, *, limit: int = 10, oldest_first: bool = False) -> list[int]:
+            given = await graph.assoc_range(
+                ANN, POSTED, before=moment(before), after=moment(after), limit=limit, oldest_first=oldest_first
+            )
+            return ids_of(given)
+
+        assert await page(6, 2) == [5, 4, 3]
+        assert await page(6, 2, limit=2) == [5, 4]
+        assert await page(6, 2, limit=2, oldest_first=True) == [3, 4]
+        assert await page(3, 2) == []
+        assert await page(2, 6) == []
+        assert await page(8, 0, limit=0) == []
+        assert ids_of(await graph.assoc_range(ANN, POSTED, after=moment(6), limit=5)) == [7]
+        assert ids_of(await graph.assoc_range(ANN, POSTED, before=moment(2), limit=5)) == [1]
+        assert await graph.assoc_range(BEN, POSTED, limit=5) == []
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 50])
+@in_loop
+async def test_pages_put_together_are_the_whole_list(backend: Backend, limit: int) -> None:
+    async with backend.open() as graph:
+        numbers = random.Random(limit).sample(range(1000), 23)
+        await asyncio.gather(*[begin(graph, ANN, FOLLOWS, id_on(n % 64, n), moment(n)) for n in numbers])
+        down: list[Assoc] = []
+        while page := await graph.assoc_range(ANN, FOLLOWS, before=down[-1].time if down else MAX_TIME, limit=limit):
+            down += page
+        up: list[Assoc] = []
+        while page := await graph.assoc_range(
+            ANN, FOLLOWS, after=up[-1].time if up else -1, limit=limit, oldest_first=True
+        ):
+            up += page
+        assert [entry.time for entry in down] == [moment(n) for n in sorted(numbers, reverse=True)]
+        assert up == down[::-1]
+
+
+@pytest.mark.parametrize("lists", [3, 200])
+@in_loop
+async def test_many_lists_read_at_once_are_each_as_if_read_alone(backend: Backend, lists: int) -> None:
+    async with backend.open() as graph:
+        dice = random.Random(lists)
+        owners = [id_on(n % 64, n) for n in range(lists)]
+        entries = [(owner, dice.randrange(1, 9999), n) for n, owner in enumerate(dice.choices(owners, k=lists * 5))]
+        await asyncio.gather(*[begin(graph, owner, POSTED, id2, moment(n)) for owner, id2, n in entries])
+        await asyncio.gather(*[end(graph, owner, POSTED, id2, moment(n)) for owner, id2, n in entries[::7]])
+        half = moment(lists * 2)
+        for limit, before, after in (
+            (1, MAX_TIME, -1),
+            (3, MAX_TIME, -1),
+            (3, half, -1),
+            (50, MAX_TIME, half),
+            (0, half, -1),
+        ):
+            at_once = await graph.assoc_ranges([*owners, CYD + 1], POSTED, before=before, after=after, limit=limit)
+            alone = {
+                owner: await graph.assoc_range(owner, POSTED, before=before, after=after, limit=limit)
+                for owner in owners
+            }
+            assert at_once == {owner: page for owner, page in alone.items() if page}
+
+
+@in_loop
+async def test_a_list_named_twice_is_read_once(backend: Backend) -> None:
+    async with backend.open() as graph:
+        for n in (1, 2, 3):
+            await begin(graph, ANN, POSTED, n, moment(n))
+        pages = await graph.assoc_ranges([ANN, BEN, ANN], POSTED, limit=2)
+        assert {id1: ids_of(page) for id1, page in pages.items()} == {ANN: [3, 2]}
+        assert await graph.assoc_ranges([], POSTED, limit=2) == {}
+
+
+@in_loop
+async def test_which_of_many_ends_a_list_leads_to_is_answered_per_type(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1), b"x")
+        await begin(graph, ANN, LIKES, POST_OF_BEN, moment(2))
+        await begin(graph, ANN, FOLLOWS, CYD, moment(3))
+        await end(graph, ANN, FOLLOWS, CYD, moment(4))
+        ends = [BEN, CYD, POST_OF_BEN, BEN]
+        assert await graph.assoc_get(ANN, [FOLLOWS, LIKES, SHARES], ends) == {
+            FOLLOWS: {BEN: Assoc(BEN, moment(1), b"x")},
+            LIKES: {POST_OF_BEN: Assoc(POST_OF_BEN, moment(2), b"")},
+            SHARES: {},
+        }
+        assert await graph.assoc_get(ANN, [FOLLOWS], []) == {FOLLOWS: {}}
+        assert await graph.assoc_get(CYD, [FOLLOWS], ends) == {FOLLOWS: {}}
+
+
+@in_loop
+async def test_beginning_again_moves_an_association_to_its_new_time(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1), b"first")
+        await begin(graph, ANN, FOLLOWS, CYD, moment(2))
+        await begin(graph, ANN, FOLLOWS, BEN, moment(3), b"second")
+        page = await graph.assoc_range(ANN, FOLLOWS, limit=10)
+        assert page == [Assoc(BEN, moment(3), b"second"), Assoc(CYD, moment(2), b"")]
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=10) == [Assoc(ANN, moment(3), b"second")]
+
+
+# Counts
+
+
+@in_loop
+async def test_counts_move_only_on_a_real_change(backend: Backend) -> None:
+    async with backend.open() as graph:
+        counted: list[tuple[int, int]] = []
+        for n, act in enumerate((end, begin, begin, end, end, begin)):
+            await act(graph, ANN, FOLLOWS, BEN, moment(n))
+            counted.append((await count(graph, ANN, FOLLOWS), await count(graph, BEN, FOLLOWED_BY)))
+        assert counted == [(0, 0), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1)]
+
+
+@in_loop
+async def test_many_who_do_the_same_at_once_count_once(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await asyncio.gather(*[begin(graph, ANN, FOLLOWS, BEN, moment(n)) for n in range(50)])
+        assert (await count(graph, ANN, FOLLOWS), await count(graph, BEN, FOLLOWED_BY)) == (1, 1)
+        assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_counts_of_many_lists_and_types_leave_zeros_out(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1))
+        await begin(graph, ANN, FOLLOWS, CYD, moment(2))
+        await begin(graph, CYD, FOLLOWS, BEN, moment(3))
+        await begin(graph, CYD, LIKES, POST_OF_BEN, moment(4))
+        await end(graph, CYD, LIKES, POST_OF_BEN, moment(5))
+        assert await graph.assoc_count([ANN, BEN, CYD, ANN], [FOLLOWS, FOLLOWED_BY, LIKES]) == {
+            FOLLOWS: {ANN: 2, CYD: 1},
+            FOLLOWED_BY: {BEN: 2, CYD: 1},
+            LIKES: {},
+        }
+        assert await graph.assoc_count([], [FOLLOWS]) == {FOLLOWS: {}}
+
+
+@in_loop
+async def test_the_likes_of_all_posts_are_tallied_at_their_author(backend: Backend) -> None:
+    async with backend.open() as graph:
+        posts = [id_on(40, n) for n in range(1, 4)]
+        for post in posts:
+            await begin(graph, ANN, LIKES, post, moment(1), tally=BEN)
+        await begin(graph, CYD, LIKES, posts[0], moment(2), tally=BEN)
+        await begin(graph, CYD, LIKES, posts[0], moment(3), tally=BEN)
+        assert await count(graph, BEN, LIKED_BY) == 4
+        await end(graph, ANN, LIKES, posts[0], moment(4), tally=BEN)
+        await end(graph, ANN, LIKES, posts[0], moment(5), tally=BEN)
+        assert await graph.assoc_count([BEN, *posts], [LIKED_BY]) == {
+            LIKED_BY: {BEN: 3, posts[0]: 1, posts[1]: 1, posts[2]: 1}
+        }
+        assert await graph.assoc_range(BEN, LIKED_BY, limit=5) == []
+
+
+@in_loop
+async def test_a_tally_is_kept_of_tallied_types_only(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1), tally=BEN)
+        assert await all_counts(graph) == [(ANN, FOLLOWS.number, 1), (BEN, FOLLOWED_BY.number, 1)]
+
+
+@in_loop
+async def test_a_count_can_be_put_right(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, CYD, FOLLOWS, BEN, moment(1))
+        await graph.count_set(CYD, FOLLOWS.number, 7)
+        await graph.count_set(ANN, FOLLOWS.number, 3)
+        await graph.count_set(BEN, FOLLOWED_BY.number, 0)
+        assert await graph.assoc_count([ANN, CYD], [FOLLOWS]) == {FOLLOWS: {ANN: 3, CYD: 7}}
+        assert await count(graph, BEN, FOLLOWED_BY) == 0
+
+
+# Inverses
+
+
+@pytest.mark.parametrize("atype", [atype for atype in ASSOC_TYPES.values() if atype.inverse], ids=repr)
+@in_loop
+async def test_every_association_has_its_inverse_with_the_same_time(backend: Backend, atype: AssocType) -> None:
+    async with backend.open() as graph:
+        inverse = ASSOC_TYPES[atype.inverse]
+        assert ASSOC_TYPES[inverse.inverse] is atype
+        await begin(graph, CYD, atype, ANN, moment(1), b"data")
+        assert await graph.assoc_range(ANN, inverse, limit=5) == [Assoc(CYD, moment(1), b"data")]
+        await end(graph, CYD, atype, ANN, moment(2))
+        assert await graph.assoc_range(ANN, inverse, limit=5) == []
+        assert await all_counts(graph) == []
+        times = {row.time for row in await all_links(graph)}
+        assert times == {moment(2)}
+
+
+@in_loop
+async def test_a_tag_has_its_posts_though_its_id_is_made_of_its_name(backend: Backend) -> None:
+    async with backend.open() as graph:
+        tags = [named("tag", f"tag{n}") for n in range(20)]
+        for n, tag in enumerate(tags):
+            await begin(graph, POST_OF_BEN, TAGGED, tag, moment(n))
+        assert await graph.assoc_ranges(tags, TAG_OF, limit=3) == {
+            tag: [Assoc(POST_OF_BEN, moment(n), b"")] for n, tag in enumerate(tags)
+        }
+        assert await broken_promises(graph) == []
+
+
+# Time
+
+
+@in_loop
+async def test_clocks_that_disagree_never_undo_what_a_member_did_last(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, FOLLOWS, BEN, moment(100))
+        await end(graph, ANN, FOLLOWS, BEN, moment(50))
+        assert await graph.assoc_range(ANN, FOLLOWS, limit=5) == []
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1), b"again")
+        expected = moment(100) + 2
+        assert await graph.assoc_range(ANN, FOLLOWS, limit=5) == [Assoc(BEN, expected, b"again")]
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == [Assoc(ANN, expected, b"again")]
+
+
+@in_loop
+async def test_within_one_batch_the_last_word_stands(backend: Backend) -> None:
+    async with backend.open() as graph:
+        batch = Batch(shard_of(ANN))
+        batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
+        batch.assoc_del(ANN, FOLLOWS, BEN, moment(1))
+        batch.assoc_add(ANN, FOLLOWS, CYD, moment(1))
+        batch.assoc_del(ANN, FOLLOWS, CYD, moment(1))
+        batch.assoc_add(ANN, FOLLOWS, CYD, moment(1))
+        await graph.commit(batch)
+        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, limit=5)) == [CYD]
+        assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_a_plain_operation_loses_to_a_later_one(backend: Backend) -> None:
+    async with backend.open() as graph:
+        op = AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=True, data=b"5", plain=True)
+        await put(graph, op)
+        await put(graph, op._replace(time=moment(4), alive=False))
+        await put(graph, op._replace(alive=False))
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == [Assoc(ANN, moment(5), b"5")]
+        await put(graph, op._replace(time=moment(6), alive=False))
+        await put(graph, op)
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == []
+        assert await count(graph, BEN, FOLLOWED_BY) == 0
+
+
+@in_loop
+async def test_a_plain_operation_brings_no_inverse(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=True, plain=True))
+        assert [row[:3] for row in await all_links(graph)] == [(BEN, FOLLOWED_BY.number, ANN)]
+        assert await graph.backlog() == 0
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
+    """Operations, each at its own time, in two orders, each repeated as it comes."""
+    triples = [(POST_OF_BEN, LIKED_BY.number, ANN), (POST_OF_BEN, LIKED_BY.number, CYD), (BEN, FOLLOWED_BY.number, ANN)]
+    parts = draw(st.lists(st.tuples(st.sampled_from(triples), st.booleans()), min_size=1, max_size=8))
+    ops = [
+        AssocOp(*triple, time=moment(n), alive=alive, data=b"%d" % n, tally=BEN, plain=True)
+        for n, (triple, alive) in enumerate(parts)
+    ]
+    again = draw(st.lists(st.sampled_from(ops), max_size=8))
+    return draw(st.permutations(ops + again)), draw(st.permutations(ops + again + again))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@settings(max_examples=25)
+@given(orders=histories())
+def test_plain_operations_leave_the_same_state_in_any_order_and_repeated(
+    name: str, orders: tuple[list[AssocOp], list[AssocOp]]
+) -> None:
+    async def after(ops: Sequence[AssocOp]) -> tuple[object, ...]:
+        with TemporaryDirectory() as folder:
+            async with Backend(name, Path(folder)).open() as graph:
+                for op in ops:
+                    await put(graph, op)
+                return await contents(graph)
+
+    first, second = (run(after(order)) for order in orders)
+    assert first == second
+
+
+# Scans and sweeping
+
+
+@in_loop
+async def test_a_tombstone_stays_until_it_is_swept(backend: Backend) -> None:
+    async with backend.open() as graph:
+        for id2 in (BEN, CYD):
+            await begin(graph, ANN, FOLLOWS, id2, moment(1))
+        await end(graph, ANN, FOLLOWS, BEN, moment(5))
+        await end(graph, ANN, FOLLOWS, CYD, moment(9))
+        await begin(graph, ANN, POSTED, id_on(0, 1), moment(2))
+        assert len(await all_links(graph)) == 5
+        assert await graph.sweep(moment(5), 0) == 0
+        assert await graph.sweep(moment(9), 0) == 2
+        assert await all_links(graph) == [
+            AssocRow(ANN, FOLLOWS.number, CYD, moment(9), alive=False, data=b""),
+            AssocRow(ANN, POSTED.number, id_on(0, 1), moment(2), alive=True, data=b""),
+            AssocRow(CYD, FOLLOWED_BY.number, ANN, moment(9), alive=False, data=b""),
+        ]
+        assert await graph.sweep(MAX_TIME, 0) == 2
+        assert await all_counts(graph) == [(ANN, POSTED.number, 1)]
+
+
+@in_loop
+async def test_an_association_can_begin_after_its_tombstone_was_swept(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, FOLLOWS, BEN, moment(5))
+        await end(graph, ANN, FOLLOWS, BEN, moment(6))
+        await graph.sweep(moment(7), 0)
+        await begin(graph, ANN, FOLLOWS, BEN, moment(8))
+        assert await count(graph, BEN, FOLLOWED_BY) == 1
+        assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_sweeping_forgets_keys_that_expired(backend: Backend) -> None:
+    async with backend.open() as graph:
+        future = time.time_ns() // 1_000_000 + 3_600_000
+        for id_, until in ((ANN, 0), (BEN, future), (CYD, future + 5)):
+            await reserve(graph, key_of(id_, str(id_)), id_, until=until)
+        assert await graph.sweep(0, future - 1) == 0
+        assert await graph.sweep(0, future) == 1
+        keys = [key_of(id_, str(id_)) for id_ in (ANN, BEN, CYD)]
+        assert set(await graph.key_get(keys)) == {keys[0], keys[2]}
+
+
+@pytest.mark.parametrize("page", [1, 2, 3, 7, 1000])
+@in_loop
+async def test_scans_are_complete_and_in_order_whatever_the_page(backend: Backend, page: int) -> None:
+    async with backend.open() as graph:
+        dice = random.Random(page)
+        ids = [id_on(dice.randrange(64), n) for n in range(12)]
+        await asyncio.gather(*[add(graph, Member(id=id_, name="m")) for id_ in ids])
+        links = {
+            (dice.choice(ids), dice.choice([FOLLOWS, OWNS]), dice.choice([*ids, named("tag", "x")])) for _ in range(30)
+        }
+        await asyncio.gather(*[begin(graph, *link, moment(n)) for n, link in enumerate(links)])
+        ended = sorted(links, key=lambda link: link[0] + link[2])[:5]
+        await asyncio.gather(*[end(graph, *link, moment(100)) for link in ended])
+
+        objects = [node.id for node in await all_objects(graph, page)]
+        assert objects == sorted(ids)
+        triples = {(id1, atype.number, id2) for id1, atype, id2 in links}
+        inverses = {(id2, atype.inverse, id1) for id1, atype, id2 in links if atype.inverse}
+        rows = await all_links(graph, page)
+        assert [row[:3] for row in rows] == sorted(triples | inverses)
+        assert sum(not row.alive for row in rows) == sum(1 + bool(atype.inverse) for _, atype, _ in ended)
+        counts = await all_counts(graph, page)
+        assert counts == sorted(counts)
+        assert await broken_promises(graph) == []

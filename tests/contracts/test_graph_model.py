@@ -1,0 +1,293 @@
+"""Every graph against a model of a page of plain code, under whatever sequence of commits comes to mind."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple, cast
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
+
+from shoal.core.errors import Conflict
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, SHARES, Key
+from tests.stores import ANN, BACKENDS, BEN, CYD, Backend, all_counts, all_links, all_objects, id_on, ids_of, moment
+
+AUTHORS = {id_on(source, n): id_on(source) for source in (0, 40, 63) for n in (1, 2)}
+"""Posts, two of each member, and who wrote them."""
+
+MEMBERS = [ANN, BEN, CYD]
+ENDS = [*MEMBERS, *AUTHORS]
+TYPES = [FOLLOWS, LIKES, SHARES, POSTED]
+TYPES_AND_INVERSES = TYPES + [ASSOC_TYPES[atype.inverse] for atype in TYPES if atype.inverse]
+PAST = 1
+"""A moment at which a key has ended already."""
+
+members, ends, types = st.sampled_from(MEMBERS), st.sampled_from(ENDS), st.sampled_from(TYPES)
+times = st.integers(0, 30)
+
+
+class Begin(NamedTuple):
+    atype: int
+    id2: int
+    time: int
+
+
+class End(NamedTuple):
+    atype: int
+    id2: int
+    time: int
+
+
+class Add(NamedTuple):
+    n: int
+
+
+class Replace(NamedTuple):
+    n: int
+    version: int
+
+
+class Delete(NamedTuple):
+    n: int
+
+
+class Expect(NamedTuple):
+    n: int
+
+
+class Reserve(NamedTuple):
+    name: str
+    owner: int
+    until: int
+
+
+class GiveUp(NamedTuple):
+    name: str
+    owner: int
+
+
+Change = Begin | End | Add | Replace | Delete | Expect | Reserve | GiveUp
+
+small = st.integers(1, 3)
+names = st.sampled_from("ab")
+changes = st.one_of(
+    st.builds(Begin, st.sampled_from([atype.number for atype in TYPES]), ends, times),
+    st.builds(End, st.sampled_from([atype.number for atype in TYPES]), ends, times),
+    st.builds(Add, small),
+    st.builds(Replace, small, st.integers(2, 4)),
+    st.builds(Delete, small),
+    st.builds(Expect, small),
+    st.builds(Reserve, names, small, st.sampled_from([0, PAST])),
+    st.builds(GiveUp, names, small),
+)
+
+
+class Model:
+    """What is there, in four dictionaries. Counts are not kept: they are counted."""
+
+    def __init__(self) -> None:
+        self.versions: dict[int, int] = {}
+        self.keys: dict[tuple[int, str], tuple[int, int]] = {}
+        self.links: dict[tuple[int, int, int], tuple[int, bool]] = {}
+        self.events = 0
+
+    def allows(self, actor: int, batch: list[Change]) -> bool:
+        """Whether every condition of the batch holds before it."""
+        for change in batch:
+            match change:
+                case Add(n) if actor + n in self.versions:
+                    return False
+                case Replace(n, version) if self.versions.get(actor + n) != version - 1:
+                    return False
+                case Expect(n) if actor + n not in self.versions:
+                    return False
+                case Reserve(name, owner) if self.holder(actor, name) not in (None, owner):
+                    return False
+        return True
+
+    def holder(self, actor: int, name: str) -> int | None:
+        owner, until = self.keys.get((actor, name), (0, 0))
+        return owner if owner and until != PAST else None
+
+    def apply(self, actor: int, batch: list[Change]) -> None:
+        for change in batch:
+            match change:
+                case Add(n):
+                    self.versions[actor + n] = 1
+                case Replace(n, version):
+                    self.versions[actor + n] = version
+                case Delete(n):
+                    self.versions.pop(actor + n, None)
+                case Reserve(name, owner, until):
+                    self.keys[actor, name] = (owner, until)
+                case GiveUp(name, owner) if self.keys.get((actor, name), (0, 0))[0] == owner:
+                    del self.keys[actor, name]
+                case Begin(atype, id2, time):
+                    self.act(actor, atype, id2, moment(time), alive=True)
+                case End(atype, id2, time):
+                    self.act(actor, atype, id2, moment(time), alive=False)
+        self.events += 1
+
+    def act(self, id1: int, atype: int, id2: int, time: int, *, alive: bool) -> None:
+        """A member's own doing: it always takes effect, except for ending what is not there."""
+        last, was_alive = self.links.get((id1, atype, id2), (-1, False))
+        if alive or was_alive:
+            time = max(time, last + 1)
+            self.hear(id1, atype, id2, time, alive=alive)
+            if inverse := ASSOC_TYPES[atype].inverse:
+                self.hear(id2, inverse, id1, time, alive=alive)
+
+    def hear(self, id1: int, atype: int, id2: int, time: int, *, alive: bool) -> None:
+        """The later word wins; of two at the same time, the first."""
+        if time > self.links.get((id1, atype, id2), (-1, False))[0]:
+            self.links[id1, atype, id2] = (time, alive)
+
+    def counts(self) -> dict[tuple[int, int], int]:
+        pairs = [(id1, atype) for (id1, atype, _), (_, alive) in self.links.items() if alive]
+        pairs += [(AUTHORS[id1], atype) for id1, atype in pairs if ASSOC_TYPES[atype].tallied and id1 in AUTHORS]
+        return {pair: pairs.count(pair) for pair in pairs}
+
+    def listed(self, id1: int, atype: int) -> list[tuple[int, int]]:
+        """(time, id2), newest first."""
+        links = self.links.items()
+        return sorted(((t, c) for (a, b, c), (t, alive) in links if (a, b) == (id1, atype) and alive), reverse=True)
+
+
+def _fill(batch: Batch, actor: int, change: Change, owners: dict[int, int]) -> None:
+    match change:
+        case Begin(atype, id2, time):
+            batch.assoc_add(actor, ASSOC_TYPES[atype], id2, moment(time), tally=owners.get(id2, 0))
+        case End(atype, id2, time):
+            batch.assoc_del(actor, ASSOC_TYPES[atype], id2, moment(time), tally=owners.get(id2, 0))
+        case Add(n):
+            batch.obj_add(Member(id=actor + n, name="m"))
+        case Replace(n, version):
+            batch.obj_set(Member(id=actor + n, name="m", version=version))
+        case Delete(n):
+            batch.obj_del(actor + n)
+        case Expect(n):
+            batch.expect(actor + n)
+        case Reserve(name, owner, until):
+            batch.key_add(Key(shard_of(actor), f"space{actor}", name), owner, until=until)
+        case GiveUp(name, owner):
+            batch.key_del(Key(shard_of(actor), f"space{actor}", name), owner)
+
+
+class GraphMachine(RuleBasedStateMachine):
+    """One graph and one model, which must never differ."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._model = Model()
+        self._runner = asyncio.Runner()
+        self._folder = TemporaryDirectory()
+        self._stack = AsyncExitStack()
+        opening = Backend(name, Path(self._folder.name)).open()
+        self._graph = self._runner.run(self._stack.enter_async_context(opening))
+
+    def teardown(self) -> None:
+        self._runner.run(self._stack.aclose())
+        self._runner.close()
+        self._folder.cleanup()
+
+    @rule(actor=members, batch=st.lists(changes, min_size=1, max_size=6, unique_by=repr))
+    def commit(self, actor: int, batch: list[Change]) -> None:
+        if not _consistent(batch):
+            return
+        made = Batch(shard_of(actor))
+        for change in batch:
+            _fill(made, actor, change, AUTHORS)
+        made.emit(PostCreated(post_id=1, author_id=actor))
+        if self._model.allows(actor, batch):
+            self._runner.run(self._graph.commit(made))
+            self._model.apply(actor, batch)
+        else:
+            with pytest.raises(Conflict):
+                self._runner.run(self._graph.commit(made))
+
+    @rule(id1=members, atype=types, id2=ends, time=times, alive=st.booleans())
+    def act(self, id1: int, atype: object, id2: int, time: int, alive: bool) -> None:
+        kind = Begin if alive else End
+        number = next(known.number for known in TYPES if known is atype)
+        self.commit(id1, [kind(number, id2, time)])
+
+    @rule(id2=st.sampled_from(list(AUTHORS)), id1=members, time=times, alive=st.booleans())
+    def repair(self, id1: int, id2: int, time: int, alive: bool) -> None:
+        batch = Batch(shard_of(id2))
+        batch.put(AssocOp(id2, LIKED_BY.number, id1, moment(time), alive, tally=AUTHORS[id2], plain=True))
+        self._runner.run(self._graph.commit(batch))
+        self._model.hear(id2, LIKED_BY.number, id1, moment(time), alive=alive)
+
+    @rule(time=times)
+    def sweep(self, time: int) -> None:
+        swept = self._runner.run(self._graph.sweep(moment(time), 0))
+        dead = [triple for triple, (t, alive) in self._model.links.items() if not alive and t < moment(time)]
+        for triple in dead:
+            del self._model.links[triple]
+        assert swept == len(dead)
+
+    @rule(limit=st.integers(1, 4))
+    def work(self, limit: int) -> None:
+        jobs = self._runner.run(self._graph.claim(limit, 3600))
+        assert len(jobs) <= limit
+        self._runner.run(self._graph.ack(jobs))
+        given = [job for job in jobs if isinstance(job.event, PostCreated)]
+        assert len(given) == len(jobs), "an inverse that was applied at once is owed no more"
+        self._model.events -= len(given)
+
+    @rule(id1=ends, atype=st.sampled_from(TYPES_AND_INVERSES), before=times, after=times, limit=st.integers(0, 4))
+    def page(self, id1: int, atype: object, before: int, after: int, limit: int) -> None:
+        kind = next(known for known in TYPES_AND_INVERSES if known is atype)
+        whole = [entry for entry in self._model.listed(id1, kind.number) if moment(after) < entry[0] < moment(before)]
+        read = partial(self._graph.assoc_range, id1, kind, before=moment(before), after=moment(after), limit=limit)
+        newest, oldest = self._runner.run(read()), self._runner.run(read(oldest_first=True))
+        assert [(entry.time, entry.id2) for entry in newest] == whole[:limit]
+        assert [entry.time for entry in oldest] == [time for time, _ in whole[::-1][:limit]]
+
+    @invariant()
+    def everything_is_as_in_the_model(self) -> None:
+        self._runner.run(self._compare())
+
+    async def _compare(self) -> None:
+        graph, model = self._graph, self._model
+        assert {node.id: node.version for node in await all_objects(graph)} == model.versions
+        assert {row[:3]: (row.time, row.alive) for row in await all_links(graph)} == model.links
+        counts = model.counts()
+        assert {(id1, atype): n for id1, atype, n in await all_counts(graph)} == counts
+        answered = await graph.assoc_count(ENDS, TYPES_AND_INVERSES)
+        assert {(id1, atype.number): n for atype, part in answered.items() for id1, n in part.items()} == counts
+        for atype in TYPES_AND_INVERSES:
+            pages = await graph.assoc_ranges(ENDS, atype, limit=50)
+            assert {id1: ids_of(sorted(page)) for id1, page in pages.items()} == {
+                id1: sorted(id2 for _, id2 in whole) for id1 in ENDS if (whole := model.listed(id1, atype.number))
+            }
+            assert all([entry.time for entry in page] == _newest_first(page) for page in pages.values())
+        keys = {Key(shard_of(actor), f"space{actor}", name): (actor, name) for actor in MEMBERS for name in "ab"}
+        held = {key: model.holder(*pair) for key, pair in keys.items()}
+        assert await graph.key_get(list(keys)) == {key: owner for key, owner in held.items() if owner}
+
+
+def _newest_first(page: list[Assoc]) -> list[int]:
+    return sorted((entry.time for entry in page), reverse=True)
+
+
+def _consistent(batch: list[Change]) -> bool:
+    """No object and no key twice in one batch: what that would mean is not promised."""
+    things = [change[0] for change in batch if isinstance(change, Add | Replace | Delete | Expect | Reserve | GiveUp)]
+    return len(things) == len(set(things))
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_every_graph_does_what_the_model_does(name: str) -> None:
+    machine = cast("type[GraphMachine]", partial(GraphMachine, name))
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=25))

@@ -1,0 +1,269 @@
+"""What `graph/contract.py` promises of the events that commit with a graph, on every graph."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from shoal.core.errors import Conflict
+from shoal.core.events import (
+    AnyEvent,
+    FollowChanged,
+    InverseOp,
+    InverseOwed,
+    PostCreated,
+    PostDeleted,
+    PostUpdated,
+    ShareCreated,
+    ShareDeleted,
+)
+from shoal.core.ids import shard_of
+from shoal.core.model import Member, Visibility
+from shoal.graph.contract import Batch, Job, Store
+from shoal.graph.schema import FOLLOWS, POSTED
+from tests.running import eventually, in_loop
+from tests.stores import ANN, BEN, CYD, Backend, add, begin, id_on, moment
+
+SHORT, LONG = 0.02, 3600.0
+"""Leases and delays in seconds: one that a test waits for, and one that does not end while it runs."""
+
+EVENTS: list[AnyEvent] = [
+    PostCreated(post_id=1, author_id=2, visibility=Visibility.UNLISTED, tag_ids=(-3, -4), mention_ids=(5,)),
+    PostUpdated(post_id=1, author_id=2, tags_added=(-3,), tags_removed=(-4,)),
+    PostDeleted(post_id=1, author_id=2, tag_ids=(-3,)),
+    ShareCreated(share_id=1, author_id=2),
+    ShareDeleted(share_id=1, author_id=2),
+    FollowChanged(follower_id=1, source_id=-(2**63)),
+    InverseOwed(op=InverseOp(ANN, FOLLOWS.number, BEN, moment(1), alive=True, data=b"\x00\xff", tally=0)),
+]
+
+
+async def emit(graph: Store, *posts: int, actor: int = ANN) -> None:
+    """One commit for each post, which does nothing but say that it was created."""
+    for post in posts:
+        batch = Batch(shard_of(actor))
+        batch.emit(PostCreated(post_id=post, author_id=actor))
+        await graph.commit(batch)
+
+
+def posts_of(jobs: list[Job]) -> list[int]:
+    return [cast("PostCreated", job.event).post_id for job in jobs]
+
+
+async def claim_all(graph: Store, page: int = 10) -> list[Job]:
+    jobs: list[Job] = []
+    while claimed := await graph.claim(page, LONG):
+        jobs += claimed
+    return jobs
+
+
+@in_loop
+async def test_an_event_of_every_kind_comes_back_as_it_was_emitted(backend: Backend) -> None:
+    async with backend.open() as graph:
+        batch = Batch(shard_of(ANN))
+        for event in EVENTS:
+            batch.emit(event)
+        await graph.commit(batch)
+        jobs = await claim_all(graph)
+        assert [job.event for job in jobs] == EVENTS
+        assert {(job.step, job.mark, job.attempt) for job in jobs} == {(0, 0, 0)}
+
+
+@in_loop
+async def test_events_are_given_oldest_first_and_never_more_than_the_limit(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, *range(20))
+        given: list[int] = []
+        while jobs := await graph.claim(3, LONG):
+            assert len(jobs) <= 3
+            given += posts_of(jobs)
+        assert given == list(range(20))
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 100])
+@in_loop
+async def test_every_event_of_every_store_is_given_once(backend: Backend, limit: int) -> None:
+    async with backend.open() as graph:
+        for n in range(30):
+            await emit(graph, n, actor=id_on(n * 2))
+        given: list[int] = []
+        while jobs := await graph.claim(limit, LONG):
+            assert len(jobs) <= limit
+            given += posts_of(jobs)
+        assert sorted(given) == list(range(30))
+
+
+@in_loop
+async def test_an_event_is_not_there_when_its_batch_failed(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await add(graph, Member(id=ANN, name="ann"))
+        batch = Batch(shard_of(ANN))
+        batch.emit(PostCreated(post_id=1, author_id=ANN))
+        batch.obj_add(Member(id=ANN, name="ann"))
+        with pytest.raises(Conflict):
+            await graph.commit(batch)
+        assert await graph.claim(10, LONG) == []
+        assert await graph.backlog() == 0
+
+
+@in_loop
+async def test_a_claimed_event_is_not_given_again_while_its_lease_lasts(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2)
+        assert posts_of(await claim_all(graph)) == [1, 2]
+        assert await graph.claim(10, LONG) == []
+        assert await graph.backlog() == 2
+        await emit(graph, 3)
+        assert posts_of(await claim_all(graph)) == [3]
+
+
+@in_loop
+async def test_a_lease_that_ended_gives_the_event_again(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2, 3)
+        first = [job for _ in range(3) for job in await graph.claim(1, SHORT)]
+        await backend.pass_time(SHORT * 1.5)
+        again = await claim_all(graph)
+        assert posts_of(again) == [1, 2, 3]
+        assert again == first
+        assert await claim_all(graph) == []
+
+
+@in_loop
+async def test_an_acknowledged_event_is_never_given_again(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2, 3)
+        jobs = [job for _ in range(3) for job in await graph.claim(1, SHORT)]
+        await graph.ack(jobs[1:])
+        await backend.pass_time(SHORT * 1.5)
+        assert posts_of(await claim_all(graph)) == [1]
+        await eventually(graph.backlog, 1)
+
+
+@in_loop
+async def test_an_acknowledgement_counts_though_the_lease_has_ended(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2)
+        late = [job for _ in range(2) for job in await graph.claim(1, SHORT)]
+        await backend.pass_time(SHORT * 1.5)
+        again = await graph.claim(1, SHORT)
+        await graph.ack(late)
+        await backend.pass_time(SHORT * 1.5)
+        assert posts_of(again) == [1]
+        assert await claim_all(graph) == []
+        await eventually(graph.backlog, 0)
+
+
+@in_loop
+async def test_what_is_put_back_goes_on_from_where_it_was(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2)
+        first, second = await claim_all(graph)
+        await graph.put_back(first._replace(step=2, mark=moment(7), attempt=1))
+        assert await claim_all(graph) == [first._replace(step=2, mark=moment(7), attempt=1)]
+        await graph.put_back(second)
+        assert await claim_all(graph) == [second]
+        assert await graph.backlog() == 2
+
+
+@in_loop
+async def test_what_is_put_back_for_later_is_given_after_the_delay(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2)
+        first, second = await claim_all(graph)
+        await graph.put_back(first, LONG)
+        await graph.put_back(second, SHORT)
+        assert await graph.backlog() == 2
+        await backend.pass_time(SHORT * 1.5)
+        assert await claim_all(graph) == [second]
+
+
+@in_loop
+async def test_what_is_put_back_after_its_lease_is_given_once(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2, 3)
+        jobs = [job for _ in range(3) for job in await graph.claim(1, SHORT)]
+        await backend.pass_time(SHORT * 1.5)
+        assert posts_of(await graph.claim(1, LONG)) == [1]
+        for job in jobs[1:]:
+            await graph.put_back(job._replace(mark=9))
+        assert sorted(await claim_all(graph)) == [job._replace(mark=9) for job in jobs[1:]]
+        assert await claim_all(graph) == []
+
+
+@in_loop
+async def test_what_is_buried_is_set_aside_with_its_error(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2, actor=CYD)
+        first, second = await claim_all(graph)
+        await graph.bury(first._replace(step=1, mark=5, attempt=9), "it cannot be done")
+        assert await graph.buried() == [(first._replace(step=1, mark=5, attempt=9), "it cannot be done")]
+        await eventually(graph.backlog, 1)
+        await graph.ack([second])
+        await eventually(graph.backlog, 0)
+        assert await claim_all(graph) == []
+
+
+@in_loop
+async def test_whoever_waits_is_woken_when_a_commit_brought_events(backend: Backend) -> None:
+    async with backend.open() as graph:
+        woken: list[int] = []
+        graph.on_event(lambda: woken.append(1))
+        await begin(graph, ANN, POSTED, 1, moment(1))
+        await asyncio.sleep(0)
+        assert woken == []
+        await emit(graph, 1)
+        await asyncio.sleep(0)
+        assert woken == [1]
+        await emit(graph, 2, actor=CYD)
+        await asyncio.sleep(0)
+        assert woken == [1, 1]
+
+
+@in_loop
+async def test_events_survive_reopening_in_their_order(durable: Backend) -> None:
+    async with durable.open() as graph:
+        await emit(graph, *range(10))
+        await emit(graph, *range(10, 20), actor=CYD)
+    async with durable.open() as graph:
+        given = posts_of(await claim_all(graph, page=4))
+        assert sorted(given) == list(range(20))
+        assert [post for post in given if post < 10] == list(range(10))
+        assert [post for post in given if post >= 10] == list(range(10, 20))
+
+
+@in_loop
+async def test_what_was_claimed_and_not_acknowledged_is_given_again_after_reopening(durable: Backend) -> None:
+    async with durable.open() as graph:
+        await emit(graph, 1, 2, 3, 4)
+        jobs = await claim_all(graph)
+        await graph.ack([jobs[0], jobs[2]])
+    async with durable.open() as graph:
+        assert await graph.backlog() == 2
+        assert posts_of(await claim_all(graph)) == [2, 4]
+
+
+@in_loop
+async def test_how_far_an_event_has_come_survives_reopening(durable: Backend) -> None:
+    async with durable.open() as graph:
+        await emit(graph, 1, 2)
+        first, _ = await claim_all(graph)
+        await graph.put_back(first._replace(step=1, mark=5), LONG)
+        await graph.put_back(first._replace(step=3, mark=moment(8), attempt=2), LONG)
+    async with durable.open() as graph:
+        assert (await claim_all(graph))[0] == first._replace(step=3, mark=moment(8), attempt=2)
+
+
+@in_loop
+async def test_what_was_buried_survives_reopening_and_its_number_is_not_used_again(durable: Backend) -> None:
+    async with durable.open() as graph:
+        await emit(graph, 1)
+        (job,) = await claim_all(graph)
+        await graph.bury(job, "no")
+    async with durable.open() as graph:
+        await emit(graph, 2)
+        (other,) = await claim_all(graph)
+        await graph.bury(other, "no again")
+        assert [error for _, error in await graph.buried()] == ["no", "no again"]

@@ -1,0 +1,128 @@
+"""Ids: ordered, never repeated, and honest about their shard and their moment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.ids import EPOCH_MS, MAX_ID, IdMaker, compose, floor_at, milliseconds_of, moment_of, named, shard_of
+from shoal.core.model import Member
+from shoal.core.placement import SHARDS, place
+from shoal.graph.contract import Batch, IdTaken
+from shoal.graph.memory import MemoryGraph
+from tests.running import in_loop
+
+NOW = EPOCH_MS + 60_000_000_000
+milliseconds = st.integers(EPOCH_MS, EPOCH_MS + 2**40 - 1)
+shards = st.integers(0, SHARDS - 1)
+
+
+def ticking(*moments: int) -> Callable[[], int]:
+    """A clock that shows these moments, one after the other."""
+    hands: Iterator[int] = iter(moments)
+    return lambda: next(hands)
+
+
+@given(milliseconds, shards, st.integers(0, 1023))
+def test_an_id_says_its_moment_and_its_shard(moment: int, shard: int, sequence: int) -> None:
+    id_ = compose(moment, shard, sequence)
+    assert (milliseconds_of(id_), shard_of(id_)) == (moment, shard)
+    assert 0 <= floor_at(moment) <= id_ < floor_at(moment + 1) <= MAX_ID
+
+
+def test_the_layout_is_41_bits_of_time_13_of_shard_and_10_of_sequence() -> None:
+    assert compose(EPOCH_MS, 0, 0) == 0
+    assert compose(EPOCH_MS, 0, 1) == 1
+    assert compose(EPOCH_MS, 1, 0) == 1 << 10
+    assert compose(EPOCH_MS + 1, 0, 0) == 1 << 23
+    assert moment_of(0) == datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def test_ids_fit_a_signed_64_bit_column_until_2058() -> None:
+    last_of_2057 = int(datetime(2057, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp() * 1000)
+    assert compose(last_of_2057, SHARDS - 1, 1023) <= MAX_ID
+
+
+def test_a_moment_before_the_epoch_is_refused_in_an_id_and_is_zero_as_a_cursor() -> None:
+    with pytest.raises(ValueError, match="before 2024"):
+        compose(EPOCH_MS - 1, 0)
+    assert floor_at(EPOCH_MS - 1) == floor_at(0) == 0
+
+
+@given(st.lists(st.tuples(st.integers(-5_000, 5_000), st.integers(0, 2)), min_size=1, max_size=200))
+def test_ids_of_a_shard_only_grow_however_the_clock_moves(steps: list[tuple[int, int]]) -> None:
+    make = IdMaker(ticking(*[NOW + offset for offset, _ in steps]))
+    made: dict[int, list[int]] = {}
+    for _, shard in steps:
+        made.setdefault(shard, []).append(make(shard))
+    for shard, ids in made.items():
+        assert ids == sorted(set(ids))
+        assert {shard_of(id_) for id_ in ids} == {shard}
+
+
+@given(milliseconds, shards)
+def test_an_id_says_the_moment_it_was_made(moment: int, shard: int) -> None:
+    assert IdMaker(ticking(moment))(shard) == compose(moment, shard)
+
+
+def test_a_clock_before_the_epoch_still_makes_ids_that_grow() -> None:
+    make = IdMaker(lambda: 0)
+    assert [make(7) for _ in range(3)] == [compose(EPOCH_MS, 7, n) for n in range(3)]
+
+
+def test_the_1025th_id_of_a_millisecond_borrows_from_the_next() -> None:
+    make = IdMaker(lambda: NOW)
+    ids = [make(5) for _ in range(3_000)]
+    assert ids == sorted(set(ids))
+    assert [milliseconds_of(ids[n]) - NOW for n in (0, 1023, 1024, 2047, 2048)] == [0, 0, 1, 1, 2]
+    assert {shard_of(id_) for id_ in ids} == {5}
+
+
+def test_after_borrowing_the_maker_goes_on_from_where_it_was_and_then_with_the_clock() -> None:
+    make = IdMaker(ticking(*[NOW] * 1025, NOW + 1, NOW + 2))
+    ids = [make(0) for _ in range(1027)]
+    assert ids[-3:] == [compose(NOW + 1, 0, 0), compose(NOW + 1, 0, 1), compose(NOW + 2, 0, 0)]
+
+
+def test_shards_do_not_use_up_each_others_sequences() -> None:
+    make = IdMaker(lambda: NOW)
+    assert {make(shard) & 1023 for shard in range(SHARDS)} == {0}
+
+
+@in_loop
+async def test_two_makers_on_one_shard_meet_and_the_store_sends_one_on_to_the_next_id() -> None:
+    graph = MemoryGraph()
+    makers = [IdMaker(lambda: NOW), IdMaker(lambda: NOW)]
+
+    async def create(make: IdMaker) -> int:
+        while True:
+            batch = Batch(3)
+            batch.obj_add(Member(id=make(3), name="m"))
+            try:
+                await graph.commit(batch)
+            except IdTaken:
+                continue
+            return batch.objects[0].id
+
+    made = [await create(makers[n % 2]) for n in range(100)]
+    assert len(set(made)) == 100
+    assert len(await graph.obj_get(made)) == 100
+
+
+@given(st.text(max_size=30))
+def test_an_id_made_of_a_name_is_negative_and_on_the_shard_of_the_name(name: str) -> None:
+    id_ = named("tag", name)
+    assert -(2**63) <= id_ < 0
+    assert shard_of(id_) == place(name).shard
+    assert id_ == named("tag", name) != named("another space", name)
+
+
+def test_a_hundred_thousand_names_have_as_many_ids() -> None:
+    names = [f"tag{n}" for n in range(100_000)]
+    ids = {named("tag", name) for name in names}
+    assert len(ids) == len(names)
+    assert max(ids) < 0

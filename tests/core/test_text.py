@@ -1,0 +1,353 @@
+"""Texts are checked on the way in and read for what they name; reading never takes more than linear time."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.text import (
+    LINK_LENGTH,
+    MAX_TAG,
+    RESERVED,
+    canonical_tag,
+    check_email,
+    check_tag,
+    check_text,
+    check_user_name,
+    mentions_of,
+    parse,
+    plain_excerpt,
+    tags_of,
+    text_length,
+)
+
+# Pieces that meet in every order are likelier to surprise than characters drawn from all of Unicode.
+PIECES = [
+    *"@#:/().,;!?&<>\"'_-=\n \t",
+    *(
+        "a",
+        "B",
+        "7",
+        "é",
+        "日本",
+        "e\u0301",
+        "\u0301",
+        "हिन्दी",
+        "ſ",
+        "K",
+        "İ",
+        "ΟΔΟΣ",
+        "·",
+        "・",
+        "\u200c",
+        "½",
+        "\ufdfa",
+        "…",
+        "❤️",
+    ),
+    *(
+        "@bob",
+        "@Bob@example.com",
+        "#Tag",
+        "#日本",
+        "http://",
+        "https://example.com",
+        "http://a.b/c_(d)",
+        "&amp;",
+        "<b>",
+    ),
+]
+texts = st.one_of(st.text(), st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
+
+HOSTILE = [
+    *("@", "#", "(", ")", "]", "a.", "http://", "https://", "://", ":", "&#", "\n", "é", "\u0301"),
+    *("http://a/(", "http://a/()", "http://a)", "http://a.", "http://a/((x)", "http://a/(()", "http://a/."),
+    *("@a@", "@a@a.", "@" + "a" * 40, "#a…", "#a\u0301", "#é", " #é", "é#a日http://x"),
+]
+
+
+def values(text: str, kind: str) -> list[str]:
+    return [span.value for span in parse(text) if span.kind == kind]
+
+
+def links(text: str) -> list[str]:
+    return values(text, "link")
+
+
+def tags(text: str) -> list[str]:
+    return values(text, "tag")
+
+
+def test_a_text_that_names_nothing_has_no_spans() -> None:
+    assert parse("") == ()
+    assert parse("nothing to see: here (or there)") == ()
+
+
+def test_spans_say_what_was_found_and_where() -> None:
+    text = "Hi @Ann, see https://example.com/a. #LakeLife"
+    assert [(span.kind, text[span.start : span.end], span.value) for span in parse(text)] == [
+        ("mention", "@Ann", "ann"),
+        ("link", "https://example.com/a", "https://example.com/a"),
+        ("tag", "#LakeLife", "lakelife"),
+    ]
+
+
+@given(texts)
+def test_spans_are_ordered_and_never_overlap(text: str) -> None:
+    at = 0
+    for span in parse(text):
+        assert at <= span.start < span.end <= len(text)
+        at = span.end
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+@pytest.mark.parametrize("before", ["", "http://a/("])
+@pytest.mark.timeout(10)
+def test_a_megabyte_of_the_worst_is_read_in_linear_time(before: str, piece: str) -> None:
+    # A quadratic reader would take hours, so the limit of time cannot fail by chance.
+    parse(before + piece * (1_000_000 // len(piece)))
+
+
+# Mentions
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("@bob", ["bob"]),
+        ("(@bob), .@ann: @bob's", ["bob", "ann", "bob"]),
+        ("@BOB_7 @bobさん", ["bob_7", "bob"]),
+        ("@@bob", ["bob"]),
+        ("@" + "a" * 30, ["a" * 30]),
+        ("@" + "a" * 31, []),
+        ("bob@example.com and /@bob and ?u=@bob", []),
+        ("@ @- @é @\u212a", []),
+        ("https://example.com/@bob", []),
+    ],
+)
+def test_mentions_are_found_where_people_mean_them(text: str, names: list[str]) -> None:
+    assert values(text, "mention") == names
+
+
+def test_a_mention_may_say_its_domain() -> None:
+    (span,) = parse("cc @Bob@Example.COM.")
+    assert (span.value, span.domain, span.end) == ("bob", "example.com", 19)
+    assert [span.domain for span in parse("@a@müller.de @b@localhost @c@ @d")] == ["müller.de", "localhost", "", ""]
+
+
+def test_only_mentions_of_our_domain_are_ours() -> None:
+    text = "@Bob @ann@here.example @BOB @eve@elsewhere.example"
+    assert mentions_of(text) == ("bob",)
+    assert mentions_of(text, domain="Here.Example") == ("bob", "ann")
+
+
+# Tags
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("#Tag #tag2, (#x).", ["tag", "tag2", "x"]),
+        ("#2024 #2024wrap #_", ["2024wrap", "_"]),
+        ("a#b /#c &#39; (d)#e é#f", []),
+        ("#日本語、#हिन्दी！#Größe", ["日本語", "हिन्दी", "größe"]),
+        ("#l·l #a· #·a #می\u200cخواهم", ["l·l", "a", "می\u200cخواهم"]),
+        ("#️⃣ #1️⃣ #love❤️", ["love"]),
+        ("#a-b #c’s #d…", ["a", "c", "d"]),
+        ("#½ #１２ #１２ａ", ["12a"]),
+        ("#\ufdfa", []),
+        ("##a #b#c", ["a", "b"]),
+        ("#" + "a" * 100 + " #" + "a" * 101 + " #" + "é" * 101, ["a" * 100]),
+        ("https://example.com/#section", []),
+    ],
+)
+def test_tags_are_found_where_people_mean_them(text: str, found: list[str]) -> None:
+    assert tags(text) == found
+
+
+def test_each_tag_comes_once_as_it_was_typed_first() -> None:
+    assert tags_of("#LakeLife #b #lakelife #Ｂ") == (("lakelife", "LakeLife"), ("b", "b"))
+
+
+@given(st.text())
+def test_the_canonical_form_of_a_canonical_tag_is_itself(name: str) -> None:
+    canonical = canonical_tag(name)
+    assert canonical_tag(canonical) == canonical
+    assert len(canonical) <= MAX_TAG
+
+
+def test_every_single_character_has_a_stable_canonical_form() -> None:
+    unstable = [
+        code
+        for code in range(sys.maxunicode + 1)
+        if canonical_tag(canonical_tag(chr(code))) != canonical_tag(chr(code))
+    ]
+    assert unstable == []
+
+
+@given(st.one_of(texts, st.text().map(lambda name: "#" + name)))
+def test_a_canonical_tag_is_a_tag_and_so_is_what_was_displayed(text: str) -> None:
+    for canonical, displayed in tags_of(text):
+        assert canonical == canonical_tag(displayed)
+        assert tags_of(f"#{canonical}") == ((canonical, canonical),)
+        assert check_tag(displayed) == check_tag(f"#{canonical}") == canonical
+
+
+@pytest.mark.parametrize("name", ["", "#", "2024", "a b", "a-b", "a" * 101, "·", "##a", "\ufdfa", "a\n"])
+def test_what_is_not_a_tag_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        check_tag(name)
+    assert caught.value.field == "tag"
+
+
+# Links
+
+
+@pytest.mark.parametrize(
+    "link",
+    [
+        "http://localhost:3000/a?b=c&d=e#f",
+        "HTTPS://Example.COM",
+        "https://en.wikipedia.org/wiki/Shoal_(fish)",
+        "https://example.com/(a(b)c)/d",
+        "https://müller.example/straße",
+        "http://उदाहरण.परीक्षा/पथ",
+        "https://example.com/@bob/#tag",
+        "https://example.com/a[0]=1,2",
+        "https://example.com/?q=a.b!c",
+        "https://example.com#c",
+    ],
+)
+def test_a_link_is_found_whole_inside_and_at_the_end_of_a_sentence(link: str) -> None:
+    for text in (
+        link,
+        f"({link})",
+        f"see {link}.",
+        f"“{link}”…",
+        f"[{link}]!?",
+        f"見て{link}、これ",
+        f"<{link}>",
+        f"<a href='{link}'>",
+    ):
+        assert links(text) == [link], text
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("http://a.b/c(d", ["http://a.b/c"]),
+        ("http://a.b/c)d", ["http://a.b/c"]),
+        ("http://a.b? http://a.b/? http://a.b/.", ["http://a.b", "http://a.b/", "http://a.b/"]),
+        ("http://a.b:80. http://a.b:x", ["http://a.b:80", "http://a.b"]),
+        ("javascript:alert(1) javascript://a.b data://a.b ftp://a.b", []),
+        ("http:// http:/// http://. http://-a xhttp://a.b @http://a.b", []),
+        ("http://good.example@evil.example/", ["http://good.example"]),
+        ("http://a.b/\u202egpj.exe", ["http://a.b/"]),
+        ("http://a.b/c\nhttps://d.e", ["http://a.b/c", "https://d.e"]),
+    ],
+)
+def test_a_link_ends_where_it_should_and_has_a_safe_scheme(text: str, found: list[str]) -> None:
+    assert links(text) == found
+
+
+def test_a_tag_that_took_the_scheme_of_a_link_keeps_it() -> None:
+    assert [span.kind for span in parse("#日本http://a.b")] == ["tag"]
+
+
+# Lengths and checks
+
+
+def test_links_and_domains_count_as_clients_count_them() -> None:
+    assert text_length("plain é") == 7
+    assert text_length(f"a https://example.com/{'b' * 500} c") == LINK_LENGTH + 4
+    assert text_length("http://a.b") == LINK_LENGTH
+    assert text_length("hi @bob@example.com and @ann") == len("hi @bob and @ann")
+    assert text_length("@bob@İ.example") == len("@bob")
+
+
+def test_a_text_is_kept_in_one_form() -> None:
+    assert check_text("e\u0301\r\n\tb", field="status", maximum=4) == "é\n\tb"
+
+
+@pytest.mark.parametrize("code", [0x0, 0x8, 0xB, 0xD, 0x1B, 0xD800, 0xDFFF])
+def test_a_character_that_is_not_text_is_refused(code: int) -> None:
+    with pytest.raises(InvalidInput, match=rf"note has .* U\+{code:04X}") as caught:
+        check_text(f"a{chr(code)}b", field="note", maximum=100)
+    assert caught.value.field == "note"
+
+
+@pytest.mark.parametrize("length", [11, 1_000_000])
+def test_a_text_that_is_too_long_is_told_both_lengths(length: int) -> None:
+    with pytest.raises(TooLarge, match=f"note has {length} characters; the maximum is 10") as caught:
+        check_text("a" * length, field="note", maximum=10)
+    assert caught.value.field == "note"
+
+
+def test_a_post_may_have_a_link_that_is_longer_than_a_post() -> None:
+    text = "http://a.b/" + "c" * 1000
+    assert check_text(text, field="status", maximum=500, length=text_length) == text
+    with pytest.raises(TooLarge):
+        check_text(text, field="status", maximum=500)
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8", exclude_categories=["Cc"])))
+def test_a_checked_text_passes_unchanged_when_checked_again(text: str) -> None:
+    once = check_text(text, field="status", maximum=10_000)
+    assert check_text(once, field="status", maximum=10_000) == once == unicodedata.normalize("NFC", text)
+
+
+def test_a_user_name_is_kept_in_lower_case() -> None:
+    assert check_user_name("Anna_K7") == "anna_k7"
+
+
+@pytest.mark.parametrize("name", ["", "a" * 31, "a-b", "a b", "é", "\u212a", "a\n", "@a", "Admin", *sorted(RESERVED)])
+def test_a_name_that_cannot_be_or_is_reserved_is_refused(name: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        check_user_name(name)
+    assert caught.value.field == "username"
+
+
+@pytest.mark.parametrize("address", ["a@b.example", "A.B+c@Mail.Example.ORG", " me@localhost ", "ü@müller.example"])
+def test_an_address_is_kept_in_lower_case(address: str) -> None:
+    assert check_email(address) == address.strip().lower()
+
+
+NO_ADDRESSES = [
+    *("", "a", "@", "a@", "@b.example", "a@b", "a@@b.c", "a@b@c.d", "a b@c.d", "a@b..c", "a@.b", "a@b.", "<a@b.c>"),
+    *("a@b.c\x00", "a\n@b.c", "a" * 65 + "@b.c", "a@" + "b" * 252 + ".c", "\ud800@b.c"),
+]
+
+
+@pytest.mark.parametrize("address", NO_ADDRESSES)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        check_email(address)
+    assert caught.value.field == "email"
+
+
+@pytest.mark.parametrize(
+    ("text", "excerpt"),
+    [
+        ("", ""),
+        ("short", "short"),
+        ("\n\n first \nsecond", "first"),
+        ("exactly10!", "exactly10!"),
+        ("one two three", "one two…"),
+        ("one two34 five", "one two34…"),
+        ("abcdefghijklmnop", "abcdefghi…"),
+    ],
+)
+def test_an_excerpt_is_the_first_line_cut_after_a_word(text: str, excerpt: str) -> None:
+    assert plain_excerpt(text, 10) == excerpt
+
+
+@given(st.text(), st.integers(min_value=1, max_value=50))
+def test_an_excerpt_never_passes_its_limit(text: str, limit: int) -> None:
+    excerpt = plain_excerpt(text, limit)
+    assert len(excerpt) <= limit
+    assert "\n" not in excerpt

@@ -1,0 +1,78 @@
+"""The whole truth table of who may see what: every viewer, post, author and relation there is."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from shoal.core.model import Member, Mention, Post, Visibility
+from shoal.core.visibility import STRANGER, Relation, may_list, may_see, may_share
+
+AUTHOR, VIEWER, OTHER = 1, 2, 3
+PUBLIC, UNLISTED, FOLLOWERS, DIRECT = Visibility
+
+RELATIONS = [Relation(*flags) for flags in product([False, True], repeat=5)]
+MENTIONS: list[tuple[Mention, ...]] = [(), (Mention(OTHER, "o"),), (Mention(OTHER, "o"), Mention(VIEWER, "v"))]
+AUTHORS = [None, Member(id=AUTHOR, name="a"), Member(id=AUTHOR, name="a", suspended=True)]
+
+CASES = list(product([None, VIEWER, AUTHOR], Visibility, MENTIONS, AUTHORS, RELATIONS))
+
+
+def post_of(visibility: Visibility, mentions: tuple[Mention, ...] = ()) -> Post:
+    return Post(id=10, author_id=AUTHOR, visibility=visibility, mentions=mentions)
+
+
+def told(viewer: int | None, visibility: Visibility, mentions: tuple[Mention, ...], relation: Relation) -> bool:
+    """Whether the post is for this viewer, by its visibility alone."""
+    mentioned = any(mention.id == viewer for mention in mentions)
+    return {
+        PUBLIC: True,
+        UNLISTED: True,
+        FOLLOWERS: viewer is not None and (mentioned or relation.following),
+        DIRECT: viewer is not None and mentioned,
+    }[visibility]
+
+
+def test_the_table_is_whole() -> None:
+    assert len(CASES) == 3 * 4 * 3 * 3 * 32
+
+
+def test_may_see_is_right_for_every_viewer_post_author_and_relation() -> None:
+    for viewer, visibility, mentions, author, relation in CASES:
+        there = author is not None and not author.suspended
+        severed = relation.blocking or relation.blocked_by
+        expected = there and (viewer == AUTHOR or (not severed and told(viewer, visibility, mentions, relation)))
+        case = (viewer, visibility, mentions, author, relation)
+        assert may_see(viewer, post_of(visibility, mentions), author, relation) is expected, case
+
+
+def test_what_comes_unasked_is_what_may_be_seen_less_whom_one_mutes() -> None:
+    for viewer, visibility, mentions, author, relation in CASES:
+        post = post_of(visibility, mentions)
+        expected = may_see(viewer, post, author, relation) and not relation.muting
+        assert may_list(viewer, post, author, relation) is expected
+
+
+def test_public_posts_may_be_shared_by_all_and_followers_posts_by_their_author_only() -> None:
+    allowed = {
+        (viewer, visibility)
+        for viewer, visibility in product([AUTHOR, VIEWER], Visibility)
+        if may_share(viewer, post_of(visibility))
+    }
+    everybodys = {(viewer, visibility) for viewer in (AUTHOR, VIEWER) for visibility in (PUBLIC, UNLISTED)}
+    assert allowed == everybodys | {(AUTHOR, FOLLOWERS)}
+
+
+@pytest.mark.parametrize("flag", ["blocking", "blocked_by"])
+def test_a_block_either_way_severs(flag: str) -> None:
+    assert Relation(**{flag: True}).severed
+    assert not STRANGER.severed
+    assert not Relation(following=True, followed_by=True, muting=True).severed
+
+
+def test_being_followed_or_muting_changes_nothing_of_what_may_be_seen() -> None:
+    for viewer, visibility, mentions, author, relation in CASES:
+        plain = Relation(following=relation.following, blocking=relation.blocking, blocked_by=relation.blocked_by)
+        post = post_of(visibility, mentions)
+        assert may_see(viewer, post, author, relation) is may_see(viewer, post, author, plain)

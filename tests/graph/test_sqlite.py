@@ -1,0 +1,526 @@
+"""What only a file can do wrong: durability, owners, schema versions, a full disk, a process that is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import pytest
+
+from shoal.core.errors import ShoalError, StorageFull, Unavailable
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.core.model import Member, Post
+from shoal.graph import sql
+from shoal.graph.contract import Batch
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, Key
+from shoal.graph.sqlite import SqliteGraph
+from tests.running import in_loop
+from tests.stores import ANN, BEN, CYD, add, all_links, all_objects, begin, broken_promises, id_on, ids_of, moment
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "shoal.db"
+
+
+@asynccontextmanager
+async def opened(path: Path, *, read_only: bool = False) -> AsyncIterator[SqliteGraph]:
+    graph = await SqliteGraph.open(path, read_only=read_only)
+    try:
+        yield graph
+    finally:
+        await graph.close()
+
+
+def aside(path: Path) -> closing[sqlite3.Connection]:
+    """A connection that is not Shoal's."""
+    return closing(sqlite3.connect(path, isolation_level=None))
+
+
+def member(id_: int = ANN) -> Member:
+    return Member(id=id_, name="m")
+
+
+def posting(n: int, size: int = 10) -> Batch:
+    """The n-th post of Ann, of so many bytes, in her list, with a key and an event."""
+    batch = Batch(shard_of(ANN))
+    post = id_on(0, n)
+    batch.obj_add(Post(id=post, author_id=ANN, text="x" * size))
+    batch.assoc_add(ANN, POSTED, post, post)
+    batch.assoc_add(ANN, LIKES, post, post)
+    batch.key_add(Key(batch.shard, "import", str(n)), post)
+    batch.emit(PostCreated(post_id=post, author_id=ANN))
+    return batch
+
+
+async def whole_posts(graph: SqliteGraph) -> list[int]:
+    """The numbers of all posts, each of which must be there with all that was committed with it, or not at all."""
+    posts = [node.id for node in await all_objects(graph)]
+    assert ids_of(await graph.assoc_range(ANN, POSTED, limit=10_000, oldest_first=True)) == posts
+    numbers = [n for n in range(10_000) if id_on(0, n) in set(posts)]
+    keys = {Key(shard_of(ANN), "import", str(n)): id_on(0, n) for n in numbers}
+    assert await graph.key_get([Key(shard_of(ANN), "import", str(n)) for n in range(max(numbers, default=0) + 20)]) == keys
+    assert await graph.backlog() == len(posts)
+    assert await broken_promises(graph) == []
+    return numbers
+
+
+# Durability
+
+
+@in_loop
+async def test_a_commit_that_was_answered_is_in_the_file(path: Path) -> None:
+    async with opened(path) as graph:
+        for n in range(1, 20):
+            await graph.commit(posting(n))
+            with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as other:
+                assert other.execute("SELECT max(id) FROM object").fetchone() == (id_on(0, n),)
+                assert other.execute("SELECT count(*) FROM outbox").fetchone() == (n,)
+
+
+@in_loop
+async def test_the_writer_syncs_every_group_to_disk(path: Path) -> None:
+    async with opened(path) as graph:
+        assert graph._writing is not None
+        assert graph._writing.execute("PRAGMA synchronous").fetchone() == (2,)
+        assert graph._writing.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+@in_loop
+async def test_every_commit_that_was_answered_survives_kill_9(path: Path) -> None:
+    dice = random.Random(9)
+    printed: list[int] = []
+    for round_ in range(5):
+        command = [sys.executable, "-m", "tests.graph.committing", str(path), str(round_)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=REPOSITORY) as child:
+            assert child.stdout is not None
+            first = child.stdout.readline()
+            time.sleep(dice.uniform(0.01, 0.15))  # noqa: ASYNC251  # nothing else runs in this loop
+            child.kill()
+            printed += map(int, [first, *child.stdout.read().split()])
+        async with opened(path) as graph:
+            assert set(await graph.obj_get(printed)) == set(printed)
+            assert set((await graph.assoc_get(ANN, [POSTED], printed))[POSTED]) == set(printed)
+            keys = [Key(shard_of(ANN), "import", str(post)) for post in printed]
+            assert {id_ for key in keys for id_ in (await graph.key_get([key])).values()} == set(printed)
+            events = [job.event for job in await graph.claim(10**9, 60)]
+            assert {event.post_id for event in events if isinstance(event, PostCreated)} >= set(printed)
+            assert await broken_promises(graph) == []
+    assert len(printed) > 100
+
+
+# Owners and readers
+
+
+@in_loop
+async def test_a_second_process_is_refused_and_told_why(path: Path) -> None:
+    script = """
+import asyncio, sys
+from pathlib import Path
+from shoal.core.errors import Unavailable
+from shoal.graph.sqlite import SqliteGraph
+try:
+    asyncio.run(SqliteGraph.open(Path(sys.argv[1])))
+except Unavailable as refusal:
+    print(refusal)
+"""
+    async with opened(path) as graph:
+        await add(graph, member())
+        answer = subprocess.run(  # noqa: ASYNC221  # nothing else runs in this loop
+            [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True
+        )
+    assert answer.stdout.strip() == (
+        "the store shoal.db is in use by another process: stop that one first, or talk to its server"
+    )
+    async with opened(path) as graph:
+        assert await graph.obj_get([ANN]) == {ANN: member()}
+
+
+@in_loop
+async def test_a_reader_beside_the_owner_sees_what_is_committed_and_cannot_write(path: Path) -> None:
+    async with opened(path) as owner, opened(path, read_only=True) as reader:
+        await owner.commit(posting(1))
+        assert await whole_posts(reader) == [1]
+        await owner.commit(posting(2))
+        assert await whole_posts(reader) == [1, 2]
+        with pytest.raises(ShoalError, match="for reading only"):
+            await reader.commit(posting(3))
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            reader._reading.execute("DELETE FROM object")
+
+
+@in_loop
+async def test_opening_for_reading_makes_no_file(path: Path) -> None:
+    with pytest.raises(Unavailable, match=r"shoal\.db cannot be opened"):
+        await SqliteGraph.open(path, read_only=True)
+    assert list(path.parent.iterdir()) == []
+
+
+@in_loop
+async def test_readers_do_not_wait_for_a_writer_that_holds_a_transaction(path: Path) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+        with aside(path) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("DELETE FROM object")
+            waiting = asyncio.create_task(graph.commit(posting(2)))
+            await asyncio.sleep(0.05)
+            assert await whole_posts(graph) == [1]
+            assert not waiting.done()
+            other.execute("ROLLBACK")
+        await waiting
+        assert await whole_posts(graph) == [1, 2]
+
+
+# Opening
+
+
+@in_loop
+async def test_an_empty_file_becomes_a_store(path: Path) -> None:
+    path.touch()
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+    with aside(path) as other:
+        assert other.execute("PRAGMA user_version").fetchone() == (len(sql.MIGRATIONS),)
+
+
+@in_loop
+async def test_a_file_that_a_newer_shoal_wrote_is_refused_and_left_alone(path: Path) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+    with aside(path) as other:
+        other.execute("PRAGMA user_version = 99")
+    for read_only in (False, True):
+        with pytest.raises(Unavailable, match=rf"shoal\.db has schema version 99; .* reads {len(sql.MIGRATIONS)}"):
+            await SqliteGraph.open(path, read_only=read_only)
+    with aside(path) as other:
+        assert other.execute("PRAGMA user_version").fetchone() == (99,)
+        other.execute(f"PRAGMA user_version = {len(sql.MIGRATIONS)}")
+    async with opened(path) as graph:
+        assert await whole_posts(graph) == [1]
+
+
+@in_loop
+async def test_an_older_file_is_brought_forward_with_all_that_is_in_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+    news = ("CREATE TABLE one (n); INSERT INTO one VALUES (1);", "CREATE TABLE two (n); INSERT INTO two SELECT n FROM one;")
+    monkeypatch.setattr(sql, "MIGRATIONS", sql.MIGRATIONS + news)
+    with pytest.raises(Unavailable, match="schema version"):
+        await SqliteGraph.open(path, read_only=True)
+    for _ in range(2):
+        async with opened(path) as graph:
+            assert await whole_posts(graph) == [1]
+        with aside(path) as other:
+            assert other.execute("SELECT * FROM two").fetchall() == [(1,)]
+
+
+@in_loop
+async def test_a_schema_version_that_fails_is_taken_back_whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+    with monkeypatch.context() as patch:
+        patch.setattr(sql, "MIGRATIONS", (*sql.MIGRATIONS, "CREATE TABLE half (n); INSERT INTO nothing VALUES (1);"))
+        with pytest.raises(Unavailable, match="cannot be opened: no such table: nothing"):
+            await SqliteGraph.open(path)
+    async with opened(path) as graph:
+        assert await whole_posts(graph) == [1]
+    with aside(path) as other:
+        assert other.execute("SELECT name FROM sqlite_schema WHERE name = 'half'").fetchall() == []
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+@in_loop
+async def test_a_file_that_is_something_else_is_refused(path: Path, read_only: bool) -> None:
+    path.write_bytes(b"not a database at all, but long enough to be looked at\n" * 100)
+    with pytest.raises(Unavailable, match="cannot be opened: file is not a database"):
+        await SqliteGraph.open(path, read_only=read_only)
+    assert path.read_bytes().startswith(b"not a database")
+
+
+@in_loop
+async def test_a_folder_that_is_not_there_is_named_in_the_refusal(path: Path) -> None:
+    with pytest.raises(Unavailable, match="cannot be opened: .*No such file or directory"):
+        await SqliteGraph.open(path.parent / "nowhere" / path.name)
+
+
+@in_loop
+async def test_a_path_may_hold_any_character(tmp_path: Path) -> None:
+    path = tmp_path / "100% ?#ünï.db"
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+    assert path.exists()
+
+
+@in_loop
+async def test_a_closed_store_takes_no_more(path: Path) -> None:
+    async with opened(path) as graph:
+        pass
+    with pytest.raises(Unavailable, match="closing"):
+        await graph.commit(posting(1))
+    await graph.close()
+
+
+# Groups
+
+
+@in_loop
+async def test_groups_larger_than_their_limits_are_cut_and_lose_nothing(path: Path) -> None:
+    async with opened(path) as graph:
+        large = Batch(shard_of(BEN))
+        for n in range(25_000):
+            large.assoc_add(BEN, POSTED, n, moment(n))
+        await asyncio.gather(graph.commit(large), *[graph.commit(posting(n)) for n in range(1, 1501)])
+        assert await whole_posts(graph) == list(range(1, 1501))
+        assert await graph.assoc_count([BEN], [POSTED]) == {POSTED: {BEN: 25_000}}
+
+
+@in_loop
+async def test_callers_that_go_away_do_not_stop_the_others(path: Path) -> None:
+    async with opened(path) as graph:
+        commits = [asyncio.create_task(graph.commit(posting(n))) for n in range(1, 601)]
+        await asyncio.sleep(0)
+        for wave in range(3):
+            for commit in commits[wave::9]:
+                commit.cancel()
+            await asyncio.sleep(0.002)
+        answers = await asyncio.gather(*commits, return_exceptions=True)
+        answered = {n for n, answer in enumerate(answers, 1) if answer is None}
+        assert answered >= {n for n in range(1, 601) if (n - 1) % 9 not in (0, 1, 2)}
+        assert {type(answer) for answer in answers} <= {type(None), asyncio.CancelledError}
+        assert set(await whole_posts(graph)) >= answered
+        await graph.commit(posting(1000))
+
+
+@in_loop
+async def test_callers_that_go_away_hide_no_refusal_from_the_others(path: Path) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+        commits = [asyncio.create_task(graph.commit(posting(n % 2 + 1))) for n in range(50)]
+        await asyncio.sleep(0)
+        for commit in commits[::5]:
+            commit.cancel()
+        answers = await asyncio.gather(*commits, return_exceptions=True)
+        assert [n for n, answer in enumerate(answers) if answer is None] in ([1], [3])
+        assert await whole_posts(graph) == [1, 2]
+
+
+@in_loop
+async def test_a_batch_that_the_database_cannot_store_is_refused_alone(path: Path) -> None:
+    async with opened(path) as graph:
+        impossible = posting(500)
+        impossible.assoc_add(ANN, POSTED, 2**64, moment(1))
+        batches = [*[posting(n) for n in range(1, 50)], impossible, *[posting(n) for n in range(50, 100)]]
+        answers = await asyncio.gather(*map(graph.commit, batches), return_exceptions=True)
+        assert [n for n, answer in enumerate(answers) if answer is not None] == [49]
+        assert isinstance(answers[49], OverflowError)
+        assert await whole_posts(graph) == list(range(1, 100))
+
+
+# What it costs
+
+
+@asynccontextmanager
+async def counted(connection: sqlite3.Connection | None) -> AsyncIterator[list[str]]:
+    """The statements that a connection runs meanwhile."""
+    assert connection is not None
+    statements: list[str] = []
+    connection.set_trace_callback(statements.append)
+    try:
+        yield statements
+    finally:
+        connection.set_trace_callback(None)
+
+
+@in_loop
+async def test_a_group_costs_a_handful_of_statements_however_many_batches_are_in_it(path: Path) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+        with aside(path) as other:
+            # While this holds the file, all the rest gathers.
+            other.execute("BEGIN IMMEDIATE")
+            commits = [asyncio.create_task(graph.commit(posting(n))) for n in range(2, 402)]
+            await asyncio.sleep(0.02)
+            async with counted(graph._writing) as statements:
+                other.execute("ROLLBACK")
+                await asyncio.gather(*commits)
+        groups = statements.count("COMMIT")
+        assert groups <= 3
+        # Reads of 3 kinds and writes of 5, each in pieces of 256, 128 ... 1 rows.
+        assert len(statements) <= 90 * groups
+        assert len(statements) < 200
+
+
+@in_loop
+async def test_a_commit_alone_costs_one_statement_for_each_kind_of_change(path: Path) -> None:
+    async with opened(path) as graph, counted(graph._writing) as statements:
+        await graph.commit(posting(1))
+        kinds = [statement.split()[0] for statement in statements]
+        # Versions, keys and links; then the object, links (two types and an inverse: 2 + 1), counts, key, event.
+        assert kinds.count("BEGIN") == kinds.count("COMMIT") == 1
+        assert len(kinds) <= 14
+
+
+@pytest.mark.parametrize("size", [1, 40])
+@in_loop
+async def test_every_reading_costs_one_statement_for_1_or_40(path: Path, size: int) -> None:
+    async with opened(path) as graph:
+        await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 50)])
+        posts = [id_on(0, n) for n in range(1, size + 1)]
+        async with counted(graph._reading) as statements:
+            for reading in (
+                graph.obj_get(posts),
+                graph.key_get([Key(shard_of(ANN), "import", str(n)) for n in range(size)]),
+                graph.assoc_get(ANN, [POSTED, LIKES], posts),
+                graph.assoc_range(ANN, POSTED, limit=size),
+                graph.assoc_ranges([*posts, ANN], POSTED, limit=size),
+                graph.assoc_count([*posts, ANN], [POSTED, LIKES]),
+            ):
+                before = len(statements)
+                assert await reading
+                assert len(statements) == before + 1
+
+
+LOOKUPS = [
+    (sql.OBJ_GET, 1),
+    (sql.OBJ_VERSIONS, 1),
+    (sql.OBJ_SCAN, 2),
+    (sql.OBJ_DELETE, 1),
+    (sql.ASSOC_GET, 3),
+    (sql.ASSOC_RANGE, 5),
+    (sql.ASSOC_RANGE_OLDEST, 5),
+    (sql.ASSOC_RANGES, 5),
+    (sql.ASSOC_SCAN, 4),
+    (sql.COUNT_GET, 2),
+    (sql.COUNT_SCAN, 3),
+    (sql.for_rows(sql.KEY_GET, 3, 2), 6),
+    (sql.for_rows(sql.LINKS_GET, 3, 3), 9),
+    (sql.KEY_DELETE, 2),
+    (sql.KEY_SWEEP, 1),
+    (sql.OUTBOX_NEXT, 2),
+    (sql.OUTBOX_DELETE, 1),
+    (sql.OUTBOX_KEEP, 4),
+]
+
+
+@pytest.mark.parametrize(("statement", "values"), LOOKUPS)
+@in_loop
+async def test_no_look_up_reads_a_whole_table(path: Path, statement: str, values: int) -> None:
+    async with opened(path), aside(path) as other:
+        plan = [row[3] for row in other.execute("EXPLAIN QUERY PLAN " + statement, ["[1]"] * values)]
+        whole = re.compile(r"SCAN (object|association|count|key|outbox|a|b|k)\b")
+        assert [step for step in plan if whole.match(step)] == []
+        assert [step for step in plan if "TEMP B-TREE" in step] == []
+
+
+# A full disk
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 2 MB."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        if os.environ.get("CI") and os.geteuid() == 0:
+            pytest.fail(f"CI cannot mount a small disk: {mounted.stderr}")
+        pytest.skip(f"a small disk needs the right to mount one: {mounted.stderr.strip()}")
+    yield disk
+    subprocess.run(["umount", str(disk)], check=True)
+
+
+@in_loop
+async def test_a_full_disk_refuses_batches_whole_and_reading_goes_on(small_disk: Path) -> None:
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(600_000))
+    async with opened(small_disk / "shoal.db") as graph:
+        stored = 0
+        with pytest.raises(StorageFull, match="disk is full: nothing was stored"):
+            while True:
+                await graph.commit(posting(stored + 1, 20_000))
+                stored += 1
+        assert stored > 5
+        assert await whole_posts(graph) == list(range(1, stored + 1))
+
+        together = range(stored + 1, stored + 31)
+        refused = await asyncio.gather(*[graph.commit(posting(n, 20_000)) for n in together], return_exceptions=True)
+        assert {type(answer) for answer in refused} == {StorageFull}
+        assert await whole_posts(graph) == list(range(1, stored + 1))
+
+        ballast.unlink()
+        await graph.commit(posting(stored + 1, 20_000))
+        assert await whole_posts(graph) == list(range(1, stored + 2))
+    async with opened(small_disk / "shoal.db") as graph:
+        assert await whole_posts(graph) == list(range(1, stored + 2))
+
+
+@in_loop
+async def test_a_full_disk_refuses_only_the_batches_that_do_not_fit(small_disk: Path) -> None:
+    async with opened(small_disk / "shoal.db") as graph:
+        batches = [posting(n, 3_000_000 if n == 7 else 10) for n in range(1, 21)]
+        answers = await asyncio.gather(*map(graph.commit, batches), return_exceptions=True)
+        assert [n for n, answer in enumerate(answers, 1) if answer is not None] == [7]
+        assert isinstance(answers[6], StorageFull)
+        assert await whole_posts(graph) == [n for n in range(1, 21) if n != 7]
+
+
+@in_loop
+async def test_a_store_on_a_full_disk_can_be_closed_and_gives_its_events_again(small_disk: Path) -> None:
+    async with opened(small_disk / "shoal.db") as graph:
+        await graph.commit(posting(1))
+        jobs = await graph.claim(10, 60)
+        with (small_disk / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space"):
+            while True:
+                ballast.write(bytes(4096))
+        with pytest.raises(StorageFull):
+            await graph.commit(posting(2, 20_000))
+        await graph.ack(jobs)
+        await graph.put_back(jobs[0]._replace(mark=3))
+        await asyncio.wait_for(graph.close(), 10)
+    (small_disk / "ballast").unlink()
+    async with opened(small_disk / "shoal.db") as graph:
+        assert [job.event for job in await graph.claim(10, 60)] == [PostCreated(post_id=id_on(0, 1), author_id=ANN)]
+
+
+@in_loop
+async def test_acknowledgements_wait_for_room_and_are_then_written(small_disk: Path) -> None:
+    async with opened(small_disk / "shoal.db") as graph:
+        await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 100)])
+        jobs = await graph.claim(200, 60)
+        with (small_disk / "ballast").open("wb", buffering=0) as ballast, pytest.raises(OSError, match="No space"):
+            while True:
+                ballast.write(bytes(4096))
+        await graph.ack(jobs)
+        await asyncio.sleep(0.1)
+        (small_disk / "ballast").unlink()
+    async with opened(small_disk / "shoal.db") as graph:
+        assert await graph.backlog() == 0
+
+
+@in_loop
+async def test_long_reads_beside_writes_see_one_moment(path: Path) -> None:
+    async with opened(path) as graph:
+        followers = [id_on(n % 64, n) for n in range(300)]
+        await asyncio.gather(*[begin(graph, id_, FOLLOWS, CYD, moment(n)) for n, id_ in enumerate(followers)])
+        writing = asyncio.gather(*[begin(graph, id_, FOLLOWS, BEN, moment(n)) for n, id_ in enumerate(followers)])
+        while not writing.done():
+            pages = await graph.assoc_ranges([BEN, CYD, *followers], FOLLOWED_BY, limit=1000)
+            assert len(pages[CYD]) == 300
+        await writing
+        assert len(await all_links(graph)) == 1200

@@ -1,0 +1,135 @@
+"""Uploads as a whole: from bytes to files in the store and back."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from PIL import Image
+
+from shoal.core.errors import InvalidInput, NotFound, StorageFull, TooLarge, Unsupported
+from shoal.core.model import Media
+from shoal.core.placement import media_path
+from shoal.media.decoder import Decoder
+from shoal.media.library import MediaLibrary
+from shoal.media.store import MediaStore
+
+
+def picture(mode: str = "RGB", size: tuple[int, int] = (600, 400)) -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, size, (200, 30, 30, 90)[: len(mode)]).save(file, "PNG")
+    return file.getvalue()
+
+
+def run(story: Callable[[MediaLibrary, MediaStore], Awaitable[Any]], store: MediaStore | None = None) -> None:
+    async def told() -> None:
+        media = store or MediaStore.open("memory://")
+        async with Decoder() as decoder:
+            await story(MediaLibrary(media, decoder), media)
+
+    asyncio.run(told())
+
+
+async def listed(store: MediaStore, prefix: str) -> list[str]:
+    return [key async for key in store.list(prefix)]
+
+
+def test_a_photo_is_placed_under_its_member_s_path_and_read_back() -> None:
+    async def story(library: MediaLibrary, store: MediaStore) -> None:
+        placed = await library.place("Ann", 42, picture())
+        media = Media(id=42, owner_id=1, **msgspec.structs.asdict(placed))
+        assert media.key.startswith(f"{media_path('ann')}/42-")
+        assert media.key.endswith(".jpg")
+        assert media.preview_key == media.key.removesuffix(".jpg") + "-small.jpg"
+        assert (media.width, media.height, media.preview_width, media.preview_height) == (600, 400, 480, 320)
+        data, content_type = await library.read(media.key)
+        assert (len(data), content_type) == (media.size, "image/jpeg")
+        assert Image.open(io.BytesIO((await library.read(media.preview_key))[0])).size == (480, 320)
+        assert await library.place("ann", 42, picture()) == placed
+        assert sorted(await listed(store, media_path("ann"))) == sorted([media.key, media.preview_key])
+
+    run(story)
+
+
+def test_a_picture_with_alpha_is_placed_as_webp() -> None:
+    async def story(library: MediaLibrary, store: MediaStore) -> None:
+        placed = await library.place("bea", 7, picture("RGBA"))
+        assert placed.content_type == "image/webp"
+        assert placed.key.endswith(".webp")
+        assert placed.preview_key.endswith("-small.webp")
+
+    run(story)
+
+
+def test_removing_takes_the_files_away_and_may_be_repeated() -> None:
+    async def story(library: MediaLibrary, store: MediaStore) -> None:
+        placed = await library.place("cy", 7, picture())
+        for _ in range(2):
+            await library.remove([placed.key, placed.preview_key, ""])
+        with pytest.raises(NotFound):
+            await library.read(placed.key)
+
+    run(story)
+
+
+def test_an_avatar_is_a_square_and_a_header_three_to_one() -> None:
+    async def story(library: MediaLibrary, store: MediaStore) -> None:
+        avatar = await library.place_avatar("dan", picture(size=(900, 500)))
+        header = await library.place_header("dan", picture(size=(1600, 1600)))
+        assert avatar.startswith(f"{media_path('dan')}/avatar-")
+        assert header.startswith(f"{media_path('dan')}/header-")
+        assert Image.open(io.BytesIO((await library.read(avatar))[0])).size == (400, 400)
+        assert Image.open(io.BytesIO((await library.read(header))[0])).size == (1500, 500)
+
+    run(story)
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (bytes(100_000_000), TooLarge),
+        (b"a text named holiday.jpg", Unsupported),
+        (b"", InvalidInput),
+        (picture()[:80], InvalidInput),
+    ],
+    ids=["100 MB", "text", "nothing", "cut short"],
+)
+def test_a_refused_upload_leaves_nothing(data: bytes, error: type[Exception]) -> None:
+    async def story(library: MediaLibrary, store: MediaStore) -> None:
+        for attempt in (
+            library.place("eve", 1, data),
+            library.place_avatar("eve", data),
+            library.place_header("eve", data),
+        ):
+            with pytest.raises(error):
+                await attempt
+        assert await listed(store, media_path("eve")) == []
+
+    run(story)
+
+
+@pytest.mark.parametrize("error", [StorageFull("full"), asyncio.CancelledError()], ids=["full", "cancelled"])
+def test_a_picture_is_placed_whole_or_not_at_all(
+    error: BaseException, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    store = MediaStore.open(f"file://{tmp_path}")
+    put = store.put
+
+    async def failing_put(key: str, data: bytes, content_type: str) -> None:
+        if "-small" in key:
+            raise error
+        await put(key, data, content_type)
+
+    monkeypatch.setattr(store, "put", failing_put)
+
+    async def story(library: MediaLibrary, store: MediaStore) -> None:
+        with pytest.raises(type(error)):
+            await library.place("fay", 1, picture())
+        assert await listed(store, media_path("fay")) == []
+
+    run(story, store)

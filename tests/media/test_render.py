@@ -1,0 +1,273 @@
+"""Pictures in, sizes out: the pure part, called without a child process."""
+
+from __future__ import annotations
+
+import io
+import struct
+import time
+import zlib
+from typing import Any
+
+import pytest
+from PIL import Image, ImageCms, ImageOps, PngImagePlugin
+
+from shoal.core.errors import InvalidInput, TooLarge, Unsupported
+from shoal.media.limits import Limits
+from shoal.media.protocol import Picture
+from shoal.media.render import crop, render
+
+LIMITS = Limits()
+SMALL = Limits(feed_edge=64, preview_edge=16)
+RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
+
+
+def saved(image: Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    file = io.BytesIO()
+    image.save(file, kind, **options)
+    return file.getvalue()
+
+
+def shown(picture: Picture) -> Image.Image:
+    image = Image.open(io.BytesIO(picture.data))
+    assert image.size == (picture.width, picture.height)
+    return image
+
+
+def colour(picture: Picture, at: tuple[float, float] = (0.5, 0.5)) -> tuple[int, ...]:
+    """The colour at a point given in shares of width and height."""
+    image = shown(picture)
+    pixel = image.convert("RGBA").getpixel((int(at[0] * image.width), int(at[1] * image.height)))
+    assert isinstance(pixel, tuple)
+    return pixel
+
+
+def near(left: tuple[int, ...], right: tuple[int, ...], most: int = 12) -> bool:
+    return all(abs(a - b) <= most for a, b in zip(left, right, strict=False))
+
+
+def photo(width: int = 300, height: int = 200) -> Image.Image:
+    """Red on the left and blue on the right, with some noise for the codecs to work on."""
+    image = Image.effect_noise((width, height), 20).convert("RGB")
+    image.paste(RED, (0, 0, width // 3, height))
+    image.paste(BLUE, (2 * width // 3, 0, width, height))
+    return image
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "AVIF"])
+def test_a_picture_becomes_a_feed_size_a_preview_and_a_blurhash(kind: str) -> None:
+    made = render(saved(photo(2600, 1300), kind), LIMITS)
+    assert (made.feed.width, made.feed.height) == (1280, 640)
+    assert (made.preview.width, made.preview.height) == (480, 240)
+    assert made.content_type == "image/jpeg"
+    assert len(made.blurhash) == 28
+    assert near(colour(made.feed, (0.1, 0.5)), RED, 30)
+    assert near(colour(made.preview, (0.9, 0.5)), BLUE, 30)
+
+
+def test_a_small_picture_is_not_enlarged() -> None:
+    made = render(saved(photo(30, 20)), LIMITS)
+    assert (made.feed.width, made.feed.height, made.preview.width) == (30, 20, 30)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1)])
+def test_a_picture_of_an_odd_shape_keeps_at_least_one_pixel(size: tuple[int, int]) -> None:
+    made = render(saved(Image.new("RGB", size, RED)), LIMITS)
+    assert max(made.feed.width, made.feed.height) == min(1280, max(size))
+    assert min(made.preview.width, made.preview.height) == 1
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP"])
+def test_a_picture_comes_out_upright(kind: str, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = saved(photo(300, 200), kind, exif=exif)
+    expected = ImageOps.exif_transpose(Image.open(io.BytesIO(data)))
+    made = render(data, LIMITS)
+    assert (made.feed.width, made.feed.height) == expected.size
+    for at in ((0.1, 0.1), (0.9, 0.1), (0.1, 0.9), (0.9, 0.9)):
+        pixel = expected.convert("RGBA").getpixel((int(at[0] * expected.width), int(at[1] * expected.height)))
+        assert isinstance(pixel, tuple)
+        assert near(colour(made.feed, at), pixel, 40)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "WEBP", "AVIF"])
+@pytest.mark.parametrize("alpha", [False, True])
+def test_no_metadata_comes_out(kind: str, alpha: bool) -> None:
+    made = render(with_metadata(kind, alpha=alpha and kind != "JPEG"), SMALL)
+    for picture in (made.feed, made.preview):
+        assert (
+            not {"exif", "xmp", "icc_profile", "comment", "photoshop", "XML:com.adobe.xmp"} & shown(picture).info.keys()
+        )
+        assert not shown(picture).getexif()
+        for secret in (b"Exif", b"Secret", b"ns.adobe", b"EXIF", b"XMP "):
+            assert secret not in picture.data
+
+
+def with_metadata(kind: str, *, alpha: bool) -> bytes:
+    exif = Image.Exif()
+    exif[0x010F] = "SecretCamera"
+    exif.get_ifd(0x8825).update({1: "N", 2: (52.0, 31.0, 12.0), 3: "E", 4: (13.0, 24.0, 36.0)})
+    xmp = b"<x:xmpmeta xmlns:x='adobe:ns:meta/'>http://ns.adobe.com/ Secret</x:xmpmeta>"
+    options: dict[str, Any] = {
+        "exif": exif,
+        "icc_profile": ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes(),
+    }
+    if kind == "PNG":
+        text = PngImagePlugin.PngInfo()
+        text.add_text("Comment", "Secret")
+        text.add_itxt("XML:com.adobe.xmp", xmp.decode())
+        options["pnginfo"] = text
+    elif kind == "JPEG":
+        options |= {"comment": b"Secret", "xmp": xmp}
+    else:
+        options["xmp"] = xmp
+    image = photo(90, 60).convert("RGBA")
+    image.putalpha(100 if alpha else 255)
+    return saved(image if alpha else image.convert("RGB"), kind, **options)
+
+
+@pytest.mark.filterwarnings("ignore")  # As the child does: Pillow warns of what is wrong with the EXIF.
+def test_damaged_exif_does_not_spoil_a_good_picture() -> None:
+    data = saved(photo(), "JPEG", exif=b"Exif\x00\x00MM\x00*\x00\x00\xff\xff" + b"\xff" * 40)
+    assert render(data, LIMITS).feed.width == 300
+
+
+def test_the_colours_of_an_embedded_profile_are_kept_in_srgb() -> None:
+    profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
+    swap_tags(profile, b"rXYZ", b"gXYZ")
+    made = render(saved(Image.new("RGB", (40, 40), RED), icc_profile=bytes(profile)), LIMITS)
+    assert near(colour(made.feed), GREEN)
+
+
+def test_the_colours_of_a_profile_are_kept_under_alpha_too() -> None:
+    profile = bytearray(ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes())
+    swap_tags(profile, b"rXYZ", b"gXYZ")
+    made = render(saved(Image.new("RGBA", (40, 40), (*RED, 128)), icc_profile=bytes(profile)), LIMITS)
+    assert near(colour(made.feed), (*GREEN, 128))
+
+
+def swap_tags(profile: bytearray, one: bytes, other: bytes) -> None:
+    """Exchange the names of two tags in the table that follows the 128 bytes of an ICC profile's header."""
+    first, second = profile.index(one, 128), profile.index(other, 128)
+    profile[first : first + 4], profile[second : second + 4] = other, one
+
+
+@pytest.mark.parametrize("profile", [b"nonsense", b"\x00" * 128])
+def test_a_damaged_profile_is_ignored(profile: bytes) -> None:
+    assert near(colour(render(saved(photo(), icc_profile=profile), LIMITS).feed, (0.1, 0.5)), RED)
+
+
+def test_cmyk_becomes_rgb() -> None:
+    made = render(saved(Image.new("CMYK", (400, 400), (0, 255, 255, 0)), "JPEG"), LIMITS)
+    assert shown(made.feed).mode == "RGB"
+    assert near(colour(made.feed), RED)
+
+
+def test_sixteen_bits_of_grey_keep_their_shades() -> None:
+    row = b"\x00" + struct.pack(">H", 10_000) * 100 + struct.pack(">H", 32_768) * 100 + b"\xff\xff" * 100
+    feed = render(png(300, 100, row * 100, depth=16, kind=0), LIMITS).feed
+    assert [colour(feed, (x, 0.5))[0] for x in (0.1, 0.5, 0.9)] == pytest.approx([39, 128, 255], abs=4)
+
+
+def test_sixteen_bits_of_colour_become_eight() -> None:
+    row = b"\x00" + struct.pack(">HHH", 65_535, 32_768, 0) * 20
+    made = render(png(20, 20, row * 20, depth=16, kind=2), LIMITS)
+    assert near(colour(made.feed), (255, 128, 0))
+
+
+def test_sixteen_bits_of_grey_with_alpha_keep_what_shines_through() -> None:
+    row = b"\x00" + struct.pack(">HH", 65_535, 32_768) * 20
+    made = render(png(20, 20, row * 20, depth=16, kind=4), LIMITS)
+    assert made.content_type == "image/webp"
+    assert near(colour(made.feed), (255, 255, 255, 128))
+
+
+def test_a_palette_with_transparency_keeps_what_shines_through() -> None:
+    image = Image.new("P", (60, 30), 0)
+    image.putpalette([*RED, *BLUE])
+    image.paste(1, (30, 0, 60, 30))
+    made = render(saved(image, transparency=b"\x00\xff"), LIMITS)
+    assert made.content_type == "image/webp"
+    assert colour(made.feed, (0.2, 0.5))[3] == 0
+    assert near(colour(made.feed, (0.8, 0.5)), (*BLUE, 255))
+
+
+def test_alpha_that_hides_nothing_makes_a_jpeg() -> None:
+    assert render(saved(photo().convert("RGBA")), LIMITS).content_type == "image/jpeg"
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])
+def test_every_mode_of_png_is_taken(mode: str) -> None:
+    assert render(saved(photo().convert(mode)), LIMITS).feed.width == 300
+
+
+@pytest.mark.parametrize("kind", ["GIF", "PNG", "WEBP", "AVIF"])
+def test_an_animation_becomes_its_first_frame(kind: str) -> None:
+    frames = [Image.new("RGB", (50, 50), each) for each in (RED, GREEN, BLUE)]
+    data = saved(frames[0], kind, save_all=True, append_images=frames[1:], duration=100)
+    made = render(data, LIMITS)
+    assert near(colour(made.feed), RED)
+    assert getattr(shown(made.feed), "n_frames", 1) == 1
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "AVIF"])
+@pytest.mark.parametrize("share", [0.02, 0.5, 0.9])
+def test_a_file_that_is_cut_short_is_refused(kind: str, share: float) -> None:
+    data = saved(Image.effect_noise((300, 200), 60).convert("RGB"), kind)
+    with pytest.raises(InvalidInput, match="cut short or damaged"):
+        render(data[: max(16, int(len(data) * share))], LIMITS)
+
+
+def test_an_empty_file_and_a_text_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="empty"):
+        render(b"", LIMITS)
+    with pytest.raises(Unsupported):
+        render(b"GIF is what this text begins with", LIMITS)
+
+
+def test_a_header_that_claims_too_many_pixels_is_refused_at_once() -> None:
+    with pytest.raises(TooLarge, match="60000 x 60000 pixels is too large: at most 40 million"):
+        render(png(60_000, 60_000, b"\x00" * 100), LIMITS)
+
+
+def test_a_bomb_is_refused_before_it_is_decoded() -> None:
+    data = saved(Image.new("1", (20_000, 20_000)))
+    assert len(data) < 100_000
+    start = time.process_time()
+    with pytest.raises(TooLarge, match="20000 x 20000"):
+        render(data, LIMITS)
+    assert time.process_time() - start < 0.1
+
+
+def png(width: int, height: int, rows: bytes, *, depth: int = 8, kind: int = 2) -> bytes:
+    """A PNG file by hand, so that its header may lie."""
+
+    def chunk(name: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + name + body + struct.pack(">I", zlib.crc32(name + body))
+
+    header = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+def test_a_crop_takes_the_middle() -> None:
+    made = crop(saved(photo(1500, 600)), LIMITS, (400, 400))
+    assert (made.picture.width, made.picture.height) == (400, 400)
+    wide = crop(saved(photo(3000, 3000), "JPEG"), LIMITS, (1500, 500))
+    assert (wide.picture.width, wide.picture.height) == (1500, 500)
+    assert near(colour(wide.picture, (0.1, 0.5)), RED)
+
+
+def test_a_crop_of_a_small_picture_has_the_shape_and_not_the_size() -> None:
+    made = crop(saved(photo(90, 60)), LIMITS, (1500, 500))
+    assert (made.picture.width, made.picture.height) == (90, 30)
+
+
+def test_a_crop_is_turned_upright_and_checked_like_any_picture() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    made = crop(saved(photo(300, 200), "JPEG", exif=exif), LIMITS, (100, 200))
+    assert (made.picture.width, made.picture.height) == (100, 200)
+    assert near(colour(made.picture, (0.5, 0.1)), RED)
+    with pytest.raises(TooLarge):
+        crop(png(60_000, 60_000, b""), LIMITS, (400, 400))

@@ -1,0 +1,51 @@
+"""What a file is, whatever its name says."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+
+from shoal.core.errors import InvalidInput, Unsupported
+from shoal.media.sniff import ALLOWED, HEAD, sniff
+
+
+@pytest.mark.parametrize("content_type", ALLOWED)
+def test_each_kind_that_is_taken_is_known_by_its_first_bytes(content_type: str) -> None:
+    file = io.BytesIO()
+    Image.new("RGB", (16, 16), "teal").save(file, content_type.removeprefix("image/"))
+    assert sniff(file.getvalue()[:HEAD]) == content_type
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"this is a text that was named holiday.jpg",
+        b"<svg xmlns='http://www.w3.org/2000/svg'/>",
+        b"<html><script>alert(1)</script>",
+        b"%PDF-1.7",
+        b"BM\x00\x00",
+        b"RIFF\x00\x00\x00\x00WAVE",
+        b"\x00\x00\x00\x18ftypisom\x00\x00\x02\x00isomiso2",
+        b"\xff\xd8",
+        b"\x00",
+    ],
+)
+def test_any_other_file_is_refused_with_the_kinds_that_are_taken(data: bytes) -> None:
+    with pytest.raises(Unsupported, match="JPEG, PNG, GIF, WebP or AVIF"):
+        sniff(data)
+
+
+def test_an_empty_file_is_said_to_be_empty() -> None:
+    with pytest.raises(InvalidInput, match="empty"):
+        sniff(b"")
+
+
+def test_avif_may_be_named_among_the_compatible_brands() -> None:
+    assert sniff(b"\x00\x00\x00\x1cftypmif1\x00\x00\x00\x00mif1miafavif") == "image/avif"
+
+
+def test_a_brand_after_the_end_of_its_box_does_not_count() -> None:
+    with pytest.raises(Unsupported):
+        sniff(b"\x00\x00\x00\x14ftypmif1\x00\x00\x00\x00mif1avif")

@@ -1,0 +1,241 @@
+"""The three kinds of media store, by one contract; then what a directory and a URL promise beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from shoal.core.errors import InvalidInput, NotFound, Unavailable
+from shoal.media.store import MediaStore
+
+JPEG = "image/jpeg"
+
+
+@pytest.fixture(params=["directory", "memory", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> MediaStore:
+    if request.param == "directory":
+        return MediaStore.open(f"file://{tmp_path}/media")
+    return MediaStore.open("memory://" if request.param == "memory" else request.getfixturevalue("s3_url"))
+
+
+async def listed(store: MediaStore, prefix: str) -> list[str]:
+    return sorted([key async for key in store.list(prefix)])
+
+
+def test_what_is_put_is_got_with_its_type(store: MediaStore) -> None:
+    async def story() -> None:
+        await store.put("1/2/3/ann/7-ab.webp", b"picture" * 100_000, "image/webp")
+        assert await store.get("1/2/3/ann/7-ab.webp") == (b"picture" * 100_000, "image/webp")
+
+    asyncio.run(story())
+
+
+def test_a_put_replaces(store: MediaStore) -> None:
+    async def story() -> None:
+        await store.put("1/bea/a.jpg", b"one", JPEG)
+        await store.put("1/bea/a.jpg", b"two", JPEG)
+        assert await store.get("1/bea/a.jpg") == (b"two", JPEG)
+        assert await listed(store, "1/bea") == ["1/bea/a.jpg"]
+
+    asyncio.run(story())
+
+
+def test_what_is_not_there_is_not_found(store: MediaStore) -> None:
+    async def story() -> None:
+        await store.put("1/cy/a.jpg", b"one", JPEG)
+        for key in ("1/cy/b.jpg", "1/cy", "9/nobody/x.jpg"):
+            with pytest.raises(NotFound):
+                await store.get(key)
+
+    asyncio.run(story())
+
+
+def test_deleting_twice_is_like_deleting_once(store: MediaStore) -> None:
+    async def story() -> None:
+        keys = [f"1/dan/{number}.jpg" for number in range(20)]
+        for key in keys:
+            await store.put(key, b"x", JPEG)
+        await store.delete([*keys[1:], "1/dan/never-was.jpg"])
+        await store.delete(key for key in keys[1:])
+        await store.delete([])
+        assert await listed(store, "1/dan") == keys[:1]
+
+    asyncio.run(story())
+
+
+def test_a_prefix_is_whole_segments(store: MediaStore) -> None:
+    async def story() -> None:
+        for key in ("1/eve/a.jpg", "1/eve/b.jpg", "1/evelyn/c.jpg"):
+            await store.put(key, b"x", JPEG)
+        assert await listed(store, "1/eve") == ["1/eve/a.jpg", "1/eve/b.jpg"]
+        assert await listed(store, "8/nobody") == []
+
+    asyncio.run(story())
+
+
+def test_puts_at_the_same_time_leave_one_whole_file(store: MediaStore) -> None:
+    async def story() -> None:
+        bodies = [bytes([number]) * 200_000 for number in range(8)]
+        await asyncio.gather(*(store.put("1/fay/a.jpg", body, JPEG) for body in bodies))
+        assert (await store.get("1/fay/a.jpg"))[0] in bodies
+        assert await listed(store, "1/fay") == ["1/fay/a.jpg"]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/etc/passwd",
+        "../x",
+        "a/../../x",
+        "a//b",
+        "a/",
+        "a/./b",
+        ".x",
+        "a/.x",
+        "a\\b",
+        "a\x00b",
+        "a#1",
+        "é",
+        "a\n",
+        "a" * 600,
+    ],
+)
+def test_a_key_that_is_no_plain_path_is_refused(store: MediaStore, key: str) -> None:
+    async def story() -> None:
+        with pytest.raises(InvalidInput):
+            await store.put(key, b"x", JPEG)
+        with pytest.raises(InvalidInput):
+            await store.get(key)
+        with pytest.raises(InvalidInput):
+            await store.delete(["fine.jpg", key])
+        with pytest.raises(InvalidInput):
+            await listed(store, key)
+
+    asyncio.run(story())
+
+
+def test_a_reader_of_a_directory_never_sees_half_a_file(tmp_path: Path) -> None:
+    store, file = MediaStore.open(f"file://{tmp_path}"), tmp_path / "a/b.jpg"
+
+    async def story() -> None:
+        bodies = [bytes([number]) * 3_000_000 for number in range(10)]
+        await store.put("a/b.jpg", bodies[0], JPEG)
+        puts = asyncio.gather(*(store.put("a/b.jpg", body, JPEG) for body in bodies))
+        while not puts.done():
+            assert await asyncio.to_thread(file.read_bytes) in bodies
+        await puts
+
+    asyncio.run(story())
+
+
+def test_a_directory_is_made_and_its_empty_parts_go_again(tmp_path: Path) -> None:
+    root = tmp_path / "a place/media"
+
+    async def story() -> None:
+        store = MediaStore.open(f"file://{quote(str(root))}")
+        await store.put("1/2/3/gil/a.jpg", b"x", JPEG)
+        assert (root / "1/2/3/gil/a.jpg").read_bytes() == b"x"
+        await store.delete(["1/2/3/gil/a.jpg"])
+        assert list(root.iterdir()) == []
+
+    asyncio.run(story())
+
+
+FULL_DISK = """
+import asyncio, sys
+from shoal.core.errors import StorageFull
+from shoal.media.store import MediaStore
+
+async def main():
+    store = MediaStore.open("file://" + sys.argv[1])
+    await store.put("a/small.jpg", b"x" * 1000, "image/jpeg")
+    try:
+        await store.put("a/large.jpg", b"x" * 1_000_000, "image/jpeg")
+    except StorageFull as error:
+        print(error)
+    print([key async for key in store.list("a")], (await store.get("a/small.jpg"))[0] == b"x" * 1000)
+
+asyncio.run(main())
+"""
+
+
+def test_a_full_disk_is_said_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    mount = [
+        "unshare",
+        "-rm",
+        "sh",
+        "-c",
+        'mount -t tmpfs -o size=64k none "$1" && shift && exec "$@"',
+        "sh",
+        str(tmp_path),
+    ]
+    if shutil.which("unshare") is None or subprocess.run([*mount, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("no small disk can be mounted here")
+    command = [*mount, sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["there is no room to store files", "['a/small.jpg'] True"]
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "media", "/var/media", "file://", "file://host/dir", "s3://", "http://x/y", "s3://bucket?endpoin=http://x"],
+)
+def test_a_url_of_no_known_form_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput, match="media store"):
+        MediaStore.open(url)
+
+
+def test_s3_keeps_a_type_that_the_key_does_not_say(s3_url: str) -> None:
+    async def story() -> None:
+        store = MediaStore.open(s3_url)
+        await store.put("1/hal/export", b"{}", "application/json")
+        assert await store.get("1/hal/export") == (b"{}", "application/json")
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("change", [("secret-at-all", "wrong-secret-at-all"), ("s3://pictures", "s3://no-such-bucket")])
+def test_a_wrong_secret_or_bucket_is_unavailable(s3_url: str, change: tuple[str, str]) -> None:
+    assert change[0] in s3_url
+
+    async def story() -> None:
+        with pytest.raises(Unavailable):
+            await MediaStore.open(s3_url.replace(*change)).put("1/ida/a.jpg", b"x", JPEG)
+
+    asyncio.run(story())
+
+
+def test_s3_credentials_may_come_from_the_environment(s3_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain, _, credentials = s3_url.partition("&access_key_id=")
+    key, _, secret = credentials.partition("&secret_access_key=")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", key)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", secret)
+
+    async def story() -> None:
+        store = MediaStore.open(plain)
+        await store.put("1/jo/a.jpg", b"x", JPEG)
+        assert await store.get("1/jo/a.jpg") == (b"x", JPEG)
+
+    asyncio.run(story())
+
+
+def test_an_s3_that_is_not_there_is_unavailable_within_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {
+        "endpoint": "http://127.0.0.1:9",
+        "region": "x",
+        "access_key_id": "x",
+        "secret_access_key": "x",
+    }
+    store = MediaStore.open("s3://pictures?" + "&".join(f"{name}={value}" for name, value in options.items()))
+    with pytest.raises(Unavailable):
+        asyncio.run(asyncio.wait_for(store.put("1/kim/a.jpg", b"x", JPEG), 20))

@@ -1,0 +1,43 @@
+"""Running what is asynchronous from an ordinary test."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run it to its end in a loop of its own. What the loop would only log fails the test."""
+    complaints: list[str] = []
+
+    async def watched() -> T:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(str(context)))
+        return await main
+
+    answer = asyncio.run(watched())
+    assert not complaints
+    return answer
+
+
+def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """An asynchronous test as an ordinary one."""
+
+    @functools.wraps(test)
+    def ordinary(*args: P.args, **kwargs: P.kwargs) -> None:
+        run(test(*args, **kwargs))
+
+    return ordinary
+
+
+async def eventually(question: Callable[[], Awaitable[T]], answer: T, seconds: float = 10.0) -> None:
+    """Ask until the answer is this one: for what is promised, but not at once."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while (given := await question()) != answer:
+        assert loop.time() < deadline, f"{given!r} is still not {answer!r}"
+        await asyncio.sleep(0.005)

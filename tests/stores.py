@@ -1,0 +1,194 @@
+"""The graphs that the suites run on, and a small world to put into them.
+
+A `Backend` opens, closes and opens again; what is durable is there again. Ann, Ben and Cyd live on data sources that the
+sharded backends keep in different stores.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+from shoal.core.ids import EPOCH_MS, compose, shard_of
+from shoal.core.placement import SHARDS_PER_SOURCE, source_of
+from shoal.graph.contract import AssocOp, AssocRow, Batch, Store
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
+from shoal.graph.sharded import ShardedGraph, parse_shard_map
+from shoal.graph.sqlite import SqliteGraph
+
+T = TypeVar("T")
+
+FIRST = -(2**63)
+"""Below every id."""
+
+
+def id_on(source: int, n: int = 0) -> int:
+    """The n-th id of a data source."""
+    return compose(EPOCH_MS + 1 + n, source * SHARDS_PER_SOURCE + 5)
+
+
+def moment(n: int) -> int:
+    """The n-th moment, as associations tell time."""
+    return compose(EPOCH_MS + 1_000_000 + n, 0)
+
+
+ANN, BEN, CYD = id_on(0), id_on(40), id_on(63)
+POST_OF_BEN = id_on(40, 1)
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class _Kind(NamedTuple):
+    """What a backend is made of."""
+
+    durable: bool
+    shard_map: dict[str, str]
+
+
+_KINDS = {
+    "memory": _Kind(durable=False, shard_map={"0-63": "0"}),
+    "sqlite": _Kind(durable=True, shard_map={"0-63": "0"}),
+    "sharded-memory": _Kind(durable=False, shard_map={"0-31": "0", "32-63": "1"}),
+    "sharded-sqlite": _Kind(durable=True, shard_map={"0-9": "0", "10-49": "1", "50-63": "2"}),
+}
+
+BACKENDS = list(_KINDS)
+DURABLE = [name for name, kind in _KINDS.items() if kind.durable]
+
+
+class Backend:
+    """One graph of a suite. `open` may be called again, after the end of the one before."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._durable, shard_map = _KINDS[name]
+        self._folder = folder
+        self._clock = Clock()
+        self.owners = [int(store) for _, store in sorted(parse_shard_map(shard_map).items())]
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Store]:
+        stores = [await self.open_store(index) for index in range(max(self.owners) + 1)]
+        graph: Store = stores[0] if len(stores) == 1 else ShardedGraph(stores, self.owners)
+        try:
+            yield graph
+        finally:
+            await graph.close()
+
+    async def open_store(self, index: int) -> Store:
+        """One of the stores that the graph is made of."""
+
+        def owns(shard: int) -> bool:
+            return self.owners[source_of(shard)] == index
+
+        if not self._durable:
+            return MemoryGraph(owns, self._clock)
+        return await SqliteGraph.open(self._folder / f"{index}.db", owns=owns)
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let so much time go by on the clock of the leases."""
+        self._clock.now += seconds
+        if self._durable:
+            await asyncio.sleep(seconds)
+
+
+async def begin(
+    graph: Store, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0
+) -> None:
+    """Commit the beginning of one association, on the shard of `id1`."""
+    batch = Batch(shard_of(id1))
+    batch.assoc_add(id1, atype, id2, time, data, tally=tally)
+    await graph.commit(batch)
+
+
+async def end(graph: Store, id1: int, atype: AssocType, id2: int, time: int, *, tally: int = 0) -> None:
+    """Commit the end of one association, on the shard of `id1`."""
+    batch = Batch(shard_of(id1))
+    batch.assoc_del(id1, atype, id2, time, tally=tally)
+    await graph.commit(batch)
+
+
+async def put(graph: Store, op: AssocOp) -> None:
+    """Commit one operation as it stands."""
+    batch = Batch(shard_of(op.id1))
+    batch.put(op)
+    await graph.commit(batch)
+
+
+async def add(graph: Store, *nodes: AnyNode) -> None:
+    """Commit objects that live on one shard."""
+    batch = Batch(shard_of(nodes[0].id))
+    for node in nodes:
+        batch.obj_add(node)
+    await graph.commit(batch)
+
+
+async def all_objects(graph: Store, page: int = 1000) -> list[AnyNode]:
+    """Every object, read in pages."""
+    return await _pages(lambda after: graph.obj_scan(after[0], page), lambda node: (node.id,), (FIRST,))
+
+
+async def all_links(graph: Store, page: int = 1000) -> list[AssocRow]:
+    """Every association, read in pages."""
+    start = (FIRST, FIRST, FIRST)
+    return await _pages(
+        lambda after: graph.assoc_scan((after[0], after[1], after[2]), page), lambda row: row[:3], start
+    )
+
+
+async def all_counts(graph: Store, page: int = 1000) -> list[tuple[int, int, int]]:
+    """Every count that is not zero, read in pages."""
+    rows = await _pages(lambda after: graph.count_scan((after[0], after[1]), page), lambda row: row[:2], (FIRST, FIRST))
+    return [row for row in rows if row[2]]
+
+
+async def _pages(
+    read: Callable[[tuple[int, ...]], Awaitable[list[T]]], order: Callable[[T], tuple[int, ...]], after: tuple[int, ...]
+) -> list[T]:
+    rows: list[T] = []
+    while page := await read(after):
+        rows += page
+        after = order(page[-1])
+    return rows
+
+
+async def contents(graph: Store) -> tuple[object, ...]:
+    """All that a graph holds, to compare."""
+    return await all_objects(graph), await all_links(graph), await all_counts(graph), await graph.backlog()
+
+
+async def broken_promises(graph: Store) -> list[str]:
+    """Counts that are not the number of live associations, and live associations without their inverse (I2 and I3).
+
+    Tallies at a third object are left to the tests that know whose they are.
+    """
+    alive = {row[:3]: row for row in await all_links(graph) if row.alive}
+    complaints = [
+        f"{row} has no inverse"
+        for row in alive.values()
+        if (inverse := ASSOC_TYPES[row.atype].inverse)
+        and ((other := alive.get((row.id2, inverse, row.id1))) is None or other.time != row.time)
+    ]
+    live: dict[tuple[int, int], int] = {}
+    for id1, atype, _ in alive:
+        live[id1, atype] = live.get((id1, atype), 0) + 1
+    stored = {(id1, atype): n for id1, atype, n in await all_counts(graph)}
+    complaints += [f"{pair} has {n} and counts {stored.get(pair)}" for pair, n in live.items() if stored.get(pair) != n]
+    untallied = [pair for pair in stored if not ASSOC_TYPES[pair[1]].tallied]
+    return complaints + [f"{pair} has none and counts {stored[pair]}" for pair in untallied if pair not in live]
+
+
+def ids_of(page: Sequence[tuple[int, int, bytes]]) -> list[int]:
+    """Whom a page of associations leads to, in its order."""
+    return [entry[0] for entry in page]
