@@ -17,7 +17,7 @@ from shoal.graph.memory import MemoryGraph
 from tests.running import in_loop
 
 NOW = EPOCH_MS + 60_000_000_000
-milliseconds = st.integers(EPOCH_MS, EPOCH_MS + 2**40 - 1)
+milliseconds = st.integers(EPOCH_MS, EPOCH_MS + 2**40 - 2)
 shards = st.integers(0, SHARDS - 1)
 
 

@@ -66,7 +66,12 @@ async def settle_what_is_owed(graph: ShardedGraph) -> list[InverseOp]:
 @in_loop
 async def test_everything_is_kept_by_the_store_of_its_shard() -> None:
     graph, one, two = two_stores()
-    async with_members(graph)
+    for id_ in (ANN, BEN, CYD):
+        batch = Batch(shard_of(id_))
+        batch.obj_add(Member(id=id_, name="m"))
+        batch.key_add(Key(batch.shard, "user_name", str(id_)), id_)
+        await graph.commit(batch)
+    await begin(graph, ANN, FOLLOWS, BEN, moment(1))
     assert [set(await store.obj_get([ANN, BEN, CYD])) for store in (one, two)] == [{ANN}, {BEN, CYD}]
     assert [[row[:3] for row in await all_links(store)] for store in (one, two)] == [
         [(ANN, FOLLOWS.number, BEN)],
@@ -75,3 +80,221 @@ async def test_everything_is_kept_by_the_store_of_its_shard() -> None:
     keys = [Key(shard_of(id_), "user_name", str(id_)) for id_ in (ANN, BEN, CYD)]
     assert [set((await store.key_get(keys)).values()) for store in (one, two)] == [{ANN}, {BEN, CYD}]
     assert await graph.key_get(keys) == dict(zip(keys, (ANN, BEN, CYD), strict=True))
+
+
+def _object(batch: Batch) -> None:
+    batch.obj_add(Member(id=BEN, name="ben"))
+
+
+def _key(batch: Batch) -> None:
+    batch.key_add(Key(BENS, "user_name", "ben"), BEN)
+
+
+def _list(batch: Batch) -> None:
+    batch.assoc_add(BEN, FOLLOWS, ANN, moment(1))
+
+
+@pytest.mark.parametrize("stray", [_object, _key, _list])
+@in_loop
+async def test_what_belongs_to_another_store_is_refused(stray: Callable[[Batch], None]) -> None:
+    graph, one, two = two_stores()
+    batch = Batch(ANNS)
+    batch.obj_add(Member(id=ANN, name="ann"))
+    stray(batch)
+    with pytest.raises(ValueError, match="belongs to another store"):
+        await graph.commit(batch)
+    assert (one.commits, two.commits) == (0, 0)
+
+
+@in_loop
+async def test_what_a_batch_expects_is_looked_for_in_its_own_store_only() -> None:
+    graph, _, _ = two_stores()
+    batch = Batch(ANNS)
+    batch.expect(BEN)
+    batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
+    await graph.commit(batch)
+    assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_a_commit_within_one_store_does_not_ask_the_other() -> None:
+    graph, one, two = two_stores()
+    await begin(graph, BEN, FOLLOWS, CYD, moment(1))
+    assert (one.commits, two.commits) == (0, 1)
+    assert await graph.backlog() == 0
+
+
+# Inverses across stores
+
+
+@in_loop
+async def test_an_inverse_in_another_store_is_there_when_the_commit_returns(tmp_path: Path) -> None:
+    for name in ("sharded-memory", "sharded-sqlite"):
+        async with Backend(name, tmp_path).open() as graph:
+            await begin(graph, ANN, FOLLOWS, CYD, moment(1), b"data")
+            assert await graph.assoc_range(CYD, FOLLOWED_BY, limit=5) == [Assoc(ANN, moment(1), b"data")]
+            await end(graph, ANN, FOLLOWS, CYD, moment(2))
+            assert await graph.assoc_range(CYD, FOLLOWED_BY, limit=5) == []
+            assert await graph.claim(10, 60) == [], "what was applied is not given to a worker as well"
+
+
+@in_loop
+async def test_one_commit_owes_many_and_settles_each_store_at_once() -> None:
+    graph, one, two = two_stores()
+    batch = Batch(ANNS)
+    for n in range(50):
+        batch.assoc_add(ANN, FOLLOWS, id_on(32 + n % 32, n), moment(n))
+    batch.emit(PostCreated(post_id=1, author_id=ANN))
+    await graph.commit(batch)
+    assert (one.commits, two.commits) == (1, 1)
+    assert await broken_promises(graph) == []
+    assert [job.event for job in await graph.claim(10, 60)] == [PostCreated(post_id=1, author_id=ANN)]
+
+
+@in_loop
+async def test_an_inverse_whose_store_was_away_is_owed_and_then_settled(caplog: pytest.LogCaptureFixture) -> None:
+    graph, _, two = two_stores()
+    two.down = True
+    await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), b"data", tally=BEN)
+    assert "1 inverses stay owed to store 1" in caplog.text
+    assert await graph.assoc_range(ANN, LIKES, limit=5) == [Assoc(POST_OF_BEN, moment(5), b"data")]
+    assert await graph.backlog() == 1
+    two.down = False
+    assert await broken_promises(graph) != []
+    assert len(await settle_what_is_owed(graph)) == 1
+    assert await graph.assoc_range(POST_OF_BEN, LIKED_BY, limit=5) == [Assoc(ANN, moment(5), b"data")]
+    assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 1, BEN: 1}}
+    assert await broken_promises(graph) == []
+    assert await graph.backlog() == 0
+
+
+@in_loop
+async def test_what_is_owed_is_settled_twice_without_harm() -> None:
+    graph, _, two = two_stores()
+    two.down = True
+    await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), tally=BEN)
+    two.down = False
+    owed = await settle_what_is_owed(graph)
+    await graph.settle(owed)
+    assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 1, BEN: 1}}
+
+
+@in_loop
+async def test_what_is_owed_and_comes_late_does_not_undo_what_came_after() -> None:
+    graph, _, two = two_stores()
+    two.down = True
+    await begin(graph, ANN, FOLLOWS, BEN, moment(5))
+    two.down = False
+    await end(graph, ANN, FOLLOWS, BEN, moment(1))
+    await settle_what_is_owed(graph)
+    assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == []
+    assert await graph.assoc_count([BEN], [FOLLOWED_BY]) == {FOLLOWED_BY: {}}
+    assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_a_crash_between_the_two_commits_is_repaired_after_it(tmp_path: Path) -> None:
+    backend = Backend("sharded-sqlite", tmp_path)
+    async with backend.open():
+        """Make the files."""
+    first = await backend.open_store(0)
+    await begin(first, ANN, FOLLOWS, CYD, moment(1), b"data")
+    await first.close()
+    async with backend.open() as graph:
+        assert isinstance(graph, ShardedGraph)
+        assert await broken_promises(graph) == [
+            f"{(await all_links(graph))[0]} has no inverse",
+        ]
+        assert len(await settle_what_is_owed(graph)) == 1
+        assert await graph.assoc_range(CYD, FOLLOWED_BY, limit=5) == [Assoc(ANN, moment(1), b"data")]
+        assert await broken_promises(graph) == []
+    async with backend.open() as graph:
+        assert await graph.backlog() == 0
+
+
+@in_loop
+async def test_when_the_acting_store_is_away_nothing_happens() -> None:
+    graph, one, two = two_stores()
+    one.down = True
+    with pytest.raises(Unavailable):
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1))
+    assert two.commits == 0
+    assert await all_links(graph) == []
+
+
+@in_loop
+async def test_the_events_of_a_store_that_is_away_hold_up_no_others(caplog: pytest.LogCaptureFixture) -> None:
+    graph, one, _ = two_stores()
+    for actor in (ANN, BEN):
+        batch = Batch(shard_of(actor))
+        batch.emit(PostCreated(post_id=actor + 1, author_id=actor))
+        await graph.commit(batch)
+    one.down = True
+    jobs = await graph.claim(10, 60) + await graph.claim(10, 60)
+    assert [job.store for job in jobs] == [1]
+    one.down = False
+    assert "store 0 cannot be reached" in caplog.text
+    assert [job.store for job in await graph.claim(10, 60)] == [0]
+
+
+@in_loop
+async def test_a_job_goes_back_to_the_store_it_came_from() -> None:
+    graph, one, two = two_stores()
+    for actor in (ANN, BEN):
+        batch = Batch(shard_of(actor))
+        batch.emit(PostCreated(post_id=actor + 1, author_id=actor))
+        await graph.commit(batch)
+    first, second = sorted(await graph.claim(10, 60), key=lambda job: job.store)
+    assert first.seq == second.seq
+    await graph.put_back(second._replace(mark=7))
+    assert await graph.claim(10, 60) == [second._replace(mark=7)]
+    await graph.ack([second])
+    assert (await one.backlog(), await two.backlog()) == (1, 0)
+    await graph.bury(first, "no")
+    assert await graph.buried() == [(first, "no")]
+    assert await graph.backlog() == 0
+
+
+@in_loop
+async def test_pages_of_a_list_that_crosses_stores_need_one_store_only() -> None:
+    graph, _, two = two_stores()
+    for n in range(5):
+        await begin(graph, ANN, FOLLOWS, id_on(n * 15, n), moment(n))
+    await add(graph, Member(id=ANN, name="ann"))
+    await begin(graph, ANN, POSTED, id_on(0, 3), moment(9))
+    two.down = True
+    assert len(await graph.assoc_range(ANN, FOLLOWS, limit=10)) == 5
+    assert len((await graph.assoc_ranges([ANN], FOLLOWS, limit=10))[ANN]) == 5
+
+
+# Shard maps
+
+
+def test_a_shard_map_names_the_store_of_every_data_source() -> None:
+    owners = parse_shard_map({"0-9": "a", "11-63": "b", "10": "c"})
+    assert owners == {source: "a" if source < 10 else "b" if source > 10 else "c" for source in range(64)}
+
+
+@pytest.mark.parametrize(
+    ("ranges", "complaint"),
+    [
+        ({"all": "a"}, "'all' is not a range of data sources such as 0-31"),
+        ({"": "a"}, "'' is not a range"),
+        ({"-5": "a"}, "'-5' is not a range"),
+        ({"0-x": "a"}, "'0-x' is not a range"),
+        ({"0-63": "a", "5-3": "b"}, "'5-3' is not a range"),
+        ({"0-31": "a", "31-63": "b"}, "data source 31 is named twice"),
+        ({"0-63": "a", "7": "b"}, "data source 7 is named twice"),
+        ({"0-64": "a"}, "data source 64 is named twice or is past 63"),
+        ({"0-31": "a", "33-63": "b"}, "no store for data source 32"),
+        ({}, "no store for data source 0"),
+    ],
+)
+def test_a_shard_map_that_is_not_whole_is_refused(ranges: dict[str, str], complaint: str) -> None:
+    with pytest.raises(ValueError, match=complaint):
+        parse_shard_map(ranges)
+
+
+def test_a_sharded_graph_needs_an_owner_for_every_data_source() -> None:
+    with pytest.raises(ValueError, match=f"names {DATA_SOURCES} data sources, not 63"):
+        ShardedGraph([MemoryGraph()], [0] * 63)

@@ -47,7 +47,7 @@ MUSINGS: dict[str, tuple[str, ...]] = {
     "cooking": (
         "Onions, slowly. That is the whole recipe, the rest is {decoration|detail}. #cooking",
         "Tried to halve a recipe and halved everything but the chilli. We are coping. #kitchen",
-        "Sourdough update: he is called {Clint Yeastwood|Bread Pitt} and he is thriving. #sourdough #baking",
+        "Sourdough update: he is called {Gerald|Doughlores} and he is thriving. #sourdough #baking",
         "A sharp knife, a wet towel under the board, and the radio. #cooking",
         "My aunt's recipe says 'flour, until it is right'. Thanks. #baking",
         "What do you do with {half a celeriac|a jar of capers}? Asking for a fridge. #cooking",

@@ -15,7 +15,7 @@ TO_PHOTO: dict[str, tuple[str, ...]] = {
     "rain": ("This is exactly how I see without my glasses.", "Cosy.", "I can hear the tyres on the wet street.", "Every drop has its own little city in it.", "Now play some {jazz|slow piano}."),
     "snow": ("It is {31|28} degrees here and I am jealous.", "You can hear the quiet.", "Is there a fire going in there?", "Save some for us, we arrive on {Friday|Saturday}.", "That is a Christmas card. Do you sell prints?"),
     "abstract": ("I see a {heron|coastline|sleeping cat}.", "How is this made? I cannot work it out.", "Would hang it over the sofa.", "Makes me want to touch it.", "The best one of the series."),
-    "facade": ("That shadow!", "Wes Anderson called, he wants his window back.", "Who lives there, and are they happy? I hope so.", "I love it when the sun does the composing.", "Shutters like my grandparents had."),
+    "facade": ("That shadow!", "Which shutter squeaks? There is always one.", "Who lives there, and are they happy? I hope so.", "I love it when the sun does the composing.", "Shutters like my grandparents had."),
     "stars": ("How dark is it there? Bortle {2|3}?", "Single frame or stacked?", "I forget every time that this is up there, all day, too.", "Pin-sharp. What lens?", "We used to see it like this from the village."),
 }  # fmt: skip
 

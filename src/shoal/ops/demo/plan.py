@@ -1,0 +1,33 @@
+"""The plan of a demo network: people, follows, posts, likes and shares as plain values, always the same for the same seed.
+
+It reads no clock and touches no store.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from shoal.ops.demo.follows import follows
+from shoal.ops.demo.model import DemoPlan
+from shoal.ops.demo.people import people
+from shoal.ops.demo.posts import Newsroom, Timeline, posts
+from shoal.ops.demo.reactions import likes, shares
+
+POSTS_A_DAY = 0.12
+COMMENTS_A_DAY = 0.15
+LIKES_A_DAY = 1.8
+"""Each by one member, on the average."""
+
+
+def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> DemoPlan:
+    """A network of `members` (at least one) with the posts of the last `days` (at least one) before `now_ms`, Unix milliseconds."""
+    if members < 1 or days < 1:
+        raise ValueError("a network has at least one member and one day")
+    dice = Random(seed)  # noqa: S311 - it draws a made-up network, no secrets
+    folk = people(dice, members)
+    edges = follows(dice, folk)
+    room = Newsroom(dice, folk, edges, Timeline(dice, days=days, now_ms=now_ms))
+    size = members * days
+    written, _ = posts(room, roots=max(1, round(size * POSTS_A_DAY)), comments=round(size * COMMENTS_A_DAY))
+    liked = likes(room, written, total=round(size * LIKES_A_DAY))
+    return DemoPlan(people=folk, follows=edges, posts=tuple(written), likes=liked, shares=shares(room, written, liked))

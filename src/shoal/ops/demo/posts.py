@@ -1,0 +1,164 @@
+"""The posts of a plan and the talk below them, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import msgspec
+
+from shoal.core.model import Visibility
+from shoal.ops.demo import abroad, scenes
+from shoal.ops.demo.model import Person, PlannedPost
+from shoal.ops.demo.palettes import MOODS
+from shoal.ops.demo.writing import Writer
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+
+HOURS = (2, 1, 1, 1, 1, 2, 5, 9, 10, 8, 7, 7, 10, 10, 7, 6, 7, 9, 12, 14, 15, 14, 10, 5)
+"""How likely people write in each hour of their own day."""
+WEEKEND = 1.4
+PHOTO_SHARE = 0.45
+FOLLOWERS_SHARE = 0.06
+PLACE_SHARE = 0.4
+
+
+class Draft(msgspec.Struct, kw_only=True):
+    """A post in the making: what it is about, and the draft it answers."""
+
+    post: PlannedPost
+    about: str
+    answers: Draft | None = None
+    root: Draft | None = None
+
+
+class Timeline:
+    """The window of time that a plan covers: `days` up to `now_ms`."""
+
+    def __init__(self, dice: Random, *, days: int, now_ms: int) -> None:
+        self._dice, self.now_ms = dice, now_ms
+        self.start_ms = now_ms - days * DAY_MS
+        starts = [self.start_ms + day * DAY_MS for day in range(days)]
+        # 1970-01-01 was a Thursday: 2 and 3 are the days of a weekend.
+        self._days = [(ms, WEEKEND if ms // DAY_MS % 7 in {2, 3} else 1.0) for ms in starts]
+
+    def moment(self, longitude: float) -> int:
+        """When somebody who lives there writes."""
+        ms = self._dice.choices([ms for ms, _ in self._days], [weight for _, weight in self._days])[0]
+        for _ in range(20):
+            at = ms + self._dice.randrange(DAY_MS)
+            local = int(at / HOUR_MS + longitude / 15) % 24
+            if self._dice.random() < HOURS[local] / max(HOURS):
+                break
+        else:
+            at = ms + self._dice.randrange(DAY_MS)
+        return at
+
+    def after(self, moment: int, hours: float) -> int:
+        """Some time later, an hour or so on the average of `hours`; never past the end of the window."""
+        gap = 60_000 + int(self._dice.expovariate(1 / hours) * HOUR_MS)
+        return moment + gap if moment + gap < self.now_ms else moment + max(1, (self.now_ms - moment) // 2)
+
+
+class Newsroom:
+    """Everything needed to write posts: the people, who follows whom, and a writer."""
+
+    def __init__(self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline) -> None:
+        self.dice, self.people, self.time = dice, people, time
+        self.writer = Writer(dice)
+        self.followers: list[list[int]] = [[] for _ in people]
+        self.followed: list[set[int]] = [set() for _ in people]
+        for who, whom in edges:
+            self.followers[whom].append(who)
+            self.followed[who].add(whom)
+
+    def post(self, author: int) -> Draft:
+        """A post of somebody's own."""
+        person, dice = self.people[author], self.dice
+        foreign = self.writer.abroad(person.language) if dice.random() < 0.5 else None
+        interest = dice.choice(person.interests)
+        if foreign:
+            about, text = foreign
+            language = person.language
+        elif dice.random() < PHOTO_SHARE:
+            kind = dice.choice(scenes.KINDS[interest])
+            about, language = f"{kind}/{dice.choice(tuple(MOODS[kind]))}", "en"
+            text = self.writer.caption(*about.split("/"))
+        else:
+            about, language, text = interest, "en", self.writer.musing(interest)
+        kind, _, mood = about.partition("/")
+        count = dice.choices((1, 2, 3, 4), (66, 20, 9, 5))[0] if mood else 0
+        post = PlannedPost(
+            author=author,
+            moment=self.time.moment(person.home.longitude),
+            text=text + (self._mention(author) if language == "en" else ""),
+            language=language,
+            visibility=Visibility.FOLLOWERS if dice.random() < FOLLOWERS_SHARE else Visibility.PUBLIC,
+            scenes=tuple(scenes.scene(dice, kind, mood) for _ in range(count)),
+            place=scenes.whereabouts(dice, kind, person.home) if mood and dice.random() < PLACE_SHARE else None,
+        )
+        return Draft(post=post, about=kind)
+
+    def _mention(self, author: int) -> str:
+        friends = sorted(self.followed[author].intersection(self.followers[author]))
+        if not friends or self.dice.random() > 0.07:
+            return ""
+        name = self.people[self.dice.choice(friends)].name
+        return self.dice.choice((f" (with @{name})", f" @{name}, this one is for you", f" @{name} was right", f" cc @{name}"))
+
+    def comment(self, root: Draft, thread: list[Draft]) -> Draft | None:
+        """One more answer somewhere in the thread below a post; none if nobody is there to give one."""
+        before = root if not thread or self.dice.random() < 0.6 else self.dice.choice(thread)
+        if root.post.visibility == Visibility.FOLLOWERS:
+            before = root
+        author = self._answerer(root, before)
+        if author is None:
+            return None
+        if before is root:
+            text, language = self.writer.reply(root.about, root.post.language)
+            if language not in {"en", self.people[author].language}:
+                text, language = self.writer.reply("", "en")
+        else:
+            text, language = (self.writer.thanks() if author == root.post.author else self.writer.onward()), "en"
+            if self.dice.random() < 0.3:
+                text = f"@{self.people[before.post.author].name} {text}"
+        post = PlannedPost(
+            author=author,
+            moment=self.time.after(before.post.moment, 3 if before is root else 1.5),
+            text=text,
+            language=language,
+            visibility=root.post.visibility,
+        )
+        return Draft(post=post, about=root.about, answers=before, root=root)
+
+    def _answerer(self, root: Draft, before: Draft) -> int | None:
+        if before is not root and before.post.author != root.post.author and self.dice.random() < 0.62:
+            return root.post.author
+        open_to_all = root.post.visibility == Visibility.PUBLIC and self.dice.random() < 0.08
+        crowd: Sequence[int] = range(len(self.people)) if open_to_all else self.followers[root.post.author]
+        if root.post.language != "en":
+            crowd = [who for who in crowd if self.people[who].language == root.post.language] or crowd
+        crowd = [who for who in crowd if who not in {before.post.author, root.post.author}]
+        return self.dice.choice(crowd) if crowd else None
+
+
+def posts(room: Newsroom, *, roots: int, comments: int) -> tuple[list[PlannedPost], list[str]]:
+    """That many posts and about that many comments in the order of time, and what each is about."""
+    dice = room.dice
+    eager = [dice.paretovariate(1.6) * (0.6 + person.weight) for person in room.people]
+    drafts = [room.post(author) for author in dice.choices(range(len(room.people)), eager, k=roots)]
+    pull = [dice.paretovariate(1.3) * len(room.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0) for d in drafts]
+    threads: dict[int, list[Draft]] = {}
+    picks = dice.choices(range(roots), [min(p, 60.0) for p in pull], k=comments) if any(pull) else []
+    for at in picks:
+        made = room.comment(drafts[at], threads.setdefault(at, []))
+        if made:
+            threads[at].append(made)
+    everything = sorted([*drafts, *(d for thread in threads.values() for d in thread)], key=lambda d: d.post.moment)
+    index = {id(draft): at for at, draft in enumerate(everything)}
+    ordered = [msgspec.structs.replace(d.post, parent=index[id(d.answers)]) if d.answers else d.post for d in everything]
+    return ordered, [draft.about for draft in everything]
+
+
+LANGUAGES = ("en", *abroad.POSTS)
+"""Every language that a post may be in."""

@@ -1,0 +1,204 @@
+"""The rules of a batch by themselves: what is decided, what it looks at, and that a refusal changes nothing."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.errors import Conflict
+from shoal.core.events import InverseOp, InverseOwed, PostCreated
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.core.placement import source_of
+from shoal.graph.contract import AssocOp, Batch, IdTaken, KeyTaken, Missing
+from shoal.graph.resolve import Changes, Known, Link, Touched, decide
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
+from tests.stores import ANN, BEN, CYD, POST_OF_BEN, moment
+
+NOW = 1_000
+TYPES = [FOLLOWS, LIKES, POSTED]
+
+
+def everywhere(_shard: int) -> bool:
+    return True
+
+
+def first_half(shard: int) -> bool:
+    return source_of(shard) < 32
+
+
+def state(known: Known) -> tuple[object, ...]:
+    return deepcopy((known.versions, known.links, known.keys))
+
+
+def written(changes: Changes) -> tuple[object, ...]:
+    return deepcopy((changes.objects, changes.links, changes.keys, changes.counts, changes.events))
+
+
+def key(name: str) -> Key:
+    return Key(shard_of(ANN), "user_name", name)
+
+
+def known_world() -> Known:
+    known = Known()
+    known.versions.update({ANN: 3, ANN + 1: 1})
+    known.links[ANN, FOLLOWS.number, BEN] = Link(moment(5), alive=True, data=b"")
+    known.links[ANN, FOLLOWS.number, CYD] = Link(moment(5), alive=False, data=b"")
+    known.keys.update({("user_name", "a"): (ANN, 0), ("user_name", "b"): (BEN, 0), ("user_name", "c"): (BEN, NOW)})
+    return known
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Batch:
+    """Any batch of Ann's."""
+    batch = Batch(shard_of(ANN))
+    ids = st.sampled_from([ANN, ANN + 1, ANN + 2])
+    for id_, version in draw(st.lists(st.tuples(ids, st.integers(0, 4)), max_size=2)):
+        if version == 0:
+            batch.obj_del(id_)
+        elif version == 1:
+            batch.obj_add(Member(id=id_, name="m"))
+        else:
+            batch.obj_set(Member(id=id_, name="m", version=version))
+    ends = st.tuples(st.sampled_from(TYPES), st.sampled_from([ANN, BEN, CYD]), st.integers(0, 9), st.booleans())
+    for atype, id2, time, alive in draw(st.lists(ends, max_size=5)):
+        (batch.assoc_add if alive else batch.assoc_del)(ANN, atype, id2, moment(time), tally=BEN)
+    for name, owner, alive in draw(st.lists(st.tuples(st.sampled_from("abcd"), ids, st.booleans()), max_size=3)):
+        (batch.key_add if alive else batch.key_del)(key(name), owner)
+    for id_ in draw(st.lists(ids, max_size=1)):
+        batch.expect(id_)
+    batch.emit(PostCreated(post_id=1, author_id=ANN))
+    return batch
+
+
+@given(st.lists(batches(), min_size=1, max_size=4))
+def test_a_refused_batch_changes_nothing_and_the_next_is_judged_without_it(group: list[Batch]) -> None:
+    known, changes = known_world(), Changes()
+    for batch in group:
+        before = state(known), written(changes)
+        try:
+            decide(batch, known, changes, owns=everywhere, now=NOW)
+        except Conflict:
+            assert (state(known), written(changes)) == before
+        else:
+            assert len(changes.events) == len(before[1][4]) + 1  # type: ignore[arg-type]
+
+
+@given(st.lists(batches(), min_size=1, max_size=4))
+def test_a_group_looks_at_nothing_but_what_it_touches(group: list[Batch]) -> None:
+    whole, changes, changes_of_part = known_world(), Changes(), Changes()
+    touched = Touched(group, first_half)
+    part = Known()
+    part.versions.update({id_: whole.versions[id_] for id_ in touched.ids & whole.versions.keys()})
+    part.links.update({triple: whole.links[triple] for triple in touched.triples & whole.links.keys()})
+    part.keys.update({name: whole.keys[name] for name in touched.keys & whole.keys.keys()})
+    for batch in group:
+        assert _outcome(batch, part, changes_of_part) == _outcome(batch, whole, changes)
+    assert written(changes) == written(changes_of_part)
+
+
+def _outcome(batch: Batch, known: Known, changes: Changes) -> object:
+    try:
+        return decide(batch, known, changes, owns=first_half, now=NOW)
+    except Conflict as refusal:
+        return type(refusal), str(refusal)
+
+
+@given(st.lists(batches(), min_size=1, max_size=6))
+def test_counts_differ_by_what_came_alive_less_what_died(group: list[Batch]) -> None:
+    known, changes = known_world(), Changes()
+    before = {triple: link.alive for triple, link in known.links.items()}
+    for batch in group:
+        _try(batch, known, changes)
+    moved: dict[tuple[int, int], int] = {}
+    for (id1, atype, id2), link in known.links.items():
+        by = link.alive - before.get((id1, atype, id2), False)
+        moved[id1, atype] = moved.get((id1, atype), 0) + by
+        if atype == LIKED_BY.number:
+            moved[BEN, atype] = moved.get((BEN, atype), 0) + by
+    assert {pair: by for pair, by in changes.counts.items() if by} == {pair: by for pair, by in moved.items() if by}
+
+
+def _try(batch: Batch, known: Known, changes: Changes) -> None:
+    with suppress(Conflict):
+        decide(batch, known, changes, owns=everywhere, now=NOW)
+
+
+def test_batches_of_a_group_see_what_those_before_them_changed() -> None:
+    known, changes = Known(), Changes()
+    first, second = Batch(shard_of(ANN)), Batch(shard_of(ANN))
+    first.obj_add(Member(id=ANN, name="ann"))
+    first.key_add(key("ann"), ANN)
+    first.assoc_add(ANN, FOLLOWS, BEN, moment(9))
+    second.expect(ANN)
+    second.assoc_del(ANN, FOLLOWS, BEN, moment(1))
+    for batch in (first, second):
+        decide(batch, known, changes, owns=everywhere, now=NOW)
+    assert changes.links[ANN, FOLLOWS.number, BEN] == Link(moment(9) + 1, alive=False, data=b"")
+    assert not any(changes.counts.values())
+    taken = Batch(shard_of(ANN))
+    taken.key_add(key("ann"), BEN)
+    with pytest.raises(KeyTaken):
+        decide(taken, known, changes, owns=everywhere, now=NOW)
+
+
+def test_the_inverse_of_another_store_is_returned_and_emitted_with_the_lifted_time() -> None:
+    known, changes = known_world(), Changes()
+    batch = Batch(shard_of(ANN))
+    batch.assoc_add(ANN, FOLLOWS, CYD, moment(1), b"data")
+    batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(2), tally=BEN)
+    batch.emit(PostCreated(post_id=1, author_id=ANN))
+    owed = decide(batch, known, changes, owns=first_half, now=NOW)
+    assert owed == [
+        InverseOp(CYD, FOLLOWED_BY.number, ANN, moment(5) + 1, alive=True, data=b"data", tally=0),
+        InverseOp(POST_OF_BEN, LIKED_BY.number, ANN, moment(2), alive=True, data=b"", tally=BEN),
+    ]
+    assert changes.events == [PostCreated(post_id=1, author_id=ANN), *[InverseOwed(op=op) for op in owed]]
+    assert {triple[0] for triple in changes.links} == {ANN}
+
+
+def test_ending_what_is_not_alive_owes_nothing() -> None:
+    known, changes = known_world(), Changes()
+    batch = Batch(shard_of(ANN))
+    batch.assoc_del(ANN, FOLLOWS, CYD, moment(9))
+    batch.assoc_del(ANN, LIKES, POST_OF_BEN, moment(9))
+    assert decide(batch, known, changes, owns=first_half, now=NOW) == []
+    assert written(changes) == written(Changes())
+
+
+def test_a_plain_operation_is_applied_as_it_stands_and_owes_nothing() -> None:
+    known, changes = known_world(), Changes()
+    batch = Batch(shard_of(ANN))
+    batch.put(AssocOp(ANN, FOLLOWS.number, BEN, moment(4), alive=False, plain=True))
+    batch.put(AssocOp(ANN, FOLLOWS.number, CYD, moment(6), alive=True, plain=True))
+    assert decide(batch, known, changes, owns=first_half, now=NOW) == []
+    assert changes.links == {(ANN, FOLLOWS.number, CYD): Link(moment(6), alive=True, data=b"")}
+    assert changes.counts == {(ANN, FOLLOWS.number): 1}
+
+
+@pytest.mark.parametrize(("name", "owner", "taken"), [("a", ANN, False), ("b", ANN, True), ("c", ANN, False)])
+def test_a_key_is_taken_while_another_holds_it(name: str, owner: int, taken: bool) -> None:
+    known, changes = known_world(), Changes()
+    batch = Batch(shard_of(ANN))
+    batch.key_add(key(name), owner)
+    if taken:
+        with pytest.raises(KeyTaken):
+            decide(batch, known, changes, owns=everywhere, now=NOW)
+    else:
+        decide(batch, known, changes, owns=everywhere, now=NOW)
+        assert changes.keys == {("user_name", name): (ANN, 0)}
+
+
+def test_each_refusal_has_its_own_kind() -> None:
+    taken, stale, missing = (Batch(shard_of(ANN)) for _ in range(3))
+    taken.obj_add(Member(id=ANN, name="ann"))
+    stale.obj_set(Member(id=ANN, name="ann", version=3))
+    missing.expect(ANN + 9)
+    for batch, kind in ((taken, IdTaken), (stale, Conflict), (missing, Missing)):
+        with pytest.raises(kind) as refusal:
+            decide(batch, known_world(), Changes(), owns=everywhere, now=NOW)
+        assert refusal.type is kind
