@@ -91,9 +91,7 @@ class InverseOwed(Event, frozen=True, tag="inverse_owed"):
     op: InverseOp
 
 
-AnyEvent = (
-    PostCreated | PostUpdated | PostDeleted | ShareCreated | ShareDeleted | FollowChanged | Blocked | InverseOwed
-)
+AnyEvent = PostCreated | PostUpdated | PostDeleted | ShareCreated | ShareDeleted | FollowChanged | Blocked | InverseOwed
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)

@@ -150,6 +150,7 @@ async def _assemble(
     answer: list[Entry] = []
     for entry in entries:
         post = posts[entry.id]
+        id_ = post.id
         share = entry if isinstance(entry, Share) else None
         answer.append(
             Entry(
@@ -158,12 +159,12 @@ async def _assemble(
                 author=profiles[post.author_id],
                 relation=stands[post.author_id],
                 media=_media(post, found) if post.media else (),
-                likes=likes.get(post.id, 0),
-                shares=shares.get(post.id, 0),
-                comments=comments.get(post.id, 0),
-                liked=post.id in liked,
-                shared=post.id in shared,
-                bookmarked=post.id in bookmarked,
+                likes=likes.get(id_, 0),
+                shares=shares.get(id_, 0),
+                comments=comments.get(id_, 0),
+                liked=id_ in liked,
+                shared=id_ in shared,
+                bookmarked=id_ in bookmarked,
                 share=share,
                 sharer=profiles[share.author_id] if share else None,
                 sharer_relation=stands[share.author_id] if share else None,

@@ -4,38 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from shoal.core.errors import Gone, NotFound
 from shoal.core.model import Member, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see
 from shoal.graph.contract import Reader
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWED_BY, FOLLOWS, MUTES
 
-_RELATIONS = (FOLLOWS, FOLLOWED_BY, BLOCKS, BLOCKED_BY, MUTES)
+_GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
+"""What the rule of visibility asks for."""
 
 
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
-    """How the viewer stands to each of these members; one read. Strangers are in the answer too."""
-    wanted = set(members)
+    """How the viewer stands to each of these members, as far as `core/visibility.py` asks; one read.
+
+    Whether they follow the viewer is not in it (`relation` says that). Strangers are in the answer too.
+    """
+    wanted = dict.fromkeys(members, STRANGER)
     if viewer is None or not wanted:
-        return dict.fromkeys(wanted, STRANGER)
-    found = await graph.assoc_get(viewer, _RELATIONS, list(wanted))
-    follows, followed_by, blocks, blocked_by, mutes = (found[atype] for atype in _RELATIONS)
-    known = follows.keys() | followed_by.keys() | blocks.keys() | blocked_by.keys() | mutes.keys()
-    answer = dict.fromkeys(wanted, STRANGER)
-    for member in known:
-        answer[member] = Relation(
+        return wanted
+    follows, blocks, blocked_by, mutes = (await graph.assoc_get(viewer, _GUARDS, list(wanted))).values()
+    for member in follows:
+        wanted[member] = _FOLLOWED
+    for member in blocks.keys() | blocked_by.keys() | mutes.keys():
+        wanted[member] = Relation(
             following=member in follows,
-            followed_by=member in followed_by,
             blocking=member in blocks,
             blocked_by=member in blocked_by,
             muting=member in mutes,
         )
-    return answer
+    return wanted
+
+
+_FOLLOWED = Relation(following=True)
 
 
 async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
-    """How the viewer stands to one member."""
-    return (await relations(graph, viewer, (member,)))[member]
+    """How the viewer stands to one member, in full."""
+    if viewer is None:
+        return STRANGER
+    return (await full_relations(graph, viewer, (member,)))[member]
+
+
+async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> dict[int, Relation]:
+    """As `relations`, and whether they follow the viewer."""
+    wanted = list(members)
+    stands = await relations(graph, viewer, wanted)
+    fans = (await graph.assoc_get(viewer, (FOLLOWED_BY,), wanted))[FOLLOWED_BY]
+    return {id_: structs.replace(stand, followed_by=id_ in fans) for id_, stand in stands.items()}
 
 
 async def access_member(graph: Reader, member_id: int) -> Member:

@@ -12,11 +12,10 @@ from typing import Generic, TypeVar
 
 from shoal.core.events import InverseOp
 from shoal.graph.contract import Assoc, Batch, Job, Store
-from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
+from shoal.graph.schema import AnyNode, AssocType
 
 K = TypeVar("K")
 V = TypeVar("V")
-Pair = tuple[int, int]
 
 
 class Recent(Generic[K, V]):
@@ -52,12 +51,12 @@ class Recent(Generic[K, V]):
 
 
 class CachedGraph:
-    """A store behind memories of about `objects` objects (1 KB each) and four times as many counts (100 bytes each)."""
+    """A store behind memories of about `objects` objects (1 KB each) and the counts of twice as many (300 bytes each)."""
 
     def __init__(self, store: Store, objects: int = 200_000) -> None:
         self._store = store
         self._objects: Recent[int, AnyNode] = Recent(objects)
-        self._counts: Recent[Pair, int] = Recent(4 * objects)
+        self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
         self._commits = 0
         self.key_get = store.key_get
         self.assoc_range = store.assoc_range
@@ -89,28 +88,39 @@ class CachedGraph:
         return known
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
+        answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
+        numbered = [(atype.number, answer[atype]) for atype in atypes]
+        missing: list[int] = []
         recall = self._counts.get
-        answer: dict[AssocType, dict[int, int]] = {}
-        missing: set[int] = set()
-        for atype in atypes:
-            number = atype.number
-            counts = {id1: recall((id1, number)) for id1 in id1s}
-            missing.update(id1 for id1, n in counts.items() if n is None)
-            answer[atype] = {id1: n for id1, n in counts.items() if n}
+        for id1 in id1s:
+            held = recall(id1)
+            if held is None:
+                missing.append(id1)
+                continue
+            for number, counts in numbered:
+                n = held.get(number)
+                if n:
+                    counts[id1] = n
+                elif n is None:
+                    missing.append(id1)
+                    break
         if missing:
             await self._count(missing, atypes, answer)
         return answer
 
     async def _count(
-        self, id1s: set[int], atypes: Sequence[AssocType], answer: dict[AssocType, dict[int, int]]
+        self, id1s: Sequence[int], atypes: Sequence[AssocType], answer: dict[AssocType, dict[int, int]]
     ) -> None:
         commits = self._commits
-        found = await self._store.assoc_count(list(id1s), atypes)
+        found = await self._store.assoc_count(id1s, atypes)
         for atype, counts in found.items():
             answer[atype].update(counts)
-            if commits == self._commits:
-                for id1 in id1s:
-                    self._counts.put((id1, atype.number), counts.get(id1, 0))
+        if commits != self._commits:
+            return
+        for id1 in id1s:
+            held = self._counts.get(id1) or {}
+            held.update((atype.number, counts.get(id1, 0)) for atype, counts in found.items())
+            self._counts.put(id1, held)
 
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
@@ -127,7 +137,7 @@ class CachedGraph:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        touched = list(_touched(batch))
+        touched = _touched(batch)
         self._forget(batch, touched)
         try:
             return await self._store.commit_owing(batch)
@@ -135,24 +145,18 @@ class CachedGraph:
             self._commits += 1
             self._forget(batch, touched)
 
-    def _forget(self, batch: Batch, pairs: Iterable[Pair]) -> None:
+    def _forget(self, batch: Batch, counted: Iterable[int]) -> None:
         for op in batch.objects:
             self._objects.forget(op.id)
-        for pair in pairs:
-            self._counts.forget(pair)
+        for id1 in counted:
+            self._counts.forget(id1)
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._store.count_set(id1, atype, n)
         self._commits += 1
-        self._counts.forget((id1, atype))
+        self._counts.forget(id1)
 
 
-def _touched(batch: Batch) -> Iterable[Pair]:
-    """The counts that a batch may move."""
-    for op in batch.assocs:
-        yield op.id1, op.atype
-        yield op.tally, op.atype
-        inverse = ASSOC_TYPES[op.atype].inverse
-        if inverse:
-            yield op.id2, inverse
-            yield op.tally, inverse
+def _touched(batch: Batch) -> set[int]:
+    """The objects whose counts a batch may move."""
+    return {id_ for op in batch.assocs for id_ in (op.id1, op.id2, op.tally)}

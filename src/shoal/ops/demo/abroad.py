@@ -58,10 +58,17 @@ POSTS: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 REPLIES: dict[str, tuple[str, ...]] = {
-    "es": ("¡Qué maravilla!", "Jajaja, totalmente.", "Me lo guardo.", "¿Dónde es?", "Un abrazo enorme.", "Así da gusto empezar el día."),
+    "es": (
+        "¡Qué maravilla!",
+        "Jajaja, totalmente.",
+        "Me lo guardo.",
+        "¿Dónde es?",
+        "Un abrazo enorme.",
+        "Así da gusto empezar el día.",
+    ),
     "pt": ("Que lindo!", "Haha, verdade.", "Onde fica isso?", "Já vou a caminho.", "Que saudade."),
     "de": ("Wie schön!", "Kenne ich zu gut 😄", "Wo ist das?", "Sofort gemerkt.", "Herrlich."),
     "fr": ("Magnifique !", "Tellement vrai.", "C'est où ?", "Je note !"),
-    "ja": ("すてきですね！", "わかります😊", "いい写真ですね。", "行ってみたいです。"),
+    "ja": ("すてきですね！", "わかります😊", "いいですね！", "行ってみたいです。"),
     "ar": ("ما أجملها!", "صدقت.", "أين هذا المكان؟", "سلمت يداك."),
 }

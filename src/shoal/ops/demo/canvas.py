@@ -28,13 +28,15 @@ def colour(code: str) -> Array:
 
 def mix(one: Array, other: Array, share: float) -> Array:
     """`one` with a share of `other`."""
-    return one + (other - one) * np.float32(share)
+    mixed: Array = one + (other - one) * np.float32(share)
+    return mixed
 
 
 def smooth(low: float, high: float, value: Array) -> Array:
     """0 below `low`, 1 above `high`, and an S between."""
-    t = np.clip((value - np.float32(low)) / np.float32(high - low), 0, 1)
-    return t * t * (3 - 2 * t)
+    t: Array = np.clip((value - np.float32(low)) / np.float32(high - low), 0, 1)
+    rise: Array = t * t * (3 - 2 * t)
+    return rise
 
 
 def ramp(codes: str, count: int) -> Array:
@@ -93,7 +95,8 @@ class Canvas:
             field = resized(field, rows, columns) + finer * np.float32(strength)
         field = resized(field, height, self.width)
         low, high = field.min(), field.max()
-        return (field - low) / (high - low)
+        even: Array = (field - low) / (high - low)
+        return even
 
     def curve(self, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False) -> Array:
         """For each column a number in 0..1 that wanders, with `knots` bends at its coarsest."""
@@ -106,9 +109,12 @@ class Canvas:
             total += np.interp(t, np.arange(knots + 2), values) * strength
             knots, strength = knots * 2, strength * keep
         total = (total - total.min()) / (total.max() - total.min())
-        return total.astype(np.float32)
+        wander: Array = total.astype(np.float32)
+        return wander
 
-    def ridge(self, base: float, rise: float, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False) -> Array:
+    def ridge(
+        self, base: float, rise: float, *, knots: int, octaves: int = 6, keep: float = 0.5, soft: bool = False
+    ) -> Array:
         """A skyline that rises `rise` above `base`: for each column, the row (in pixels) where the land begins."""
         wander = self.curve(knots=knots, octaves=octaves, keep=keep, soft=soft)
         return (np.float32(base) - np.float32(rise) * (wander - np.float32(0.12))) * np.float32(self.height)
@@ -126,17 +132,20 @@ class Canvas:
         reach = max(2, round(self.height * down_to))
         steps = np.empty((self.height, 3), np.float32)
         steps[: min(reach, self.height)] = ramp(codes, reach)[: self.height]
-        steps[reach:] = colour(codes.split()[-1])
+        steps[reach:] = colour(codes.rsplit(maxsplit=1)[-1])
         self.px[:] = steps[:, None, :]
 
     def cover(self, mask: Array, paint: Array, top: int = 0) -> None:
         """Lay paint over rows from `top`, as thick as the mask says."""
         part = self.px[top : top + mask.shape[0]]
-        part += (paint - part) * mask[..., None]
+        for k in range(3):
+            plane = part[..., k]
+            plane += (paint[..., k] - plane) * mask
 
     def shine(self, mask: Array, light: Array, top: int = 0) -> None:
         """Add light to rows from `top`."""
-        self.px[top : top + mask.shape[0]] += mask[..., None] * light
+        for k in range(3):
+            self.px[top : top + mask.shape[0], :, k] += mask * light[k]
 
     def glow(self, x: float, y: float, radius: float, light: Array, strength: float, *, squash: float = 1.0) -> None:
         """A soft round light; `radius` is a fraction of the height, `squash` widens it."""
@@ -157,7 +166,18 @@ class Canvas:
             part = self.px[top:bottom, left:right]
             part += (paint - part) * mask[..., None]
 
-    def clouds(self, paint: Array, *, amount: float, low: float, high: float, thick: float = 0.7, stretch: float = 3.5) -> None:
+    def about(self, x: float, y: float, radius: float, *, reach: float = 1.0) -> tuple[Array, Array, Array]:
+        """The pixels around a spot, as far as `reach` radii, and how far each is from it, across and down, in radii."""
+        size = radius * self.height
+        cx, cy = x * self.width, y * self.height
+        top, left = max(0, int(cy - size * reach) - 2), max(0, int(cx - size * reach) - 2)
+        bottom, right = max(0, int(cy + size * reach) + 3), max(0, int(cx + size * reach) + 3)
+        across, down = (self.columns[:, left:right] - cx) / size, (self.rows[top:bottom] - cy) / size
+        return self.px[top:bottom, left:right], across, down
+
+    def clouds(
+        self, paint: Array, *, amount: float, low: float, high: float, thick: float = 0.7, stretch: float = 3.5
+    ) -> None:
         """Clouds between two heights: `amount` is how much of the band they cover."""
         reach = min(self.height, round(high * self.height * 1.15))
         field = self.noise(4, octaves=7, stretch=stretch, keep=0.55, height=reach)
@@ -171,11 +191,11 @@ class Canvas:
         top = max(0, int(line.min()) - 1)
         below = self.rows[top:] - line[None, :]
         mask = np.clip(below + 0.5, 0, 1)
-        fade = np.clip(below / np.float32(deep * self.height), 0, 1)[..., None]
-        paint = crest + (foot - crest) * fade
-        if relief is not None:
-            paint *= 1 + relief[top:, :, None]
-        self.cover(mask, paint, top)
+        fade = np.clip(below / np.float32(deep * self.height), 0, 1)
+        shade = None if relief is None else 1 + relief[top:]
+        for k in range(3):
+            plane, paint = self.px[top:, :, k], crest[k] + (foot[k] - crest[k]) * fade
+            plane += ((paint if shade is None else paint * shade) - plane) * mask
 
     def stars(self, count: int, *, down_to: float, strength: float = 1.0) -> None:
         """Stars, most of them faint, thinning out towards `down_to`."""

@@ -38,7 +38,7 @@ def _pine(pen: ImageDraw.ImageDraw, canvas: Canvas, x: float, foot: float, size:
 
 def _relief(canvas: Canvas, strength: float) -> Array:
     """Light from one side on rough ground."""
-    field = canvas.noise(7, octaves=6, keep=0.6)
+    field = canvas.noise(7, octaves=5, keep=0.6)
     step = max(2, canvas.height // 90)
     slope = field - np.roll(field, (step, -step), (0, 1))
     return slope * np.float32(strength)
@@ -97,7 +97,9 @@ def desert(canvas: Canvas, mood: Mood) -> None:
         canvas.land(line, bright, mix(bright, near, 0.3 + 0.2 * depth), deep=0.34)
         for x, _ in peaks:
             _dune_shade(canvas, line, round(x * (canvas.width - 1)), mix(mix(far, near, 0.5), near, depth * 0.85))
-    ripple = np.sin(canvas.rows * 0.4 + grain * 22 + canvas.columns * 0.05) * smooth(0.6, 1.0, canvas.rows / canvas.height)
+    ripple = np.sin(canvas.rows * 0.4 + grain * 22 + canvas.columns * 0.05) * smooth(
+        0.6, 1.0, canvas.rows / canvas.height
+    )
     canvas.px *= 1 + ripple[..., None] * np.float32(0.03)
 
 
@@ -158,7 +160,12 @@ def _cabin(canvas: Canvas, x: float, field: Array, near: Array) -> None:
         pen.polygon([(a * zoom, b * zoom) for a, b in shape], fill=255)
 
     def cap(pen: ImageDraw.ImageDraw, zoom: float) -> None:
-        shape = [(left - 7, wall + 3), (left + wide / 2, roof - 9), (left + wide + 7, wall + 3), (left + wide / 2, roof + 1)]
+        shape = [
+            (left - 7, wall + 3),
+            (left + wide / 2, roof - 9),
+            (left + wide + 7, wall + 3),
+            (left + wide / 2, roof + 1),
+        ]
         pen.polygon([(a * zoom, b * zoom) for a, b in shape], fill=255)
 
     def panes(pen: ImageDraw.ImageDraw, zoom: float) -> None:
@@ -188,7 +195,9 @@ def forest(canvas: Canvas, mood: Mood) -> None:
         leaves = np.roll(field, (at * 53, at * 211), (0, 1)) if at % 2 else np.roll(field[:, ::-1], at * 97, 1)
         crown = smooth(0.5, 0.62, leaves - height * np.float32(0.75) + np.float32(0.16)) * np.float32(0.85)
         canvas.cover(crown, mix(paint, light, 0.16 * (1 - depth) + 0.05))
-        canvas.land(floor, mix(paint, far, 0.25), mix(paint, near, 0.4), deep=0.22, relief=(leaves - 0.5) * np.float32(0.5))
+        canvas.land(
+            floor, mix(paint, far, 0.25), mix(paint, near, 0.4), deep=0.22, relief=(leaves - 0.5) * np.float32(0.5)
+        )
     _rays(canvas, sun, light)
 
 

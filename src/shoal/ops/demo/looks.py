@@ -19,8 +19,19 @@ SHORT_STYLES = ("crop", "side", "quiff", "curly", "shaggy", "crop", "side", "bal
 TIGHT_STYLES = ("afro", "curls", "crop", "braids", "bun")
 CLOTHES = ("crew", "vneck", "shirt", "hood", "turtle", "stripes", "blazer", "crew")
 CLOTH_COLOURS = (
-    "#2f5d73", "#d9653b", "#3f7d5c", "#8a3f5f", "#e2a83c", "#4b4f8f", "#c94f4f", "#2b3a4f", "#6a8f9e", "#7d5a8c", "#e8e1d3", "#b5714a",
-)  # fmt: skip
+    "#2f5d73",
+    "#d9653b",
+    "#3f7d5c",
+    "#8a3f5f",
+    "#e2a83c",
+    "#4b4f8f",
+    "#c94f4f",
+    "#2b3a4f",
+    "#6a8f9e",
+    "#7d5a8c",
+    "#e8e1d3",
+    "#b5714a",
+)
 BACKDROPS = (
     ("#fde2c8", "#f3a98c"), ("#cfe8ea", "#86b9c9"), ("#fbe8a8", "#f2b866"), ("#dcd6f2", "#a79bd6"), ("#d6ecd0", "#8dbf98"),
     ("#fbd3dc", "#e794aa"), ("#cfdcf3", "#8aa6d8"), ("#f1e6d6", "#cdb291"), ("#2f4a68", "#1d2c48"), ("#c9f0e2", "#6cc0aa"),
@@ -34,7 +45,11 @@ def cast(dice: Random, tones: tuple[int, int], *, soft: bool, wrapped: str = "")
     tight = tone >= 6 and dice.random() < 0.8
     styles = TIGHT_STYLES if tight else SOFT_STYLES if soft else SHORT_STYLES
     style = dice.choice(styles[:3] if tight and not soft else styles)
-    hat = wrapped or (dice.choice(("beanie", "cap", "straw")) if dice.random() < 0.13 and style not in {"bun", "afro", "quiff"} else "")
+    hat = wrapped or (
+        dice.choice(("beanie", "cap", "straw"))
+        if dice.random() < 0.13 and style not in {"bun", "afro", "quiff"}
+        else ""
+    )
     beard = "full" if wrapped == "turban" else ""
     if not soft and not beard and dice.random() < 0.5:
         beard = dice.choice(("stubble", "full", "goatee", "full", "stubble", "long"))

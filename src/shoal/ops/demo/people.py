@@ -39,7 +39,8 @@ def _person(dice: Random, culture: Culture, rank: int, taken: set[str]) -> Perso
     wears = culture.wrap and (culture.wrap == "scarf") == woman and dice.random() < culture.wrapped
     return Person(
         name=_handle(dice, name, interests[0], taken),
-        display_name=name.shown + (dice.choice((" 🌿", " ✨", " 📷", " 🌊", " ☕", " 🚲")) if dice.random() < 0.12 else ""),
+        display_name=name.shown
+        + (dice.choice((" 🌿", " ✨", " 📷", " 🌊", " ☕", " 🚲")) if dice.random() < 0.12 else ""),
         bio=_bio(dice, city, interests),
         interests=interests,
         language=culture.language,
@@ -85,7 +86,7 @@ def _bio(dice: Random, city: str, interests: tuple[str, ...]) -> str:
         f"{_capital(one)}. {_capital(other)}.",
         f"{city} · {job.lower()} · {one}",
         f"{job} by day. {_capital(one)}.",
-        f"{_capital(other)}, and {one[0].lower() + one[1:]}. 📍 {city}",
+        f"{_capital(other)}, and {one}. 📍 {city}",
         f"{_capital(one)}.",
         f"{job}, {city}. Mostly {interests[0]} and {interests[1]}.",
         f"Posts about {interests[0]}, {interests[1]} and {interests[-1] if len(interests) > 2 else 'the weather'}.",

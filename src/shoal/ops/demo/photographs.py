@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from shoal.ops.demo import landscapes, skies, tables, towns
+from shoal.ops.demo import closeups, landscapes, skies, tables, towns
 from shoal.ops.demo.canvas import Canvas
 from shoal.ops.demo.model import Scene
 from shoal.ops.demo.palettes import MOODS, Mood
@@ -22,8 +22,8 @@ PAINTERS: dict[str, Callable[[Canvas, Mood], None]] = {
     "rain": towns.rain,
     "coffee": tables.coffee,
     "fruit": tables.fruit,
-    "flowers": tables.flowers,
-    "abstract": tables.abstract,
+    "flowers": closeups.flowers,
+    "abstract": closeups.abstract,
 }
 
 

@@ -13,8 +13,8 @@ from shoal.ops.demo.people import people
 from shoal.ops.demo.posts import Newsroom, Timeline, posts
 from shoal.ops.demo.reactions import likes, shares
 
-POSTS_A_DAY = 0.12
-COMMENTS_A_DAY = 0.15
+POSTS_A_DAY = 0.105
+COMMENTS_A_DAY = 0.165
 LIKES_A_DAY = 1.8
 """Each by one member, on the average."""
 
@@ -28,6 +28,6 @@ def plan(seed: int = 1, members: int = 120, days: int = 28, *, now_ms: int) -> D
     edges = follows(dice, folk)
     room = Newsroom(dice, folk, edges, Timeline(dice, days=days, now_ms=now_ms))
     size = members * days
-    written, _ = posts(room, roots=max(1, round(size * POSTS_A_DAY)), comments=round(size * COMMENTS_A_DAY))
+    written = posts(room, roots=max(1, round(size * POSTS_A_DAY)), comments=round(size * COMMENTS_A_DAY))
     liked = likes(room, written, total=round(size * LIKES_A_DAY))
     return DemoPlan(people=folk, follows=edges, posts=tuple(written), likes=liked, shares=shares(room, written, liked))

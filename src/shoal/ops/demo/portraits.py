@@ -70,13 +70,18 @@ def _body(sketch: Sketch, look: Look) -> None:
 def _collar(sketch: Sketch, look: Look, cloth: str) -> None:
     if look.clothing == "shirt":
         for side in (-1, 1):
-            sketch.polygon([(200 + side * x, y) for x, y in ((28, 280), (40, 294), (26, 336), (0, 346))], shade(cloth, 0.3))
+            sketch.polygon(
+                [(200 + side * x, y) for x, y in ((28, 280), (40, 294), (26, 336), (0, 346))], shade(cloth, 0.3)
+            )
         for y in (362, 388):
             sketch.oval(200, y, 3.4, 3.4, shade(cloth, -0.3))
     elif look.clothing == "blazer":
         sketch.polygon([(174, 300), (226, 300), (216, 420), (184, 420)], "#f4f1ea")
         for side in (-1, 1):
-            sketch.polygon([(200 + side * x, y) for x, y in ((30, 284), (52, 300), (40, 352), (8, 420), (2, 420))], shade(cloth, -0.22))
+            sketch.polygon(
+                [(200 + side * x, y) for x, y in ((30, 284), (52, 300), (40, 352), (8, 420), (2, 420))],
+                shade(cloth, -0.22),
+            )
     elif look.clothing == "hood":
         for side in (-1, 1):
             sketch.stroke([(200 + side * 22, 314), (200 + side * 24, 356)], shade(cloth, 0.5), 4)
@@ -99,7 +104,9 @@ def _head(sketch: Sketch, look: Look) -> Image.Image:
                 sketch.oval(200 + side * 70 - 1.5, 217.5, 1.8, 1.8, "#fff3cf")
     sketch.shape(outline, skin)
     face = sketch.mask(outline)
-    sketch.shape(((226, 84), (290, 90), (290, 280), (196, 276), (236, 250), (248, 190), (240, 130)), tan(skin, 0.4), 46, face)
+    sketch.shape(
+        ((226, 84), (290, 90), (290, 280), (196, 276), (236, 250), (248, 190), (240, 130)), tan(skin, 0.4), 46, face
+    )
     for side in (-1, 1):
         sketch.oval(200 + side * 40, 214, 17, 11, "#e8554e", 52 if look.soft else 38)
     if look.freckles:
@@ -127,7 +134,9 @@ def _features(sketch: Sketch, look: Look) -> None:
             sketch.stroke([(x - 12, 184), (x, 175.5), (x + 12, 184)], "#2a1a20", 3.4, taper=True)
         if look.soft:
             sketch.stroke([(x + side * 10, 182), (x + side * 16, 176)], "#2a1a20", 3, taper=True)
-        sketch.stroke([(x - side * 14, 165), (x + side * 2, 158), (x + side * 17, 164)], brow, 4.6 if look.soft else 7, taper=True)
+        sketch.stroke(
+            [(x - side * 14, 165), (x + side * 2, 158), (x + side * 17, 164)], brow, 4.6 if look.soft else 7, taper=True
+        )
     sketch.stroke([(203, 192), (208, 212), (198, 215)], tan(look.skin, 0.26), 3.6, taper=True)
 
 
@@ -139,7 +148,9 @@ def _mouth(sketch: Sketch, look: Look) -> None:
         sketch.polygon(_bowl(wide - 4, 6), "#fffaf4")
         sketch.stroke([(200 - wide, 228), (200, 231), (200 + wide, 228)], lip, 3, taper=True)
     elif look.soft:
-        sketch.shape(((180, 231), (192, 227), (200, 229), (208, 227), (220, 231), (209, 240), (200, 242), (191, 240)), "#c9545a")
+        sketch.shape(
+            ((180, 231), (192, 227), (200, 229), (208, 227), (220, 231), (209, 240), (200, 242), (191, 240)), "#c9545a"
+        )
         sketch.stroke([(178, 230), (200, 234), (222, 230)], "#8d2f3c", 2.4, taper=True)
     else:
         sketch.stroke([(178, 230), (189, 237), (201, 239), (213, 236), (223, 229)], lip, 4.2, taper=True)
@@ -152,16 +163,29 @@ def _bowl(wide: float, deep: float) -> list[Point]:
 def _beard(sketch: Sketch, look: Look, face: Image.Image) -> None:
     paint = look.hair_colour
     if look.beard == "stubble":
-        sketch.shape(mirrored(((200, 214), (232, 218), (264, 192), (272, 240), (240, 270), (200, 274))), paint, 62, face)
+        sketch.shape(
+            mirrored(((200, 214), (232, 218), (264, 192), (272, 240), (240, 270), (200, 274))), paint, 62, face
+        )
         return
     if look.beard in {"full", "long"}:
         drop = 34 if look.beard == "long" else 12
-        shape = ((200, 219), (226, 217), (248, 208), (266, 186), (270, 222), (250, 256), (222, 268 + drop), (200, 272 + drop))
+        shape = (
+            (200, 219),
+            (226, 217),
+            (248, 208),
+            (266, 186),
+            (270, 222),
+            (250, 256),
+            (222, 268 + drop),
+            (200, 272 + drop),
+        )
         sketch.shape(mirrored(shape), paint)
         sketch.shape(mirrored(((200, 226), (222, 226), (228, 236), (216, 250), (200, 252))), tan(look.skin, 0.08))
     if look.beard == "goatee":
         sketch.shape(mirrored(((200, 246), (216, 248), (220, 262), (200, 276))), paint)
-    sketch.shape(((166, 232), (180, 220), (200, 218), (220, 220), (234, 232), (218, 229), (200, 227), (182, 229)), paint)
+    sketch.shape(
+        ((166, 232), (180, 220), (200, 218), (220, 220), (234, 232), (218, 229), (200, 227), (182, 229)), paint
+    )
 
 
 def _glasses(sketch: Sketch, look: Look) -> None:

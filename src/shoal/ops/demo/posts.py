@@ -8,28 +8,32 @@ from random import Random
 import msgspec
 
 from shoal.core.model import Visibility
-from shoal.ops.demo import abroad, scenes
+from shoal.ops.demo import scenes
+from shoal.ops.demo.captions import MOOD_CAPTIONS
 from shoal.ops.demo.model import Person, PlannedPost
 from shoal.ops.demo.palettes import MOODS
-from shoal.ops.demo.writing import Writer
+from shoal.ops.demo.scenes import KINDS
+from shoal.ops.demo.writing import Said, Writer
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 HOURS = (2, 1, 1, 1, 1, 2, 5, 9, 10, 8, 7, 7, 10, 10, 7, 6, 7, 9, 12, 14, 15, 14, 10, 5)
 """How likely people write in each hour of their own day."""
 WEEKEND = 1.4
-PHOTO_SHARE = 0.45
+PHOTO_SHARE = 0.46
 FOLLOWERS_SHARE = 0.06
 PLACE_SHARE = 0.4
 
 
 class Draft(msgspec.Struct, kw_only=True):
-    """A post in the making: what it is about, and the draft it answers."""
+    """A post in the making, the kind of its photo, and the draft it answers."""
 
     post: PlannedPost
-    about: str
-    answers: Draft | None = None
-    root: Draft | None = None
+    said: Said
+    left: list[str] = []
+    """The answers that fit this text and were not given yet."""
+    kind: str = ""
+    before: Draft | None = None
 
 
 class Timeline:
@@ -63,7 +67,9 @@ class Timeline:
 class Newsroom:
     """Everything needed to write posts: the people, who follows whom, and a writer."""
 
-    def __init__(self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline) -> None:
+    def __init__(
+        self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline
+    ) -> None:
         self.dice, self.people, self.time = dice, people, time
         self.writer = Writer(dice)
         self.followers: list[list[int]] = [[] for _ in people]
@@ -75,61 +81,66 @@ class Newsroom:
     def post(self, author: int) -> Draft:
         """A post of somebody's own."""
         person, dice = self.people[author], self.dice
-        foreign = self.writer.abroad(person.language) if dice.random() < 0.5 else None
-        interest = dice.choice(person.interests)
-        if foreign:
-            about, text = foreign
-            language = person.language
-        elif dice.random() < PHOTO_SHARE:
-            kind = dice.choice(scenes.KINDS[interest])
-            about, language = f"{kind}/{dice.choice(tuple(MOODS[kind]))}", "en"
-            text = self.writer.caption(*about.split("/"))
-        else:
-            about, language, text = interest, "en", self.writer.musing(interest)
-        kind, _, mood = about.partition("/")
-        count = dice.choices((1, 2, 3, 4), (66, 20, 9, 5))[0] if mood else 0
+        kind, mood, said = self._subject(person)
+        count = dice.choices((1, 2, 3, 4), (62, 22, 10, 6))[0] if mood else 0
         post = PlannedPost(
             author=author,
             moment=self.time.moment(person.home.longitude),
-            text=text + (self._mention(author) if language == "en" else ""),
-            language=language,
+            text=said.text + (self._mention(author) if said.language == "en" else ""),
+            language=said.language,
             visibility=Visibility.FOLLOWERS if dice.random() < FOLLOWERS_SHARE else Visibility.PUBLIC,
             scenes=tuple(scenes.scene(dice, kind, mood) for _ in range(count)),
             place=scenes.whereabouts(dice, kind, person.home) if mood and dice.random() < PLACE_SHARE else None,
         )
-        return Draft(post=post, about=kind)
+        return Draft(post=post, said=said, left=dice.sample(said.answers, len(said.answers)), kind=kind if mood else "")
+
+    def _subject(self, person: Person) -> tuple[str, str, Said]:
+        """What somebody posts about now: the kind and the mood of a photo, or two empty words, and the text."""
+        foreign = self.writer.abroad(person.language) if self.dice.random() < 0.5 else None
+        if foreign:
+            kind, _, mood = foreign[0].partition("/")
+            return (kind, mood, foreign[1]) if mood else ("", "", foreign[1])
+        if self.dice.random() > PHOTO_SHARE:
+            return "", "", self.writer.draw(self.writer.freshest([f"text/{interest}" for interest in person.interests]))
+        kinds = [kind for interest in person.interests for kind in KINDS[interest]]
+        tables = [f"photo/{kind}" for kind in kinds]
+        tables += [
+            f"photo/{kind}/{mood}" for kind in kinds for mood in MOODS[kind] if f"{kind}/{mood}" in MOOD_CAPTIONS
+        ]
+        table = self.writer.freshest(tables)
+        _, kind, *moods = table.split("/")
+        return kind, self.dice.choice(moods or tuple(MOODS[kind])), self.writer.draw(table)
 
     def _mention(self, author: int) -> str:
         friends = sorted(self.followed[author].intersection(self.followers[author]))
         if not friends or self.dice.random() > 0.07:
             return ""
         name = self.people[self.dice.choice(friends)].name
-        return self.dice.choice((f" (with @{name})", f" @{name}, this one is for you", f" @{name} was right", f" cc @{name}"))
+        return self.dice.choice(
+            (f" (with @{name})", f" @{name}, this one is for you", f" @{name} was right", f" cc @{name}")
+        )
 
     def comment(self, root: Draft, thread: list[Draft]) -> Draft | None:
         """One more answer somewhere in the thread below a post; none if nobody is there to give one."""
         before = root if not thread or self.dice.random() < 0.6 else self.dice.choice(thread)
-        if root.post.visibility == Visibility.FOLLOWERS:
+        if root.post.visibility == Visibility.FOLLOWERS or root.post.language != "en":
             before = root
         author = self._answerer(root, before)
         if author is None:
             return None
         if before is root:
-            text, language = self.writer.reply(root.about, root.post.language)
-            if language not in {"en", self.people[author].language}:
-                text, language = self.writer.reply("", "en")
+            said = self.writer.reply(root.post.language, root.left, root.kind, self.people[author].language)
         else:
-            text, language = (self.writer.thanks() if author == root.post.author else self.writer.onward()), "en"
-            if self.dice.random() < 0.3:
-                text = f"@{self.people[before.post.author].name} {text}"
+            said = self.writer.onward(before.post.text, author=author == root.post.author)
+        name = f"@{self.people[before.post.author].name} " if before is not root and self.dice.random() < 0.3 else ""
         post = PlannedPost(
             author=author,
             moment=self.time.after(before.post.moment, 3 if before is root else 1.5),
-            text=text,
-            language=language,
+            text=name + said.text,
+            language=said.language,
             visibility=root.post.visibility,
         )
-        return Draft(post=post, about=root.about, answers=before, root=root)
+        return Draft(post=post, said=said, before=before)
 
     def _answerer(self, root: Draft, before: Draft) -> int | None:
         if before is not root and before.post.author != root.post.author and self.dice.random() < 0.62:
@@ -142,12 +153,15 @@ class Newsroom:
         return self.dice.choice(crowd) if crowd else None
 
 
-def posts(room: Newsroom, *, roots: int, comments: int) -> tuple[list[PlannedPost], list[str]]:
-    """That many posts and about that many comments in the order of time, and what each is about."""
+def posts(room: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
+    """That many posts and about that many comments in the order of time."""
     dice = room.dice
     eager = [dice.paretovariate(1.6) * (0.6 + person.weight) for person in room.people]
     drafts = [room.post(author) for author in dice.choices(range(len(room.people)), eager, k=roots)]
-    pull = [dice.paretovariate(1.3) * len(room.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0) for d in drafts]
+    pull = [
+        dice.paretovariate(1.3) * len(room.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0)
+        for d in drafts
+    ]
     threads: dict[int, list[Draft]] = {}
     picks = dice.choices(range(roots), [min(p, 60.0) for p in pull], k=comments) if any(pull) else []
     for at in picks:
@@ -156,9 +170,4 @@ def posts(room: Newsroom, *, roots: int, comments: int) -> tuple[list[PlannedPos
             threads[at].append(made)
     everything = sorted([*drafts, *(d for thread in threads.values() for d in thread)], key=lambda d: d.post.moment)
     index = {id(draft): at for at, draft in enumerate(everything)}
-    ordered = [msgspec.structs.replace(d.post, parent=index[id(d.answers)]) if d.answers else d.post for d in everything]
-    return ordered, [draft.about for draft in everything]
-
-
-LANGUAGES = ("en", *abroad.POSTS)
-"""Every language that a post may be in."""
+    return [msgspec.structs.replace(d.post, parent=index[id(d.before)]) if d.before else d.post for d in everything]

@@ -33,7 +33,8 @@ def likes(room: Newsroom, posts: Sequence[PlannedPost], *, total: int) -> tuple[
 
 def _appeal(dice: Random, room: Newsroom, post: PlannedPost) -> float:
     base = dice.paretovariate(1.5) * max(1, len(room.followers[post.author])) ** 0.8
-    return base * (1.6 if post.scenes else 1.0) * (0.1 if post.parent is not None else 1.0)
+    weighed: float = base * (1.6 if post.scenes else 1.0) * (0.1 if post.parent is not None else 1.0)
+    return weighed
 
 
 def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
@@ -46,7 +47,9 @@ def _scale(appeal: Sequence[float], limits: Sequence[int], total: int) -> float:
     return low
 
 
-def shares(room: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]) -> tuple[tuple[int, int, int], ...]:
+def shares(
+    room: Newsroom, posts: Sequence[PlannedPost], liked: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, int, int], ...]:
     """(member, post, moment): one in twenty of those who like a public post show it to others."""
     made = []
     for who, at in liked:

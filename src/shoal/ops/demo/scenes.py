@@ -28,7 +28,13 @@ KINDS: dict[str, tuple[str, ...]] = {
 }
 
 FAR_PLACES: dict[str, tuple[Place, ...]] = {
-    "mountains": (Place(46.56, 7.97), Place(46.41, 11.84), Place(-50.94, -73.41), Place(36.24, 137.65), Place(42.64, 0.03)),
+    "mountains": (
+        Place(46.56, 7.97),
+        Place(46.41, 11.84),
+        Place(-50.94, -73.41),
+        Place(36.24, 137.65),
+        Place(42.64, 0.03),
+    ),
     "desert": (Place(31.15, -4.01), Place(-24.73, 15.33), Place(29.58, 35.42), Place(-22.92, -68.29)),
     "aurora": (Place(69.65, 18.96), Place(68.36, 18.82), Place(64.13, -21.9), Place(62.45, -114.37)),
     "snow": (Place(66.5, 25.73), Place(43.34, 142.38), Place(46.02, 7.75)),
@@ -52,7 +58,14 @@ def header(dice: Random, interests: tuple[str, ...]) -> Scene:
     liked = [kind for interest in interests for kind in KINDS[interest] if kind in WIDE_KINDS]
     kind = dice.choice(liked or WIDE_KINDS)
     mood = dice.choice(tuple(MOODS[kind]))
-    return Scene(kind=kind, mood=mood, seed=dice.randrange(1 << 31), width=1500, height=500, alt=f"{ALTS[kind]}, {MOOD_ALTS[mood]}.")
+    return Scene(
+        kind=kind,
+        mood=mood,
+        seed=dice.randrange(1 << 31),
+        width=1500,
+        height=500,
+        alt=f"{ALTS[kind]}, {MOOD_ALTS[mood]}.",
+    )
 
 
 def whereabouts(dice: Random, kind: str, home: Place) -> Place:

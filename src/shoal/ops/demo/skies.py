@@ -21,14 +21,18 @@ def sea(canvas: Canvas, mood: Mood) -> None:
     if night:
         canvas.stars(500, down_to=horizon)
     canvas.clouds(mix(colour(mood.sky.split()[-1]), light, 0.4), amount=canvas.between(0.3, 0.9), low=0.1, high=horizon)
-    canvas.clouds(mix(far, colour(mood.sky.split()[1]), 0.5), amount=0.45, low=0.1, high=horizon - 0.06, thick=0.65, stretch=6)
+    canvas.clouds(
+        mix(far, colour(mood.sky.split()[1]), 0.5), amount=0.45, low=0.1, high=horizon - 0.06, thick=0.65, stretch=6
+    )
     canvas.glow(x, y, 0.3, light, 0.32, squash=1.3)
     canvas.glow(x, y, 0.09, light, 0.35)
     canvas.disc(x, y, 0.035 if night else 0.042, light)
     if canvas.chance(0.5):
         coast = canvas.ridge(horizon + 0.01, 0.12, knots=3, octaves=6)
         slope = np.linspace(-1, 1, canvas.width) * (1 if canvas.chance(0.5) else -1)
-        canvas.land(coast + np.clip(slope + 0.3, 0, 1) * canvas.height * 0.16, mix(far, near, 0.45), mix(far, near, 0.3))
+        canvas.land(
+            coast + np.clip(slope + 0.3, 0, 1) * canvas.height * 0.16, mix(far, near, 0.45), mix(far, near, 0.3)
+        )
     _water(canvas, horizon, x, (far, near, light))
     if canvas.chance(0.45):
         _sail(canvas, canvas.between(0.15, 0.85), horizon, near)
@@ -41,9 +45,13 @@ def _water(canvas: Canvas, horizon: float, sun: float, paints: tuple[Array, Arra
     t = np.linspace(0, 1, count, dtype=np.float32)[:, None]
     swell = canvas.noise(40, octaves=4, stretch=3, keep=0.6, height=canvas.height)
     down = (np.log(t * 14 + 0.35) * canvas.height * 0.42).astype(np.intp) % canvas.height
-    across = ((canvas.columns - canvas.width / 2) / (t * 1.5 + 0.12) * 0.35 + canvas.width / 2).astype(np.intp) % canvas.width
+    across = ((canvas.columns - canvas.width / 2) / (t * 1.5 + 0.12) * 0.35 + canvas.width / 2).astype(
+        np.intp
+    ) % canvas.width
     wave = swell[down, across] - np.float32(0.5)
-    wave += (np.roll(swell, 311, 1)[down * 2 % canvas.height, across * 2 % canvas.width] - np.float32(0.5)) * np.float32(0.6)
+    wave += (
+        np.roll(swell, 311, 1)[down * 2 % canvas.height, across * 2 % canvas.width] - np.float32(0.5)
+    ) * np.float32(0.6)
     body = mix(far, near, 0.15) + (near - far) * (t * np.float32(0.75))[..., None]
     body = body + (mix(far, light, 0.35) - body) * np.clip(wave * (0.5 + t * 0.8), -0.35, 0.6)[..., None]
     canvas.px[top:] = body

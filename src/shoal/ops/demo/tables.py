@@ -1,13 +1,13 @@
-"""Photos of near things: coffee, fruit, flowers, and colours seen so close that they are nothing. Painters as elsewhere."""
+"""Photos of what stands on a table: a cup of coffee, fruit. Painters as in `landscapes`."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFilter
+from PIL import ImageDraw
 
-from shoal.ops.demo.canvas import Array, Canvas, colour, mix, ramp, resized, smooth
+from shoal.ops.demo.canvas import Array, Canvas, colour, mix, ramp, smooth
 from shoal.ops.demo.palettes import Mood
 
 
@@ -27,21 +27,21 @@ def _table(canvas: Canvas, mood: Mood, *, planks: bool) -> None:
 
 def _shadow(canvas: Canvas, x: float, y: float, radius: float, strength: float = 0.5) -> None:
     """A soft shadow, as thrown by light from the upper left."""
-    reach = radius * canvas.height
-    away = np.hypot(canvas.columns - x * canvas.width - reach * 0.22, canvas.rows - y * canvas.height - reach * 0.26) / reach
-    canvas.px *= (1 - smooth(1.28, 0.72, away) * np.float32(strength))[..., None]
+    part, dx, dy = canvas.about(x, y, radius, reach=1.6)
+    away = np.hypot(dx - np.float32(0.22), dy - np.float32(0.26))
+    part *= (1 - smooth(1.28, 0.72, away) * np.float32(strength))[..., None]
 
 
 def _dish(canvas: Canvas, x: float, y: float, radius: float, paint: Array, *, hollow: float = 0.2) -> None:
     """A round dish from above: rim, inner slope and a gleam."""
-    reach = radius * canvas.height
-    dx, dy = (canvas.columns - x * canvas.width) / reach, (canvas.rows - y * canvas.height) / reach
+    part, dx, dy = canvas.about(x, y, radius)
     away = np.hypot(dx, dy)
     facing = (dx + dy) * np.float32(0.7)
     slope = np.exp(-(((away - 0.72) / 0.16) ** 2)) * facing * np.float32(hollow)
     rim = np.exp(-(((away - 0.97) / 0.025) ** 2)) * (-facing) * np.float32(0.18)
     shade = 1 - facing * np.float32(0.05) + slope + rim
-    canvas.cover(np.clip((1 - away) * reach + 0.5, 0, 1), np.clip(paint * shade[..., None], 0, 1))
+    edge = np.clip((1 - away) * radius * canvas.height + 0.5, 0, 1)
+    part += (np.clip(paint * shade[..., None], 0, 1) - part) * edge[..., None]
 
 
 def coffee(canvas: Canvas, mood: Mood) -> None:
@@ -68,7 +68,9 @@ def _handle(canvas: Canvas, x: float, y: float, size: float, china: Array) -> No
     def draw(pen: ImageDraw.ImageDraw, zoom: float) -> None:
         pen.line([(cx * zoom, cy * zoom), (end[0] * zoom, end[1] * zoom)], fill=255, width=int(reach * 0.13 * zoom))
         knob = reach * 0.065
-        pen.ellipse([(end[0] - knob) * zoom, (end[1] - knob) * zoom, (end[0] + knob) * zoom, (end[1] + knob) * zoom], fill=255)
+        pen.ellipse(
+            [(end[0] - knob) * zoom, (end[1] - knob) * zoom, (end[0] + knob) * zoom, (end[1] + knob) * zoom], fill=255
+        )
 
     mask = canvas.stencil(draw)
     canvas.px *= 1 - np.roll(mask, (7, 6), (0, 1))[..., None] * np.float32(0.22)
@@ -76,20 +78,22 @@ def _handle(canvas: Canvas, x: float, y: float, size: float, china: Array) -> No
 
 
 def _latte(canvas: Canvas, x: float, y: float, radius: float) -> None:
-    reach = radius * canvas.height
-    dx, dy = (canvas.columns - x * canvas.width) / reach, (canvas.rows - y * canvas.height) / reach
+    part, dx, dy = canvas.about(x, y, radius)
     turn = canvas.between(-0.6, 0.6)
     u, v = dx * math.cos(turn) + dy * math.sin(turn), dy * math.cos(turn) - dx * math.sin(turn)
     away = np.hypot(dx, dy)
     crema, milk = colour("8a4f24"), colour("f6e7cf")
-    paint = mix(crema, colour("4a2410"), 0.5) + (crema - mix(crema, colour("3a1a0a"), 0.5)) * (1 - away**4)[..., None] * 0.9
+    paint = (
+        mix(crema, colour("4a2410"), 0.5) + (crema - mix(crema, colour("3a1a0a"), 0.5)) * (1 - away**4)[..., None] * 0.9
+    )
     leaf = np.abs(u) * (1.15 + 0.5 * (v + 0.6)) - (0.62 - 0.75 * (v + 0.1) ** 2)
     stripe = np.sin((v * 15) + np.abs(u) * 11 * (1 if canvas.chance(0.6) else -0.6))
     pattern = smooth(0.06, -0.06, leaf) * smooth(-0.35, 0.25, stripe)
     pattern = np.maximum(pattern, smooth(0.05, 0.02, np.abs(u)) * smooth(0.75, 0.7, np.abs(v)))
     paint = paint + (milk - paint) * (pattern * np.float32(0.92))[..., None]
     shade = 1 - np.clip((dx + dy) * -0.7 - 0.5, 0, 1) * np.float32(0.5)
-    canvas.cover(np.clip((1 - away) * reach + 0.5, 0, 1), paint * shade[..., None])
+    edge = np.clip((1 - away) * radius * canvas.height + 0.5, 0, 1)
+    part += (paint * shade[..., None] - part) * edge[..., None]
 
 
 def _beans(canvas: Canvas, x: float, y: float, size: float) -> None:
@@ -114,10 +118,14 @@ def fruit(canvas: Canvas, mood: Mood) -> None:
         _shadow(canvas, 0.5, 0.52, 0.4)
         _dish(canvas, 0.5, 0.52, 0.39, mix(light, dark, 0.12), hollow=0.25)
     spots: list[tuple[float, float, float]] = []
-    for _ in range(60):
+    for _ in range(240):
         x, y, r = float(canvas.rng.normal(0.5, 0.09)), float(canvas.rng.normal(0.5, 0.13)), canvas.between(0.115, 0.14)
         gaps = (math.hypot((x - a) * canvas.width / canvas.height, y - b) - (r + s) * 0.88 for a, b, s in spots)
-        if len(spots) < 7 and math.hypot((x - 0.5) * canvas.width / canvas.height, y - 0.52) < 0.27 and all(gap > 0 for gap in gaps):
+        if (
+            len(spots) < 7
+            and math.hypot((x - 0.5) * canvas.width / canvas.height, y - 0.52) < 0.27
+            and all(gap > 0 for gap in gaps)
+        ):
             spots.append((x, y, r))
     for x, y, r in sorted(spots, key=lambda spot: spot[1]):
         _ball(canvas, x, y, r, skin * np.array([1, canvas.between(0.9, 1.04), 1], np.float32), (dark, light))
@@ -128,14 +136,7 @@ def fruit(canvas: Canvas, mood: Mood) -> None:
 
 def _ball(canvas: Canvas, x: float, y: float, radius: float, skin: Array, paints: tuple[Array, Array]) -> None:
     dark, light = paints
-    reach = radius * canvas.height
-    cx, cy = x * canvas.width, y * canvas.height
-    top, left = max(0, int(cy - reach * 1.5)), max(0, int(cx - reach * 1.5))
-    rows, columns = canvas.rows[top : int(cy + reach * 1.9)], canvas.columns[:, left : int(cx + reach * 1.9)]
-    if rows.size == 0 or columns.size == 0:
-        return
-    part = canvas.px[top : top + rows.shape[0], left : left + columns.shape[1]]
-    u, v = (columns - cx) / reach, (rows - cy) / reach
+    part, u, v = canvas.about(x, y, radius, reach=1.8)
     part *= (1 - smooth(1.4, 0.7, np.hypot(u - 0.3, v - 0.36)) * np.float32(0.55))[..., None]
     away = np.minimum(u * u + v * v, 1)
     z = np.sqrt(1 - away)
@@ -145,7 +146,7 @@ def _ball(canvas: Canvas, x: float, y: float, radius: float, skin: Array, paints
     paint = paint + skin * bounce[..., None] + light * (np.clip(lit, 0, 1) ** 22 * np.float32(0.55))[..., None]
     hollow = np.exp(-(((u + 0.06) / 0.13) ** 2 + ((v + 0.3) / 0.1) ** 2)) * np.float32(0.5)
     paint = paint * (1 - hollow[..., None])
-    edge = np.clip((1 - np.hypot(u, v)) * reach + 0.5, 0, 1)
+    edge = np.clip((1 - np.hypot(u, v)) * radius * canvas.height + 0.5, 0, 1)
     part += (paint - part) * edge[..., None]
 
 
@@ -171,94 +172,3 @@ def _leaf(canvas: Canvas, x: float, y: float, radius: float) -> None:
     canvas.px *= 1 - np.roll(mask, (9, 8), (0, 1))[..., None] * np.float32(0.3)
     canvas.cover(mask, colour("5d9448"))
     canvas.cover(canvas.stencil(lower), colour("437537"))
-
-
-def flowers(canvas: Canvas, mood: Mood) -> None:
-    """Blossoms close up before a garden out of focus."""
-    petal, deep, light = colour(mood.far), colour(mood.near), colour(mood.light)
-    canvas.sky(mood.sky)
-    canvas.px *= 0.8 + canvas.noise(4, octaves=3)[..., None] * np.float32(0.5)
-    greens = (colour(mood.sky.split()[0]), light, petal, mix(petal, deep, 0.4))
-    for _ in range(34):
-        paint = greens[int(canvas.between(0, 4))]
-        canvas.disc(canvas.between(0, 1), canvas.between(0, 1), canvas.between(0.03, 0.1), paint, soft=16, alpha=canvas.between(0.08, 0.26))
-    spots = [(canvas.between(0.4, 0.6), canvas.between(0.42, 0.56), canvas.between(0.36, 0.44))]
-    for x in (canvas.between(0.08, 0.2), canvas.between(0.8, 0.94)):
-        spots.insert(0, (x, canvas.between(0.2, 0.8), canvas.between(0.14, 0.22)))
-    for at, (x, y, r) in enumerate(spots):
-        _blossom(canvas, (x, y, r), (petal, deep, light), sharp=at == len(spots) - 1)
-    canvas.glow(0.15, 0.05, 0.6, light, 0.14, squash=1.4)
-
-
-def _blossom(canvas: Canvas, spot: tuple[float, float, float], paints: tuple[Array, Array, Array], *, sharp: bool) -> None:
-    x, y, radius = spot
-    petal, deep, light = paints
-    side = max(8, round(radius * canvas.height * 2.4))
-    sheet = Image.new("RGBA", (side * 2, side * 2), (*_rgb(mix(petal, deep, 0.4)), 0))
-    pen = ImageDraw.Draw(sheet)
-    layers = 7 if sharp else 5
-    for layer in range(layers):
-        share = layer / layers
-        reach, count = side * 0.8 * (1 - share * 0.85), 15 - layer
-        phase = canvas.between(0, 6.28)
-        for at in range(count):
-            paint = mix(mix(petal, deep, 0.05 + share * 0.75), light, 0.3 * (1 - share) * canvas.between(0.3, 1))
-            _petal(pen, side, reach * canvas.between(0.92, 1.05), phase + at * 6.283 / count, (paint, mix(paint, deep, 0.75)))
-    heart = side * 0.1
-    pen.ellipse([side - heart, side - heart, side + heart, side + heart], fill=(*_rgb(mix(deep, colour("f2c14e"), 0.55)), 255))
-    for _ in range(40):
-        a, d = canvas.between(0, 6.28), heart * canvas.between(0.2, 1.2)
-        dot = (side + math.cos(a) * d, side + math.sin(a) * d)
-        pen.ellipse([dot[0] - 3, dot[1] - 3, dot[0] + 3, dot[1] + 3], fill=(*_rgb(colour("ffdf8a")), 255))
-    picture = sheet.reduce(2)
-    if not sharp:
-        picture = picture.filter(ImageFilter.BoxBlur(9))
-    whole = Image.new("RGBA", (canvas.width, canvas.height), (0, 0, 0, 0))
-    whole.paste(picture, (round(x * canvas.width - side / 2), round(y * canvas.height - side / 2)))
-    pixels = np.asarray(whole, np.float32) / 255
-    if sharp:
-        canvas.px *= 1 - np.roll(pixels[..., 3], (16, 12), (0, 1))[..., None] * np.float32(0.25)
-    canvas.cover(pixels[..., 3], pixels[..., :3])
-
-
-def _petal(pen: ImageDraw.ImageDraw, middle: int, reach: float, angle: float, paints: tuple[Array, Array]) -> None:
-    """One petal, in slices that go from its dark root to its bright tip."""
-    bright, dark = paints
-    along = np.linspace(0.05, 1, 16)
-    half = np.sin(along**1.25 * np.pi * 0.94) * 0.2 + 0.01
-    ca, sa = math.cos(angle), math.sin(angle)
-
-    def point(u: float, v: float) -> tuple[float, float]:
-        return middle + (u * ca - v * sa) * reach, middle + (u * sa + v * ca) * reach
-
-    rim = [point(float(u), float(h) + 0.012) for u, h in zip(along, half, strict=True)]
-    rim += [point(float(u), -float(h) - 0.012) for u, h in zip(along[::-1], half[::-1], strict=True)]
-    pen.polygon(rim, fill=(*_rgb(mix(dark, bright, 0.25)), 255))
-    for at in range(15):
-        u0, u1, h0, h1 = (float(v) for v in (along[at], along[at + 1], half[at], half[at + 1]))
-        paint = _rgb(mix(dark, bright, (at / 14) ** 0.8))
-        pen.polygon([point(u0, h0), point(u1, h1), point(u1, -h1), point(u0, -h0)], fill=(*paint, 255))
-    pen.line([point(0.2, 0), point(0.85, 0)], fill=(*_rgb(mix(dark, bright, 0.45)), 255), width=2)
-
-
-def _rgb(paint: Array) -> tuple[int, int, int]:
-    red, green, blue = (int(value) for value in np.clip(paint * 255, 0, 255))
-    return red, green, blue
-
-
-def abstract(canvas: Canvas, mood: Mood) -> None:
-    """Folds of colour, lit from one side, as if seen through a lens that is far too close."""
-    high, wide = canvas.height // 3, canvas.width // 3
-    one, other, third = (canvas.noise(cells, octaves=3, keep=0.3)[::3, ::3][:high, :wide] for cells in (1, 2, 2))
-    y, x = np.mgrid[0:high, 0:wide]
-    down = np.clip(y + (other - 0.5) * high * 0.8, 0, high - 1).astype(np.intp)
-    across = np.clip(x + (third - 0.5) * wide * 0.8, 0, wide - 1).astype(np.intp)
-    bent = one[down, across] * 0.75 + other * 0.35
-    folds = np.sin(bent * np.pi * canvas.between(3.2, 5.2) + third * 3) * 0.5 + 0.5
-    cloth = resized(resized(folds * 0.65 + bent * 0.35, high // 3, wide // 3), canvas.height, canvas.width)
-    canvas.px[:] = ramp(mood.sky, 256)[(np.clip(cloth, 0, 1) * 255).astype(np.uint8)]
-    slope = (cloth - np.roll(cloth, (6, 5), (0, 1))) * np.float32(9)
-    slope[:6], slope[:, :5] = slope[6], slope[:, 5:6]
-    canvas.px *= (1 + np.clip(slope, -0.6, 0.6) * np.float32(0.5))[..., None]
-    canvas.shine(np.clip(slope - 0.2, 0, 1) ** 2 * np.float32(0.45), colour(mood.light))
-    canvas.shine(np.exp(-(((cloth - 0.62) / 0.03) ** 2)) * np.float32(0.12), colour(mood.light))

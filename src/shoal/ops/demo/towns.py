@@ -1,4 +1,4 @@
-"""Photos of towns: skylines over water, sunlit house fronts and wet windows. Each painter takes a canvas and the colours of a mood."""
+"""Photos of towns: skylines over water, sunlit house fronts and wet windows. Painters as in `landscapes`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def city(canvas: Canvas, mood: Mood) -> None:
         canvas.disc(canvas.between(0.15, 0.85), 0.16, 0.03, mix(light, colour("ffffff"), 0.6))
     for at in range(3):
         paint = mix(mix(far, colour(mood.sky.split()[-1]), 0.25), near, (0.15, 0.55, 0.95)[at])
-        _row_of_towers(canvas, shore, paint, tall=(0.46, 0.36, 0.24)[at], lit=(0.16, 0.3, 0.42)[at], wide=0.03 + 0.014 * at)
+        _row_of_towers(
+            canvas, shore, paint, tall=(0.46, 0.36, 0.24)[at], lit=(0.16, 0.3, 0.42)[at], wide=0.03 + 0.014 * at
+        )
         canvas.glow(0.5, shore, 0.1, light, 0.05, squash=6)
     canvas.mirror(shore, near, calm=0.9, dim=0.12)
     row = round(shore * canvas.height)
@@ -39,7 +41,12 @@ def _row_of_towers(canvas: Canvas, shore: float, paint: Array, *, tall: float, l
         width = int(canvas.between(0.7, 1.7) * wide * canvas.height) // 5 * 5 + 6
         crowd = 0.45 + 0.75 * np.exp(-(((x / canvas.width - middle) / 0.22) ** 2))
         top = foot - int(canvas.height * tall * canvas.between(0.3, 1.0) * crowd)
-        _tower(canvas, (max(x, 0), top, min(x + width, canvas.width), foot), paint * np.float32(canvas.between(0.85, 1.1)), lit)
+        _tower(
+            canvas,
+            (max(x, 0), top, min(x + width, canvas.width), foot),
+            paint * np.float32(canvas.between(0.85, 1.1)),
+            lit,
+        )
         x += width + int(canvas.between(-0.3, 0.35) * width * 0.5)
 
 
@@ -81,7 +88,9 @@ def facade(canvas: Canvas, mood: Mood) -> None:
     if canvas.height > canvas.width:
         floors += 1
     step_x, step_y = canvas.width / columns, canvas.height / floors
-    sheet = Image.fromarray((np.clip(canvas.px, 0, 1) * 255).astype(np.uint8)).resize((canvas.width * 2, canvas.height * 2))
+    sheet = Image.fromarray((np.clip(canvas.px, 0, 1) * 255).astype(np.uint8)).resize(
+        (canvas.width * 2, canvas.height * 2), Image.Resampling.BILINEAR
+    )
     pen = ImageDraw.Draw(sheet, "RGBA")
     style = (canvas.chance(0.65), canvas.chance(0.6), canvas.between(0.36, 0.48), canvas.between(0.52, 0.64))
     for floor in range(floors):
@@ -90,7 +99,9 @@ def facade(canvas: Canvas, mood: Mood) -> None:
         pen.rectangle([0, ledge + 9, canvas.width * 2, ledge + 17], fill=(20, 15, 30, 60))
         for column in range(columns):
             middle, top = (column + 0.5) * step_x * 2, (floor + 0.16) * step_y * 2
-            _window(canvas, pen, (middle, top, step_x * style[2], step_y * 2 * style[3]), (wall, accent, light), style[:2])
+            _window(
+                canvas, pen, (middle, top, step_x * style[2], step_y * 2 * style[3]), (wall, accent, light), style[:2]
+            )
     canvas.px[:] = np.asarray(sheet.reduce(2), np.float32) / 255
     lean, at = canvas.between(0.5, 1.1), canvas.between(0.35, 1.1)
     slope = canvas.columns / canvas.width + canvas.rows / canvas.height * np.float32(lean)
@@ -140,7 +151,9 @@ def _window(
 
 def _balcony(canvas: Canvas, pen: ImageDraw.ImageDraw, box: tuple[float, float, float, float]) -> None:
     left, right, foot, tall = box
-    pen.polygon([(left, foot + 10), (right, foot + 10), (right + 30, foot + 58), (left + 30, foot + 58)], fill=(20, 15, 30, 70))
+    pen.polygon(
+        [(left, foot + 10), (right, foot + 10), (right + 30, foot + 58), (left + 30, foot + 58)], fill=(20, 15, 30, 70)
+    )
     pen.rectangle([left, foot - 2, right, foot + 14], fill=(60, 58, 66))
     for x in np.arange(left + 4, right, 13):
         pen.line([x, foot - tall, x, foot], fill=(34, 34, 42), width=3)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from random import Random
+from typing import NamedTuple
 
 from shoal.ops.demo import abroad, captions, musings, replies
 
@@ -15,56 +17,83 @@ def expand(dice: Random, text: str) -> str:
     return _EITHER.sub(lambda found: dice.choice(found[1].split("|")), text)
 
 
+class Said(NamedTuple):
+    """A text, its language, and the answers that fit this one text."""
+
+    text: str
+    language: str = "en"
+    answers: tuple[str, ...] = ()
+
+
 class Writer:
     """Writes everything of one plan, and remembers what was said."""
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
         self._decks: dict[str, list[str]] = {}
+        self._rounds: dict[str, int] = {}
 
-    def caption(self, kind: str, mood: str) -> str:
-        """What goes under a photo."""
-        own = captions.MOOD_CAPTIONS.get(f"{kind}/{mood}", ())
-        if own and self._dice.random() < 0.4:
-            return self._draw(f"{kind}/{mood}", own)
-        return self._draw(kind, captions.CAPTIONS[kind])
+    def freshest(self, tables: Sequence[str]) -> str:
+        """Which of the tables has been used up least often, and of those any, the fuller ones sooner."""
+        rounds = [self._rounds.get(name, 0) for name in tables]
+        least = [name for name, count in zip(tables, rounds, strict=True) if count == min(rounds)]
+        return self._dice.choices(least, [1 + len(self._deck(name)) for name in least])[0]
 
-    def musing(self, interest: str) -> str:
-        """A post without a photo."""
-        return self._draw(interest, musings.MUSINGS[interest])
+    def draw(self, table: str) -> Said:
+        """A text from a table: `text/<interest>`, `photo/<kind>`, `photo/<kind>/<mood>`, `abroad/<language>` or a reply's."""
+        deck = self._deck(table)
+        text, *answers = expand(self._dice, deck.pop()).split(" >> ")
+        if not deck:
+            del self._decks[table]
+            self._rounds[table] = self._rounds.get(table, 0) + 1
+        return Said(text, answers=tuple(answers))
 
-    def abroad(self, language: str) -> tuple[str, str] | None:
-        """A post in another language: what it is about (`kind/mood` or an interest) and its text; none when all were used."""
-        pool = [f"{about}\n{text}" for about, text in abroad.POSTS.get(language, ())]
-        if not pool or self._decks.get(f"abroad/{language}") == []:
+    def abroad(self, language: str) -> tuple[str, Said] | None:
+        """A post in another language and what it is about (`kind/mood` or an interest); none when all were used."""
+        if language not in abroad.POSTS or self._rounds.get(f"abroad/{language}"):
             return None
-        about, text = self._draw(f"abroad/{language}", tuple(pool)).split("\n")
-        return about, text
+        about, _, text = self.draw(f"abroad/{language}").text.partition("\n")
+        return about, Said(text, language)
 
-    def reply(self, about: str, language: str) -> tuple[str, str]:
-        """An answer to a post about a kind of photo or an interest, and its language."""
-        if language != "en" and self._dice.random() < 0.8:
-            return self._draw(f"reply/{language}", replies_abroad(language)), language
-        fitting = replies.TO_PHOTO.get(about) or replies.TO_TEXT.get(about, ())
-        if language == "en" and fitting and self._dice.random() < 0.68:
-            return self._draw(f"to/{about}", fitting), "en"
-        return self._draw("anything", replies.TO_ANYTHING), "en"
+    def reply(self, language: str, fitting: list[str], kind: str, spoken: str) -> Said:
+        """What somebody whose language is `spoken` answers to a post; takes an answer that fits its text, or its kind of photo."""
+        if language == spoken != "en" and self._dice.random() < 0.8:
+            return Said(self.draw(f"reply/{spoken}").text, spoken)
+        if fitting and self._dice.random() < 0.75:
+            return Said(fitting.pop())
+        if language == "en" and kind and self._dice.random() < 0.7:
+            return self.draw(f"reply/{kind}")
+        return self.draw("reply/anything")
 
-    def thanks(self) -> str:
-        """What the author of a post answers to a comment."""
-        return self._draw("author", replies.FROM_AUTHOR)
+    def onward(self, before: str, *, author: bool) -> Said:
+        """What the author of a post, or a third person, says to a comment."""
+        asked = before.rstrip().endswith(("?", "？", "؟"))
+        return self.draw(f"reply/{'author' if author else 'onward'}{'_asked' if asked else ''}")
 
-    def onward(self) -> str:
-        """What a third person says to a comment."""
-        return self._draw("onward", replies.ONWARD)
-
-    def _draw(self, name: str, pool: tuple[str, ...]) -> str:
-        deck = self._decks.get(name) or self._dice.sample(pool, len(pool))
-        text = deck.pop()
-        self._decks[name] = deck
-        return expand(self._dice, text)
+    def _deck(self, table: str) -> list[str]:
+        if table not in self._decks:
+            pool = _table(table)
+            self._decks[table] = self._dice.sample(pool, len(pool))
+        return self._decks[table]
 
 
-def replies_abroad(language: str) -> tuple[str, ...]:
-    """Answers in a language that `abroad.POSTS` has."""
-    return abroad.REPLIES[language]
+_REPLIES = {
+    "anything": replies.TO_ANYTHING,
+    "author": replies.FROM_AUTHOR,
+    "author_asked": replies.AUTHOR_ON_QUESTION,
+    "onward": replies.ONWARD,
+    "onward_asked": replies.ONWARD_ON_QUESTION,
+    **replies.TO_PHOTO,
+    **abroad.REPLIES,
+}
+
+
+def _table(name: str) -> tuple[str, ...]:
+    family, _, rest = name.partition("/")
+    if family == "text":
+        return musings.MUSINGS[rest]
+    if family == "photo":
+        return captions.CAPTIONS[rest] if rest in captions.CAPTIONS else captions.MOOD_CAPTIONS[rest]
+    if family == "abroad":
+        return tuple(f"{about}\n{text}" for about, text in abroad.POSTS[rest])
+    return _REPLIES[rest]

@@ -1,0 +1,156 @@
+"""Fan-out into memory: written deliveries a second of `MemoryTimelines.push` on one core, beside a bare NumPy ring.
+
+Every row is filled first, through `push` itself, so that each measured delivery evicts something. The followers of a post are
+1,000 distinct random seats, drawn afresh for each of 4,000 posts, so neither rows nor seats are in a cache. The bare ring is
+a head and a scatter on the same memory; the two take turns, and the median turn of each counts. After the first turn 1,000
+random timelines are read back and compared with what was pushed to them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measure import Report, huge_pages, parser, rss
+from shoal.core.ids import floor_at
+from shoal.timelines.contract import Seats
+from shoal.timelines.memory import MemoryTimelines
+
+_BLOCK = 2_000
+"""Rows that are filled together: few enough to stay in the processor's cache."""
+_PHASES = 97
+"""Blocks get up to so many entries more than a row holds, so that their rings stand at different places."""
+
+
+def member(index: int) -> int:
+    """A member id as large as real ones."""
+    return (index + 1) * 1_000_003 << 10
+
+
+async def fill(timelines: MemoryTimelines, members: int) -> None:
+    """Make every row and push until each is full."""
+    for index in range(members):
+        await timelines.create(member(index))
+    for number, first in enumerate(range(0, members, _BLOCK)):
+        seats = timelines.seats([member(index) for index in range(first, min(first + _BLOCK, members))])
+        for entry in range(1, timelines.length + number % _PHASES + 1):
+            await timelines.push(entry, seats)
+
+
+def audiences(members: int, posts: int, followers: int, seed: int) -> NDArray[np.int32]:
+    """The seats of each post's followers, distinct within a post, in random order."""
+    rng = np.random.default_rng(seed)
+    sets = np.empty((posts, followers), np.int32)
+    for row in sets:
+        drawn = np.unique(rng.integers(0, members, followers + followers // 10, np.int32))
+        while len(drawn) < followers:
+            drawn = np.unique(np.append(drawn, rng.integers(0, members, followers, np.int32)))
+        rng.shuffle(drawn)
+        row[:] = drawn[:followers]
+    return sets
+
+
+async def push_all(timelines: MemoryTimelines, sets: NDArray[np.int32], first_entry: int) -> tuple[int, float]:
+    """Push one post to each set; deliveries that were written, and CPU seconds of this thread."""
+    written = 0
+    started = time.thread_time()
+    for offset, seats in enumerate(sets):
+        written += await timelines.push(first_entry + offset, seats)
+    return written, time.thread_time() - started
+
+
+class BareRing:
+    """The raw engine: gather the heads, scatter the entry, move the heads. No floor, no eviction, no promise."""
+
+    def __init__(self, flat: NDArray[np.int64], rows: int, length: int) -> None:
+        self._flat = flat
+        self._length = length
+        self._heads = np.zeros(rows, np.int32)
+
+    def push(self, entry: int, seats: Seats) -> None:
+        """One entry to many rows."""
+        rows = seats.astype(np.intp)
+        slots = self._heads[rows]
+        self._flat[rows * self._length + slots] = entry
+        slots += 1
+        slots[slots == self._length] = 0
+        self._heads[rows] = slots
+
+    def push_all(self, sets: NDArray[np.int32], first_entry: int) -> float:
+        """Push one post to each set; CPU seconds."""
+        started = time.thread_time()
+        for offset, seats in enumerate(sets):
+            self.push(first_entry + offset, seats)
+        return time.thread_time() - started
+
+
+async def verified(timelines: MemoryTimelines, sets: NDArray[np.int32], first_entry: int, readers: NDArray[np.int32]) -> int:
+    """How many of these readers have all that was pushed to them on top of their timeline, and all of it in order."""
+    asked = np.zeros(len(timelines), bool)
+    asked[readers] = True
+    post, at = np.nonzero(asked[sets])
+    pushed: dict[int, list[int]] = {int(seat): [] for seat in readers}
+    for seat, number in zip(sets[post, at].tolist(), post.tolist(), strict=True):
+        pushed[seat].append(first_entry + number)
+    right = 0
+    for seat, entries in pushed.items():
+        window = await timelines.read(member(seat), limit=timelines.length)
+        ids = window.ids if window is not None else []
+        ordered = all(newer > older for newer, older in zip(ids, ids[1:], strict=False))
+        right += ordered and len(ids) >= timelines.length - 1 and ids[: len(entries)] == entries[::-1]
+    return right
+
+
+async def run(members: int, length: int, posts: int, followers: int, rounds: int, report: Report) -> None:
+    """Fill, measure in turns, verify."""
+    before = rss()
+    timelines = MemoryTimelines(members, length)
+    started = time.perf_counter()
+    await fill(timelines, members)
+    report.add("rows filled by push", members * length / (time.perf_counter() - started), "entries/s")
+    report.add("memory, index included", (rss() - before) / (members * length), "bytes/entry", most=8.5)
+    report.add("of it in huge pages", huge_pages() / max(1, rss() - before) * 100, "%")
+    sets = audiences(members, posts, followers, seed=1)
+    ring = BareRing(timelines._flat, members, length)
+    now = floor_at(int(time.time() * 1000))
+    ours: list[float] = []
+    bare: list[float] = []
+    written = 0
+    for turn in range(rounds):
+        written, seconds = await push_all(timelines, sets, now + turn * posts)
+        ours.append(written / seconds)
+        if turn == 0:
+            readers = np.random.default_rng(2).choice(members, min(1_000, members), replace=False).astype(np.int32)
+            right = await verified(timelines, sets, now, readers)
+            report.add("timelines read back, whole and in order", right, f"of {len(readers)}", least=len(readers))
+        bare.append(sets.size / ring.push_all(sets, now + turn * posts))
+    report.add("deliveries written in a turn", written, f"of {sets.size:,}")
+    report.add(
+        "written deliveries", statistics.median(ours), "1/s, one core", least=6e6, raw=statistics.median(bare)
+    )
+    report.add("the same, best turn", max(ours), "1/s, one core", raw=max(bare))
+    report.add("a post", followers / statistics.median(ours) * 1e6, "us", raw=followers / statistics.median(bare) * 1e6)
+
+
+def main() -> None:
+    """Measure and report."""
+    options = parser(__doc__)
+    options.add_argument("--members", type=int, default=1_000_000, help="warm timelines")
+    options.add_argument("--length", type=int, default=800, help="entries of a timeline")
+    options.add_argument("--followers", type=int, default=1_000, help="followers of a post")
+    options.add_argument("--posts", type=int, default=4_000, help="posts of a turn, each with followers of its own")
+    options.add_argument("--rounds", type=int, default=5, help="turns of each side")
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.members, chosen.posts, chosen.rounds = 20_000, 500, 3
+    report = Report("fanout_memory", chosen.quick)
+    asyncio.run(run(chosen.members, chosen.length, chosen.posts, chosen.followers, chosen.rounds, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

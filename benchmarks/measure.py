@@ -1,0 +1,219 @@
+"""What every benchmark needs: percentiles, the memory and the CPU time of processes, and a report with targets.
+
+A report never fails: it says what was measured, how that compares with the raw engine of the same run, and whether the
+target is met or by how much it is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+REAL_DATA = REPOSITORY.parent / "shared" / "data"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One measured number. `least` or `most` is its target; `raw` is what the raw engine did in the same run."""
+
+    what: str
+    value: float
+    unit: str = ""
+    least: float | None = None
+    most: float | None = None
+    raw: float | None = None
+
+    @property
+    def verdict(self) -> str:
+        """Whether the target is met, in words; empty when there is none."""
+        wanted = self.most if self.least is None else self.least
+        if wanted is None:
+            return ""
+        met = self.value <= wanted if self.least is None else self.value >= wanted
+        sign = "<=" if self.least is None else ">="
+        off = abs(self.value - wanted) / wanted if wanted else 0.0
+        return f"{sign} {_shown(wanted)}: " + ("met" if met else f"missed by {off:.0%}")
+
+
+@dataclass
+class Report:
+    """The figures of one benchmark, printed as a table and as one line of JSON."""
+
+    benchmark: str
+    quick: bool = False
+    figures: list[Figure] = field(default_factory=list)
+
+    def add(
+        self,
+        what: str,
+        value: float,
+        unit: str = "",
+        *,
+        least: float | None = None,
+        most: float | None = None,
+        raw: float | None = None,
+    ) -> None:
+        """One more row; a target is shown but does not count in a quick run, whose sizes are not those of the target."""
+        if self.quick:
+            least = most = None
+        self.figures.append(Figure(what, float(value), unit, least, most, raw))
+
+    def show(self) -> None:
+        """Print everything."""
+        print(f"\n{self.benchmark}{' (quick: small sizes, no targets)' if self.quick else ''}")
+        print(host_line())
+        print_table(
+            ("figure", "value", "unit", "raw engine", "ratio", "target"),
+            [
+                (
+                    figure.what,
+                    _shown(figure.value),
+                    figure.unit,
+                    "" if figure.raw is None else _shown(figure.raw),
+                    f"{figure.value / figure.raw:.2f}" if figure.raw else "",
+                    figure.verdict,
+                )
+                for figure in self.figures
+            ],
+        )
+        line = {"benchmark": self.benchmark, "quick": self.quick, "host": host_line(), "figures": self.figures}
+        print(msgspec.json.encode(line).decode(), flush=True)
+
+
+def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Columns as wide as their widest cell; all but the first, the unit and the last to the right."""
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    for row in (head, ["-" * width for width in widths], *rows):
+        cells = [
+            cell.ljust(width) if at in {0, 2, len(widths) - 1} else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        print("  " + "  ".join(cells).rstrip())
+
+
+def _shown(value: float) -> str:
+    if value == int(value) or abs(value) >= 1_000:
+        return f"{value:,.0f}"
+    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:,.3f}"
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """How a set of measurements is spread, in the unit they came in; all 0 when there are none."""
+
+    median: float = 0.0
+    p90: float = 0.0
+    p99: float = 0.0
+    most: float = 0.0
+
+
+def spread(values: Sequence[float]) -> Spread:
+    """The percentiles of some measurements."""
+    if not len(values):
+        return Spread()
+    return Spread(*(float(value) for value in np.percentile(np.asarray(values), (50, 90, 99, 100))))
+
+
+def host_line() -> str:
+    """The machine, the versions, and how busy it is at this moment: a load above the benchmark's own makes figures worthless."""
+    model = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "?")
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return (
+        f"{model}, {os.cpu_count()} cores, Linux {platform.release()}, Python {platform.python_version()},"
+        f" NumPy {np.__version__}, SQLite {sqlite3.sqlite_version}; load {load}"
+    )
+
+
+def _lines(path: str | Path) -> list[str]:
+    try:
+        return Path(path).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+
+
+def rss(pid: int | None = None) -> int:
+    """Resident bytes of one process (this one by default); 0 when it is gone."""
+    found = _lines(f"/proc/{pid or os.getpid()}/statm")
+    return int(found[0].split()[1]) * _PAGE if found else 0
+
+
+def huge_pages() -> int:
+    """Bytes of this process that lie in huge pages."""
+    lines = _lines("/proc/self/smaps_rollup")
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("AnonHugePages"))
+
+
+def tree(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and (stat := _lines(entry / "stat")):
+            children.setdefault(int(stat[0].rpartition(")")[2].split()[1]), []).append(int(entry.name))
+    found = [pid]
+    for member in found:
+        found += children.get(member, [])
+    return found
+
+
+def tree_rss(pid: int) -> int:
+    """Resident bytes of a process and its descendants; pages that they share count once for each."""
+    return sum(map(rss, tree(pid)))
+
+
+def tree_cpu(pid: int) -> float:
+    """CPU seconds of a process and its descendants so far."""
+    return sum(_cpu(Path(f"/proc/{member}/stat")) for member in tree(pid))
+
+
+def thread_cpu() -> dict[str, float]:
+    """CPU seconds of each thread of this process so far, by its name in Python."""
+    return {
+        thread.name: _cpu(Path(f"/proc/self/task/{thread.native_id}/stat"))
+        for thread in threading.enumerate()
+        if thread.native_id is not None
+    }
+
+
+def _cpu(stat: Path) -> float:
+    found = _lines(stat)
+    return sum(map(int, found[0].rpartition(")")[2].split()[11:13])) / _TICKS if found else 0.0
+
+
+def bytes_written() -> int:
+    """Bytes that this process has had written to disks so far."""
+    return next((int(line.split()[1]) for line in _lines("/proc/self/io") if line.startswith("write_bytes")), 0)
+
+
+def parser(about: str | None) -> argparse.ArgumentParser:
+    """The options that every benchmark has."""
+    options = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--quick", action="store_true", help="a smoke run of a few seconds, on small sizes")
+    return options
+
+
+def keep_option(options: argparse.ArgumentParser) -> None:
+    """`--keep`, for benchmarks that build a store."""
+    options.add_argument("--keep", type=Path, metavar="DIR", help="keep built stores here and use them again")
+
+
+@contextmanager
+def workplace(keep: Path | None) -> Iterator[Path]:
+    """A directory for stores: the one that is kept, or one that goes away at the end."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as name:
+        yield Path(name)

@@ -1,0 +1,220 @@
+"""The demo network: it is plain, consistent, looks real in its numbers, and its pictures can be drawn."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import Counter
+from io import BytesIO
+from statistics import median
+
+import msgspec
+import pytest
+from PIL import Image
+
+from shoal.core.model import Visibility
+from shoal.ops.demo.captions import ALTS, CAPTIONS, MOOD_ALTS, MOOD_CAPTIONS
+from shoal.ops.demo.cultures import BITS
+from shoal.ops.demo.model import DemoPlan, Scene
+from shoal.ops.demo.musings import MUSINGS
+from shoal.ops.demo.palettes import MOODS
+from shoal.ops.demo.photographs import PAINTERS, photograph
+from shoal.ops.demo.plan import plan
+from shoal.ops.demo.portraits import banner, portrait
+from shoal.ops.demo.replies import TO_PHOTO
+from shoal.ops.demo.scenes import KINDS
+
+NOW = 1_790_000_000_000
+DAYS = 28
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(scope="module")
+def network() -> DemoPlan:
+    return plan(1, 120, DAYS, now_ms=NOW)
+
+
+def size_of(data: bytes) -> tuple[int, int]:
+    with Image.open(BytesIO(data)) as picture:
+        picture.load()
+        return picture.size
+
+
+def test_the_same_seed_gives_the_same_network_and_another_gives_another(network: DemoPlan) -> None:
+    assert msgspec.json.encode(plan(1, 120, DAYS, now_ms=NOW)) == msgspec.json.encode(network)
+    assert plan(2, 120, DAYS, now_ms=NOW) != network
+
+
+def test_the_network_has_about_the_stated_numbers(network: DemoPlan) -> None:
+    assert len(network.people) == 120
+    assert 800 <= len(network.posts) <= 1000
+    assert 200 <= sum(len(post.scenes) for post in network.posts) <= 320
+    assert 5500 <= len(network.likes) <= 6500
+    assert len(network.shares) >= 100
+
+
+def test_names_are_valid_and_unique(network: DemoPlan) -> None:
+    names = [person.name for person in network.people]
+    assert all(re.fullmatch(r"[a-z0-9_]{1,30}", name) for name in names)
+    assert len(set(names)) == len(names)
+    assert all(person.display_name and person.bio for person in network.people)
+
+
+def test_nobody_follows_themselves_or_anybody_twice(network: DemoPlan) -> None:
+    assert all(who != whom for who, whom in network.follows)
+    assert len(set(network.follows)) == len(network.follows)
+
+
+def test_a_few_are_followed_by_most_and_most_by_a_few(network: DemoPlan) -> None:
+    followers = Counter(whom for _, whom in network.follows)
+    following = Counter(who for who, _ in network.follows)
+    ranked = [count for _, count in followers.most_common()]
+    assert ranked[0] >= 0.7 * len(network.people)
+    assert sum(ranked[: len(ranked) // 10]) >= 0.22 * len(network.follows)
+    assert ranked[0] >= 4 * median(ranked)
+    assert 15 <= median(following.values()) <= 28
+
+
+def test_the_top_hundredth_of_a_larger_network_has_far_more_than_its_share() -> None:
+    large = plan(3, 600, 1, now_ms=NOW)
+    ranked = sorted(Counter(whom for _, whom in large.follows).values(), reverse=True)
+    assert sum(ranked[:6]) >= 0.08 * len(large.follows)
+
+
+def test_people_follow_those_with_the_same_interests_more_often_than_chance(network: DemoPlan) -> None:
+    tastes = [set(person.interests) for person in network.people]
+    everybody = [bool(a & b) for at, a in enumerate(tastes) for b in tastes[at + 1 :]]
+    followed = [bool(tastes[who] & tastes[whom]) for who, whom in network.follows]
+    assert sum(followed) / len(followed) > 1.2 * sum(everybody) / len(everybody)
+
+
+def test_follows_are_returned_more_often_than_chance(network: DemoPlan) -> None:
+    edges = set(network.follows)
+    returned = sum((whom, who) in edges for who, whom in edges) / len(edges)
+    assert returned > 1.5 * len(edges) / (120 * 119)
+
+
+def test_posts_are_in_time_order_inside_the_window(network: DemoPlan) -> None:
+    moments = [post.moment for post in network.posts]
+    assert moments == sorted(moments)
+    assert moments[0] >= NOW - DAYS * DAY_MS
+    assert moments[-1] <= NOW
+    assert all(NOW - DAYS * DAY_MS <= moment <= NOW for _, _, moment in network.shares)
+
+
+def test_comments_come_after_what_they_answer(network: DemoPlan) -> None:
+    comments = [(at, post) for at, post in enumerate(network.posts) if post.parent is not None]
+    assert comments
+    for at, post in comments:
+        assert post.parent is not None
+        assert post.parent < at
+        assert network.posts[post.parent].moment < post.moment
+
+
+def test_shares_come_after_the_post_and_are_of_public_posts(network: DemoPlan) -> None:
+    for who, at, moment in network.shares:
+        assert moment > network.posts[at].moment
+        assert who != network.posts[at].author
+        assert network.posts[at].visibility == Visibility.PUBLIC
+    assert len({(who, at) for who, at, _ in network.shares}) == len(network.shares)
+
+
+def test_likes_are_unique_and_not_of_ones_own_posts(network: DemoPlan) -> None:
+    assert len(set(network.likes)) == len(network.likes)
+    assert all(who != network.posts[at].author for who, at in network.likes)
+
+
+def test_whoever_likes_or_answers_a_post_for_followers_is_one(network: DemoPlan) -> None:
+    edges = set(network.follows)
+    for who, at in network.likes:
+        post = network.posts[at]
+        assert post.visibility == Visibility.PUBLIC or (who, post.author) in edges
+    for post in network.posts:
+        parent = network.posts[post.parent] if post.parent is not None else None
+        if parent is not None and parent.visibility == Visibility.FOLLOWERS:
+            assert (post.author, parent.author) in edges
+            assert post.visibility == Visibility.FOLLOWERS
+
+
+def test_every_name_that_is_mentioned_belongs_to_somebody(network: DemoPlan) -> None:
+    names = {person.name for person in network.people}
+    mentioned = {name for post in network.posts for name in re.findall(r"@(\w+)", post.text)}
+    assert mentioned
+    assert mentioned <= names
+
+
+def test_posts_have_tags_photos_places_and_several_languages(network: DemoPlan) -> None:
+    assert sum("#" in post.text for post in network.posts if post.parent is None) > 200
+    assert all(1 <= len(post.scenes) <= 4 for post in network.posts if post.scenes)
+    assert sum(post.place is not None for post in network.posts) > 20
+    assert all(-90 <= post.place.latitude <= 90 for post in network.posts if post.place)
+    assert len({post.language for post in network.posts}) >= 4
+    assert all("{" not in post.text and ">>" not in post.text for post in network.posts)
+
+
+def test_no_sentence_is_posted_often(network: DemoPlan) -> None:
+    texts = Counter(post.text for post in network.posts if post.parent is None)
+    assert texts.most_common(1)[0][1] <= 3
+    assert len(texts) >= 0.85 * sum(texts.values())
+
+
+def test_people_write_by_day_more_than_by_night(network: DemoPlan) -> None:
+    hours = Counter(
+        int(post.moment / 3_600_000 + network.people[post.author].home.longitude / 15) % 24
+        for post in network.posts
+        if post.parent is None
+    )
+    assert sum(hours[hour] for hour in range(17, 22)) > 4 * sum(hours[hour] for hour in range(5))
+
+
+@pytest.mark.parametrize("members", [1, 2, 7])
+def test_a_network_may_be_tiny(members: int) -> None:
+    small = plan(5, members, 2, now_ms=NOW)
+    assert len(small.people) == members
+    assert small.posts
+
+
+def test_a_network_without_members_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        plan(1, 0, now_ms=NOW)
+
+
+def test_every_table_knows_every_interest_kind_and_mood() -> None:
+    assert set(MUSINGS) == set(KINDS) == set(BITS)
+    assert set(CAPTIONS) == set(TO_PHOTO) == set(PAINTERS) == set(MOODS) == set(ALTS)
+    assert {kind for kinds in KINDS.values() for kind in kinds} <= set(PAINTERS)
+    moods = {f"{kind}/{mood}" for kind, row in MOODS.items() for mood in row}
+    assert set(MOOD_CAPTIONS) <= moods
+    assert {mood.partition("/")[2] for mood in moods} <= set(MOOD_ALTS)
+
+
+def test_faces_and_headers_decode_at_their_stated_sizes(network: DemoPlan) -> None:
+    for person in network.people[:40]:
+        assert size_of(portrait(person)) == (400, 400)
+    for person in network.people[:3]:
+        assert size_of(banner(person)) == (1500, 500)
+
+
+SHAPES = ((1280, 853), (1024, 1280), (640, 640))
+
+
+@pytest.mark.parametrize("kind", PAINTERS)
+def test_every_kind_of_photo_decodes_at_its_stated_size_in_every_mood(kind: str) -> None:
+    for seed, mood in enumerate(MOODS[kind]):
+        width, height = SHAPES[seed % len(SHAPES)]
+        assert size_of(photograph(Scene(kind=kind, mood=mood, seed=seed, width=width, height=height))) == (
+            width,
+            height,
+        )
+
+
+def test_the_same_scene_gives_the_same_photo_and_the_same_person_the_same_face(network: DemoPlan) -> None:
+    scene = Scene(kind="sea", mood="sunset", seed=4)
+    assert photograph(scene) == photograph(scene)
+    assert portrait(network.people[0]) == portrait(network.people[0])
+
+
+def test_the_plan_is_made_in_well_under_two_seconds() -> None:
+    started = time.perf_counter()
+    plan(9, 120, DAYS, now_ms=NOW)
+    assert time.perf_counter() - started < 2

@@ -1,0 +1,96 @@
+"""The house rules that a linter does not know: sizes, names, rooms."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "src" / "shoal"
+TEXTS = {str(path.relative_to(SOURCE)): path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
+TREES = {name: ast.parse(text) for name, text in TEXTS.items() if text.strip()}
+
+BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
+ENGINES = {"sqlite", "postgres", "dynamodb", "redis", "rabbitmq"}
+MAY_NAME_ENGINES = re.compile(r"^(wiring|settings)\.py$|^graph/(sql|sqlite|sqlite_writer|postgres|dynamodb)\.py$")
+
+
+def test_the_tree_is_here() -> None:
+    assert len(TREES) > 30
+
+
+def test_modules_stay_under_four_hundred_lines() -> None:
+    assert _offenders(lambda name: len(TEXTS[name].splitlines()) > 400) == []
+
+
+def test_no_module_is_named_after_nothing() -> None:
+    assert _offenders(lambda name: Path(name).stem in BANNED_NAMES) == []
+
+
+def test_every_module_opens_with_what_it_is_for() -> None:
+    assert _offenders(lambda name: not ast.get_docstring(TREES[name])) == []
+
+
+def test_imports_stand_at_the_top() -> None:
+    assert _offenders(lambda name: any(map(_has_imports, _functions(TREES[name])))) == []
+
+
+def test_public_functions_and_classes_say_what_they_do() -> None:
+    assert [f"{name}: {what}" for name, tree in TREES.items() for what in _silent(tree)] == []
+
+
+def test_no_engine_is_named_outside_the_wiring_and_its_own_module() -> None:
+    assert _offenders(lambda name: not MAY_NAME_ENGINES.match(name) and bool(_last_parts(name) & ENGINES)) == []
+
+
+def test_nothing_is_left_unfinished() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|NotImplementedError)\b")
+    assert _offenders(lambda name: bool(marks.search(TEXTS[name]))) == []
+
+
+def test_the_core_imports_nothing_of_shoal_but_itself() -> None:
+    for name, tree in TREES.items():
+        if name.startswith("core/"):
+            assert [module for module in _imports(tree) if module.startswith("shoal") and ".core" not in module] == []
+
+
+def test_every_test_file_has_tests() -> None:
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        text = path.read_text()
+        assert re.search(r"^(async )?def test_|^Test\w+ = |^class Test", text, re.MULTILINE), path.name
+
+
+def _offenders(broken: Callable[[str], bool]) -> list[str]:
+    return [name for name in TREES if broken(name)]
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.AST]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _has_imports(function: ast.AST) -> bool:
+    return any(isinstance(node, ast.Import | ast.ImportFrom) for node in ast.walk(function))
+
+
+def _silent(tree: ast.Module) -> list[str]:
+    return [
+        node.name
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and not ast.get_docstring(node)
+    ]
+
+
+def _last_parts(name: str) -> set[str]:
+    return {module.rpartition(".")[2] for module in _imports(TREES[name])}
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
