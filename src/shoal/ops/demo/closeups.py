@@ -1,4 +1,4 @@
-"""Photos so close that the rest is out of focus: blossoms, and colours that are nothing but colours. Painters as in `landscapes`."""
+"""Photos taken from very near: blossoms, and colours that are nothing but colours. Painters as in `landscapes`."""
 
 from __future__ import annotations
 
@@ -98,9 +98,10 @@ def _petal(pen: ImageDraw.ImageDraw, middle: int, reach: float, angle: float, pa
     rim = [point(float(u), float(h) + 0.012) for u, h in zip(along, half, strict=True)]
     rim += [point(float(u), -float(h) - 0.012) for u, h in zip(along[::-1], half[::-1], strict=True)]
     pen.polygon(rim, fill=(*_rgb(mix(dark, bright, 0.25)), 255))
-    for at in range(9):
+    share = np.linspace(0, 1, 9, dtype=np.float32)[:, None] ** 0.8
+    tones = (np.clip(dark + (bright - dark) * share, 0, 1) * 255).astype(int).tolist()
+    for at, paint in enumerate(tones):
         u0, u1, h0, h1 = (float(v) for v in (along[at], along[at + 1], half[at], half[at + 1]))
-        paint = _rgb(mix(dark, bright, (at / 8) ** 0.8))
         pen.polygon([point(u0, h0), point(u1, h1), point(u1, -h1), point(u0, -h0)], fill=(*paint, 255))
     pen.line([point(0.2, 0), point(0.85, 0)], fill=(*_rgb(mix(dark, bright, 0.45)), 255), width=2)
 
@@ -115,8 +116,8 @@ def abstract(canvas: Canvas, mood: Mood) -> None:
     high, wide = canvas.height // 3, canvas.width // 3
     one, other, third = (canvas.noise(cells, octaves=3, keep=0.3)[::3, ::3][:high, :wide] for cells in (1, 2, 2))
     y, x = np.mgrid[0:high, 0:wide]
-    down = np.clip(y + (other - 0.5) * high * 0.8, 0, high - 1).astype(np.intp)
-    across = np.clip(x + (third - 0.5) * wide * 0.8, 0, wide - 1).astype(np.intp)
+    down = _folded(y + (other - 0.5) * high * 0.6, high)
+    across = _folded(x + (third - 0.5) * wide * 0.6, wide)
     bent = one[down, across] * 0.75 + other * 0.35
     folds = np.sin(bent * np.pi * canvas.between(3.2, 5.2) + third * 3) * 0.5 + 0.5
     cloth = resized(resized(folds * 0.65 + bent * 0.35, high // 3, wide // 3), canvas.height, canvas.width)
@@ -126,3 +127,9 @@ def abstract(canvas: Canvas, mood: Mood) -> None:
     canvas.px *= (1 + np.clip(slope, -0.6, 0.6) * np.float32(0.5))[..., None]
     canvas.shine(np.clip(slope - 0.2, 0, 1) ** 2 * np.float32(0.45), colour(mood.light))
     canvas.shine(np.exp(-(((cloth - 0.62) / 0.03) ** 2)) * np.float32(0.12), colour(mood.light))
+
+
+def _folded(at: Array, size: int) -> Array:
+    """Positions that ran past an edge, reflected back from it."""
+    inside: Array = (size - 1 - np.abs(size - 1 - np.abs(at))).astype(np.intp)
+    return inside

@@ -119,6 +119,8 @@ def _curls(sketch: Sketch, look: Look, *, full: bool) -> None:
     paint = shade(look.hair_colour, -0.12)
     reach = 92 if not full else 88
     sketch.oval(200, 150, reach, reach - 4, paint)
+    if full:
+        sketch.oval(200, 215, 80, 82, paint)
     for at in range(26):
         angle = math.pi * (0.92 + 1.16 * at / 25) if not full else math.pi * (0.66 + 1.68 * at / 25)
         stretch = 1.0 if math.sin(angle) < 0 or not full else 1.55

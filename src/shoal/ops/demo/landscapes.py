@@ -185,14 +185,14 @@ def forest(canvas: Canvas, mood: Mood) -> None:
     canvas.sky(mood.sky)
     sun = canvas.between(0.25, 0.75)
     canvas.glow(sun, 0.3, 0.4, light, 0.4)
-    field = canvas.noise(9, octaves=7, keep=0.72)
+    fields = [canvas.noise(cells, octaves=7, keep=0.72) for cells in (9, 6)]
     height = canvas.rows / canvas.height
     for at in range(4):
         depth = (at + 1) / 4
         paint = mix(far, near, depth**1.5)
         floor = canvas.ridge(0.66 + 0.07 * at, 0.06, knots=3, octaves=4, soft=True)
         canvas.cover(_trunks(canvas, floor, depth, 26 - at * 6), paint)
-        leaves = np.roll(field, (at * 53, at * 211), (0, 1)) if at % 2 else np.roll(field[:, ::-1], at * 97, 1)
+        leaves = fields[at // 2][:, :: -1 if at % 2 else 1]
         crown = smooth(0.5, 0.62, leaves - height * np.float32(0.75) + np.float32(0.16)) * np.float32(0.85)
         canvas.cover(crown, mix(paint, light, 0.16 * (1 - depth) + 0.05))
         canvas.land(

@@ -15,7 +15,20 @@ GREY_HAIR = ("#b9b4b1", "#d8d4d0", "#8e8a8c")
 DYED_HAIR = ("#c9577f", "#3f8f8c", "#7a5cc0", "#d97b3a")
 
 SOFT_STYLES = ("long", "waves", "bob", "fringe", "bun", "ponytail", "braids", "curls", "side", "curly")
-SHORT_STYLES = ("crop", "side", "quiff", "curly", "shaggy", "crop", "side", "balding", "bun")
+SHORT_STYLES = (
+    "crop",
+    "side",
+    "quiff",
+    "curly",
+    "shaggy",
+    "crop",
+    "side",
+    "quiff",
+    "shaggy",
+    "curly",
+    "balding",
+    "bun",
+)
 TIGHT_STYLES = ("afro", "curls", "crop", "braids", "bun")
 CLOTHES = ("crew", "vneck", "shirt", "hood", "turtle", "stripes", "blazer", "crew")
 CLOTH_COLOURS = (
@@ -38,8 +51,10 @@ BACKDROPS = (
 )  # fmt: skip
 
 
-def cast(dice: Random, tones: tuple[int, int], *, soft: bool, wrapped: str = "") -> Look:
-    """A look for somebody whose skin is between two rows of `SKINS`; `wrapped` is a scarf or a turban they wear."""
+def cast(dice: Random, tones: tuple[int, int], *, soft: bool, fair: bool = False, wrapped: str = "") -> Look:
+    """A look for somebody whose skin is between two rows of `SKINS`; `fair` if their hair may be,
+    and `wrapped` a scarf or a turban they wear.
+    """
     tone = dice.randint(*tones)
     elder = dice.random() < 0.14
     tight = tone >= 6 and dice.random() < 0.8
@@ -56,7 +71,7 @@ def cast(dice: Random, tones: tuple[int, int], *, soft: bool, wrapped: str = "")
     return Look(
         skin=SKINS[tone],
         hair=style,
-        hair_colour=_hair_colour(dice, tone, elder=elder, soft=soft),
+        hair_colour=_hair_colour(dice, fair=fair, elder=elder, soft=soft),
         beard=beard,
         glasses=dice.choice(("round", "square", "gold", "red")) if dice.random() < 0.3 else "",
         earrings=soft and dice.random() < 0.5,
@@ -64,16 +79,16 @@ def cast(dice: Random, tones: tuple[int, int], *, soft: bool, wrapped: str = "")
         clothing=dice.choice(CLOTHES),
         clothing_colour=dice.choice(CLOTH_COLOURS),
         backdrop=dice.choice(BACKDROPS),
-        mouth=dice.choice(("smile", "smile", "grin", "grin", "laugh")),
+        mouth=dice.choice(("smile", "smile", "grin", "grin", "laugh" if tone < 7 else "grin")),
         soft=soft,
-        freckles=tone < 3 and dice.random() < 0.22,
+        freckles=fair and dice.random() < 0.2,
         elder=elder,
     )
 
 
-def _hair_colour(dice: Random, tone: int, *, elder: bool, soft: bool) -> str:
+def _hair_colour(dice: Random, *, fair: bool, elder: bool, soft: bool) -> str:
     if elder:
         return dice.choice(GREY_HAIR)
     if soft and dice.random() < 0.07:
         return dice.choice(DYED_HAIR)
-    return dice.choice(FAIR_HAIR if tone < 3 else DARK_HAIR)
+    return dice.choice(FAIR_HAIR if fair else DARK_HAIR)

@@ -14,6 +14,10 @@ from shoal.ops.demo.model import Person
 SUFFIXES = ("draws", "outside", "reads", "makes", "writes", "walks", "on_film", "at_home", "and_co", "elsewhere")
 
 
+FAIR = ("en", "de", "fr", "sv", "pl", "it")
+"""Languages of cultures where hair is often fair."""
+
+
 class _Name(NamedTuple):
     first: str
     last: str
@@ -46,7 +50,13 @@ def _person(dice: Random, culture: Culture, rank: int, taken: set[str]) -> Perso
         language=culture.language,
         home=Place(latitude, longitude),
         weight=round(1 / (rank + 1) ** 0.85, 4),
-        look=looks.cast(dice, culture.tones, soft=woman, wrapped=culture.wrap if wears else ""),
+        look=looks.cast(
+            dice,
+            culture.tones,
+            soft=woman,
+            fair=culture.language in FAIR and culture.tones[0] < 2,
+            wrapped=culture.wrap if wears else "",
+        ),
         header=scenes.header(dice, interests),
     )
 

@@ -49,9 +49,7 @@ def _water(canvas: Canvas, horizon: float, sun: float, paints: tuple[Array, Arra
         np.intp
     ) % canvas.width
     wave = swell[down, across] - np.float32(0.5)
-    wave += (
-        np.roll(swell, 311, 1)[down * 2 % canvas.height, across * 2 % canvas.width] - np.float32(0.5)
-    ) * np.float32(0.6)
+    wave += (swell[::-1, ::-1][down * 2 % canvas.height, across * 2 % canvas.width] - np.float32(0.5)) * np.float32(0.6)
     body = mix(far, near, 0.15) + (near - far) * (t * np.float32(0.75))[..., None]
     body = body + (mix(far, light, 0.35) - body) * np.clip(wave * (0.5 + t * 0.8), -0.35, 0.6)[..., None]
     canvas.px[top:] = body
@@ -81,8 +79,12 @@ def aurora(canvas: Canvas, mood: Mood) -> None:
     top_light = colour("8a5cff") if mood.sky < "06" else colour("e05cff")
     canvas.sky(mood.sky, down_to=0.8)
     canvas.stars(900, down_to=0.75, strength=0.8)
-    for at in range(3):
-        _curtain(canvas, canvas.between(0.5, 0.62) - at * 0.07, light, top_light, 0.95 - at * 0.22)
+    curtains = [
+        _curtain(canvas, canvas.between(0.5, 0.62) - at * 0.07, light, top_light, 0.95 - at * 0.22) for at in range(3)
+    ]
+    glow = curtains[0] + curtains[1] + curtains[2]
+    for k in range(3):
+        canvas.px[..., k] += resized(glow[..., k], canvas.height, canvas.width)
     lake = canvas.chance(0.5)
     hills = canvas.ridge(0.68, 0.14, knots=3, octaves=5)
     canvas.land(hills, mix(near, colour(mood.far), 0.5), mix(near, colour(mood.far), 0.75), deep=0.15)
@@ -93,7 +95,8 @@ def aurora(canvas: Canvas, mood: Mood) -> None:
     pines(canvas, line, count=45, tall=(0.06, 0.22), paint=near)
 
 
-def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, strength: float) -> None:
+def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, strength: float) -> Array:
+    """One curtain, at half the size of the picture."""
     high, wide = canvas.height // 2, canvas.width // 2
     foot = canvas.ridge(base, 0.34, knots=3, octaves=2, keep=0.35, soft=True)[::2][:wide] / canvas.height
     tall = canvas.curve(knots=26, octaves=3, keep=0.6)[::2][:wide]
@@ -101,9 +104,10 @@ def _curtain(canvas: Canvas, base: float, light: Array, top_light: Array, streng
     fade = 0.08 + 0.92 * canvas.curve(knots=4, octaves=2, soft=True)[::2][:wide]
     up = foot[None, :] - np.linspace(0, 1, high, dtype=np.float32)[:, None]
     veil = np.where(up > 0, np.exp(-np.maximum(up, 0) / (0.06 + 0.2 * tall)), np.exp(np.minimum(up, 0) * 38))
-    veil = resized(veil * (rays * fade)[None, :], canvas.height, canvas.width) * np.float32(strength)
-    climb = resized(np.clip(up * 3.2, 0, 1), canvas.height, canvas.width)[..., None]
-    canvas.px += veil[..., None] * (light + (top_light - light) * climb)
+    veil *= (rays * fade * np.float32(strength))[None, :]
+    climb = np.clip(up * 3.2, 0, 1)[..., None]
+    lit: Array = veil[..., None] * (light + (top_light - light) * climb)
+    return lit
 
 
 def stars(canvas: Canvas, mood: Mood) -> None:
@@ -114,7 +118,7 @@ def stars(canvas: Canvas, mood: Mood) -> None:
     u = (canvas.columns / canvas.width - middle) + (canvas.rows / canvas.height - 0.45) * np.float32(lean)
     dust = canvas.noise(5, octaves=7, keep=0.62)
     band = np.exp(-((u / 0.2) ** 2)) * (dust * 0.75 + 0.15)
-    lane = np.exp(-(((u + (dust - 0.5) * 0.3) / 0.05) ** 2)) * smooth(0.3, 0.75, np.roll(dust, 97, 1))
+    lane = np.exp(-(((u + (dust - 0.5) * 0.3) / 0.05) ** 2)) * smooth(0.3, 0.75, dust[:, ::-1])
     canvas.shine(band * np.float32(0.62), far)
     canvas.shine(band * band * np.float32(0.5), light)
     canvas.px *= 1 - (lane * np.float32(0.6))[..., None]

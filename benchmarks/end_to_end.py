@@ -1,0 +1,150 @@
+"""End to end through the library: durable posts a second, and the timeline entries that they become.
+
+The 37,700 members of the real graph, all timelines warm and full, in one SQLite file on disk. Authors are drawn so that a post
+has 403 followers on average, the load of Rama's Twitter-scale demonstration. First posts are offered on a schedule (an open
+loop: a post that is late waits in line, and its wait is counted), then as fast as 64 and 256 writers at once can. The lag of a
+post runs from the moment in its id, before its commit, to the end of its fan-out. The raw engines of the same run: bare
+SQLite inserting the same rows in groups of the same size, and a bare NumPy ring with the same audiences.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import uvloop
+
+from benchmarks.fanout_memory import BareRing
+from benchmarks.measure import REAL_DATA, Report, keep_option, parser, spread, workplace
+from benchmarks.posting import Bench, Phase, full_speed, offered, open_bench
+from benchmarks.raw_sqlite import insert_posts
+from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph
+from shoal.timelines.contract import Seats
+from shoal.timelines.memory import _reserve
+
+_FOLLOWERS = 403
+_DELIVERIES = 1.41e6
+_LAG_MS = 1_000
+
+
+@dataclass
+class Outcome:
+    """What the raw engines need to know of the run."""
+
+    phases: dict[str, Phase] = field(default_factory=dict)
+    audiences: list[Seats] = field(default_factory=list)
+    authors: list[int] = field(default_factory=list)
+
+
+def draw_authors(degrees: Ints, count: int, mean: float) -> Ints:
+    """Positions of authors, the better-connected the likelier, so that the mean number of followers is as wanted."""
+    low, high = 0.0, 4.0
+    for _ in range(50):
+        power = (low + high) / 2
+        weights = np.maximum(degrees, 0.0) ** power
+        weights /= weights.sum()
+        low, high = (power, high) if (weights * degrees).sum() < mean else (low, power)
+    return np.random.default_rng(5).choice(len(degrees), count, p=weights).astype(np.int64)
+
+
+async def run(path: Path, members: Ints, authors: Ints, chosen: argparse.Namespace, report: Report) -> Outcome:
+    """All phases on one store."""
+    outcome = Outcome()
+    async with open_bench(path, members, authors) as bench:
+        started = time.perf_counter()
+        await bench.warm_all()
+        report.add("timelines warm and full", len(bench.network.timelines))
+        report.add("warmed in", time.perf_counter() - started, "s")
+        await full_speed(bench, 64, 1.0)
+        outcome.phases["offered"] = await offered(bench, chosen.rate, chosen.seconds)
+        for writers in (64, 256):
+            outcome.phases[f"{writers} writers"] = await full_speed(bench, writers, chosen.flat_out)
+        outcome.authors = list(bench.next_authors(1_000 if report.quick else 30_000))
+        outcome.audiences = [await bench.audience(author) for author in outcome.authors]
+    return outcome
+
+
+def bare_ring(audiences: list[Seats], members: int, length: int) -> float:
+    """Deliveries a second of one core that does nothing but write the same audiences to a ring."""
+    flat = _reserve(members * length)
+    flat[:] = 1
+    ring = BareRing(flat, members, length)
+    started = time.thread_time()
+    for entry, audience in enumerate(audiences, 2):
+        ring.push(entry, audience)
+    return sum(map(len, audiences)) / (time.thread_time() - started)
+
+
+def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, rate: float | None) -> None:
+    """The rows of one phase; `rate` is what was offered, where a target hangs on it."""
+    lag, answer = spread(phase.lags), spread(phase.answers)
+    held = rate and rate * 0.995
+    report.add(f"{name}: durable posts", phase.durable / phase.seconds, "1/s", least=held, raw=sqlite)
+    report.add(
+        f"{name}: written deliveries",
+        phase.delivered / phase.drained,
+        "1/s",
+        least=_DELIVERIES if rate else None,
+        raw=ring,
+    )
+    report.add(f"{name}: deliveries a post", phase.delivered / max(1, phase.durable))
+    report.add(f"{name}: lag to delivery, p50", lag.median, "ms")
+    report.add(f"{name}: lag to delivery, p99", lag.p99, "ms", most=_LAG_MS if rate else None)
+    report.add(f"{name}: lag to delivery, max", lag.most, "ms")
+    report.add(f"{name}: durable after due, p50", answer.median * 1e3, "ms")
+    report.add(f"{name}: durable after due, p99", answer.p99 * 1e3, "ms")
+    report.add(f"{name}: fan-out drained after the last post", phase.drained - phase.seconds, "s")
+    report.add(f"{name}: posts a group commit", phase.durable / max(1, phase.groups))
+    report.add(f"{name}: bytes to disk a post", phase.bytes / max(1, phase.durable), "B")
+    if rate:
+        report.add(f"{name}: posts never begun", phase.missed)
+    for thread, seconds in phase.cpu.items():
+        if seconds > 0.01 * phase.drained:
+            report.add(f"{name}: CPU of {thread}", seconds / phase.drained * 100, "% of a core")
+
+
+def main() -> None:
+    """Build, run, measure the raw engines, report."""
+    options = parser(__doc__)
+    keep_option(options)
+    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
+    options.add_argument("--rate", type=float, default=3_500, help="posts offered a second")
+    options.add_argument("--seconds", type=float, default=60, help="for how long they are offered")
+    options.add_argument("--flat-out", type=float, default=15, help="seconds of each run at full speed")
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.seconds, chosen.flat_out, chosen.rate = 2, 1, 1_000
+    names, follows = (numbered(2_000), power_law(2_000, 20_000)) if chosen.quick else real_graph(chosen.data)
+    degrees = np.bincount(follows[:, 1], minlength=len(names))
+    mean = 100 if chosen.quick else _FOLLOWERS
+    authors = draw_authors(degrees, 100_000, mean)
+    report = Report("end_to_end", chosen.quick)
+    with workplace(chosen.keep) as place:
+        store = place / f"network-{len(names)}.db"
+        built = time.perf_counter()
+        build(store, names, follows, real_authors(len(names), follows))
+        report.add("store built in", time.perf_counter() - built, "s")
+        path, copy = place / "end_to_end.db", place / "end_to_end_raw.db"
+        for stale in place.glob("end_to_end*"):
+            stale.unlink()
+        shutil.copyfile(store, path)
+        outcome = uvloop.run(run(path, ids_of(names), authors, chosen, report))
+        ring = bare_ring(outcome.audiences, len(names), 800)
+        for name, phase in outcome.phases.items():
+            shutil.copyfile(store, copy)
+            group = max(1, round(phase.durable / max(1, phase.groups)))
+            sqlite = insert_posts(copy, outcome.authors, "x" * 102, group)
+            tell(report, name, phase, sqlite, ring, chosen.rate if name == "offered" else None)
+            copy.unlink()
+        for stale in place.glob("end_to_end*"):
+            stale.unlink()
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

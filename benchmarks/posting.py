@@ -1,0 +1,201 @@
+"""Drives posts through the library and watches what becomes of each: its commit, its fan-out, its bytes and its CPU time."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import itertools
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measure import bytes_written, thread_cpu
+from benchmarks.stores import Ints
+from shoal.core.events import PostCreated
+from shoal.core.ids import floor_at, milliseconds_of
+from shoal.fanout.effects import Effects
+from shoal.fanout.table import TABLE
+from shoal.graph.contract import Job
+from shoal.library import Handle
+from shoal.outbox import Runner
+from shoal.settings import Settings
+from shoal.timelines.contract import Seats
+from shoal.timelines.memory import MemoryTimelines
+from shoal.wiring import Network, open_network
+
+_TEXTS = [
+    f"Low tide at harbour wall {number}: the boats lie on the sand and wait, and the light goes grey at six."
+    for number in range(1_000)
+]
+
+
+class Counted:
+    """Timelines that count what is really written to them."""
+
+    def __init__(self, timelines: MemoryTimelines) -> None:
+        self._timelines = timelines
+        self.written = 0
+        self.seats = timelines.seats
+        self.warm = timelines.warm
+        self.create = timelines.create
+        self.remove = timelines.remove
+        self.union = timelines.union
+        self.subtract = timelines.subtract
+        self.read = timelines.read
+        self.floor = timelines.floor
+        self.drop = timelines.drop
+
+    async def push(self, entry: int, seats: Seats) -> int:
+        """Push, and count."""
+        written = await self._timelines.push(entry, seats)
+        self.written += written
+        return written
+
+
+@dataclass
+class Phase:
+    """What happened between two moments. Lags are in milliseconds, answers and all else in seconds."""
+
+    started: float
+    delivered: int
+    bytes: int
+    cpu: dict[str, float]
+    durable: int = 0
+    groups: int = 0
+    missed: int = 0
+    seconds: float = 0.0
+    """Until the last post was durable."""
+    drained: float = 0.0
+    """Until the last fan-out was done."""
+    lags: list[float] = field(default_factory=list)
+    answers: list[float] = field(default_factory=list)
+
+
+class Bench:
+    """An open network, its members, and the authors to come."""
+
+    def __init__(self, network: Network, members: Ints, authors: Ints) -> None:
+        self.network = network
+        self.members = members.tolist()
+        self._order = [self.members[at] for at in authors]
+        self._authors = itertools.cycle(self._order)
+        self._texts = itertools.cycle(_TEXTS)
+        self._handles: dict[int, Handle] = {}
+        self._lags: list[float] = []
+        self._answering = False
+        self._groups = 0
+        self.counted = Counted(network.timelines)
+        effects = dataclasses.replace(network.effects, timelines=self.counted)
+        self.runner: Runner[Effects] = Runner(network.store, TABLE, effects, done=self._done)
+
+    def _done(self, job: Job) -> None:
+        if isinstance(job.event, PostCreated):
+            self._lags.append(time.time() * 1000 - milliseconds_of(job.event.post_id))
+
+    async def open_handles(self) -> None:
+        """Handles of all who will post."""
+        nodes = await self.network.store.obj_get(list(set(self._order)))
+        self._handles = {id_: Handle(self.network, node) for id_, node in nodes.items()}  # type: ignore[arg-type]
+
+    async def warm_all(self) -> None:
+        """Make every timeline warm and full, with old entries that stand for nothing."""
+        timelines = self.network.timelines
+        old = [floor_at(1_710_000_000_000) + entry for entry in range(timelines.length)]
+        for member in self.members:
+            await timelines.create(member)
+            await timelines.union(member, old, 0)
+
+    def next_authors(self, count: int) -> Sequence[int]:
+        """Who would post next."""
+        return list(itertools.islice(self._authors, count))
+
+    async def audience(self, author: int) -> Seats:
+        """A copy of the seats that a post of this author goes to."""
+        known = self.network.effects.audiences.get(author)
+        return known.seats(0, len(known)).copy() if known is not None else np.empty(0, np.int32)
+
+    async def post(self, phase: Phase, due: float) -> None:
+        """One post by the next author; the answer is timed from when it was due."""
+        author = self._handles[next(self._authors)]
+        await author.create(next(self._texts))
+        phase.answers.append(time.perf_counter() - due)
+        phase.durable += 1
+        if not self._answering:
+            # All posts of one group commit are answered in the same turn of the event loop.
+            self._answering = True
+            self._groups += 1
+            asyncio.get_running_loop().call_soon(self._answered)
+
+    def _answered(self) -> None:
+        self._answering = False
+
+    def begin(self) -> Phase:
+        """A phase starts now."""
+        self._lags, self._groups = [], 0
+        return Phase(time.perf_counter(), self.counted.written, bytes_written(), thread_cpu())
+
+    async def end(self, phase: Phase) -> None:
+        """The last post is durable: wait for the fan-out, and take stock."""
+        phase.seconds = time.perf_counter() - phase.started
+        await self.runner.drain(600)
+        phase.drained = time.perf_counter() - phase.started
+        phase.delivered = self.counted.written - phase.delivered
+        phase.bytes = bytes_written() - phase.bytes
+        phase.cpu = {name: seconds - phase.cpu.get(name, 0.0) for name, seconds in thread_cpu().items()}
+        phase.lags, phase.groups = self._lags, self._groups
+
+
+@asynccontextmanager
+async def open_bench(path: Path, members: Ints, authors: Ints) -> AsyncIterator[Bench]:
+    """The network of a store as it ships, but for a runner that tells when each fan-out is done."""
+    settings = Settings(store=f"sqlite:///{path.absolute()}", media="memory://", timeline_members=len(members))
+    async with open_network(settings, background=False) as network:
+        bench = Bench(network, members, authors)
+        await bench.open_handles()
+        bench.runner.start()
+        try:
+            yield bench
+        finally:
+            await bench.runner.stop()
+
+
+async def offered(bench: Bench, rate: float, seconds: float, at_once: int = 4_096) -> Phase:
+    """Posts on a schedule; no more than `at_once` wait for their commit, the rest wait in line, for as long again at most."""
+    phase = bench.begin()
+    total, launched = int(rate * seconds), 0
+    running: set[asyncio.Task[None]] = set()
+    while launched < total:
+        now = time.perf_counter() - phase.started
+        if now > 2 * seconds:
+            break
+        due = min(total, int(now * rate) + 1)
+        while launched < due and len(running) < at_once:
+            task = asyncio.create_task(bench.post(phase, phase.started + launched / rate))
+            running.add(task)
+            task.add_done_callback(running.discard)
+            launched += 1
+        await asyncio.sleep(0.001)
+    phase.missed = total - launched
+    if running:
+        await asyncio.wait(running)
+    await bench.end(phase)
+    return phase
+
+
+async def full_speed(bench: Bench, writers: int, seconds: float) -> Phase:
+    """Each of some writers posts as soon as its last post is durable."""
+    phase = bench.begin()
+
+    async def write() -> None:
+        while time.perf_counter() - phase.started < seconds:
+            await bench.post(phase, time.perf_counter())
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(writers):
+            group.create_task(write())
+    await bench.end(phase)
+    return phase

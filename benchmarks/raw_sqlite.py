@@ -1,0 +1,77 @@
+"""The raw engine under the store: bare SQLite with the same tables, the same durability and the same rows, and no Shoal."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from benchmarks.stores import Ints
+from shoal.core.events import PostCreated, encode
+from shoal.core.ids import compose, shard_of
+from shoal.core.model import Post
+from shoal.graph import sql
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, encode_node
+
+_PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536"
+_NOW_MS = 1_800_000_000_000
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """The file, made with the schema of the store if it is not there."""
+    fresh = not path.exists()
+    with closing(sqlite3.connect(path, isolation_level=None)) as store:
+        store.executescript(_PRAGMAS)
+        for script in sql.MIGRATIONS if fresh else ():
+            store.executescript(script)
+        yield store
+
+
+def insert_posts(path: Path, authors: list[int], text: str, group: int) -> float:
+    """Posts a second: object, association, count and event of each, and the event taken out again with the next group."""
+    made = [compose(_NOW_MS + index, shard_of(author)) for index, author in enumerate(authors)]
+    nodes = [
+        (id_, 1, encode_node(Post(id=id_, author_id=author, text=text)))
+        for id_, author in zip(made, authors, strict=True)
+    ]
+    links = [(author, POSTED.number, id_, id_, 1, b"") for id_, author in zip(made, authors, strict=True)]
+    events = [
+        (index, encode(PostCreated(post_id=id_, author_id=author)))
+        for index, (id_, author) in enumerate(zip(made, authors, strict=True), 1 << 40)
+    ]
+    with opened(path) as store:
+
+        def write(first: int, last: int) -> None:
+            store.executemany("INSERT INTO object VALUES (?, ?, ?)", nodes[first:last])
+            store.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", sorted(links[first:last]))
+            store.executemany(sql.COUNT_ADD.format(rows="(?, ?, 1)"), [link[:2] for link in links[first:last]])
+            store.executemany(sql.OUTBOX_PUT.format(rows="(?, ?)"), events[first:last])
+            store.execute("DELETE FROM outbox WHERE seq < ?", (events[first][0],))
+
+        return len(authors) / _in_groups(store, len(authors), group, write)
+
+
+def insert_follows(path: Path, follows: Ints, group: int = 10_000) -> float:
+    """Seconds to insert follows (rows of follower and followee ids) and their inverses, in the order in which they come."""
+    links: list[tuple[int, int, int, int, int, bytes]] = []
+    for moment, (follower, followee) in enumerate(follows.tolist(), 1):
+        links.append((follower, FOLLOWS.number, followee, moment, 1, b""))
+        links.append((followee, FOLLOWED_BY.number, follower, moment, 1, b""))
+    with opened(path) as store:
+
+        def write(first: int, last: int) -> None:
+            store.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", links[first:last])
+
+        return _in_groups(store, len(links), group, write)
+
+
+def _in_groups(store: sqlite3.Connection, rows: int, group: int, write: Callable[[int, int], None]) -> float:
+    started = time.perf_counter()
+    for first in range(0, rows, group):
+        store.execute("BEGIN IMMEDIATE")
+        write(first, first + group)
+        store.execute("COMMIT")
+    return time.perf_counter() - started

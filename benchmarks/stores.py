@@ -1,0 +1,148 @@
+"""Builds SQLite stores of any size in seconds: rows go straight into the tables of `shoal.graph.sql`, in the order of their keys.
+
+Ids are made of positions, so that a store that was built in an earlier run needs no index beside it.
+"""
+
+from __future__ import annotations
+
+import csv
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.ids import EPOCH_MS, compose, shard_of
+from shoal.core.model import Member, Post
+from shoal.core.placement import place
+from shoal.graph import sql
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, encode_node, user_name_key
+
+Ints = NDArray[np.int64]
+
+REAL_POSTS = 26_293
+REAL_AUTHORS = 5_082
+_POSTS_FROM_MS = EPOCH_MS + 30 * 86_400_000
+_FOLLOWS_FROM = 1 << 50
+_TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
+
+
+def member_id(index: int, name: str) -> int:
+    """The id of the member at a position; one joins every 10 milliseconds."""
+    return compose(EPOCH_MS + 10 * (index + 1), place(name).shard)
+
+
+def numbered(count: int) -> list[str]:
+    """User names for a network that is made up."""
+    return [f"member_{index}" for index in range(count)]
+
+
+def ids_of(names: Sequence[str]) -> Ints:
+    """The ids of all members, by position."""
+    return np.array([member_id(index, name) for index, name in enumerate(names)], np.int64)
+
+
+def post_id(index: int, author: int) -> int:
+    """The id of the post at a position, on its author's shard; one is written every 10 milliseconds."""
+    return compose(_POSTS_FROM_MS + 10 * index, shard_of(author))
+
+
+def build(path: Path, names: Sequence[str], follows: Ints, authors: Ints) -> None:
+    """Write a whole store: members, `follows` (rows of follower and followee positions), and a post by each of `authors`.
+
+    Nothing is done when the file is there already.
+    """
+    if path.exists():
+        return
+    half = path.with_suffix(".half")
+    half.unlink(missing_ok=True)
+    with closing(sqlite3.connect(half, isolation_level=None)) as store:
+        store.executescript("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -400000")
+        for number, script in enumerate(sql.MIGRATIONS, 1):
+            store.executescript(f"{script}; PRAGMA user_version = {number}")
+        _fill(store, names, follows, authors)
+    half.rename(path)
+
+
+def _fill(store: sqlite3.Connection, names: Sequence[str], follows: Ints, authors: Ints) -> None:
+    ids = ids_of(names)
+    people = [Member(id=id_, name=name) for id_, name in zip(ids.tolist(), names, strict=True)]
+    written_by = ids[authors] if len(authors) else np.empty(0, np.int64)
+    posts = np.array([post_id(index, author) for index, author in enumerate(written_by.tolist())], np.int64)
+    followers, followees = ids[follows[:, 0]], ids[follows[:, 1]]
+    times = _FOLLOWS_FROM + np.arange(len(follows), dtype=np.int64)
+    links = np.concatenate(
+        (
+            _links(followers, FOLLOWS.number, followees, times),
+            _links(followees, FOLLOWED_BY.number, followers, times),
+            _links(written_by, POSTED.number, posts, posts),
+        )
+    )
+    by_time = store.execute("SELECT sql FROM sqlite_master WHERE name = 'association_by_time'").fetchone()[0]
+    store.execute("BEGIN")
+    store.execute("DROP INDEX association_by_time")
+    store.executemany("INSERT INTO object VALUES (?, 1, ?)", _objects(people, posts, written_by))
+    store.executemany("INSERT INTO association VALUES (?, ?, ?, ?, 1, x'')", _rows(links, (2, 1, 0)))
+    # Every third post is liked, so that pages have counts to show.
+    liked = np.column_stack((posts, np.full(len(posts), LIKED_BY.number), np.full(len(posts), 7)))[::3]
+    counts = np.concatenate((_counts(links), liked))
+    store.executemany("INSERT INTO count VALUES (?, ?, ?)", _rows(counts, (1, 0)))
+    keys = sorted((user_name_key(name).space, name, int(id_)) for name, id_ in zip(names, ids, strict=True))
+    store.executemany("INSERT INTO key VALUES (?, ?, ?, 0)", keys)
+    store.execute(by_time)
+    store.execute("COMMIT")
+
+
+def _links(id1: Ints, atype: int, id2: Ints, times: Ints) -> Ints:
+    return np.column_stack((id1, np.full(len(id1), atype), id2, times)).astype(np.int64)
+
+
+def _counts(links: Ints) -> Ints:
+    pairs, numbers = np.unique(links[:, :2], axis=0, return_counts=True)
+    return np.column_stack((pairs, numbers))
+
+
+def _rows(table: Ints, keys: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    """Rows in order of the columns `keys`, the last one first."""
+    ordered = table[np.lexsort([table[:, key] for key in keys])]
+    for first in range(0, len(ordered), 50_000):
+        yield from map(tuple, ordered[first : first + 50_000].tolist())
+
+
+def _objects(people: Iterable[Member], posts: Ints, authors: Ints) -> Iterator[tuple[int, bytes]]:
+    """Members joined before the first post was written, so this is the order of ids (all but for neighbours)."""
+    for person in people:
+        yield person.id, encode_node(person)
+    for index, (id_, author) in enumerate(zip(posts.tolist(), authors.tolist(), strict=True)):
+        yield id_, encode_node(Post(id=id_, author_id=author, text=_TEXT.format(index)))
+
+
+def real_graph(data: Path) -> tuple[list[str], Ints]:
+    """The names and the directed follows of the 37,700 GitHub developers; a power law of the same size where they are absent."""
+    nodes, edges = data / "graph" / "nodes.csv", data / "graph" / "edges.csv"
+    if not nodes.exists() or not edges.exists():
+        print(f"{data} is absent: a made-up power law of the same size stands in for it")
+        return numbered(37_700), power_law(37_700, 289_003)
+    with nodes.open(encoding="utf-8", newline="") as rows:
+        names = [row["name"].lower().replace("-", "_") for row in csv.DictReader(rows)]
+    pairs = np.loadtxt(edges, np.int64, delimiter=",", skiprows=1)
+    return names, np.concatenate((pairs, pairs[:, ::-1]))
+
+
+def power_law(members: int, edges: int, seed: int = 3) -> Ints:
+    """Mutual follows with a power law of degrees, as rows of follower and followee, both ways."""
+    rng = np.random.default_rng(seed)
+    weights = (np.arange(members) + 1.0) ** -0.75
+    ends = rng.choice(members, (edges + edges // 2, 2), p=weights / weights.sum())
+    ends = np.unique(np.sort(ends[ends[:, 0] != ends[:, 1]], axis=1), axis=0)
+    pairs = ends[rng.permutation(len(ends))[:edges]].astype(np.int64)
+    return np.concatenate((pairs, pairs[:, ::-1]))
+
+
+def real_authors(members: int, follows: Ints, posts: int = REAL_POSTS, authors: int = REAL_AUTHORS) -> Ints:
+    """Who wrote each post: the best-connected members, at random."""
+    degrees = np.bincount(follows[:, 1], minlength=members)
+    best = np.argsort(-degrees, kind="stable")[: min(authors, members)]
+    return np.random.default_rng(4).choice(best, posts).astype(np.int64)

@@ -1,0 +1,82 @@
+"""The pages are true: what they name exists, what exists is named, and what they say to type works."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from shoal.cli import main
+from shoal.core.model import Node
+from shoal.graph.schema import ASSOC_TYPES
+from shoal.settings import Settings
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {
+    path.name: path.read_text() for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+}
+
+
+def test_every_setting_is_documented_and_every_documented_setting_exists() -> None:
+    named = re.findall(r"^\| `(\w+)` \|", PAGES["settings.md"], re.MULTILINE)
+    assert named == list(Settings.__struct_fields__)
+
+
+def test_documented_defaults_are_the_defaults() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]+) \|", PAGES["settings.md"], re.MULTILINE)
+    for name, shown in rows:
+        default = getattr(Settings(), name)
+        assert shown.strip() == ("empty" if default == "" else f"`{default!r}`"), name
+
+
+def test_every_command_is_in_the_readme_and_the_reverse() -> None:
+    named = set(re.findall(r"^\| `shoal ([a-z ]+)` \|", PAGES["README.md"], re.MULTILINE))
+    assert named == set(_commands(main))
+
+
+def test_every_association_is_in_the_data_layout_and_the_reverse() -> None:
+    section = PAGES["data-layout.md"].partition("### Associations")[2].partition("### Keys")[0]
+    rows = re.findall(r"^\| `(\w+)` \| (?:`(\w+)`)?", section, re.MULTILINE)
+    named = {name for row in rows for name in row if name}
+    assert named == {atype.name for atype in ASSOC_TYPES.values()}
+    for name, inverse in rows:
+        atype = next(atype for atype in ASSOC_TYPES.values() if atype.name == name)
+        assert (ASSOC_TYPES[atype.inverse].name if atype.inverse else "") == inverse
+
+
+def test_every_object_is_in_the_data_layout_and_the_reverse() -> None:
+    section = PAGES["data-layout.md"].partition("### Objects")[2].partition("### Associations")[0]
+    named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert named == {kind.__struct_config__.tag for kind in Node.__subclasses__()}
+
+
+def test_modules_and_pages_that_are_named_exist() -> None:
+    for page, text in PAGES.items():
+        for name in re.findall(r"`((?:src/shoal/|tests/|benchmarks/)?[a-z_]+(?:/[a-z_]+)*\.py)`", text):
+            assert any((root / name).exists() for root in (ROOT, ROOT / "src" / "shoal")), f"{page} names {name}"
+        for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
+            folder = ROOT if page in ("README.md", "CHANGELOG.md") else ROOT / "docs"
+            assert (folder / target).exists(), f"{page} links to {target}"
+
+
+def test_the_script_of_the_readme_prints_what_it_promises(tmp_path: Path) -> None:
+    script = next(
+        code for code in re.findall(r"```python\n(.*?)```", PAGES["README.md"], re.DOTALL) if "Shoal.open" in code
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "ann Low tide at #dawn, says @bob 1\n"
+
+
+def test_the_make_targets_that_pages_name_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {name for text in PAGES.values() for name in re.findall(r"`?make ([a-z]+)\b", text)}
+    assert named <= targets | {"a", "it", "them"}, named - targets
+
+
+def _commands(group: click.Command, prefix: str = "") -> list[str]:
+    if not isinstance(group, click.Group):
+        return [prefix.strip()]
+    return [name for key, command in group.commands.items() for name in _commands(command, f"{prefix} {key}")]
