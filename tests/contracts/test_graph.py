@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -470,6 +471,15 @@ async def test_pages_put_together_are_the_whole_list(backend: Backend, limit: in
         assert up == down[::-1]
 
 
+class Span(NamedTuple):
+    """Which part of a list."""
+
+    before: int
+    after: int
+    limit: int
+    oldest_first: bool
+
+
 @pytest.mark.parametrize("lists", [3, 200])
 @in_loop
 async def test_many_lists_read_at_once_are_each_as_if_read_alone(backend: Backend, lists: int) -> None:
@@ -487,12 +497,11 @@ async def test_many_lists_read_at_once_are_each_as_if_read_alone(backend: Backen
             (50, MAX_TIME, half),
             (0, half, -1),
         ):
-            at_once = await graph.assoc_ranges([*owners, CYD + 1], POSTED, before=before, after=after, limit=limit)
-            alone = {
-                owner: await graph.assoc_range(owner, POSTED, before=before, after=after, limit=limit)
-                for owner in owners
-            }
-            assert at_once == {owner: page for owner, page in alone.items() if page}
+            for oldest_first in (False, True):
+                span = Span(before, after, limit, oldest_first)
+                at_once = await graph.assoc_ranges([*owners, CYD + 1], POSTED, **span._asdict())
+                alone = {owner: await graph.assoc_range(owner, POSTED, **span._asdict()) for owner in owners}
+                assert at_once == {owner: page for owner, page in alone.items() if page}
 
 
 @in_loop
@@ -679,6 +688,31 @@ async def test_a_plain_operation_loses_to_a_later_one(backend: Backend) -> None:
 
 
 @in_loop
+async def test_at_the_same_time_the_greater_data_wins(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"2")
+        await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"3")
+        assert await graph.assoc_range(ANN, FOLLOWS, limit=5) == [Assoc(BEN, moment(5), b"3")]
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == [Assoc(ANN, moment(5), b"3")]
+        await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=False, data=b"1", plain=True))
+        assert await count(graph, BEN, FOLLOWED_BY) == 1
+        await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=False, data=b"4", plain=True))
+        assert await count(graph, BEN, FOLLOWED_BY) == 0
+
+
+@in_loop
+async def test_a_member_acting_at_the_same_time_with_lesser_data_is_lifted_past_it(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"2")
+        await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"1")
+        assert await graph.assoc_range(ANN, FOLLOWS, limit=5) == [Assoc(BEN, moment(5) + 1, b"1")]
+        batch = Batch(shard_of(ANN))
+        batch.assoc_del(ANN, FOLLOWS, BEN, moment(5) + 1, b"9")
+        await graph.commit(batch)
+        assert {(row.time, row.alive, row.data) for row in await all_links(graph)} == {(moment(5) + 1, False, b"9")}
+
+
+@in_loop
 async def test_a_plain_operation_brings_no_inverse(backend: Backend) -> None:
     async with backend.open() as graph:
         await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=True, plain=True))
@@ -688,12 +722,14 @@ async def test_a_plain_operation_brings_no_inverse(backend: Backend) -> None:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
-    """Operations, each at its own time, in two orders, each repeated as it comes."""
+    """Operations, some at the same time but none with the same data, in two orders, each repeated as it comes."""
     triples = [(POST_OF_BEN, LIKED_BY.number, ANN), (POST_OF_BEN, LIKED_BY.number, CYD), (BEN, FOLLOWED_BY.number, ANN)]
-    parts = draw(st.lists(st.tuples(st.sampled_from(triples), st.booleans()), min_size=1, max_size=8))
+    parts = draw(
+        st.lists(st.tuples(st.sampled_from(triples), st.integers(0, 5), st.booleans()), min_size=1, max_size=8)
+    )
     ops = [
-        AssocOp(*triple, time=moment(n), alive=alive, data=b"%d" % n, tally=BEN, plain=True)
-        for n, (triple, alive) in enumerate(parts)
+        AssocOp(*triple, time=moment(time), alive=alive, data=b"%d" % n, tally=BEN, plain=True)
+        for n, (triple, time, alive) in enumerate(parts)
     ]
     again = draw(st.lists(st.sampled_from(ops), max_size=8))
     return draw(st.permutations(ops + again)), draw(st.permutations(ops + again + again))

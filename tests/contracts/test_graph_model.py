@@ -19,7 +19,7 @@ from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.graph.contract import Assoc, AssocOp, Batch
-from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, SHARES, Key
+from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, SHARES, AssocType, Key
 from tests.stores import ANN, BACKENDS, BEN, CYD, Backend, all_counts, all_links, all_objects, id_on, ids_of, moment
 
 AUTHORS = {id_on(source, n): id_on(source) for source in (0, 40, 63) for n in (1, 2)}
@@ -34,18 +34,21 @@ PAST = 1
 
 members, ends, types = st.sampled_from(MEMBERS), st.sampled_from(ENDS), st.sampled_from(TYPES)
 times = st.integers(0, 30)
+few_bytes = st.sampled_from([b"", b"1", b"2"])
 
 
 class Begin(NamedTuple):
     atype: int
     id2: int
     time: int
+    data: bytes
 
 
 class End(NamedTuple):
     atype: int
     id2: int
     time: int
+    data: bytes
 
 
 class Add(NamedTuple):
@@ -81,8 +84,8 @@ Change = Begin | End | Add | Replace | Delete | Expect | Reserve | GiveUp
 small = st.integers(1, 3)
 names = st.sampled_from("ab")
 changes = st.one_of(
-    st.builds(Begin, st.sampled_from([atype.number for atype in TYPES]), ends, times),
-    st.builds(End, st.sampled_from([atype.number for atype in TYPES]), ends, times),
+    st.builds(Begin, st.sampled_from([atype.number for atype in TYPES]), ends, times, few_bytes),
+    st.builds(End, st.sampled_from([atype.number for atype in TYPES]), ends, times, few_bytes),
     st.builds(Add, small),
     st.builds(Replace, small, st.integers(2, 4)),
     st.builds(Delete, small),
@@ -92,13 +95,24 @@ changes = st.one_of(
 )
 
 
+class Stored(NamedTuple):
+    """What is known of one association."""
+
+    time: int
+    data: bytes
+    alive: bool
+
+
+NOTHING = Stored(-1, b"", alive=False)
+
+
 class Model:
     """What is there, in four dictionaries. Counts are not kept: they are counted."""
 
     def __init__(self) -> None:
         self.versions: dict[int, int] = {}
         self.keys: dict[tuple[int, str], tuple[int, int]] = {}
-        self.links: dict[tuple[int, int, int], tuple[int, bool]] = {}
+        self.links: dict[tuple[int, int, int], Stored] = {}
         self.events = 0
 
     def allows(self, actor: int, batch: list[Change]) -> bool:
@@ -132,43 +146,44 @@ class Model:
                     self.keys[actor, name] = (owner, until)
                 case GiveUp(name, owner) if self.keys.get((actor, name), (0, 0))[0] == owner:
                     del self.keys[actor, name]
-                case Begin(atype, id2, time):
-                    self.act(actor, atype, id2, moment(time), alive=True)
-                case End(atype, id2, time):
-                    self.act(actor, atype, id2, moment(time), alive=False)
+                case Begin(atype, id2, time, data):
+                    self.act(actor, atype, id2, Stored(moment(time), data, alive=True))
+                case End(atype, id2, time, data):
+                    self.act(actor, atype, id2, Stored(moment(time), data, alive=False))
         self.events += 1
 
-    def act(self, id1: int, atype: int, id2: int, time: int, *, alive: bool) -> None:
+    def act(self, id1: int, atype: int, id2: int, word: Stored) -> None:
         """A member's own doing: it always takes effect, except for ending what is not there."""
-        last, was_alive = self.links.get((id1, atype, id2), (-1, False))
-        if alive or was_alive:
-            time = max(time, last + 1)
-            self.hear(id1, atype, id2, time, alive=alive)
+        last = self.links.get((id1, atype, id2), NOTHING)
+        if word.alive or last.alive:
+            if word[:2] <= last[:2]:
+                word = word._replace(time=last.time + 1)
+            self.hear(id1, atype, id2, word)
             if inverse := ASSOC_TYPES[atype].inverse:
-                self.hear(id2, inverse, id1, time, alive=alive)
+                self.hear(id2, inverse, id1, word)
 
-    def hear(self, id1: int, atype: int, id2: int, time: int, *, alive: bool) -> None:
-        """The later word wins; of two at the same time, the first."""
-        if time > self.links.get((id1, atype, id2), (-1, False))[0]:
-            self.links[id1, atype, id2] = (time, alive)
+    def hear(self, id1: int, atype: int, id2: int, word: Stored) -> None:
+        """The later word wins; at the same time the greater data; of two that are equal in both, the first."""
+        if word[:2] > self.links.get((id1, atype, id2), NOTHING)[:2]:
+            self.links[id1, atype, id2] = word
 
     def counts(self) -> dict[tuple[int, int], int]:
-        pairs = [(id1, atype) for (id1, atype, _), (_, alive) in self.links.items() if alive]
+        pairs = [(id1, atype) for (id1, atype, _), stored in self.links.items() if stored.alive]
         pairs += [(AUTHORS[id1], atype) for id1, atype in pairs if ASSOC_TYPES[atype].tallied and id1 in AUTHORS]
         return {pair: pairs.count(pair) for pair in pairs}
 
     def listed(self, id1: int, atype: int) -> list[tuple[int, int]]:
         """(time, id2), newest first."""
         links = self.links.items()
-        return sorted(((t, c) for (a, b, c), (t, alive) in links if (a, b) == (id1, atype) and alive), reverse=True)
+        return sorted(((s.time, c) for (a, b, c), s in links if (a, b) == (id1, atype) and s.alive), reverse=True)
 
 
 def _fill(batch: Batch, actor: int, change: Change, owners: dict[int, int]) -> None:
     match change:
-        case Begin(atype, id2, time):
-            batch.assoc_add(actor, ASSOC_TYPES[atype], id2, moment(time), tally=owners.get(id2, 0))
-        case End(atype, id2, time):
-            batch.assoc_del(actor, ASSOC_TYPES[atype], id2, moment(time), tally=owners.get(id2, 0))
+        case Begin(atype, id2, time, data):
+            batch.assoc_add(actor, ASSOC_TYPES[atype], id2, moment(time), data, tally=owners.get(id2, 0))
+        case End(atype, id2, time, data):
+            batch.assoc_del(actor, ASSOC_TYPES[atype], id2, moment(time), data, tally=owners.get(id2, 0))
         case Add(n):
             batch.obj_add(Member(id=actor + n, name="m"))
         case Replace(n, version):
@@ -215,23 +230,22 @@ class GraphMachine(RuleBasedStateMachine):
             with pytest.raises(Conflict):
                 self._runner.run(self._graph.commit(made))
 
-    @rule(id1=members, atype=types, id2=ends, time=times, alive=st.booleans())
-    def act(self, id1: int, atype: object, id2: int, time: int, alive: bool) -> None:
+    @rule(id1=members, atype=types, id2=ends, time=times, data=few_bytes, alive=st.booleans())
+    def act(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes, alive: bool) -> None:
         kind = Begin if alive else End
-        number = next(known.number for known in TYPES if known is atype)
-        self.commit(id1, [kind(number, id2, time)])
+        self.commit(id1, [kind(atype.number, id2, time, data)])
 
-    @rule(id2=st.sampled_from(list(AUTHORS)), id1=members, time=times, alive=st.booleans())
-    def repair(self, id1: int, id2: int, time: int, alive: bool) -> None:
+    @rule(id2=st.sampled_from(list(AUTHORS)), id1=members, time=times, data=few_bytes, alive=st.booleans())
+    def repair(self, id1: int, id2: int, time: int, data: bytes, alive: bool) -> None:
         batch = Batch(shard_of(id2))
-        batch.put(AssocOp(id2, LIKED_BY.number, id1, moment(time), alive, tally=AUTHORS[id2], plain=True))
+        batch.put(AssocOp(id2, LIKED_BY.number, id1, moment(time), alive, data, tally=AUTHORS[id2], plain=True))
         self._runner.run(self._graph.commit(batch))
-        self._model.hear(id2, LIKED_BY.number, id1, moment(time), alive=alive)
+        self._model.hear(id2, LIKED_BY.number, id1, Stored(moment(time), data, alive))
 
     @rule(time=times)
     def sweep(self, time: int) -> None:
         swept = self._runner.run(self._graph.sweep(moment(time), 0))
-        dead = [triple for triple, (t, alive) in self._model.links.items() if not alive and t < moment(time)]
+        dead = [triple for triple, link in self._model.links.items() if not link.alive and link.time < moment(time)]
         for triple in dead:
             del self._model.links[triple]
         assert swept == len(dead)
@@ -246,10 +260,9 @@ class GraphMachine(RuleBasedStateMachine):
         self._model.events -= len(given)
 
     @rule(id1=ends, atype=st.sampled_from(TYPES_AND_INVERSES), before=times, after=times, limit=st.integers(0, 4))
-    def page(self, id1: int, atype: object, before: int, after: int, limit: int) -> None:
-        kind = next(known for known in TYPES_AND_INVERSES if known is atype)
-        whole = [entry for entry in self._model.listed(id1, kind.number) if moment(after) < entry[0] < moment(before)]
-        read = partial(self._graph.assoc_range, id1, kind, before=moment(before), after=moment(after), limit=limit)
+    def page(self, id1: int, atype: AssocType, before: int, after: int, limit: int) -> None:
+        whole = [entry for entry in self._model.listed(id1, atype.number) if moment(after) < entry[0] < moment(before)]
+        read = partial(self._graph.assoc_range, id1, atype, before=moment(before), after=moment(after), limit=limit)
         newest, oldest = self._runner.run(read()), self._runner.run(read(oldest_first=True))
         assert [(entry.time, entry.id2) for entry in newest] == whole[:limit]
         assert [entry.time for entry in oldest] == [time for time, _ in whole[::-1][:limit]]
@@ -261,7 +274,7 @@ class GraphMachine(RuleBasedStateMachine):
     async def _compare(self) -> None:
         graph, model = self._graph, self._model
         assert {node.id: node.version for node in await all_objects(graph)} == model.versions
-        assert {row[:3]: (row.time, row.alive) for row in await all_links(graph)} == model.links
+        assert {row[:3]: Stored(row.time, row.data, row.alive) for row in await all_links(graph)} == model.links
         counts = model.counts()
         assert {(id1, atype): n for id1, atype, n in await all_counts(graph)} == counts
         answered = await graph.assoc_count(ENDS, TYPES_AND_INVERSES)

@@ -421,6 +421,7 @@ LOOKUPS = [
     (sql.ASSOC_RANGE, 5),
     (sql.ASSOC_RANGE_OLDEST, 5),
     (sql.ASSOC_RANGES, 5),
+    (sql.ASSOC_RANGES_OLDEST, 5),
     (sql.ASSOC_SCAN, 4),
     (sql.COUNT_GET, 2),
     (sql.COUNT_SCAN, 3),

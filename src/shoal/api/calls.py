@@ -39,7 +39,10 @@ Handler = Callable[[Context, Any], Awaitable[object]]
 """Answers a value to encode, `bytes` of JSON, a `Reply` or a Starlette `Response`."""
 
 Authenticate = Callable[[Request], Awaitable[Caller | None]]
-"""Who asks: None without a token, `Unauthenticated` for a bad one. It must not read the body."""
+"""Who asks: None without a token, `Unauthenticated` for a bad one, `NotAllowed` for a suspended member's.
+
+It must not read the body.
+"""
 
 
 class _Address(msgspec.Struct, frozen=True):

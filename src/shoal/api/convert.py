@@ -43,6 +43,15 @@ class Limit(int):
     """How many items are asked for; 0 for garbage, which means the default."""
 
 
+class Json:
+    """Any JSON value. A text, which is all that a form can send, is decoded; in JSON any other value is taken as it is."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+
 class _HasNul(Exception):
     """A text contains U+0000, which PostgreSQL cannot keep."""
 
@@ -184,7 +193,16 @@ def _decode(kind: type[Any], value: Any) -> object:
         return Cursor(min(max(_integer(value) or 0, 0), MAX_ID))
     if kind is Limit:
         return Limit(min(max(_integer(value) or 0, 0), MAX_ID))
-    return value
+    return Json(_decoded_json(value)) if kind is Json else value
+
+
+def _decoded_json(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        raise InvalidInput("a field that takes JSON has a text that is not JSON") from None
 
 
 def _integer(value: Any) -> int | None:

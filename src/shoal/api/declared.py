@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from shoal.api.convert import Cursor, Id, Limit, Upload
+from shoal.api.convert import Cursor, Id, Json, Limit, Upload
 from shoal.api.scopes import KNOWN
 
 _BOUNDED_BY_NATURE = (
@@ -23,7 +23,8 @@ _BOUNDED_BY_NATURE = (
     inspect.DateType,
 )
 _SIZED = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
-_OWN = (Id, Cursor, Limit, Upload)
+_OWN = (Id, Cursor, Json, Limit, Upload)
+"""An `Upload` and a `Json` are as large as the body may be."""
 
 
 def complaint(

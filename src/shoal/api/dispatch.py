@@ -18,7 +18,7 @@ from shoal.api.middleware import REQUEST_ID
 from shoal.api.params import read_params
 from shoal.api.replies import RawHeader, Reply, encode, start
 from shoal.api.scopes import granted
-from shoal.core.errors import NotFound, TooMany, Unauthenticated
+from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated
 
 _CLOSE = (b"connection", b"close")
 
@@ -98,11 +98,12 @@ class Api:
 
     async def _admit(self, route: Route, request: Request, more: list[RawHeader]) -> Caller:
         """The caller, once it is known that they may call this now."""
-        caller, failure = ANONYMOUS, None
+        caller = ANONYMOUS
+        failure: ShoalError | None = None
         if route.auth != "public":
             try:
                 caller = await self._authenticate(request) or ANONYMOUS
-            except Unauthenticated as error:
+            except (Unauthenticated, NotAllowed) as error:
                 failure = error
         # Before any refusal, so that guessing tokens is limited as well.
         self._take(route.limit_class, caller, request, more)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from shoal.api.replies import Header, Reply
@@ -42,6 +42,22 @@ class RecordInvalid(errors.InvalidInput):
     """What Mastodon answers with exactly "Record invalid", which clients compare."""
 
 
+class Blank(errors.InvalidInput):
+    """A field that must be given was left out or is empty."""
+
+
+class NotAccepted(errors.InvalidInput):
+    """A field that must be true is not."""
+
+
+class Several(errors.InvalidInput):
+    """More than one thing is wrong; a form shows each at its own field."""
+
+    def __init__(self, found: Sequence[errors.InvalidInput]) -> None:
+        super().__init__(", ".join(map(str, found)))
+        self.found = tuple(found)
+
+
 class OAuthRefused(errors.ShoalError):
     """An error of the OAuth protocol: `code` is a word of RFC 6749, the text explains it."""
 
@@ -61,11 +77,13 @@ class Row(NamedTuple):
     fixed: bool = False
 
 
+_INVALID = Row(errors.InvalidInput, 422, "Record invalid")
+
 TABLE = (
     Row(Malformed, 400, "The request could not be read"),
     Row(RecordInvalid, 422, "Record invalid", fixed=True),
     Row(errors.TooLarge, 413, "The request is too large"),
-    Row(errors.InvalidInput, 422, "Record invalid"),
+    _INVALID,
     Row(errors.Unauthenticated, 401, "The access token is invalid"),
     Row(NeedsMember, 422, "This method requires an authenticated user", fixed=True),
     Row(OutsideScopes, 403, "This action is outside the authorized scopes", fixed=True),
@@ -83,6 +101,8 @@ TABLE = (
 
 _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
     (errors.Taken, "ERR_TAKEN"),
+    (Blank, "ERR_BLANK"),
+    (NotAccepted, "ERR_ACCEPTED"),
     (errors.TooLarge, "ERR_TOO_LONG"),
     (errors.InvalidInput, "ERR_INVALID"),
 )
@@ -92,11 +112,18 @@ def reply_for(error: Exception, *, where: str = "") -> Reply:
     """The answer to a request that ended with `error`; `where` names the request in the log."""
     if isinstance(error, OAuthRefused):
         return Reply({"error": error.code, "error_description": str(error)}, error.status)
-    for row in TABLE:
-        if isinstance(error, row.error):
-            return Reply(_body(error, row), row.status, _headers(error))
+    row = _row(error)
+    if row is not None and isinstance(error, errors.ShoalError):
+        return Reply(_body(error, row), row.status, _headers(error))
     _log.error("internal error in %s", where, exc_info=error)
     return Reply({"error": INTERNAL}, 500)
+
+
+def _row(error: Exception) -> Row | None:
+    # A field that is too long is one that is invalid; 413 is for requests and files.
+    if isinstance(error, errors.TooLarge) and error.field:
+        return _INVALID
+    return next((row for row in TABLE if isinstance(error, row.error)), None)
 
 
 def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
@@ -104,10 +131,19 @@ def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
     if row.status != 422 or row.fixed or not isinstance(error, errors.InvalidInput):
         return {"error": text}
     body: dict[str, object] = {"error": f"Validation failed: {text}"}
-    if error.field:
-        code = next(code for kind, code in _CODES if isinstance(error, kind))
-        body["details"] = {error.field: [{"error": code, "description": text}]}
+    details = {found.field: [_detail(found)] for found in _parts(error) if found.field}
+    if details:
+        body["details"] = details
     return body
+
+
+def _parts(error: errors.InvalidInput) -> tuple[errors.InvalidInput, ...]:
+    return error.found if isinstance(error, Several) else (error,)
+
+
+def _detail(error: errors.InvalidInput) -> dict[str, str]:
+    code = next(code for kind, code in _CODES if isinstance(error, kind))
+    return {"error": code, "description": str(error)}
 
 
 def _headers(error: errors.ShoalError) -> tuple[Header, ...]:

@@ -210,7 +210,7 @@ def _checked(writes: Writes, draft: Draft) -> dict[str, Any]:
     limits = writes.limits
     text = check_text(draft.text, field="text", maximum=limits.text, length=text_length)
     if not text.strip() and not draft.media and draft.data is None:
-        raise InvalidInput("Validation failed: Text can't be blank", field="text")
+        raise InvalidInput("Text can't be blank", field="text")
     if len(draft.media) > limits.media:
         raise InvalidInput(f"media: at most {limits.media} pictures in a post", field="media_ids")
     return {
@@ -258,6 +258,12 @@ async def _made_before(writes: Writes, keys: Sequence[tuple[Key, int]]) -> Post 
     found = await writes.graph.key_get([key for key, _ in keys])
     nodes = await writes.graph.obj_get(list(found.values())) if found else {}
     return next((node for node in nodes.values() if isinstance(node, Post)), None)
+
+
+async def recorded(writes: Writes, author_id: int, record: str) -> bool:
+    """Whether an import has brought this record of the author's already."""
+    key = import_key(shard_of(author_id), record)
+    return key in await writes.graph.key_get((key,))
 
 
 async def _check_media(writes: Writes, owner_id: int, ids: Sequence[int]) -> None:

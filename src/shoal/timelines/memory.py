@@ -55,6 +55,10 @@ class MemoryTimelines:
     def warm(self, member: int) -> bool:
         return member in self._row
 
+    def members(self) -> list[int]:
+        """Everybody whose timeline is warm."""
+        return list(self._row)
+
     async def create(self, member: int) -> None:
         if member in self._row:
             return

@@ -118,7 +118,9 @@ def abstract(canvas: Canvas, mood: Mood) -> None:
     y, x = np.mgrid[0:high, 0:wide]
     down = _folded(y + (other - 0.5) * high * 0.6, high)
     across = _folded(x + (third - 0.5) * wide * 0.6, wide)
-    bent = one[down, across] * 0.75 + other * 0.35
+    turn = canvas.between(0.3, 1.3) * (1 if canvas.chance(0.5) else -1)
+    lean = (x / wide * math.cos(turn) + y / high * math.sin(turn)).astype(np.float32)
+    bent = one[down, across] * 0.6 + other * 0.25 + lean * 0.5
     folds = np.sin(bent * np.pi * canvas.between(3.2, 5.2) + third * 3) * 0.5 + 0.5
     cloth = resized(resized(folds * 0.65 + bent * 0.35, high // 3, wide // 3), canvas.height, canvas.width)
     canvas.px[:] = ramp(mood.sky, 256)[(np.clip(cloth, 0, 1) * 255).astype(np.uint8)]

@@ -164,7 +164,7 @@ def _beard(sketch: Sketch, look: Look, face: Image.Image) -> None:
     paint = look.hair_colour
     if look.beard == "stubble":
         sketch.shape(
-            mirrored(((200, 214), (232, 218), (264, 192), (272, 240), (240, 270), (200, 274))), paint, 62, face
+            mirrored(((200, 214), (232, 218), (264, 192), (272, 240), (240, 270), (200, 274))), paint, 46, face
         )
         return
     if look.beard in {"full", "long"}:

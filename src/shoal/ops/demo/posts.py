@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 
 import msgspec
@@ -101,15 +101,14 @@ class Newsroom:
             kind, _, mood = foreign[0].partition("/")
             return (kind, mood, foreign[1]) if mood else ("", "", foreign[1])
         if self.dice.random() > PHOTO_SHARE:
-            return "", "", self.writer.draw(self.writer.freshest([f"text/{interest}" for interest in person.interests]))
-        kinds = [kind for interest in person.interests for kind in KINDS[interest]]
-        tables = [f"photo/{kind}" for kind in kinds]
-        tables += [
-            f"photo/{kind}/{mood}" for kind in kinds for mood in MOODS[kind] if f"{kind}/{mood}" in MOOD_CAPTIONS
-        ]
-        table = self.writer.freshest(tables)
+            return "", "", self.writer.draw(self._table(_texts(person.interests), _texts(KINDS)))
+        table = self._table(_photos(person.interests), _photos(KINDS))
         _, kind, *moods = table.split("/")
         return kind, self.dice.choice(moods or tuple(MOODS[kind])), self.writer.draw(table)
+
+    def _table(self, own: list[str], all_tables: list[str]) -> str:
+        """A table of somebody's own; once those were all said, people write about something else for a change."""
+        return self.writer.freshest([table for table in own if self.writer.is_fresh(table)] or all_tables)
 
     def _mention(self, author: int) -> str:
         friends = sorted(self.followed[author].intersection(self.followers[author]))
@@ -153,10 +152,20 @@ class Newsroom:
         return self.dice.choice(crowd) if crowd else None
 
 
+def _texts(interests: Iterable[str]) -> list[str]:
+    return [f"text/{interest}" for interest in interests]
+
+
+def _photos(interests: Iterable[str]) -> list[str]:
+    kinds = [kind for interest in interests for kind in KINDS[interest]]
+    moods = [f"photo/{kind}/{mood}" for kind in kinds for mood in MOODS[kind] if f"{kind}/{mood}" in MOOD_CAPTIONS]
+    return [f"photo/{kind}" for kind in kinds] + moods
+
+
 def posts(room: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
     """That many posts and about that many comments in the order of time."""
     dice = room.dice
-    eager = [dice.paretovariate(1.6) * (0.6 + person.weight) for person in room.people]
+    eager = [min(dice.paretovariate(1.6), 6.0) * (0.6 + person.weight) for person in room.people]
     drafts = [room.post(author) for author in dice.choices(range(len(room.people)), eager, k=roots)]
     pull = [
         dice.paretovariate(1.3) * len(room.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0)

@@ -44,12 +44,13 @@ def _water(canvas: Canvas, horizon: float, sun: float, paints: tuple[Array, Arra
     count = canvas.height - top
     t = np.linspace(0, 1, count, dtype=np.float32)[:, None]
     swell = canvas.noise(40, octaves=4, stretch=3, keep=0.6, height=canvas.height)
-    down = (np.log(t * 14 + 0.35) * canvas.height * 0.42).astype(np.intp) % canvas.height
-    across = ((canvas.columns - canvas.width / 2) / (t * 1.5 + 0.12) * 0.35 + canvas.width / 2).astype(
-        np.intp
-    ) % canvas.width
-    wave = swell[down, across] - np.float32(0.5)
-    wave += (swell[::-1, ::-1][down * 2 % canvas.height, across * 2 % canvas.width] - np.float32(0.5)) * np.float32(0.6)
+    down = np.log(t * 14 + 0.35) * canvas.height * 0.42
+    across = (canvas.columns - canvas.width / 2) / (t * 1.5 + 0.12) * 0.35 + canvas.width * 0.3
+    high, wide = canvas.height, canvas.width
+    wave = swell[_to_and_fro(down, high), _to_and_fro(across, wide)] - np.float32(0.5)
+    wave += (
+        swell[_to_and_fro(down * 2 + 90, high), _to_and_fro(across * 2 + 170, wide)] - np.float32(0.5)
+    ) * np.float32(0.6)
     body = mix(far, near, 0.15) + (near - far) * (t * np.float32(0.75))[..., None]
     body = body + (mix(far, light, 0.35) - body) * np.clip(wave * (0.5 + t * 0.8), -0.35, 0.6)[..., None]
     canvas.px[top:] = body
@@ -57,6 +58,12 @@ def _water(canvas: Canvas, horizon: float, sun: float, paints: tuple[Array, Arra
     glint = smooth(0.02, 0.3, wave + column * np.float32(0.16) - np.float32(0.1)) * column
     canvas.shine(glint * np.float32(0.95) + column * np.float32(0.12), light, top)
     canvas.shine(np.exp(-t * 45) * np.ones_like(column) * np.float32(0.14), light, top)
+
+
+def _to_and_fro(at: Array, size: int) -> Array:
+    """Positions in a field that goes on for ever as its own mirror image, so that it has no seams."""
+    inside: Array = np.minimum(np.abs(at % (2 * size) - size), size - 1).astype(np.intp)
+    return inside
 
 
 def _sail(canvas: Canvas, x: float, horizon: float, near: Array) -> None:

@@ -82,7 +82,7 @@ def facade(canvas: Canvas, mood: Mood) -> None:
     """A house front: rows of windows, shutters and balconies, and a slanting shadow."""
     wall, accent, light = colour(mood.far), colour(mood.near), colour(mood.light)
     canvas.px[:] = wall * np.linspace(1.03, 0.94, canvas.height, dtype=np.float32)[:, None, None]
-    plaster = canvas.noise(14, octaves=7, keep=0.65) - 0.5
+    plaster = canvas.noise(14, octaves=6, keep=0.65) - 0.5
     canvas.px *= 1 + plaster[..., None] * np.float32(0.16)
     columns, floors = int(canvas.between(3, 6)), int(canvas.between(2, 4))
     if canvas.height > canvas.width:
@@ -103,7 +103,7 @@ def facade(canvas: Canvas, mood: Mood) -> None:
                 canvas, pen, (middle, top, step_x * style[2], step_y * 2 * style[3]), (wall, accent, light), style[:2]
             )
     canvas.px[:] = np.asarray(sheet.reduce(2), np.float32) / 255
-    lean, at = canvas.between(0.5, 1.1), canvas.between(0.35, 1.1)
+    lean, at = canvas.between(0.5, 1.1), canvas.between(0.6, 1.35)
     slope = canvas.columns / canvas.width + canvas.rows / canvas.height * np.float32(lean)
     shadow = smooth(at - 0.012, at + 0.012, slope + plaster * np.float32(0.02))
     canvas.px *= 1 - shadow[..., None] * (1 - np.array([0.5, 0.55, 0.7], np.float32))

@@ -39,6 +39,10 @@ class Writer:
         least = [name for name, count in zip(tables, rounds, strict=True) if count == min(rounds)]
         return self._dice.choices(least, [1 + len(self._deck(name)) for name in least])[0]
 
+    def is_fresh(self, table: str) -> bool:
+        """Whether some of the table was never said."""
+        return not self._rounds.get(table)
+
     def draw(self, table: str) -> Said:
         """A text from a table: `text/<interest>`, `photo/<kind>`, `photo/<kind>/<mood>`, `abroad/<language>` or a reply's."""
         deck = self._deck(table)

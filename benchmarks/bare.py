@@ -1,0 +1,64 @@
+"""Two servers that know nothing: the ceilings that HTTP benchmarks are compared with.
+
+`python -m benchmarks.bare asgi PORT` is an ASGI application under uvicorn, `protocol` a few lines on uvloop's sockets. Both
+answer every request with the same ready JSON array of 20 objects, 25 KB long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any
+
+import msgspec
+import uvicorn
+import uvloop
+
+_STATUS = {"id": "112233445566778899", "content": "x" * 1_180, "account": {"id": "1", "username": "somebody"}}
+BODY = msgspec.json.encode([_STATUS] * 20)
+_WIRE = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
+_HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(BODY)).encode())]
+
+Message = MutableMapping[str, Any]
+
+
+async def app(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
+    """The ASGI application."""
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.body", "body": BODY})
+    else:
+        await receive()
+
+
+class Bare(asyncio.Protocol):
+    """A connection whose every request is answered the same."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Keep the way back."""
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """One answer for each head that ends here."""
+        for _ in range(data.count(b"\r\n\r\n")):
+            self._transport.write(_WIRE)
+
+
+async def _protocol(port: int) -> None:
+    server = await asyncio.get_running_loop().create_server(Bare, "127.0.0.1", port)
+    await server.serve_forever()
+
+
+def main() -> None:
+    """Serve until the process is ended."""
+    kind, port = sys.argv[1], int(sys.argv[2])
+    if kind == "protocol":
+        uvloop.run(_protocol(port))
+    else:
+        uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False, http="httptools", loop="uvloop")
+
+
+if __name__ == "__main__":
+    main()

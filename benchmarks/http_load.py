@@ -1,0 +1,147 @@
+"""Load on any server of the Mastodon API, by its base URL and the tokens of its members (a file with one a line).
+
+`home` reads GET /api/v1/timelines/home?limit=20 for all tokens in turn and checks every answer: status 200, a JSON array of 20.
+`post` sends POST /api/v1/statuses for all tokens in turn, then waits until a follower of them all (`--probe`, a token) sees
+the last post at home: until then the fan-out is not drained. `ceiling` loads a server that does nothing, to show what this
+client can offer.
+
+    python -m benchmarks.http_load home --base-url http://127.0.0.1:8500 --tokens tokens.txt --connections 16 --seconds 10
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote_plus
+
+import msgspec
+import uvloop
+
+from benchmarks.child import bare_server
+from benchmarks.http_client import Outcome, Server, ask, load, until
+from benchmarks.measure import Report, parser, spread
+
+_HOME = "/api/v1/timelines/home?limit={}"
+_TEXT = "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six."
+_FORM = "application/x-www-form-urlencoded"
+
+_array = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Posted(msgspec.Struct):
+    """What of an answer to a new post is looked at."""
+
+    id: str
+
+
+_posted = msgspec.json.Decoder(Posted)
+_page = msgspec.json.Decoder(list[Posted])
+
+
+def is_page(status: int, body: bytes) -> str:
+    """Whether an answer is a page of 20 posts."""
+    if status != 200:
+        return f"status {status}"
+    try:
+        return "" if len(_array.decode(body)) == 20 else "not 20 entries"
+    except msgspec.DecodeError:
+        return "not a JSON array"
+
+
+def homes(server: Server, tokens: list[str]) -> Iterator[bytes]:
+    """Home pages of all members in turn, without end."""
+    return itertools.cycle([server.request("GET", _HOME.format(20), token) for token in tokens])
+
+
+def posts(server: Server, tokens: list[str]) -> Iterator[bytes]:
+    """New posts of all members in turn, no two alike, without end."""
+    for number, token in enumerate(itertools.cycle(tokens)):
+        text = f"status={quote_plus(_TEXT.format(number))}&visibility=public".encode()
+        yield server.request("POST", "/api/v1/statuses", token, text, _FORM)
+
+
+async def post_and_drain(server: Server, tokens: list[str], probe: str, connections: int, seconds: float) -> Outcome:
+    """Post for so long, then wait for the probe; the seconds of the outcome run until the probe has seen the last post."""
+    last: list[str] = [""]
+
+    def note(status: int, body: bytes) -> str:
+        if status != 200:
+            return f"status {status}"
+        last[0] = max(last[0], _posted.decode(body).id, key=lambda id_: (len(id_), id_))
+        return ""
+
+    outcome = await load(server, until(posts(server, tokens), seconds), note, connections)
+    if probe and not await _seen(server, probe, last[0]):
+        outcome.wrong["the last post never reached the probe"] += 1
+    return outcome
+
+
+async def _seen(server: Server, probe: str, id_: str, patience: float = 60.0) -> bool:
+    end = time.perf_counter() + patience
+    while time.perf_counter() < end:
+        status, body = await ask(server, server.request("GET", _HOME.format(40), probe))
+        if status == 200 and any(entry.id == id_ for entry in _page.decode(body)):
+            return True
+        await asyncio.sleep(0.005)
+    return False
+
+
+def tell(report: Report, name: str, outcome: Outcome, least: float | None = None, p99: float | None = None) -> None:
+    """The rows of one load."""
+    times = spread(outcome.latencies)
+    report.add(f"{name}: right answers", outcome.right / outcome.seconds, "1/s", least=least)
+    report.add(f"{name}: p50", times.median * 1e3, "ms")
+    report.add(f"{name}: p90", times.p90 * 1e3, "ms")
+    report.add(f"{name}: p99", times.p99 * 1e3, "ms", most=p99)
+    report.add(f"{name}: max", times.most * 1e3, "ms")
+    report.add(f"{name}: answers", outcome.right, f"in {outcome.seconds:.1f} s")
+    report.add(f"{name}: bytes an answer", outcome.bytes / max(1, len(outcome.latencies)), "B")
+    for problem, count in outcome.wrong.items():
+        report.add(f"{name}: wrong: {problem}", count)
+
+
+async def run(chosen: argparse.Namespace, report: Report) -> None:
+    """One scenario."""
+    if chosen.scenario == "ceiling":
+        async with bare_server("protocol") as server:
+            outcome = await load(server, until(homes(server, ["none"]), chosen.seconds), is_page, chosen.connections)
+            tell(report, "client's ceiling", outcome, least=8_000)
+        return
+    server = Server(chosen.base_url)
+    tokens = chosen.tokens.read_text("utf-8").split()
+    if chosen.scenario == "post":
+        outcome = await post_and_drain(server, tokens, chosen.probe, chosen.connections, chosen.seconds)
+    else:
+        wanted = homes(server, tokens)
+        first = itertools.islice(wanted, chosen.count) if chosen.count else until(wanted, chosen.seconds)
+        outcome = await load(server, first, is_page, chosen.connections)
+    tell(report, chosen.scenario, outcome)
+
+
+def main() -> None:
+    """Load and report."""
+    options = parser(__doc__)
+    options.add_argument("scenario", choices=("home", "post", "ceiling"), nargs="?", default="ceiling")
+    options.add_argument("--base-url", default="http://127.0.0.1:8500", help="http://host:port of the server")
+    options.add_argument("--tokens", type=Path, help="a file with one token a line")
+    options.add_argument("--probe", default="", help="the token of a member who follows all who post")
+    options.add_argument("--connections", type=int, help="16 to read and 32 to post, unless told")
+    options.add_argument("--seconds", type=float, default=10.0, help="for how long")
+    options.add_argument("--count", type=int, help="so many requests of `home`, however long they take")
+    chosen = options.parse_args()
+    chosen.connections = chosen.connections or (32 if chosen.scenario == "post" else 16)
+    if chosen.quick:
+        chosen.seconds = min(chosen.seconds, 2.0)
+    if chosen.scenario != "ceiling" and chosen.tokens is None:
+        options.error("--tokens is needed")
+    report = Report(f"http_load {chosen.scenario}", chosen.quick)
+    uvloop.run(run(chosen, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The address of everything that a client may open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import quote, urlsplit
+
+import msgspec
+
+from shoal.core.markup import to_html
+from shoal.core.model import Mention
+
+MISSING_AVATAR = "/avatars/original/missing.png"
+MISSING_HEADER = "/headers/original/missing.png"
+
+
+class Addresses(msgspec.Struct, frozen=True):
+    """URLs below one root."""
+
+    root: str
+    """`https://example.org`, without a slash at the end."""
+    domain: str
+    """Our own name in `@user@domain`."""
+
+    @property
+    def netloc(self) -> str:
+        """`host:port`, or the host alone where the port goes without saying."""
+        return urlsplit(self.root).netloc
+
+    def account(self, name: str) -> str:
+        """A member's profile."""
+        return f"{self.root}/@{name}"
+
+    def status(self, name: str, id_: int) -> str:
+        """A post or share of a member; the id stands last, where clients look for it."""
+        return f"{self.root}/@{name}/{id_}"
+
+    def tag(self, name: str) -> str:
+        """The posts of a tag."""
+        return f"{self.root}/tags/{quote(name)}"
+
+    def media(self, key: str) -> str:
+        """A stored file."""
+        return f"{self.root}/media/{key}"
+
+    def avatar(self, key: str) -> str:
+        """A member's avatar, or the one of those who have none."""
+        return self.media(key) if key else self.root + MISSING_AVATAR
+
+    def header(self, key: str) -> str:
+        """A member's header, or the one of those who have none."""
+        return self.media(key) if key else self.root + MISSING_HEADER
+
+    def html(self, text: str, mentions: Iterable[Mention] = ()) -> str:
+        """What somebody typed, as HTML with links to what it names."""
+        urls = {mention.name: self.account(mention.name) for mention in mentions}
+        return to_html(text, mentions=urls, tag_url=self.tag, domain=self.domain)

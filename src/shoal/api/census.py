@@ -1,0 +1,72 @@
+"""How many members and posts there are. Nobody keeps these two numbers, so they are counted now and then, beside the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import NamedTuple
+
+from shoal.core.ids import floor_at
+from shoal.core.model import Member, Post
+from shoal.graph.contract import Scanner
+
+_PAGE = 2_000
+_FRESH_SECONDS = 600.0
+_PATIENCE_SECONDS = 0.5
+"""How long a request waits for a count; after that it takes the numbers there are."""
+_MONTH_MS = 30 * 86_400_000
+
+
+class Totals(NamedTuple):
+    """The network in numbers."""
+
+    members: int = 0
+    posts: int = 0
+    active: int = 0
+    """Members who posted in the last 30 days."""
+
+
+class Census:
+    """Counts when it is asked and its numbers are old; whoever asks meanwhile gets the old ones."""
+
+    def __init__(self, store: Scanner) -> None:
+        self._store = store
+        self._totals = Totals()
+        self._counted_at = float("-inf")
+        self._counting: asyncio.Task[None] | None = None
+
+    async def totals(self) -> Totals:
+        """The numbers as last counted."""
+        if time.monotonic() - self._counted_at > _FRESH_SECONDS and self._counting is None:
+            self._counting = asyncio.create_task(self._count(), name="shoal-census")
+        if self._counting is not None:
+            await asyncio.wait({self._counting}, timeout=_PATIENCE_SECONDS)
+        return self._totals
+
+    async def close(self) -> None:
+        """Stop counting."""
+        if self._counting is not None:
+            self._counting.cancel()
+            await asyncio.wait({self._counting})
+
+    async def _count(self) -> None:
+        try:
+            self._totals = await self._scan()
+            self._counted_at = time.monotonic()
+        finally:
+            self._counting = None
+
+    async def _scan(self) -> Totals:
+        members = posts = after = 0
+        authors: set[int] = set()
+        recent = floor_at(time.time_ns() // 1_000_000 - _MONTH_MS)
+        while page := await self._store.obj_scan(after, _PAGE):
+            after = page[-1].id
+            for node in page:
+                if isinstance(node, Post):
+                    posts += 1
+                    if node.id >= recent:
+                        authors.add(node.author_id)
+                elif isinstance(node, Member):
+                    members += not node.suspended
+        return Totals(members, posts, len(authors))

@@ -1,0 +1,286 @@
+"""The values of the Mastodon API as they stand on the wire: every key, in the names that clients know.
+
+`None` is null; `UNSET` leaves a key out. Ids are texts, moments are `2026-01-31T12:00:00.000Z`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class Field(msgspec.Struct):
+    """A row of the table on a profile; `value` is HTML (plain text in a `Source`)."""
+
+    name: str
+    value: str
+    verified_at: None = None
+
+
+class Account(msgspec.Struct, kw_only=True):
+    """A member, as others see them."""
+
+    id: str
+    username: str
+    acct: str
+    url: str
+    uri: str
+    display_name: str
+    note: str
+    avatar: str
+    avatar_static: str
+    header: str
+    header_static: str
+    fields: list[Field]
+    bot: bool
+    discoverable: bool
+    indexable: bool
+    noindex: bool
+    created_at: str
+    statuses_count: int
+    followers_count: int
+    following_count: int
+    locked: bool = False
+    group: bool = False
+    hide_collections: bool = False
+    last_status_at: None = None
+    emojis: list[Any] = []
+    roles: list[Any] = []
+
+
+class Source(msgspec.Struct, kw_only=True):
+    """What a member typed into their profile, and their defaults."""
+
+    privacy: str
+    sensitive: bool
+    language: str
+    note: str
+    fields: list[Field]
+    discoverable: bool
+    indexable: bool
+    follow_requests_count: int = 0
+    hide_collections: bool = False
+    attribution_domains: list[str] = []
+    quote_policy: str = "nobody"
+
+
+class Role(msgspec.Struct, kw_only=True):
+    """What a member may do beyond others; nobody may, for now."""
+
+    id: str = "-99"
+    name: str = ""
+    permissions: str = "0"
+    color: str = ""
+    highlighted: bool = False
+
+
+class CredentialAccount(Account, kw_only=True):
+    """A member, as they see themselves."""
+
+    source: Source
+    role: Role
+
+
+class Size(msgspec.Struct):
+    """Pixels; `size` is `WxH`, `aspect` is width through height."""
+
+    width: int
+    height: int
+    size: str
+    aspect: float
+
+
+class Point(msgspec.Struct):
+    """x and y in -1..1, y upwards."""
+
+    x: float
+    y: float
+
+
+class Meta(msgspec.Struct):
+    """What is known of a picture."""
+
+    original: Size
+    small: Size
+    focus: Point
+
+
+class MediaAttachment(msgspec.Struct, kw_only=True):
+    """An uploaded picture."""
+
+    id: str
+    type: str
+    url: str
+    preview_url: str
+    meta: Meta
+    description: str | None
+    blurhash: str | None
+    remote_url: None = None
+    preview_remote_url: None = None
+    text_url: None = None
+
+
+class StatusMention(msgspec.Struct):
+    """A member named in a status."""
+
+    id: str
+    username: str
+    url: str
+    acct: str
+
+
+class StatusTag(msgspec.Struct):
+    """A tag of a status."""
+
+    name: str
+    url: str
+
+
+class StatusApplication(msgspec.Struct):
+    """What a status was written with."""
+
+    name: str
+    website: str | None
+
+
+class Place(msgspec.Struct):
+    """Degrees."""
+
+    latitude: float
+    longitude: float
+
+
+class Extras(msgspec.Struct, omit_defaults=True):
+    """What Shoal knows of a status and Mastodon does not."""
+
+    data: msgspec.Raw | UnsetType = UNSET
+    place: Place | None = None
+
+
+class StatusContent(msgspec.Struct, kw_only=True):
+    """The part of a status that is the same for every viewer until the status is edited; of a share, its own part."""
+
+    id: str
+    uri: str
+    url: str
+    created_at: str
+    visibility: str
+    edited_at: str | None = None
+    content: str = ""
+    sensitive: bool = False
+    spoiler_text: str = ""
+    language: str | None = None
+    media_attachments: list[MediaAttachment] = []
+    mentions: list[StatusMention] = []
+    tags: list[StatusTag] = []
+    application: StatusApplication | None = None
+    in_reply_to_id: str | None = None
+    in_reply_to_account_id: str | None = None
+    emojis: list[Any] = []
+    poll: None = None
+    card: None = None
+    quote: None = None
+    quotes_count: int = 0
+    shoal: Extras | UnsetType = UNSET
+
+
+class Status(StatusContent, kw_only=True):
+    """A post, or a share of one, as a viewer sees it. The last keys are there for members only."""
+
+    account: Account
+    reblog: Status | None
+    replies_count: int
+    reblogs_count: int
+    favourites_count: int
+    favourited: bool | UnsetType = UNSET
+    reblogged: bool | UnsetType = UNSET
+    muted: bool | UnsetType = UNSET
+    bookmarked: bool | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    """On one's own statuses, and always there."""
+    filtered: list[Any] | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    """What was typed; in the answer to a deletion only."""
+
+
+class StatusSource(msgspec.Struct):
+    """What was typed, to be edited."""
+
+    id: str
+    text: str
+    spoiler_text: str
+
+
+class StatusEdit(msgspec.Struct, kw_only=True):
+    """One wording of a status."""
+
+    content: str
+    spoiler_text: str
+    sensitive: bool
+    created_at: str
+    account: msgspec.Raw
+    media_attachments: list[MediaAttachment]
+    emojis: list[Any] = []
+
+
+class Relationship(msgspec.Struct, kw_only=True):
+    """How the caller stands to an account."""
+
+    id: str
+    following: bool
+    showing_reblogs: bool
+    followed_by: bool
+    blocking: bool
+    blocked_by: bool
+    muting: bool
+    muting_notifications: bool
+    notifying: bool = False
+    languages: list[str] | None = None
+    muting_expires_at: None = None
+    requested: bool = False
+    requested_by: bool = False
+    domain_blocking: bool = False
+    endorsed: bool = False
+    note: str = ""
+
+
+class Tag(msgspec.Struct):
+    """A tag; `history` is empty until there are trends."""
+
+    id: str
+    name: str
+    url: str
+    history: list[Any]
+    following: bool | UnsetType = UNSET
+    featuring: bool | UnsetType = UNSET
+
+
+class Application(msgspec.Struct, kw_only=True):
+    """A client program, for anybody who has a token of it."""
+
+    id: str
+    name: str
+    website: str | None
+    scopes: list[str]
+    redirect_uris: list[str]
+    redirect_uri: str
+    vapid_key: str = ""
+
+
+class CredentialApplication(Application, kw_only=True):
+    """A client program with its secret, once."""
+
+    client_id: str
+    client_secret: str
+    client_secret_expires_at: int = 0
+
+
+class Token(msgspec.Struct):
+    """A bearer token; `created_at` in Unix seconds."""
+
+    access_token: str
+    token_type: str
+    scope: str
+    created_at: int

@@ -1,0 +1,124 @@
+"""Statuses and accounts as JSON: the hot path of every timeline.
+
+A status is spliced of fragments, each made by an encoder: its content, which stays the same until it is edited; its author,
+who stays the same until they or their numbers change; and what a viewer sees of it now. The first two are remembered
+together with the values that they were made of, and used again only while those are still the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from shoal.api import present
+from shoal.api.addresses import Addresses
+from shoal.core.model import App, Media, Member, Post, Share
+from shoal.feeds.hydrate import Entry, Profile
+from shoal.graph.cached import Recent
+from shoal.graph.contract import Reader
+
+_encode = msgspec.json.Encoder().encode
+
+_COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
+_LIKED, _SHARED, _BOOKMARKED, _OWN = 1, 2, 4, 8
+_BOOLS = (b"false", b"true")
+
+
+def _tail(flags: int) -> bytes:
+    """The end of a status for a member; formatted with the three counts."""
+    state = b',"favourited":%b,"reblogged":%b,"bookmarked":%b,"muted":false,"filtered":[]' % (
+        _BOOLS[bool(flags & _LIKED)],
+        _BOOLS[bool(flags & _SHARED)],
+        _BOOLS[bool(flags & _BOOKMARKED)],
+    )
+    return _COUNTS + state + (b',"pinned":false}' if flags & _OWN else b"}")
+
+
+_TAILS = (*map(_tail, range(16)), _COUNTS + b"}")
+"""By flags; the last one is for who is not logged in."""
+
+
+class Presenter:
+    """Makes the JSON of entries and profiles, and remembers about `size` fragments of each kind (1 to 2 KB each)."""
+
+    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000) -> None:
+        self._graph = graph
+        self._at = at
+        self._posts: Recent[int, tuple[Post, tuple[Media, ...], bytes]] = Recent(size)
+        self._shares: Recent[int, tuple[Share, bytes]] = Recent(size)
+        self._accounts: Recent[int, tuple[Member, tuple[int, int, int], bytes]] = Recent(size)
+        self._apps: Recent[int, App] = Recent(1_000)
+
+    async def page(self, viewer: int | None, entries: Sequence[Entry]) -> bytes:
+        """A JSON array of statuses."""
+        await self._learn_apps(entries)
+        return self.present_page(viewer, entries)
+
+    async def status(self, viewer: int | None, entry: Entry) -> bytes:
+        """One status as a JSON object."""
+        await self._learn_apps((entry,))
+        return self._entry(viewer, entry)
+
+    def present_page(self, viewer: int | None, entries: Iterable[Entry]) -> bytes:
+        """A JSON array of statuses whose apps are known, or are not to be shown."""
+        return b"[%b]" % b",".join([self._entry(viewer, entry) for entry in entries])
+
+    def account(self, profile: Profile) -> bytes:
+        """A profile as a JSON object."""
+        member = profile.member
+        numbers = (profile.followers, profile.following, profile.posts)
+        known = self._accounts.get(member.id)
+        if known is not None and known[1] == numbers and (known[0] is member or known[0] == member):
+            return known[2]
+        made = _encode(present.account(profile, self._at))
+        self._accounts.put(member.id, (member, numbers, made))
+        return made
+
+    def accounts(self, profiles: Iterable[Profile]) -> bytes:
+        """A JSON array of profiles."""
+        return b"[%b]" % b",".join(map(self.account, profiles))
+
+    async def _learn_apps(self, entries: Iterable[Entry]) -> None:
+        known = self._apps.get
+        missing = {id_ for entry in entries if (id_ := entry.post.app_id) and known(id_) is None}
+        if missing:
+            for app in (await self._graph.obj_get(list(missing))).values():
+                if isinstance(app, App):
+                    self._apps.put(app.id, app)
+
+    def _entry(self, viewer: int | None, entry: Entry) -> bytes:
+        post, share, sharer = entry.post, entry.share, entry.sharer
+        counts = (entry.comments, entry.shares, entry.likes)
+        flags = -1
+        if viewer is not None:
+            flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | (post.author_id == viewer) << 3
+        status = self._content(entry) + self.account(entry.author) + _TAILS[flags] % counts
+        if share is None or sharer is None:
+            return status
+        if viewer is not None:
+            flags = flags & ~_OWN | (share.author_id == viewer) << 3
+        tail = _TAILS[flags] % counts
+        return b'%b,"reblog":%b,"account":%b%b' % (self._share(share, sharer), status, self.account(sharer), tail)
+
+    def _content(self, entry: Entry) -> bytes:
+        """A status up to its author."""
+        post, media = entry.post, entry.media
+        known = self._posts.get(post.id)
+        # The graph keeps objects decoded, so as a rule this compares addresses.
+        if known is not None and (known[0] is post or known[0] == post) and known[1] == media:
+            return known[2]
+        app = self._apps.get(post.app_id) if post.app_id else None
+        content = present.content(post, entry.author.member.name, media, app, self._at)
+        made = _encode(content)[:-1] + b',"reblog":null,"account":'
+        self._posts.put(post.id, (post, media, made))
+        return made
+
+    def _share(self, share: Share, sharer: Profile) -> bytes:
+        """A share up to the post that it shows."""
+        known = self._shares.get(share.id)
+        if known is not None and (known[0] is share or known[0] == share):
+            return known[1]
+        made = _encode(present.share_content(share, sharer.member.name, self._at))[:-1]
+        self._shares.put(share.id, (share, made))
+        return made

@@ -1,0 +1,58 @@
+"""What the endpoints may touch: the bundle that whoever starts the front end fills, and what is made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from shoal.api.addresses import Addresses
+from shoal.api.census import Census
+from shoal.api.entity_json import Presenter
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Graph, Store
+from shoal.media.library import MediaLibrary
+from shoal.services.writes import Writes
+from shoal.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """The parts of a running network that the front end is made of."""
+
+    settings: Settings
+    store: Store
+    writes: Writes
+    reads: Reads
+    media: MediaLibrary
+    base_url: str = ""
+    """The root of every URL that clients are given, without a slash at the end; empty: as the settings say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What a handler finds in `context.deps`."""
+
+    settings: Settings
+    graph: Graph
+    writes: Writes
+    reads: Reads
+    media: MediaLibrary
+    at: Addresses
+    present: Presenter
+    census: Census
+
+
+def front_of(deps: Deps) -> Front:
+    """The front of these parts, with caches of its own."""
+    settings = deps.settings
+    base_url = deps.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
+    at = Addresses(base_url.rstrip("/"), deps.writes.domain)
+    return Front(
+        settings=settings,
+        graph=deps.writes.graph,
+        writes=deps.writes,
+        reads=deps.reads,
+        media=deps.media,
+        at=at,
+        present=Presenter(deps.writes.graph, at, settings.object_cache),
+        census=Census(deps.store),
+    )

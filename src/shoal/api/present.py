@@ -1,0 +1,205 @@
+"""From what Shoal keeps to what the Mastodon API shows: one function an entity, each of them pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from shoal.api import entities
+from shoal.api.addresses import Addresses
+from shoal.core.ids import milliseconds_of
+from shoal.core.model import App, Media, Post, Share, Token, Visibility
+from shoal.core.visibility import Relation
+from shoal.feeds.hydrate import Profile
+from shoal.graph.schema import tag_id
+
+WIRE_VISIBILITY = {
+    Visibility.PUBLIC: "public",
+    Visibility.UNLISTED: "unlisted",
+    Visibility.FOLLOWERS: "private",
+    Visibility.DIRECT: "direct",
+}
+VISIBILITY = {wire: visibility for visibility, wire in WIRE_VISIBILITY.items()}
+
+
+def moment(milliseconds: int) -> str:
+    """Unix milliseconds as clients parse it: three digits of a second, and a Z."""
+    whole = datetime.fromtimestamp(milliseconds // 1000, UTC).replace(tzinfo=None).isoformat()
+    return f"{whole}.{milliseconds % 1000:03d}Z"
+
+
+def account(profile: Profile, at: Addresses) -> entities.Account:
+    """A member, as others see them."""
+    return entities.Account(**_account(profile, at))
+
+
+def credential_account(profile: Profile, at: Addresses) -> entities.CredentialAccount:
+    """A member, as they see themselves."""
+    member = profile.member
+    source = entities.Source(
+        privacy=WIRE_VISIBILITY[member.default_visibility],
+        sensitive=member.default_sensitive,
+        language=member.default_language,
+        note=member.note,
+        fields=[entities.Field(field.name, field.value) for field in member.fields],
+        discoverable=member.discoverable,
+        indexable=member.discoverable,
+    )
+    return entities.CredentialAccount(**_account(profile, at), source=source, role=entities.Role())
+
+
+def _account(profile: Profile, at: Addresses) -> dict[str, object]:
+    member = profile.member
+    url, avatar, header = at.account(member.name), at.avatar(member.avatar), at.header(member.header)
+    return {
+        "id": str(member.id),
+        "username": member.name,
+        "acct": member.name,
+        "url": url,
+        "uri": url,
+        "display_name": member.display_name,
+        "note": at.html(member.note),
+        "avatar": avatar,
+        "avatar_static": avatar,
+        "header": header,
+        "header_static": header,
+        "fields": [entities.Field(field.name, _inline(at.html(field.value))) for field in member.fields],
+        "bot": member.bot,
+        "discoverable": member.discoverable,
+        "indexable": member.discoverable,
+        "noindex": not member.discoverable,
+        "created_at": moment(member.joined),
+        "statuses_count": profile.posts,
+        "followers_count": profile.followers,
+        "following_count": profile.following,
+    }
+
+
+def _inline(html: str) -> str:
+    """A row of a table is no paragraph."""
+    return html.removeprefix("<p>").removesuffix("</p>")
+
+
+def content(
+    post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses
+) -> entities.StatusContent:
+    """What a post says; `author` is the name of who wrote it."""
+    url = at.status(author, post.id)
+    return entities.StatusContent(
+        id=str(post.id),
+        uri=url,
+        url=url,
+        created_at=moment(post.written),
+        edited_at=moment(post.edited_at) if post.edited_at else None,
+        content=at.html(post.text, post.mentions),
+        visibility=WIRE_VISIBILITY[post.visibility],
+        sensitive=post.sensitive,
+        spoiler_text=post.spoiler,
+        language=post.language or None,
+        media_attachments=[attachment(item, at) for item in media],
+        mentions=[entities.StatusMention(str(id_), name, at.account(name), name) for id_, name in post.mentions],
+        tags=[entities.StatusTag(name, at.tag(name)) for name in post.tags],
+        application=entities.StatusApplication(app.name, app.website or None) if app else None,
+        in_reply_to_id=str(post.parent_id) if post.parent_id else None,
+        in_reply_to_account_id=str(post.parent_author_id) if post.parent_author_id else None,
+        shoal=_extras(post),
+    )
+
+
+def _extras(post: Post) -> entities.Extras | UnsetType:
+    if not post.data and post.place is None:
+        return UNSET
+    return entities.Extras(
+        data=msgspec.Raw(post.data.encode()) if post.data else UNSET,
+        place=entities.Place(*post.place) if post.place else None,
+    )
+
+
+def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusContent:
+    """What a share is by itself; the words are in the post that it shows."""
+    url = at.status(sharer, share.id)
+    return entities.StatusContent(
+        id=str(share.id),
+        uri=url,
+        url=url,
+        created_at=moment(milliseconds_of(share.id)),
+        visibility=WIRE_VISIBILITY[share.visibility],
+    )
+
+
+def attachment(media: Media, at: Addresses) -> entities.MediaAttachment:
+    """A picture."""
+    return entities.MediaAttachment(
+        id=str(media.id),
+        type=media.kind.value,
+        url=at.media(media.key),
+        preview_url=at.media(media.preview_key),
+        meta=entities.Meta(
+            original=_size(media.width, media.height),
+            small=_size(media.preview_width, media.preview_height),
+            focus=entities.Point(*media.focus),
+        ),
+        description=media.description or None,
+        blurhash=media.blurhash or None,
+    )
+
+
+def _size(width: int, height: int) -> entities.Size:
+    return entities.Size(width, height, f"{width}x{height}", width / height if height else 0.0)
+
+
+def relationship(other_id: int, stand: Relation) -> entities.Relationship:
+    """How the caller stands to one member."""
+    return entities.Relationship(
+        id=str(other_id),
+        following=stand.following,
+        showing_reblogs=stand.following,
+        followed_by=stand.followed_by,
+        blocking=stand.blocking,
+        blocked_by=stand.blocked_by,
+        muting=stand.muting,
+        muting_notifications=stand.muting,
+    )
+
+
+def tag(name: str, at: Addresses, *, following: bool | None) -> entities.Tag:
+    """A tag by its canonical name; `following` is None for who is not logged in."""
+    mine = following is not None
+    return entities.Tag(
+        # Ids of tags are negative; on the wire an id is digits.
+        id=str(-tag_id(name)),
+        name=name,
+        url=at.tag(name),
+        history=[],
+        following=bool(following) if mine else UNSET,
+        featuring=False if mine else UNSET,
+    )
+
+
+def application(app: App) -> entities.Application:
+    """A client program, without its secret."""
+    return entities.Application(**_application(app))
+
+
+def credential_application(app: App, secret: str) -> entities.CredentialApplication:
+    """A client program, with its secret."""
+    return entities.CredentialApplication(**_application(app), client_id=str(app.id), client_secret=secret)
+
+
+def _application(app: App) -> dict[str, object]:
+    return {
+        "id": str(app.id),
+        "name": app.name,
+        "website": app.website or None,
+        "scopes": list(app.scopes),
+        "redirect_uris": list(app.redirect_uris),
+        "redirect_uri": "\n".join(app.redirect_uris),
+    }
+
+
+def token(made: Token, text: str) -> entities.Token:
+    """A token, the once that its text is known."""
+    return entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)

@@ -1,0 +1,46 @@
+"""What operations ask of an open network: `wiring.Network` is one."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Store
+from shoal.media.library import MediaLibrary
+from shoal.outbox import Runner
+from shoal.services.writes import Writes
+from shoal.timelines.memory import MemoryTimelines
+
+
+class AnyNetwork(Protocol):
+    """The parts, each whole."""
+
+    @property
+    def store(self) -> Store:
+        """The graph, its outbox, and reading everything."""
+        ...
+
+    @property
+    def timelines(self) -> MemoryTimelines:
+        """Home timelines that are warm in this process."""
+        ...
+
+    @property
+    def reads(self) -> Reads:
+        """What feeds are read with."""
+        ...
+
+    @property
+    def writes(self) -> Writes:
+        """What services write with."""
+        ...
+
+    @property
+    def runner(self) -> Runner[Any]:
+        """Runs the consequences of events."""
+        ...
+
+    @property
+    def media(self) -> MediaLibrary:
+        """Pictures."""
+        ...

@@ -1,0 +1,81 @@
+"""What a check found: numbers, examples as plain sentences, and how each finding is put right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+EXAMPLES = 10
+"""Findings of one invariant that are told as sentences; the others are only counted."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with a phase, how much of it is done, and how much there is in all (0: not known)."""
+
+Triple = tuple[int, int, int]
+
+
+class Finding(NamedTuple):
+    """Something that does not hold. Two looks at the same store give equal findings, whatever else changes meanwhile.
+
+    `words` has `{0}`, `{1}` ... where the things of `about` are named. Exactly one of the last four says the remedy.
+    """
+
+    words: str
+    about: tuple[int, ...]
+    agree: Triple | None = None
+    """An association and its inverse are to say the same: the later one is right."""
+    begin: tuple[Triple, int, bytes] | None = None
+    """An association is to be alive, with this time and data."""
+    end: Triple | None = None
+    """An association, and its inverse, is to be dead."""
+    recount: tuple[int, int] | None = None
+    """A count is to be counted again."""
+    drop: int = 0
+    """A timeline is to be forgotten."""
+    key: tuple[str, str, int, int, int] | None = None
+    """A key (space, name, shard) is to belong to an object, and not to another one."""
+
+
+class Invariant(msgspec.Struct, kw_only=True):
+    """One line of a report."""
+
+    name: str
+    promise: str
+    checked: int = 0
+    found: int = 0
+    examples: list[str] = msgspec.field(default_factory=list)
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """All of it. After a repair, `found` still says what there was before."""
+
+    invariants: list[Invariant]
+    repaired: int = 0
+    seconds: float = 0.0
+    notes: list[str] = msgspec.field(default_factory=list)
+
+    @property
+    def clean(self) -> bool:
+        """Whether everything holds."""
+        return not any(invariant.found for invariant in self.invariants)
+
+    def __getitem__(self, name: str) -> Invariant:
+        return next(invariant for invariant in self.invariants if invariant.name == name)
+
+
+PROMISES = {
+    "I1": "home timelines equal their definition",
+    "I2": "counts equal the live associations",
+    "I3": "associations have their inverses",
+    "I4": "tags lead to the live posts that have them",
+    "lists": "lists lead to the objects that belong in them, and to nothing else",
+    "ends": "associations lead to objects that exist",
+    "keys": "names lead to their owners",
+}
+"""Every line of a report in its order."""
+
+
+def nothing(_phase: str, _done: int, _total: int) -> None:
+    """Progress that nobody watches."""

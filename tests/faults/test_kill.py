@@ -1,0 +1,137 @@
+"""I5: an acknowledged write survives `kill -9` of the serving process at any instant."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.serving import Server, served
+
+from shoal import Shoal
+from shoal.ops.check import check
+from shoal.services import apps
+
+MEMBERS = 12
+WRITERS = 16
+
+
+class Journal:
+    """What the server has acknowledged."""
+
+    def __init__(self) -> None:
+        self.posts: dict[str, str] = {}
+        self.likes: set[tuple[str, str]] = set()
+        self.follows: set[tuple[str, str]] = set()
+        self.deleted: set[str] = set()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_every_acknowledged_write_is_there_after_a_kill(tmp_path: Path, seed: int) -> None:
+    store = tmp_path / "shoal.db"
+    tokens = asyncio.run(_people(store))
+    journal = Journal()
+    chance = random.Random(seed)
+    for _ in range(2):
+        with served(store) as server:
+            asyncio.run(_write_until_killed(server, tokens, journal, chance))
+    assert len(journal.posts) > 50, "the load was too small to prove anything"
+    with served(store) as server:
+        asyncio.run(_all_there(server, tokens, journal))
+        assert server.stop() == 0
+    asyncio.run(_sound(store, journal))
+
+
+async def _people(store: Path) -> dict[str, str]:
+    """Members by id, with a token each; each follows the next three."""
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        handles = [await shoal.register(f"m{number}") for number in range(MEMBERS)]
+        writes = shoal.network.writes
+        app = await apps.register(writes, "load", scopes=("read", "write", "follow"))
+        for at, handle in enumerate(handles):
+            for step in (1, 2, 3):
+                await handle.follow(handles[(at + step) % MEMBERS])
+        scopes = ("read", "write", "follow")
+        return {
+            str(handle.id): (await apps.issue_token(writes, app.app.id, handle.id, scopes)).text for handle in handles
+        }
+
+
+async def _write_until_killed(server: Server, tokens: dict[str, str], journal: Journal, chance: random.Random) -> None:
+    async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+        writers = [
+            asyncio.create_task(_write(client, tokens, journal, random.Random(chance.random()))) for _ in range(WRITERS)
+        ]
+        await asyncio.sleep(0.4 + chance.random())
+        server.kill()
+        await asyncio.gather(*writers)
+
+
+async def _write(client: httpx.AsyncClient, tokens: dict[str, str], journal: Journal, chance: random.Random) -> None:
+    """Post, like, follow and delete until the connection breaks; only what was answered is written down."""
+    try:
+        while True:
+            member, token = chance.choice(list(tokens.items()))
+            await _act(client, member, token, tokens, journal, chance)
+    except httpx.TransportError:
+        return
+
+
+async def _act(
+    client: httpx.AsyncClient, member: str, token: str, tokens: dict[str, str], journal: Journal, chance: random.Random
+) -> None:
+    bearer = {"Authorization": f"Bearer {token}"}
+    act = chance.random()
+    if act < 0.6 or not journal.posts:
+        answer = await client.post(
+            "/api/v1/statuses", headers=bearer, json={"status": f"number {chance.random()} #kill"}
+        )
+        assert answer.status_code == 200, answer.text
+        journal.posts[answer.json()["id"]] = member
+    elif act < 0.8:
+        post = chance.choice(list(journal.posts))
+        answer = await client.post(f"/api/v1/statuses/{post}/favourite", headers=bearer)
+        if answer.status_code == 200:
+            journal.likes.add((member, post))
+    elif act < 0.9:
+        other = chance.choice([id_ for id_ in tokens if id_ != member])
+        answer = await client.post(f"/api/v1/accounts/{other}/follow", headers=bearer)
+        assert answer.status_code == 200, answer.text
+        journal.follows.add((member, other))
+    else:
+        await _delete(client, tokens, journal, chance)
+
+
+async def _delete(client: httpx.AsyncClient, tokens: dict[str, str], journal: Journal, chance: random.Random) -> None:
+    """A delete that was not answered may have happened: the post is no evidence any more, before the answer too."""
+    post = chance.choice(list(journal.posts))
+    author = journal.posts.pop(post)
+    answer = await client.delete(f"/api/v1/statuses/{post}", headers={"Authorization": f"Bearer {tokens[author]}"})
+    if answer.status_code == 200:
+        journal.deleted.add(post)
+
+
+async def _all_there(server: Server, tokens: dict[str, str], journal: Journal) -> None:
+    async with httpx.AsyncClient(base_url=server.url, timeout=10) as client:
+        for post, author in journal.posts.items():
+            answer = await client.get(f"/api/v1/statuses/{post}", headers={"Authorization": f"Bearer {tokens[author]}"})
+            assert answer.status_code == 200, f"post {post} was acknowledged and is lost"
+        for post in journal.deleted:
+            assert (await client.get(f"/api/v1/statuses/{post}")).status_code == 404
+        for member, post in journal.likes:
+            if post in journal.posts:
+                bearer = {"Authorization": f"Bearer {tokens[member]}"}
+                assert (await client.get(f"/api/v1/statuses/{post}", headers=bearer)).json()["favourited"]
+        for member, other in journal.follows:
+            bearer = {"Authorization": f"Bearer {tokens[member]}"}
+            answer = await client.get("/api/v1/accounts/relationships", params={"id[]": other}, headers=bearer)
+            assert answer.json()[0]["following"]
+
+
+async def _sound(store: Path, journal: Journal) -> None:
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        await shoal.settle()
+        report = await check(shoal.network)
+        assert report.clean, report

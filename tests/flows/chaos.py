@@ -1,0 +1,146 @@
+"""What goes wrong in a simulated network: answers take their time, stores are away, workers die, events come late and twice.
+
+Every chance comes from one seed, so a run can be had again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from inspect import iscoroutinefunction
+from random import Random
+from typing import Any, TypeVar
+
+from shoal.core.events import InverseOp
+from shoal.graph.cached import CachedGraph
+from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
+
+T = TypeVar("T")
+Step = Callable[[str], Awaitable[None]]
+
+
+class Crash(Exception):
+    """A worker died here."""
+
+
+class Dice:
+    """Every chance that a run takes; once it is `calm`, nothing goes wrong any more."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.calm = False
+
+    def happens(self, chance: float) -> bool:
+        return not self.calm and self.random.random() < chance
+
+    def some(self, things: Iterable[T]) -> list[T]:
+        """Some of them, in any order; all of them when calm."""
+        chosen = [thing for thing in things if self.calm or self.random.random() < 0.5]
+        self.random.shuffle(chosen)
+        return chosen
+
+    async def pause(self, _name: str = "") -> None:
+        """Others have a turn now, or several, or none."""
+        if not self.calm:
+            for _ in range(self.random.choice((0, 0, 0, 1, 1, 4))):
+                await asyncio.sleep(0)
+
+    async def crash(self, _name: str = "") -> None:
+        if self.happens(0.02):
+            raise Crash
+
+    async def crash_later(self, name: str) -> None:
+        await self.pause()
+        await self.crash(name)
+
+
+class Between:
+    """Stands in for a part: something may happen before and after each of its asynchronous methods."""
+
+    def __init__(self, part: object, before: Step, after: Step) -> None:
+        self._part = part
+        self._before = before
+        self._after = after
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._part, name)
+        if not iscoroutinefunction(method):
+            return method
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            await self._before(name)
+            answer = await method(*args, **kwargs)
+            await self._after(name)
+            return answer
+
+        return call
+
+
+class Haltable(CachedGraph):
+    """A graph that can be looked at while nobody changes it."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store, objects=16)
+        self._halts = 0
+        self._committing = 0
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        while self._halts:
+            await asyncio.sleep(0)
+        self._committing += 1
+        try:
+            return await super().commit_owing(batch)
+        finally:
+            self._committing -= 1
+
+    @asynccontextmanager
+    async def halted(self) -> AsyncIterator[None]:
+        """What was begun is finished, and nothing new begins until the block ends."""
+        self._halts += 1
+        try:
+            while self._committing:
+                await asyncio.sleep(0)
+            yield
+        finally:
+            self._halts -= 1
+
+
+class Unruly:
+    """An outbox that gives jobs late, twice, to several workers at once and in any order, and loses what it is told."""
+
+    def __init__(self, outbox: Outbox, dice: Dice) -> None:
+        self._outbox = outbox
+        self._dice = dice
+        self._open: dict[tuple[int, int], Job] = {}
+        self.history: list[Job] = []
+        """Every job there ever was, from its beginning."""
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        for job in await self._outbox.claim(1_000, 1e9):
+            self._open[job.store, job.seq] = job
+            self.history.append(job)
+        again = [self._dice.random.choice(self.history)] if self.history and self._dice.happens(0.2) else []
+        return self._dice.some(self._open.values()) + again
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            if not self._dice.happens(0.1):
+                self._open.pop((job.store, job.seq), None)
+                await self._outbox.ack([job])
+
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
+        if (job.store, job.seq) in self._open and not self._dice.happens(0.1):
+            self._open[job.store, job.seq] = job._replace(attempt=0)
+
+    async def bury(self, job: Job, error: str) -> None:
+        raise AssertionError(f"{job} is buried: {error}")
+
+    async def backlog(self) -> int:
+        return await self._outbox.backlog() + len(self._open)
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        return []
+
+    def on_event(self, wake: WakeUp) -> None:
+        """Its workers do not sleep."""

@@ -1,0 +1,168 @@
+"""What must be true of a graph, counted again the plain way: from every object and association, with no code of Shoal's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
+
+from shoal.core.model import Member, Node, Post, Share, Visibility
+from shoal.graph.contract import AssocRow, Store
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    BLOCKED_BY,
+    BLOCKS,
+    BOOKMARKED_BY,
+    FOLLOWS,
+    FOLLOWS_TAG,
+    LIKED_BY,
+    MUTES,
+    POSTED,
+    REVISED,
+    SHARED_BY,
+    TAG_OF,
+    AssocType,
+    tag_id,
+)
+from tests.stores import all_counts, all_links, all_objects
+
+N = TypeVar("N", bound=Node)
+Pair = tuple[int, int]
+
+
+class World:
+    """Everything in a graph at one moment."""
+
+    def __init__(self, objects: list[Node], links: list[AssocRow], counts: list[tuple[int, int, int]]) -> None:
+        self.objects = {node.id: node for node in objects}
+        self.alive = {row[:3]: row for row in links if row.alive}
+        self.counts = {(id1, atype): n for id1, atype, n in counts}
+        self._by_type: dict[int, set[Pair]] = {}
+        for id1, atype, id2 in self.alive:
+            self._by_type.setdefault(atype, set()).add((id1, id2))
+
+    @classmethod
+    async def of(cls, graph: Store) -> World:
+        return cls(list(await all_objects(graph)), await all_links(graph), await all_counts(graph))
+
+    def pairs(self, atype: AssocType) -> set[Pair]:
+        return self._by_type.get(atype.number, set())
+
+    def all(self, kind: type[N]) -> list[N]:
+        return [node for node in self.objects.values() if isinstance(node, kind)]
+
+    def post_of(self, node: Node | None) -> Post | None:
+        """The post that an entry shows."""
+        found = self.objects.get(node.post_id) if isinstance(node, Share) else node
+        return found if isinstance(found, Post) else None
+
+    # Who sees what
+
+    def severed(self, viewer: int, other: int) -> bool:
+        """Also when the other end of the block is still on its way."""
+        either = {(viewer, other), (other, viewer)}
+        return bool(either & (self.pairs(BLOCKS) | self.pairs(BLOCKED_BY)))
+
+    def told_of_block(self, viewer: int, other: int) -> bool:
+        """A block that has reached the viewer's own store."""
+        return (viewer, other) in self.pairs(BLOCKS) | self.pairs(BLOCKED_BY)
+
+    def may_see(self, viewer: int, post: Post) -> bool:
+        if viewer == post.author_id:
+            return True
+        if self.told_of_block(viewer, post.author_id):
+            return False
+        if post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+            return True
+        if viewer in {mention.id for mention in post.mentions}:
+            return True
+        return post.visibility is Visibility.FOLLOWERS and (viewer, post.author_id) in self.pairs(FOLLOWS)
+
+    def in_home(self, viewer: int, node: Node | None) -> bool:
+        """Whether an entry belongs to a member's home timeline."""
+        post = self.post_of(node)
+        if post is None or not self.may_see(viewer, post) or (viewer, post.author_id) in self.pairs(MUTES):
+            return False
+        if isinstance(node, Share):
+            return self._shown_by(viewer, node.author_id)
+        return post.author_id == viewer or self._by_tag(viewer, post) or self._by_author(viewer, post)
+
+    def _shown_by(self, viewer: int, sharer: int) -> bool:
+        if viewer == sharer:
+            return True
+        hidden = self.told_of_block(viewer, sharer) or (viewer, sharer) in self.pairs(MUTES)
+        return (viewer, sharer) in self.pairs(FOLLOWS) and not hidden
+
+    def _by_tag(self, viewer: int, post: Post) -> bool:
+        followed = {tag for member, tag in self.pairs(FOLLOWS_TAG) if member == viewer}
+        return post.visibility is Visibility.PUBLIC and bool(followed & set(map(tag_id, post.tags)))
+
+    def _by_author(self, viewer: int, post: Post) -> bool:
+        follows = self.pairs(FOLLOWS)
+        heard = {0, viewer, post.author_id}
+        in_earshot = post.parent_author_id in heard or (viewer, post.parent_author_id) in follows
+        return (viewer, post.author_id) in follows and in_earshot
+
+    def home(self, viewer: int) -> list[int]:
+        """The whole home timeline, newest first."""
+        return sorted((id_ for id_, node in self.objects.items() if self.in_home(viewer, node)), reverse=True)
+
+    # What does not hold
+
+    def wrong_counts(self) -> Iterator[str]:
+        """I2, less the tallies."""
+        live = Counter((id1, atype) for id1, atype, _ in self.alive)
+        members = {member.id for member in self.all(Member)}
+        for pair in live.keys() | self.counts.keys():
+            tally = pair[0] in members and ASSOC_TYPES[pair[1]].tallied
+            if not tally and live[pair] != self.counts.get(pair, 0):
+                yield f"{self._named(*pair)} has {live[pair]} and counts {self.counts.get(pair, 0)}"
+
+    def wrong_tallies(self, author_of: Mapping[int, int]) -> Iterator[str]:
+        """I2 of the totals that a member's posts received; `author_of` knows the deleted posts too."""
+        for atype in (LIKED_BY, SHARED_BY):
+            live = Counter(author_of[post] for post, _ in self.pairs(atype))
+            for member in self.all(Member):
+                counted = self.counts.get((member.id, atype.number), 0)
+                if counted != live[member.id]:
+                    yield f"{self._named(member.id, atype.number)} in all: {live[member.id]}, counted {counted}"
+
+    def missing_inverses(self) -> Iterator[str]:
+        """I3."""
+        for row in self.alive.values():
+            inverse = ASSOC_TYPES[row.atype].inverse
+            other = self.alive.get((row.id2, inverse, row.id1))
+            if inverse and (other is None or (other.time, other.data) != (row.time, row.data)):
+                yield f"{self._named(row.id1, row.atype)} {row.id2} has the inverse {other}"
+
+    def wrong_tags(self) -> Iterator[str]:
+        """I4: and each stands in its tag's list at the time of the post."""
+        used = {(tag_id(tag), post.id) for post in self.all(Post) for tag in post.tags}
+        for tag, post_id in used ^ self.pairs(TAG_OF):
+            yield f"tag {tag} of {post_id}: in the text {(tag, post_id) in used}, in the list {(tag, post_id) not in used}"
+        for tag, post_id in used & self.pairs(TAG_OF):
+            if self.alive[tag, TAG_OF.number, post_id].time != post_id:
+                yield f"tag {tag} of {post_id} stands at another time"
+
+    def wrong_lists(self) -> Iterator[str]:
+        """Everybody's entries are in their list, at the time that is their id; nobody follows across a block."""
+        entries = {(node.author_id, node.id) for node in [*self.all(Post), *self.all(Share)]}
+        for author, entry in entries ^ self.pairs(POSTED):
+            yield f"{author} posted {entry}: exists {(author, entry) in entries}"
+        for author, entry in entries & self.pairs(POSTED):
+            if self.alive[author, POSTED.number, entry].time != entry:
+                yield f"{author} posted {entry} at another time"
+        for member, other in self.pairs(FOLLOWS):
+            if self.severed(member, other):
+                yield f"{member} follows {other} across a block"
+
+    def remains(self) -> Iterator[str]:
+        """What hangs on a post that is gone."""
+        for atype in (LIKED_BY, SHARED_BY, BOOKMARKED_BY, REVISED):
+            for post, other in self.pairs(atype):
+                if post not in self.objects:
+                    yield f"{post} is gone and still {atype} {other}"
+
+    def _named(self, id1: int, atype: int) -> str:
+        node = self.objects.get(id1)
+        return f"{node.name if isinstance(node, Member) else id1} {ASSOC_TYPES[atype]}"

@@ -1,0 +1,363 @@
+"""A small network under a seeded scheduler: members act at once, while what follows from their acts comes late, twice, in any
+order, and dies half-way. In the end everything is delivered, and what must hold is counted again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import count
+from typing import Any, NamedTuple, cast
+from unittest.mock import patch
+
+from shoal.core.errors import Conflict, NotAllowed, NotFound, Unavailable
+from shoal.core.ids import EPOCH_MS, IdMaker
+from shoal.core.model import Member, Post, Share, Visibility
+from shoal.core.placement import source_of
+from shoal.fanout.effects import Effects
+from shoal.fanout.table import TABLE
+from shoal.feeds import home
+from shoal.feeds.hydrate import hydrate
+from shoal.feeds.pipeline import Page
+from shoal.feeds.pull import Cursor
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Graph, Job, Outbox, Store
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.sharded import ShardedGraph
+from shoal.media.library import MediaLibrary
+from shoal.outbox import Runner
+from shoal.services import members, posts, reactions, relationships
+from shoal.services.posts import Draft
+from shoal.services.writes import Writes
+from shoal.timelines.audience import Audiences
+from shoal.timelines.contract import Timelines
+from shoal.timelines.memory import MemoryTimelines
+from tests.flows.chaos import Between, Crash, Dice, Haltable, Unruly
+from tests.flows.recount import World
+
+NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
+"""The first three live in the upper half of the data sources, the others in the lower."""
+TAGS = ("dawn", "reef", "surf")
+LENGTH = 4
+CAPACITY = 4
+_REFUSALS = (Conflict, NotAllowed, NotFound, Unavailable)
+_PATIENCE = 2_000
+
+
+class Op(NamedTuple):
+    """Who does what; the numbers say to whom, and how."""
+
+    verb: str
+    actor: int
+    other: int
+    number: int
+
+
+class Simulator:
+    """One network of `stores` stores, all of whose chances come from `seed`."""
+
+    def __init__(self, seed: int, stores: int) -> None:
+        self.dice = dice = Dice(seed)
+        self.stores = stores
+        self.graph = Haltable(self._store(stores))
+        ticks = count(1)
+        self.timelines = MemoryTimelines(CAPACITY, LENGTH, clock=lambda: float(next(ticks)))
+        audiences = Audiences(dice.random.choice((1, 3, 1_000)))
+        self.timelines.on_drop = audiences.clear
+        loud: set[int] = set()
+        self.reads = Reads(self.graph, self.timelines, audiences, loud, LENGTH)
+        self._now = EPOCH_MS + 10_000_000
+        new_id = IdMaker(self._clock)
+        # Pictures play no part: nothing asks for the library.
+        self.writes = Writes(self.graph, new_id, cast("MediaLibrary", None))
+        self.effects = Effects(
+            cast("Graph", Between(self.graph, dice.crash, dice.crash)),
+            cast("Timelines", Between(self.timelines, dice.crash, dice.crash_later)),
+            audiences,
+            new_id,
+            loud,
+            loud_from=dice.random.choice((1, 2, 1_000)),
+            page=dice.random.choice((1, 2, 1_000)),
+            merge=LENGTH,
+        )
+        self.outbox = Unruly(cast("Outbox", self.graph), dice)
+        self.runner = Runner(self.outbox, TABLE, self.effects, attempts=1_000_000, first_delay=0.0)
+        self.members: list[Member] = []
+        self.posts: list[Post] = []
+        self.author_of: dict[int, int] = {}
+        self._last: dict[int, Op] = {}
+
+    def _clock(self) -> int:
+        """Milliseconds that sometimes stand still and sometimes go back."""
+        self._now += self.dice.random.choice((0, 1, 2, 5, -3))
+        return self._now
+
+    def _store(self, stores: int) -> Store:
+        if stores == 1:
+            return cast("Store", Between(MemoryGraph(), self.dice.pause, self.dice.pause))
+        owners = [source * stores // 64 for source in range(64)]
+        parts = [
+            Between(MemoryGraph(lambda shard, at=at: owners[source_of(shard)] == at), self._reach, self.dice.pause)
+            for at in range(stores)
+        ]
+        return ShardedGraph([cast("Store", part) for part in parts], owners)
+
+    async def _reach(self, name: str) -> None:
+        await self.dice.pause()
+        if name.startswith("commit") and self.dice.happens(0.1):
+            raise Unavailable("the store is away")
+
+    # The run
+
+    async def run(self, ops: Sequence[Op]) -> None:
+        """All the acts, with two workers beside them; then everything is delivered and checked, and all of it once more."""
+        with _quiet():
+            self.members = [await self._insist(lambda name=name: members.register(self.writes, name)) for name in NAMES]
+            workers = [asyncio.create_task(self._work()) for _ in range(2)]
+            try:
+                await self._act_all(ops)
+            finally:
+                self.dice.calm = True
+                await asyncio.gather(*workers)
+            await self._deliver()
+            await self.check()
+            await self._repeat_history()
+            await self._deliver()
+            await self.check()
+
+    async def _insist(self, act: Callable[[], Awaitable[Member]]) -> Member:
+        while True:
+            with suppress(Unavailable):
+                return await act()
+
+    async def _work(self) -> None:
+        while not self.dice.calm:
+            with suppress(Crash, Unavailable):
+                await self.runner.turn()
+            await asyncio.sleep(0)
+
+    async def _act_all(self, ops: Sequence[Op]) -> None:
+        """A member does one thing after the other; members wait for each other only now and then."""
+        under_way: dict[int, asyncio.Task[None]] = {}
+        for op in ops:
+            under_way[op.actor] = task = asyncio.create_task(self._act(op, under_way.get(op.actor)))
+            if self.dice.happens(0.5):
+                await task
+            for _ in range(self.dice.random.choice((0, 1, 10, 40))):
+                await asyncio.sleep(0)
+        await asyncio.gather(*under_way.values())
+
+    async def _act(self, op: Op, before: asyncio.Task[None] | None) -> None:
+        if before is not None:
+            await before
+        if op.verb == "again":
+            op = self._last.get(op.actor, op._replace(verb="look"))
+        self._last[op.actor] = op
+        with suppress(*_REFUSALS):
+            await getattr(self, f"_{op.verb}")(op)
+
+    async def _deliver(self) -> None:
+        for _ in range(_PATIENCE):
+            if not await self.outbox.backlog():
+                return
+            await self.runner.turn()
+        raise AssertionError("the events never come to an end")
+
+    async def _repeat_history(self) -> None:
+        """Everything that ever followed from anything follows again, in another order."""
+        jobs = list(self.outbox.history)
+        self.dice.random.shuffle(jobs)
+        for job in jobs:
+            await self._repeat(job)
+
+    async def _repeat(self, job: Job) -> None:
+        for consequence in TABLE[type(job.event)]:
+            mark: int | None = 0
+            while mark is not None:
+                mark = await consequence(self.effects, job.event, mark)
+
+    # What members do
+
+    async def _create(self, op: Op) -> None:
+        draft = Draft(text=self._text(op), visibility=list(Visibility)[op.number % 4])
+        await self._post(op, draft)
+
+    async def _publish(self, op: Op) -> None:
+        await self._post(op, Draft(text=self._text(op)))
+
+    async def _comment(self, op: Op) -> None:
+        parent = self._chosen(op)
+        await self._post(op, Draft(text=self._text(op), parent_id=parent.id, visibility=parent.visibility))
+
+    async def _post(self, op: Op, draft: Draft) -> None:
+        post = await posts.create(self.writes, self._id(op.actor), draft)
+        self.posts.append(post)
+        self.author_of[post.id] = post.author_id
+        assert await self._first_after(post.author_id, post.id) == post.id, "one's own post is not there"
+
+    async def _update(self, op: Op) -> None:
+        await posts.update(self.writes, self._id(op.actor), self._own(op).id, Draft(text=self._text(op)))
+
+    async def _delete(self, op: Op) -> None:
+        post = await posts.delete(self.writes, self._id(op.actor), self._own(op).id)
+        assert await self._first_after(post.author_id, post.id) != post.id, "one's own deleted post is still there"
+
+    async def _follow(self, op: Op) -> None:
+        await relationships.follow(self.writes, self._id(op.actor), self._id(op.other))
+
+    async def _unfollow(self, op: Op) -> None:
+        await relationships.unfollow(self.writes, self._id(op.actor), self._id(op.other))
+        await self._look(op)
+
+    async def _follow_tag(self, op: Op) -> None:
+        await relationships.follow_tag(self.writes, self._id(op.actor), TAGS[op.number % 3])
+
+    async def _unfollow_tag(self, op: Op) -> None:
+        await relationships.unfollow_tag(self.writes, self._id(op.actor), TAGS[op.number % 3])
+        await self._look(op)
+
+    async def _block(self, op: Op) -> None:
+        await relationships.block(self.writes, self._id(op.actor), self._id(op.other))
+        await self._look(op)
+
+    async def _unblock(self, op: Op) -> None:
+        await relationships.unblock(self.writes, self._id(op.actor), self._id(op.other))
+
+    async def _mute(self, op: Op) -> None:
+        await relationships.mute(self.writes, self._id(op.actor), self._id(op.other))
+        await self._look(op)
+
+    async def _unmute(self, op: Op) -> None:
+        await relationships.unmute(self.writes, self._id(op.actor), self._id(op.other))
+
+    async def _like(self, op: Op) -> None:
+        viewer, post = self._id(op.actor), await reactions.like(self.writes, self._id(op.actor), self._chosen(op).id)
+        async with self.graph.halted():
+            found = await hydrate(self.graph, viewer, (post.id,), unasked=False)
+            assert all(entry.liked for entry in found), "one's own like is not there"
+
+    async def _unlike(self, op: Op) -> None:
+        await reactions.unlike(self.writes, self._id(op.actor), self._chosen(op).id)
+
+    async def _share(self, op: Op) -> None:
+        share = await reactions.share(self.writes, self._id(op.actor), self._chosen(op).id)
+        async with self.graph.halted():
+            world = await World.of(cast("Store", self.graph))
+            there = await self._first_after(share.author_id, share.id) == share.id
+            assert there is world.in_home(share.author_id, world.objects.get(share.id)), "one's own share is not there"
+
+    async def _unshare(self, op: Op) -> None:
+        await reactions.unshare(self.writes, self._id(op.actor), self._chosen(op).id)
+
+    async def _bookmark(self, op: Op) -> None:
+        await reactions.bookmark(self.writes, self._id(op.actor), self._chosen(op).id)
+
+    async def _unbookmark(self, op: Op) -> None:
+        await reactions.unbookmark(self.writes, self._id(op.actor), self._chosen(op).id)
+
+    async def _look(self, op: Op) -> None:
+        """Read one's home; nothing is shown that one may not see at this moment."""
+        viewer = self._id(op.actor)
+        async with self.graph.halted():
+            world = await World.of(cast("Store", self.graph))
+            page = await home.page(self.reads, viewer, Cursor(limit=1 + op.number % 4))
+            for entry in page.entries:
+                assert world.in_home(viewer, world.objects.get(entry.id)), f"{entry.post} is shown"
+
+    async def _cool(self, op: Op) -> None:
+        await self.timelines.drop([self._id(op.actor), self._id(op.other)])
+
+    async def _restart(self, op: Op) -> None:
+        """Whatever is not in the graph is lost."""
+        await self.timelines.drop([member.id for member in self.members])
+
+    def _id(self, place: int) -> int:
+        return self.members[place].id
+
+    def _text(self, op: Op) -> str:
+        tags = " ".join(f"#{tag}" for bit, tag in enumerate(TAGS) if op.number >> 4 & 1 << bit)
+        mention = f"@{NAMES[op.other]}" if op.number & 4 else ""
+        return f"{op.number} {tags} {mention}"
+
+    def _chosen(self, op: Op) -> Post:
+        """One of the newest posts, which may be gone."""
+        if not self.posts:
+            raise NotFound("there is none yet")
+        return self.posts[-1 - op.number % min(5, len(self.posts))]
+
+    def _own(self, op: Op) -> Post:
+        mine = [post for post in self.posts if post.author_id == self._id(op.actor)]
+        if not mine:
+            raise NotFound("there is none yet")
+        return mine[-1 - op.number % min(2, len(mine))]
+
+    async def _first_after(self, viewer: int, entry: int) -> int | None:
+        """The oldest entry in a home timeline, from this one on."""
+        page = await home.page(self.reads, viewer, Cursor(after=entry - 1, limit=1, oldest_first=True))
+        return page.entries[0].id if page.entries else None
+
+    # What holds in the end
+
+    async def check(self) -> None:
+        world = await World.of(cast("Store", self.graph))
+        wrong = [
+            *world.wrong_counts(),
+            *world.wrong_tallies(self.author_of | {s.id: s.author_id for s in world.all(Share)}),
+            *world.missing_inverses(),
+            *world.wrong_tags(),
+            *world.wrong_lists(),
+            *(world.remains() if self.stores == 1 else ()),
+        ]
+        assert not wrong, wrong
+        # The warm ones first: those that are read become warm, and others cold for it.
+        for member in sorted(self.members, key=lambda member: not self.timelines.warm(member.id)):
+            await self._check_home(member, world.home(member.id))
+
+    async def _check_home(self, member: Member, expected: list[int]) -> None:
+        """I1: by pages of every size, downwards, upwards and from a point on, and by definition."""
+        for limit in (1, 2, 5):
+            assert await self._downwards(home.page, member.id, limit) == expected, (member.name, limit)
+        assert await self._downwards(home.definition, member.id, 2) == expected, member.name
+        assert await self._upwards(member.id, 2) == expected[::-1], member.name
+        for place, entry in enumerate(expected):
+            page = await home.page(self.reads, member.id, Cursor(after=entry, limit=2))
+            assert [shown.id for shown in page.entries] == expected[: min(place, 2)], (member.name, entry)
+
+    async def _downwards(
+        self, read: Callable[[Reads, int, Cursor], Awaitable[Page]], viewer: int, limit: int
+    ) -> list[int]:
+        found: list[int] = []
+        cursor: Cursor | None = Cursor(limit=limit)
+        while cursor is not None:
+            page = await read(self.reads, viewer, cursor)
+            assert len(page.entries) <= limit
+            found += [entry.id for entry in page.entries]
+            cursor = None if page.next is None else cursor._replace(before=page.next)
+        return found
+
+    async def _upwards(self, viewer: int, limit: int) -> list[int]:
+        found: list[int] = []
+        after = 0
+        while True:
+            page = await home.page(self.reads, viewer, Cursor(after=after, limit=limit, oldest_first=True))
+            if not page.entries:
+                return found
+            found += [entry.id for entry in page.entries[::-1]]
+            after = page.entries[0].id
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Jobs take turns at every chance rather than by the clock, lists are cleared in small pages, and failures are not logged."""
+    logging.disable(logging.ERROR)
+    try:
+        with patch("shoal.outbox._BREATH_SECONDS", -1.0), patch("shoal.fanout.cleanup._PAGE", 2):
+            yield
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+def run(seed: int, stores: int, ops: Sequence[Any]) -> None:
+    """One run, from beginning to end."""
+    asyncio.run(Simulator(seed, stores).run([Op(*op) for op in ops]))

@@ -1,0 +1,47 @@
+"""The first test of the project: whatever happens, in the end every timeline is what its definition says (I1), every count the
+number of what it counts (I2), every association has its inverse (I3), and tags have the posts that carry them (I4)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.flows.simulator import NAMES, run
+
+VERBS = {
+    "publish": 6,
+    "create": 4,
+    "comment": 2,
+    "update": 4,
+    "delete": 3,
+    "follow": 7,
+    "unfollow": 4,
+    "follow_tag": 4,
+    "unfollow_tag": 3,
+    "block": 2,
+    "unblock": 2,
+    "mute": 1,
+    "unmute": 1,
+    "like": 3,
+    "unlike": 1,
+    "share": 3,
+    "unshare": 2,
+    "bookmark": 1,
+    "unbookmark": 1,
+    "look": 8,
+    "cool": 1,
+    "restart": 1,
+    "again": 2,
+}
+PEOPLE = st.integers(0, len(NAMES) - 1)
+OPS = st.tuples(
+    st.sampled_from([verb for verb, weight in VERBS.items() for _ in range(weight)]), PEOPLE, PEOPLE, st.integers(0, 127)
+)
+
+
+@pytest.mark.parametrize("stores", [1, 2])
+@settings(deadline=None, max_examples=100)
+@given(seed=st.integers(0, 2**32), ops=st.lists(OPS, min_size=30, max_size=90))
+def test_in_the_end_everything_is_as_defined(stores: int, seed: int, ops: list[tuple[str, int, int, int]]) -> None:
+    run(seed, stores, ops)

@@ -1,0 +1,64 @@
+"""A served Shoal in a process of its own, for tests that speak HTTP to it or kill it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Server:
+    """A running `shoal serve`."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process = process
+        self.url = url
+
+    def kill(self) -> None:
+        """`kill -9`: no farewell, no flush."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait(10)
+
+    def stop(self) -> int:
+        """Ask it to stop; its exit status."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(30)
+
+
+@contextmanager
+def served(store: Path, *options: str, **environment: str) -> Iterator[Server]:
+    """Serve a store on a free port until the block ends."""
+    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "serve", "--port", "0", *options]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "SHOAL_RATE_LIMITS": "false", **environment},
+    )
+    try:
+        yield Server(process, _url(process))
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(10)
+        if process.stdout is not None:
+            process.stdout.close()
+
+
+def _url(process: subprocess.Popen[str], patience: float = 30.0) -> str:
+    """The first URL that the server prints: it is ready then."""
+    assert process.stdout is not None
+    until = time.monotonic() + patience
+    while time.monotonic() < until:
+        line = process.stdout.readline()
+        if not line:
+            raise AssertionError(f"the server ended with status {process.wait(5)} before it was ready")
+        if found := re.search(r"https?://[^\s/]+", line):
+            return found.group()
+    raise AssertionError("the server was not ready in time")
