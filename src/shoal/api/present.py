@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -51,7 +52,7 @@ def credential_account(profile: Profile, at: Addresses) -> entities.CredentialAc
     return entities.CredentialAccount(**_account(profile, at), source=source, role=entities.Role())
 
 
-def _account(profile: Profile, at: Addresses) -> dict[str, object]:
+def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
     member = profile.member
     url, avatar, header = at.account(member.name), at.avatar(member.avatar), at.header(member.header)
     return {
@@ -83,9 +84,7 @@ def _inline(html: str) -> str:
     return html.removeprefix("<p>").removesuffix("</p>")
 
 
-def content(
-    post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses
-) -> entities.StatusContent:
+def content(post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses) -> entities.StatusContent:
     """What a post says; `author` is the name of who wrote it."""
     url = at.status(author, post.id)
     return entities.StatusContent(
@@ -189,7 +188,7 @@ def credential_application(app: App, secret: str) -> entities.CredentialApplicat
     return entities.CredentialApplication(**_application(app), client_id=str(app.id), client_secret=secret)
 
 
-def _application(app: App) -> dict[str, object]:
+def _application(app: App) -> dict[str, Any]:
     return {
         "id": str(app.id),
         "name": app.name,

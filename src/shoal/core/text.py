@@ -176,15 +176,18 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
     return text
 
 
-def check_user_name(name: str) -> str:
-    """The lower-case form of a name that a new member may have, or InvalidInput. Whether it is taken is not asked here."""
+def check_user_name(name: str, *, reserved: bool = False) -> str:
+    """The lower-case form of a name that a new member may have, or InvalidInput. Whether it is taken is not asked here.
+
+    With `reserved`, names that only the operator may give are allowed too.
+    """
     if not _USER_NAME.fullmatch(name):
         raise InvalidInput(
             f"a user name is 1 to {MAX_USER_NAME} characters out of a-z, 0-9 and the underscore",
             field="username",
         )
     name = name.lower()
-    if name in RESERVED:
+    if name in RESERVED and not reserved:
         raise InvalidInput(f"the user name {name} is reserved", field="username")
     return name
 

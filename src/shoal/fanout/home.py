@@ -7,15 +7,15 @@ come late, twice or in another order. Readers filter all the same; nobody sees w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import NamedTuple
 
 from shoal.core.events import FollowChanged, PostCreated, PostDeleted, PostUpdated, ShareCreated, ShareDeleted
-from shoal.core.model import Visibility
+from shoal.core.model import Post, Visibility
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import MAX_TIME
-from shoal.graph.schema import FOLLOWS_TAG, entries, followers, following
+from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, followers, following, tag_id
 from shoal.timelines.audience import Audience
 from shoal.timelines.contract import Seats
 
@@ -168,15 +168,29 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
 
 
 async def _subtract(effects: Effects, member: int, source: int) -> None:
-    """The intersection of the timeline with what the source posted goes; what a followed tag also brings comes back."""
+    """The intersection of the timeline with what the source posted goes, less what another source also brings."""
     effects.audiences.discard(source, member, effects.timelines.seats((member,)))
     window = await effects.timelines.read(member, limit=effects.merge)
     if window is None or not window.ids:
         return
     atype = entries(source)
-    theirs = (await effects.graph.assoc_get(source, (atype,), window.ids))[atype]
-    await effects.timelines.subtract(member, list(theirs))
-    tags = await effects.graph.assoc_range(member, FOLLOWS_TAG, limit=effects.merge) if theirs else []
-    for tag in tags:
-        if tag.id2 != source:
-            await _merge(effects, member, tag.id2)
+    theirs = (await effects.graph.assoc_get(source, (atype,), window.ids))[atype].keys()
+    gone = list(theirs - await _still_brought(effects, member, theirs))
+    if gone:
+        await effects.timelines.subtract(member, gone)
+        # Another source may have been followed, and merged, while we looked.
+        await effects.timelines.union(member, list(await _still_brought(effects, member, gone)), window.floor)
+
+
+async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
+    """Those of the entries that are posts of an author or under a tag that the member follows; two reads."""
+    nodes = await effects.graph.obj_get(list(ids))
+    sources = {
+        post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)
+        for post in nodes.values()
+        if isinstance(post, Post)
+    }
+    every = {source for found in sources.values() for source in found}
+    followed = await effects.graph.assoc_get(member, (FOLLOWS, FOLLOWS_TAG), list(every))
+    brings = followed[FOLLOWS].keys() | followed[FOLLOWS_TAG].keys()
+    return {post for post, found in sources.items() if not brings.isdisjoint(found)}

@@ -1,4 +1,4 @@
-"""Lists of posts that a member keeps: what they liked, what they bookmarked, newest of these acts first."""
+"""Posts that a member likes or keeps, in the order in which they came to."""
 
 from __future__ import annotations
 
@@ -9,39 +9,31 @@ from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.schema import AssocType
 
-_TURNS = 25
-
 
 class Kept(NamedTuple):
-    """A page of entries with the cursor of each (the time of the act); `next` is None at the end."""
+    """A page of posts with the cursor of each (the time of the association); `next` is None at the end."""
 
     entries: list[Entry]
     times: list[int]
     next: int | None
 
 
-async def page(reads: Reads, viewer: int, atype: AssocType, cursor: Cursor) -> Kept:
-    """A page of the viewer's own list (`LIKES` or `BOOKMARKS`); posts that they may no longer see are left out."""
-    kept: list[tuple[int, Entry]] = []
-    at, ended = cursor, False
-    for _ in range(_TURNS):
-        found = await reads.graph.assoc_range(
-            viewer, atype, before=at.before, after=at.after, limit=cursor.limit + 1, oldest_first=at.oldest_first
-        )
-        times = {assoc.id2: assoc.time for assoc in found}
-        shown = await hydrate(reads.graph, viewer, list(times), unasked=False)
-        kept += [(times[entry.id], entry) for entry in shown]
-        ended = len(found) <= cursor.limit
-        if ended or len(kept) > cursor.limit:
-            break
-        at = at.past(found[-1].time)
-    more = len(kept) > cursor.limit or not ended
-    kept = kept[: cursor.limit]
-    if cursor.oldest_first:
-        kept.reverse()
-        more = bool(kept)
-    return Kept(
-        [entry for _, entry in kept],
-        [time for time, _ in kept],
-        kept[-1][0] if more and kept else None,
+async def page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> Kept:
+    """A page of the posts that `LIKES` or `BOOKMARKS` of the member lead to; what they may no longer see is left out."""
+    found = await reads.graph.assoc_range(
+        member,
+        atype,
+        before=cursor.before,
+        after=cursor.after,
+        limit=cursor.limit + 1,
+        oldest_first=cursor.oldest_first,
     )
+    here = found[: cursor.limit]
+    times = {assoc.id2: assoc.time for assoc in here}
+    entries = await hydrate(reads.graph, member, list(times), unasked=False)
+    if cursor.oldest_first:
+        entries = entries[::-1]
+        after = here[0].time if here else None
+    else:
+        after = here[-1].time if len(found) > len(here) else None
+    return Kept(entries, [times[entry.id] for entry in entries], after)

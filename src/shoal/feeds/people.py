@@ -40,10 +40,13 @@ class Received(NamedTuple):
     shares: int
 
 
-async def page(reads: Reads, viewer: int | None, of: int, atype: AssocType, cursor: Cursor) -> People:
+async def page(
+    reads: Reads, viewer: int | None, of: int, atype: AssocType, cursor: Cursor, *, severed: bool = False
+) -> People:
     """A page of the members that a list leads to: those the viewer has blocked, or who have blocked the viewer, are left out.
 
-    The members of the next page are read ahead, so that they are in memory when it is asked for.
+    With `severed` they are in it, for the list of those whom one blocks. The members of the next page are read ahead, so
+    that they are in memory when it is asked for.
     """
     found = await reads.graph.assoc_range(
         of,
@@ -54,17 +57,19 @@ async def page(reads: Reads, viewer: int | None, of: int, atype: AssocType, curs
         oldest_first=cursor.oldest_first,
     )
     here, ahead = found[: cursor.limit], found[cursor.limit : 2 * cursor.limit]
-    answer = await _people(reads, viewer, here)
+    answer = await _people(reads, viewer, here, severed=severed)
     _read_ahead(reads, [assoc.id2 for assoc in ahead])
     if cursor.oldest_first:
         return People(answer[0][::-1], answer[1][::-1], here[0].time if here else None)
     return People(*answer, here[-1].time if len(found) > len(here) else None)
 
 
-async def _people(reads: Reads, viewer: int | None, found: Sequence[Assoc]) -> tuple[list[Profile], list[int]]:
+async def _people(
+    reads: Reads, viewer: int | None, found: Sequence[Assoc], *, severed: bool = False
+) -> tuple[list[Profile], list[int]]:
     members = await members_by_id(reads.graph, [assoc.id2 for assoc in found])
     stands = await relations(reads.graph, viewer, members)
-    shown = [assoc for assoc in found if _shown(members.get(assoc.id2)) and not stands[assoc.id2].severed]
+    shown = [assoc for assoc in found if _shown(members.get(assoc.id2)) and (severed or not stands[assoc.id2].severed)]
     numbers = await profiles(reads.graph, {assoc.id2: members[assoc.id2] for assoc in shown})
     return [numbers[assoc.id2] for assoc in shown], [assoc.time for assoc in shown]
 

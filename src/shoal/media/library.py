@@ -49,6 +49,10 @@ class MediaLibrary:
         self._decoder = decoder
         self.limits = limits or decoder.limits
 
+    def with_decoder(self, decoder: Decoder) -> MediaLibrary:
+        """The same files through another decoder: an import has one of its own."""
+        return MediaLibrary(self._store, decoder, self.limits)
+
     async def place(self, user_name: str, media_id: int, data: bytes) -> Placed:
         """Make the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`.
 

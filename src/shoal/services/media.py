@@ -12,7 +12,7 @@ from shoal.core.model import Media
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
 from shoal.graph.contract import Batch
-from shoal.graph.schema import OWNS
+from shoal.graph.schema import OWNS, import_key
 from shoal.services.writes import Writes, add_node
 
 
@@ -23,8 +23,12 @@ async def upload(
     *,
     description: str = "",
     focus: tuple[float, float] = (0.0, 0.0),
+    id_: int = 0,
+    record: str = "",
 ) -> Media:
     """Store a picture of the member's, to be used in posts.
+
+    An import may give an `id_` of its own and the name of its `record`, which is recognised for ever.
 
     Raises `TooLarge` or `Unsupported` for a file that is not taken, `InvalidInput` for one that cannot be decoded.
     """
@@ -32,11 +36,14 @@ async def upload(
     focus = _checked_focus(focus)
     owner = await access_member(writes.graph, owner_id)
     shard = shard_of(owner_id)
-    placed = await writes.media.place(owner.name, writes.new_id(shard), data)
+    key = import_key(shard, record)
+    if record and (found := (await writes.graph.key_get((key,))).get(key)):
+        return await own_media(writes, owner_id, found)
+    placed = await writes.media.place(owner.name, id_ or writes.new_id(shard), data)
 
-    def build(id_: int) -> tuple[Media, Batch]:
+    def build(new_id: int) -> tuple[Media, Batch]:
         media = Media(
-            id=id_,
+            id=id_ or new_id,
             owner_id=owner_id,
             description=description,
             focus=focus,
@@ -44,7 +51,9 @@ async def upload(
         )
         batch = Batch(shard)
         batch.obj_add(media)
-        batch.assoc_add(owner_id, OWNS, id_, id_)
+        batch.assoc_add(owner_id, OWNS, media.id, media.id)
+        if record:
+            batch.key_add(key, media.id)
         return media, batch
 
     try:

@@ -14,7 +14,7 @@ from shoal.core.placement import place
 from shoal.core.text import check_email, check_text, check_user_name
 from shoal.graph.access import access_member
 from shoal.graph.contract import Batch, KeyTaken
-from shoal.graph.schema import Key, email_key, user_name_key
+from shoal.graph.schema import Key, email_key, import_key, user_name_key
 from shoal.services import passwords
 from shoal.services.writes import Writes, add_node
 
@@ -48,12 +48,15 @@ async def register(
     display_name: str = "",
     note: str = "",
     created_at: int = 0,
+    reserved: bool = False,
+    record: str = "",
 ) -> Member:
     """A new member, on the shard of the name. Without a password nobody can log in as them until one is set.
 
+    The operator may give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
     Raises `Taken` for a name or an address that somebody has, `InvalidInput` for one that is malformed.
     """
-    name = check_user_name(name)
+    name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
     note = check_text(note, field="note", maximum=writes.limits.note)
     address = check_email(email) if email else ""
@@ -77,6 +80,8 @@ async def register(
         )
         batch = Batch(shard)
         batch.key_add(key, member.id)
+        if record:
+            batch.key_add(import_key(shard, record), member.id)
         batch.obj_add(member)
         batch.obj_add(secrets)
         return member, batch
@@ -130,7 +135,7 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
         key: Key = (
             email_key(check_email(name_or_email))
             if "@" in name_or_email
-            else user_name_key(check_user_name(name_or_email))
+            else user_name_key(check_user_name(name_or_email, reserved=True))
         )
     except InvalidInput:
         return None

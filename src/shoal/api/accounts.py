@@ -1,0 +1,118 @@
+"""Accounts as others see them: by id or name, with what they posted and whom they know."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api.calls import Context
+from shoal.api.convert import Id
+from shoal.api.front import Front
+from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page, profile_of
+from shoal.api.pages import PageQuery
+from shoal.core.errors import Gone, NotFound
+from shoal.core.text import canonical_tag
+from shoal.feeds import people, user
+from shoal.feeds.hydrate import profiles_by_id
+from shoal.feeds.user import Wish
+from shoal.graph.access import access_member
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
+from shoal.services import members
+
+
+class Several(msgspec.Struct, frozen=True):
+    """Some accounts at once."""
+
+    id: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """A name as people write it: `ann`, `@ann`, `ann@our.domain`."""
+
+    acct: Annotated[str, Meta(max_length=400)]
+
+
+class StatusesOf(PageQuery, frozen=True, kw_only=True):
+    """Which of an account's statuses."""
+
+    id: Id
+    only_media: bool = False
+    exclude_replies: bool = False
+    exclude_reblogs: bool = False
+    pinned: bool = False
+    tagged: Annotated[str, Meta(max_length=400)] = ""
+
+
+async def several(context: Context, params: Several) -> object:
+    """Accounts by id; those who are gone are left out."""
+    front: Front = context.deps
+    return front.present.accounts(await profiles_by_id(front.graph, params.id))
+
+
+async def one(context: Context, params: One) -> object:
+    """An account by id."""
+    front: Front = context.deps
+    await access_member(front.graph, params.id)
+    return front.present.account(await profile_of(context, params.id))
+
+
+async def lookup(context: Context, params: Lookup) -> object:
+    """An account by name."""
+    front: Front = context.deps
+    name, _, domain = params.acct.strip().removeprefix("@").partition("@")
+    if domain.lower() not in {"", front.at.domain.lower(), front.at.netloc.lower()}:
+        raise NotFound("Record not found")
+    member = await members.find(front.writes, name)
+    if member is None:
+        raise NotFound("Record not found")
+    if member.suspended:
+        raise Gone
+    return front.present.account(await profile_of(context, member.id))
+
+
+async def statuses(context: Context, params: StatusesOf) -> object:
+    """What an account posted and shared. Nothing is pinned yet."""
+    front: Front = context.deps
+    await access_member(front.graph, params.id)
+    tag = canonical_tag(params.tagged.removeprefix("#"))
+    if params.pinned or (params.tagged and not tag):
+        return b"[]"
+    wish = Wish(
+        only_media=params.only_media,
+        no_comments=params.exclude_replies,
+        no_shares=params.exclude_reblogs,
+        tag=tag,
+    )
+    cursor = cursor_of(params)
+    page = await user.page(front.reads, context.caller.member_id, params.id, cursor, wish)
+    return await entries_page(context, page, cursor)
+
+
+async def followers(context: Context, params: PageOf) -> object:
+    """Who follows an account, newest first."""
+    front: Front = context.deps
+    await access_member(front.graph, params.id)
+    cursor = cursor_of(params, 40, 80)
+    return people_page(
+        context, await people.page(front.reads, context.caller.member_id, params.id, FOLLOWED_BY, cursor), cursor
+    )
+
+
+async def following(context: Context, params: PageOf) -> object:
+    """Whom an account follows, newest first."""
+    front: Front = context.deps
+    await access_member(front.graph, params.id)
+    cursor = cursor_of(params, 40, 80)
+    return people_page(
+        context, await people.page(front.reads, context.caller.member_id, params.id, FOLLOWS, cursor), cursor
+    )
+
+
+async def received(context: Context, params: One) -> object:
+    """Total likes and shares of everything that an account posted: `{"likes": n, "shares": n}`."""
+    front: Front = context.deps
+    await access_member(front.graph, params.id)
+    found = await people.received(front.reads, params.id)
+    return {"likes": found.likes, "shares": found.shares}

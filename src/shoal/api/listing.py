@@ -1,0 +1,100 @@
+"""Lists on their way out: the cursor that a client asks for, and a page with the Link header to its neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import quote
+
+import msgspec
+
+from shoal.api.calls import Context
+from shoal.api.convert import Id
+from shoal.api.front import Front
+from shoal.api.pages import PageQuery, link_header
+from shoal.api.replies import Reply
+from shoal.core.errors import NotFound
+from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
+from shoal.feeds.people import People
+from shoal.feeds.pipeline import Page
+from shoal.feeds.pull import Cursor
+from shoal.graph.contract import MAX_TIME
+
+
+class One(msgspec.Struct, frozen=True):
+    """One thing by its id, from the path."""
+
+    id: Id
+
+
+class PageOf(PageQuery, frozen=True, kw_only=True):
+    """A page of something that one thing has."""
+
+    id: Id
+
+
+def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
+    """The part of a feed that the query asks for."""
+    before, limit = query.max_id or MAX_TIME, query.size(default, maximum)
+    if query.min_id:
+        return Cursor(before, query.min_id, limit, oldest_first=True)
+    return Cursor(before, query.since_id, limit)
+
+
+async def entries_page(context: Context, page: Page, cursor: Cursor) -> Reply:
+    """A page of statuses."""
+    front: Front = context.deps
+    body = await front.present.page(context.caller.member_id, page.entries)
+    return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
+
+
+def people_page(context: Context, people: People, cursor: Cursor) -> Reply:
+    """A page of accounts; its cursors are the times of the associations, which stand in the Link header only."""
+    front: Front = context.deps
+    return paged(context, front.present.accounts(people.profiles), people.times, people.next, cursor)
+
+
+def paged(context: Context, body: bytes, cursors: Sequence[int], after: int | None, cursor: Cursor) -> Reply:
+    """A JSON array with the cursors of its items, newest first; `after` is where the next page begins, None at the end."""
+    last = after or (cursors[-1] if cursors else None)
+    first = cursors[0] if cursors else after
+    link = link_header(_address(context), first, last, limit=cursor.limit, more=after is not None)
+    return Reply(body, headers=(("Link", link),) if link else ())
+
+
+def _address(context: Context) -> str:
+    """The address of the request below our own root, whatever a proxy in front made of it."""
+    front: Front = context.deps
+    scope = context.request.scope
+    return f"{front.at.root}{quote(scope['path'])}?{scope['query_string'].decode('latin-1')}"
+
+
+async def entry_of(context: Context, id_: int) -> Entry:
+    """A post or share as the caller sees it. Raises `NotFound`."""
+    front: Front = context.deps
+    found = await hydrate(front.graph, context.caller.member_id, (id_,), unasked=False)
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+async def show(context: Context, id_: int) -> bytes:
+    """A status as the caller sees it. Raises `NotFound`."""
+    front: Front = context.deps
+    return await front.present.status(context.caller.member_id, await entry_of(context, id_))
+
+
+async def profile_of(context: Context, member_id: int) -> Profile:
+    """A member with their numbers. Raises `NotFound`."""
+    front: Front = context.deps
+    found = await profiles_by_id(front.graph, (member_id,))
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+def actor(context: Context) -> int:
+    """The member who calls. Routes with `auth="user"` have one."""
+    member_id = context.caller.member_id
+    if member_id is None:
+        raise NotFound("Record not found")
+    return member_id

@@ -1,0 +1,94 @@
+"""What the caller does to a status, who did the same, and the lists of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Literal
+
+import msgspec
+
+from shoal.api.calls import Context, Handler
+from shoal.api.convert import Id
+from shoal.api.front import Front
+from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show
+from shoal.api.pages import PageQuery
+from shoal.api.present import VISIBILITY
+from shoal.core.model import Post
+from shoal.feeds import kept, people
+from shoal.graph.access import access_post
+from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
+from shoal.services import reactions
+from shoal.services.writes import Writes
+
+Verb = Callable[[Writes, int, int], Awaitable[Post]]
+
+
+class Reblog(msgspec.Struct, frozen=True):
+    """Which status, and who may see that it was shared."""
+
+    id: Id
+    visibility: Literal["public", "unlisted", "private"] = "public"
+
+
+def _handler(verb: Verb) -> Handler:
+    async def handler(context: Context, params: One) -> object:
+        front: Front = context.deps
+        return await show(context, (await verb(front.writes, actor(context), params.id)).id)
+
+    handler.__doc__ = verb.__doc__
+    return handler
+
+
+favourite = _handler(reactions.like)
+unfavourite = _handler(reactions.unlike)
+bookmark = _handler(reactions.bookmark)
+unbookmark = _handler(reactions.unbookmark)
+unreblog = _handler(reactions.unshare)
+
+
+async def reblog(context: Context, params: Reblog) -> object:
+    """The share, with the status that it shows inside; a second time gives the same share."""
+    front: Front = context.deps
+    visibility = VISIBILITY[params.visibility]
+    return await show(context, (await reactions.share(front.writes, actor(context), params.id, visibility)).id)
+
+
+async def favourited_by(context: Context, params: PageOf) -> object:
+    """Who likes a status, newest first."""
+    return await _people(context, params, LIKED_BY)
+
+
+async def reblogged_by(context: Context, params: PageOf) -> object:
+    """Who shared a status, newest first."""
+    return await _people(context, params, SHARED_BY)
+
+
+async def _people(context: Context, params: PageOf, atype: AssocType) -> object:
+    front: Front = context.deps
+    viewer, cursor = context.caller.member_id, cursor_of(params, 40, 80)
+    post = await access_post(front.graph, viewer, params.id)
+    return people_page(context, await people.page(front.reads, viewer, post.id, atype, cursor), cursor)
+
+
+async def favourites(context: Context, params: PageQuery) -> object:
+    """What the caller likes, newest like first."""
+    return await _kept(context, params, LIKES)
+
+
+async def bookmarks(context: Context, params: PageQuery) -> object:
+    """What the caller keeps, newest bookmark first."""
+    return await _kept(context, params, BOOKMARKS)
+
+
+async def _kept(context: Context, params: PageQuery, atype: AssocType) -> object:
+    front: Front = context.deps
+    cursor, member = cursor_of(params), actor(context)
+    page = await kept.page(front.reads, member, atype, cursor)
+    return paged(context, await front.present.page(member, page.entries), page.times, page.next, cursor)
+
+
+async def likers(context: Context, params: One) -> object:
+    """How many like a status, and the newest five of them: `{"count": n, "newest": [Account]}`."""
+    front: Front = context.deps
+    found = await people.likers(front.reads, context.caller.member_id, params.id)
+    return b'{"count":%d,"newest":%b}' % (found.total, front.present.accounts(found.newest))

@@ -1,0 +1,117 @@
+"""The front end as an ASGI application, and as a server that listens until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
+from shoal.api.authentication import caller_of
+from shoal.api.files import Files
+from shoal.api.front import Deps, Front, front_of
+from shoal.api.public_pages import PublicPages
+from shoal.api.middleware import CORS_PATHS
+from shoal.api.ratelimit import DEFAULTS, OFF, MemoryLimiter
+from shoal.api.routing import build_app
+from shoal.api.table import table
+
+__all__ = ["Deps", "build", "serve"]
+
+_DRAWN = (MISSING_AVATAR, MISSING_HEADER)
+_CONNECTIONS = 10_000
+"""Open at once; beyond that a client is told to come again (503) instead of being kept waiting."""
+_GRACE_SECONDS = 10
+_BACKLOG = 2_048
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def build(deps: Deps) -> ASGIApp:
+    """The whole front end: API, media files and public pages."""
+    return _application(front_of(deps))
+
+
+async def serve(deps: Deps, *, host: str, port: int, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM, or until cancelled; requests under way get ten seconds to end.
+
+    Port 0 takes a free one. `ready` is called with the root of all URLs once connections are taken. Raises `OSError` when
+    the address cannot be had.
+    """
+    listener = socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
+    base_url = deps.base_url or deps.settings.base_url or _address(listener, host)
+    front = front_of(replace(deps, base_url=base_url))
+    config = uvicorn.Config(
+        _application(front),
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        limit_concurrency=_CONNECTIONS,
+        backlog=_BACKLOG,
+    )
+    server = _Server(config, partial(ready, front.at.root))
+    try:
+        with contextlib.closing(listener):
+            await server.serve([listener])
+    finally:
+        await front.census.close()
+
+
+def _application(front: Front) -> ASGIApp:
+    return build_app(
+        table(front.settings),
+        front,
+        authenticate=partial(caller_of, front.graph),
+        limiter=MemoryLimiter(DEFAULTS if front.settings.rate_limits else OFF),
+        fallback=Files(front.media, PublicPages(front)),
+        cors_paths=(*CORS_PATHS, *_DRAWN),
+    )
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is ready, and lets whoever runs it clean up after a signal."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own raises the signal again when it is done, which would end the process before the stores are closed.
+        loop = asyncio.get_running_loop()
+        installed: list[signal.Signals] = []
+        # Outside the main thread there are no signals to take.
+        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+            for number in _SIGNALS:
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+                installed.append(number)
+        try:
+            yield
+        finally:
+            for number in installed:
+                loop.remove_signal_handler(number)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _address(listener: socket.socket, host: str) -> str:
+    """Where a browser on this machine finds the listener."""
+    port = listener.getsockname()[1]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"http://{name}:{port}"

@@ -1,0 +1,244 @@
+"""Statuses: write, read, edit, delete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api import entities, present
+from shoal.api.calls import Context
+from shoal.api.convert import Id, Json
+from shoal.api.errors import RecordInvalid
+from shoal.api.front import Front
+from shoal.api.listing import One, actor, entry_of, show
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.model import Media, Post, Revision
+from shoal.feeds.hydrate import hydrate
+from shoal.feeds.thread import thread
+from shoal.graph.access import access_member, access_post, own_post
+from shoal.graph.schema import REVISED
+from shoal.services import media, posts, reactions
+from shoal.services.posts import Draft
+
+_Text = Annotated[str, Meta(max_length=200_000)]
+_Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]
+
+MAX_BODY = 512 * 1024
+"""Bytes of a new status: its text four times over, and 64 KiB of data."""
+
+
+class PlaceParams(msgspec.Struct, frozen=True):
+    """Degrees."""
+
+    latitude: Annotated[float, Meta(ge=-90, le=90)]
+    longitude: Annotated[float, Meta(ge=-180, le=180)]
+
+
+class ShoalParams(msgspec.Struct, frozen=True):
+    """What Shoal keeps of a status and Mastodon does not."""
+
+    data: Json | None = None
+    place: PlaceParams | None = None
+
+
+class PollParams(msgspec.Struct, frozen=True):
+    """A poll; there are none yet."""
+
+    options: Annotated[tuple[_Text, ...], Meta(max_length=100)] = ()
+
+
+class MediaParams(msgspec.Struct, frozen=True):
+    """What is said of a picture, changed together with its status."""
+
+    id: Id
+    description: _Text | None = None
+    focus: Annotated[str, Meta(max_length=100)] | None = None
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """What may be given for a new status and for an edit: None is not given."""
+
+    status: _Text | None = None
+    spoiler_text: _Text | None = None
+    sensitive: bool | None = None
+    language: _Text | None = None
+    media_ids: _Ids | None = None
+    poll: PollParams | None = None
+    quoted_status_id: Id | None = None
+    shoal: ShoalParams = ShoalParams()
+
+
+class NewStatus(Written, frozen=True, kw_only=True):
+    """A new status."""
+
+    in_reply_to_id: Id | None = None
+    visibility: Literal["public", "unlisted", "private", "direct"] | None = None
+    scheduled_at: Annotated[str, Meta(max_length=100)] = ""
+
+
+class Edit(Written, frozen=True, kw_only=True):
+    """An edit of a status: what is not given stays."""
+
+    id: Id
+    media_attributes: Annotated[tuple[MediaParams, ...], Meta(max_length=100)] = ()
+
+
+class Several(msgspec.Struct, frozen=True):
+    """Some statuses at once."""
+
+    id: _Ids = ()
+
+
+async def create(context: Context, params: NewStatus) -> object:
+    """A new status. The same Idempotency-Key within an hour gives the first one again."""
+    front: Front = context.deps
+    _refuse_what_is_not_there_yet(params)
+    if params.scheduled_at:
+        raise RecordInvalid("statuses cannot be scheduled yet")
+    author = await access_member(front.graph, actor(context))
+    draft = Draft(
+        text=params.status or "",
+        spoiler=params.spoiler_text or "",
+        sensitive=author.default_sensitive if params.sensitive is None else params.sensitive,
+        visibility=present.VISIBILITY[params.visibility] if params.visibility else author.default_visibility,
+        language=params.language or author.default_language,
+        media=params.media_ids or (),
+        parent_id=params.in_reply_to_id or 0,
+        place=_place(params.shoal),
+        data=params.shoal.data.value if params.shoal.data else None,
+    )
+    key = context.request.headers.get("idempotency-key", "")
+    made = await posts.create(front.writes, author.id, draft, request=key, app_id=context.caller.app_id)
+    return await show(context, made.id)
+
+
+async def update(context: Context, params: Edit) -> object:
+    """New words for an own status; what it said before is kept."""
+    front: Front = context.deps
+    _refuse_what_is_not_there_yet(params)
+    author = actor(context)
+    post = await own_post(front.graph, author, params.id)
+    for described in params.media_attributes:
+        await media.own_media(front.writes, author, described.id)
+    await posts.update(front.writes, author, post.id, _edited(post, params))
+    for described in params.media_attributes:
+        await media.describe(
+            front.writes,
+            author,
+            described.id,
+            description=described.description,
+            focus=focus_of(described.focus) if described.focus else None,
+        )
+    return await show(context, post.id)
+
+
+def _edited(post: Post, params: Edit) -> Draft:
+    given, extra = params, params.shoal
+    kept_data = msgspec.json.decode(post.data) if post.data else None
+    return Draft(
+        text=post.text if given.status is None else given.status,
+        spoiler=post.spoiler if given.spoiler_text is None else given.spoiler_text,
+        sensitive=post.sensitive if given.sensitive is None else given.sensitive,
+        language=post.language if given.language is None else given.language,
+        media=post.media if given.media_ids is None else given.media_ids,
+        place=_place(extra) or post.place,
+        data=extra.data.value if extra.data else kept_data,
+    )
+
+
+def _place(extra: ShoalParams) -> tuple[float, float] | None:
+    return (extra.place.latitude, extra.place.longitude) if extra.place else None
+
+
+def _refuse_what_is_not_there_yet(params: Written) -> None:
+    """Better than a status that lacks what it was about."""
+    if params.poll is not None:
+        raise InvalidInput("this server has no polls yet", field="poll")
+    if params.quoted_status_id is not None:
+        raise InvalidInput("this server has no quotes yet", field="quoted_status_id")
+
+
+def focus_of(text: str) -> tuple[float, float]:
+    """Two numbers divided by a comma. Raises `InvalidInput`."""
+    try:
+        x, y = map(float, text.split(","))
+    except ValueError:
+        raise InvalidInput("focus: two numbers from -1 to 1, divided by a comma", field="focus") from None
+    return x, y
+
+
+async def delete(context: Context, params: One) -> object:
+    """Delete an own status, or take an own share back. The answer is what it was, with the text to write it anew."""
+    front: Front = context.deps
+    author = actor(context)
+    entry = await entry_of(context, params.id)
+    gone = await front.present.status(author, entry)
+    if entry.share is None:
+        await posts.delete(front.writes, author, params.id)
+    elif entry.share.author_id == author:
+        await reactions.unshare(front.writes, author, params.id)
+    else:
+        raise NotFound("Record not found")
+    text = entry.post.text if entry.share is None else ""
+    return b'%b,"text":%b}' % (gone[:-1], msgspec.json.encode(text))
+
+
+async def one(context: Context, params: One) -> object:
+    """A status by id."""
+    return await show(context, params.id)
+
+
+async def several(context: Context, params: Several) -> object:
+    """Statuses by id; those that may not be seen are left out."""
+    front: Front = context.deps
+    viewer = context.caller.member_id
+    return await front.present.page(viewer, await hydrate(front.graph, viewer, params.id, unasked=False))
+
+
+async def around(context: Context, params: One) -> object:
+    """What a status answers, and what answers it."""
+    front: Front = context.deps
+    viewer = context.caller.member_id
+    above, below = (40, 60) if viewer is None else (4_096, 4_096)
+    talk = await thread(front.reads, viewer, params.id, above=above, below=below)
+    return b'{"ancestors":%b,"descendants":%b}' % (
+        await front.present.page(viewer, talk.above),
+        await front.present.page(viewer, talk.below),
+    )
+
+
+async def source(context: Context, params: One) -> object:
+    """What was typed, for whoever edits it."""
+    front: Front = context.deps
+    post = await access_post(front.graph, context.caller.member_id, params.id)
+    return entities.StatusSource(str(post.id), post.text, post.spoiler)
+
+
+async def history(context: Context, params: One) -> object:
+    """Every wording of a status, oldest first; the last one is what it says now."""
+    front: Front = context.deps
+    entry = await entry_of(context, params.id)
+    post = entry.post
+    found = await front.graph.assoc_range(post.id, REVISED, limit=1_000, oldest_first=True)
+    nodes = await front.graph.obj_get([revision.id2 for revision in found])
+    wordings = [node for _, node in sorted(nodes.items()) if isinstance(node, Revision)]
+    pictures = await front.graph.obj_get(list({id_ for wording in wordings for id_ in wording.media} | set(post.media)))
+    account = msgspec.Raw(front.present.account(entry.author))
+
+    def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
+        return entities.StatusEdit(
+            content=front.at.html(wording.text, post.mentions),
+            spoiler_text=wording.spoiler,
+            sensitive=wording.sensitive,
+            created_at=present.moment(written),
+            account=account,
+            media_attachments=[
+                present.attachment(picture, front.at)
+                for id_ in wording.media
+                if isinstance(picture := pictures.get(id_), Media)
+            ],
+        )
+
+    return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.written)]

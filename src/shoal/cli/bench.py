@@ -1,0 +1,28 @@
+"""`shoal bench`: runs the benchmarks of the repository and prints their figures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@click.command(context_settings={"ignore_unknown_options": True})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench(arguments: tuple[str, ...]) -> None:
+    """Measure. NAME runs one benchmark, --quick a short round of it; without a name, all run.
+
+    The benchmarks are part of the repository: see docs/performance.md for what each one measures.
+    """
+    if not (ROOT / "benchmarks" / "__main__.py").exists():
+        raise click.ClickException(
+            "the benchmarks are in Shoal's repository, not in the installed package: run this there"
+        )
+    names = [name for name in arguments[:1] if not name.startswith("-")]
+    module = f"benchmarks.{names[0].replace('-', '_')}" if names else "benchmarks"
+    done = subprocess.run([sys.executable, "-m", module, *arguments[len(names) :]], cwd=ROOT, check=False)  # noqa: S603  # our own
+    raise SystemExit(done.returncode)

@@ -1,0 +1,52 @@
+"""Ids for posts that were written elsewhere, made of what their record says alone, so that a second run makes the same.
+
+Ids begin in 2024, so a post that is older cannot carry its time. Times before 2024 are mapped, in their order, into the
+ten days after the epoch: all that is before 2004 into the first of them, and the twenty years since into the other nine, where a second
+becomes 1.2 milliseconds. Times a second apart thus keep their order whoever wrote at them. A post of 2024 or later has the id
+of its millisecond. The moment itself is kept in the post (`created_at`).
+"""
+
+from __future__ import annotations
+
+from shoal.core.ids import EPOCH_MS, SEQUENCE_BITS, compose
+
+DAY_MS = 86_400_000
+DAYS = 10
+
+_SEQUENCES = 1 << SEQUENCE_BITS
+_FIRST_MS = 0
+_MIDDLE_MS = 1_072_915_200_000
+"""2004-01-01T00:00:00Z."""
+
+
+def ticks_of(moment: int) -> int:
+    """A moment (Unix milliseconds) as milliseconds since the epoch times 1,024; it grows with the moment."""
+    if moment >= EPOCH_MS:
+        # The ten days are also the first days of 2024, and may be shared: ids are told apart below.
+        return (moment - EPOCH_MS) * _SEQUENCES
+    if moment < _MIDDLE_MS:
+        share = max(moment, _FIRST_MS) - _FIRST_MS
+        return share * DAY_MS * _SEQUENCES // (_MIDDLE_MS - _FIRST_MS)
+    return DAY_MS * _SEQUENCES + (moment - _MIDDLE_MS) * (DAYS - 1) * DAY_MS * _SEQUENCES // (EPOCH_MS - _MIDDLE_MS)
+
+
+class BackdatedIds:
+    """Gives out ids, each once; of two records at the same moment on the same shard the second takes the next."""
+
+    def __init__(self) -> None:
+        self._given: set[int] = set()
+
+    def take(self, moment: int, shard: int) -> int:
+        """An id for a moment on a shard."""
+        return self._next(ticks_of(moment), shard)
+
+    def after(self, id_: int, shard: int) -> int:
+        """The next free id on the shard: of a picture, or when an id turns out to be taken."""
+        ticks = ((id_ >> (SEQUENCE_BITS + 13)) << SEQUENCE_BITS) + id_ % _SEQUENCES
+        return self._next(ticks + 1, shard)
+
+    def _next(self, ticks: int, shard: int) -> int:
+        while (id_ := compose(EPOCH_MS + ticks // _SEQUENCES, shard, ticks % _SEQUENCES)) in self._given:
+            ticks += 1
+        self._given.add(id_)
+        return id_

@@ -1,0 +1,58 @@
+"""What an import did: how many records of each kind were taken, were there already, or were refused, and why."""
+
+from __future__ import annotations
+
+from typing import IO
+
+import msgspec
+
+EXAMPLES = 5
+
+
+class Reason(msgspec.Struct):
+    """How many were refused for one reason, and the first few."""
+
+    count: int = 0
+    examples: list[str] = msgspec.field(default_factory=list)
+
+
+class Tally(msgspec.Struct):
+    """The records of one kind."""
+
+    taken: int = 0
+    there: int = 0
+    refused: dict[str, Reason] = msgspec.field(default_factory=dict)
+
+    @property
+    def refusals(self) -> int:
+        """How many were refused in all."""
+        return sum(reason.count for reason in self.refused.values())
+
+
+class Summary:
+    """Counts, and a file that takes every refusal in full: JSON lines of kind, record and reason."""
+
+    def __init__(self, refusals: IO[bytes] | None = None) -> None:
+        self.tallies: dict[str, Tally] = {}
+        self.seconds: dict[str, float] = {}
+        """How long each phase took."""
+        self.notes: dict[str, int] = {}
+        """What was changed on the way in, and how often."""
+        self._refusals = refusals
+
+    def __getitem__(self, kind: str) -> Tally:
+        return self.tallies.setdefault(kind, Tally())
+
+    def refuse(self, kind: str, record: str, reason: str) -> None:
+        """One record is not taken."""
+        found = self[kind].refused.setdefault(reason, Reason())
+        found.count += 1
+        if len(found.examples) < EXAMPLES:
+            found.examples.append(record)
+        if self._refusals is not None:
+            line = {"kind": kind, "record": record, "reason": reason}
+            self._refusals.write(msgspec.json.encode(line) + b"\n")
+
+    def note(self, what: str) -> None:
+        """Something was changed."""
+        self.notes[what] = self.notes.get(what, 0) + 1

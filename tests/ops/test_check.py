@@ -1,0 +1,240 @@
+"""Each invariant is broken on purpose, below the services: the check finds it, says so in a sentence, and repairs it."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.running import in_loop
+
+from shoal import Shoal
+from shoal.core.ids import shard_of
+from shoal.graph.contract import AssocOp, Batch
+from shoal.graph.schema import FOLLOWED_BY, LIKES, TAG_OF, TAGGED
+from shoal.ops.check import check
+from shoal.ops.report import Report
+from shoal.settings import load
+from shoal.wiring import open_network
+
+NAMES = ("I1", "I2", "I3", "I4", "lists", "ends", "keys")
+
+
+class World(NamedTuple):
+    """Where a small network is, and who and what is in it."""
+
+    path: Path
+    ann: int
+    ben: int
+    post: int
+
+    @property
+    def url(self) -> str:
+        return f"sqlite:///{self.path}"
+
+    def sql(self, statement: str) -> None:
+        """Change the file behind everybody's back."""
+        with closing(sqlite3.connect(self.path)) as connection:
+            connection.execute(statement.format(**self._asdict()))
+            connection.commit()
+
+
+async def world_in(folder: Path) -> World:
+    """Ben follows Ann, and likes, shares, keeps and answers what she posted; she edited it since."""
+    path = folder / "shoal.db"
+    async with Shoal.open(f"sqlite:///{path}") as shoal:
+        ann, ben = await shoal.register("ann", email="ann@example.org"), await shoal.register("ben")
+        await ben.follow(ann)
+        await ann.follow_tag("dawn")
+        post = await ann.create("Low tide at #dawn, #sea")
+        await ann.update(post, "Low tide at #dawn, #sea and #sand")
+        await ann.create("Again at #dawn")
+        await ben.like(post)
+        await ben.bookmark(post)
+        await ben.share(post)
+        await ben.comment(post, "Cold!")
+        await ann.unlike(post)
+        await shoal.settle()
+    return World(path, ann.id, ben.id, post.id)
+
+
+async def checked(world: World, *, repair: bool = False) -> Report:
+    async with Shoal.open(world.url) as shoal:
+        return await check(shoal.network, repair=repair)
+
+
+def found(report: Report) -> set[str]:
+    return {line.name for line in report.invariants if line.found}
+
+
+@in_loop
+async def test_a_sound_store_is_clean_and_everything_was_looked_at(tmp_path: Path) -> None:
+    report = await checked(await world_in(tmp_path))
+    assert report.clean
+    assert tuple(line.name for line in report.invariants) == NAMES
+    assert all(line.checked for line in report.invariants)
+
+
+BREAKS = {
+    "an inverse is lost": ("DELETE FROM association WHERE atype = 2", {"I3", "I2"}),
+    "the acting end is lost": ("DELETE FROM association WHERE atype = 1", {"I3", "I2"}),
+    "one end is dead": ("UPDATE association SET alive = 0 WHERE atype = 8", {"I3", "I2"}),
+    "the ends tell different times": ("UPDATE association SET time = time + 1 WHERE atype = 12", {"I3"}),
+    "the ends tell different data": ("UPDATE association SET data = x'00' WHERE atype = 10", {"I3"}),
+    "a count is too high": ("UPDATE count SET n = 7 WHERE atype = 2", {"I2"}),
+    "a count is lost": ("DELETE FROM count WHERE atype = 1", {"I2"}),
+    "the author's sum is wrong": ("UPDATE count SET n = 7 WHERE atype = 8 AND id1 = {ann}", {"I2"}),
+    "a count is of nothing": ("INSERT INTO count VALUES (12345, 2, 3)", {"I2"}),
+    "a tag does not lead to a post": (
+        "DELETE FROM association WHERE atype IN (16, 17) AND {post} IN (id1, id2)",
+        {"I4"},
+    ),
+    "a tag is dead at both ends": ("UPDATE association SET alive = 0 WHERE atype IN (16, 17)", {"I4"}),
+    "a tagged post is gone": ("DELETE FROM object WHERE id = {post}", {"I4", "lists", "ends"}),
+    "a post is in no list": ("DELETE FROM association WHERE atype = 13", {"lists"}),
+    "a share is in no list": ("DELETE FROM association WHERE atype IN (9, 10)", {"lists"}),
+    "a comment answers nothing": ("DELETE FROM association WHERE atype IN (14, 15)", {"lists"}),
+    "a member is gone": ("DELETE FROM object WHERE id = {ben}", {"ends"}),
+    "a name is lost": ("DELETE FROM key WHERE space = 'user_name'", {"keys"}),
+    "a name leads to nobody": ("UPDATE key SET id = 12345 WHERE space IN ('user_name', 'email')", {"keys"}),
+    "a share's key is lost": ("DELETE FROM key WHERE space = 'share'", {"keys"}),
+}
+
+
+@pytest.mark.parametrize("damage", BREAKS)
+@in_loop
+async def test_what_is_broken_is_found_and_repaired(tmp_path: Path, damage: str) -> None:
+    statement, expected = BREAKS[damage]
+    world = await world_in(tmp_path)
+    world.sql(statement)
+    report = await checked(world)
+    assert expected <= found(report)
+    assert all(line.examples for line in report.invariants if line.found)
+    assert report.repaired == 0
+    repaired = await checked(world, repair=True)
+    assert found(repaired) == found(report)
+    assert repaired.repaired > 0
+    assert repaired.notes == []
+    assert (await checked(world)).clean
+
+
+@in_loop
+async def test_examples_are_sentences_with_names(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    world.sql("DELETE FROM association WHERE atype = 2")
+    world.sql("UPDATE count SET n = 7 WHERE atype = 2")
+    report = await checked(world)
+    assert report["I3"].examples == ["@ben follows @ann, but @ann does not say so"]
+    assert report["I2"].examples == ["@ann has 0 associations 'followed by', but the count says 7"]
+
+
+@in_loop
+async def test_a_repaired_association_is_the_one_that_was_there(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        before = await (await shoal.member("ann")).followers()
+    world.sql("DELETE FROM association WHERE atype = 2")
+    await checked(world, repair=True)
+    async with Shoal.open(world.url) as shoal:
+        ann = await shoal.member("ann")
+        assert await ann.followers() == before
+        assert (await ann.profile()).followers == 1
+
+
+@in_loop
+async def test_of_two_ends_the_later_wins(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    world.sql("UPDATE association SET alive = 0, time = time + 10 WHERE atype = 2")
+    await checked(world, repair=True)
+    async with Shoal.open(world.url) as shoal:
+        assert (await (await shoal.member("ben")).profile()).following == 0
+
+
+@in_loop
+async def test_plain_operations_of_one_end_alone_are_found(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        for op in (
+            AssocOp(world.ben, FOLLOWED_BY.number, world.ann, 1 << 40, alive=True, plain=True),
+            AssocOp(world.ann, LIKES.number, world.post, 1 << 40, alive=True, plain=True),
+            AssocOp(world.post, TAGGED.number, -5, world.post, alive=True, plain=True),
+            AssocOp(-6, TAG_OF.number, world.post, world.post, alive=True, plain=True),
+        ):
+            batch = Batch(shard_of(op.id1))
+            batch.put(op)
+            await shoal.network.store.commit(batch)
+        report = await check(shoal.network, repair=True)
+        assert (report["I3"].found, report["I4"].found) == (4, 1)
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_timeline_that_lacks_an_entry_is_found_and_dropped(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        ben = await shoal.member("ben")
+        whole = await ben.home()
+        await shoal.network.timelines.subtract(ben.id, [world.post])
+        report = await check(shoal.network, repair=True)
+        assert found(report) == {"I1"}
+        assert report["I1"].examples == [f"the home timeline of @ben lacks {world.post} and has nothing too much"]
+        assert not shoal.network.timelines.warm(ben.id)
+        assert await ben.home() == whole
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_false_floor_is_found_deep_in_the_timeline(tmp_path: Path) -> None:
+    """What is below the pages that a reader turns first is compared too."""
+    async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        await ben.follow(ann)
+        posts = [await ann.create(f"Wave {n}") for n in range(150)]
+        await ben.home()
+        await shoal.network.timelines.subtract(ben.id, [posts[3].id])
+        assert found(await check(shoal.network)) == {"I1"}
+
+
+@in_loop
+async def test_a_store_with_no_warm_timeline_is_sampled_and_left_cold(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        assert (await check(shoal.network))["I1"].checked == 2
+        assert shoal.network.timelines.members() == []
+
+
+@in_loop
+async def test_a_store_that_another_process_serves_is_read_as_it_is(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    world.sql("UPDATE count SET n = 7 WHERE atype = 2")
+    async with open_network(load({}, store=world.url), read_only=True) as network:
+        report = await check(network, read_only=True)
+    assert found(report) == {"I2"}
+    assert "I1" not in [line.name for line in report.invariants]
+    assert "not checked" in report.notes[0]
+
+
+@in_loop
+async def test_a_network_in_use_gives_no_false_alarm(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        ann, ben = await shoal.member("ann"), await shoal.member("ben")
+        done = asyncio.Event()
+
+        async def live() -> None:
+            while not done.is_set():
+                post = await ann.create("Foam at #dawn")
+                await ben.like(post)
+                await ann.delete(post)
+
+        busy = asyncio.create_task(live())
+        try:
+            for _ in range(5):
+                report = await check(shoal.network)
+                assert [line.examples for line in report.invariants if line.found] == []
+        finally:
+            done.set()
+            await busy
