@@ -84,26 +84,31 @@ class Haltable(CachedGraph):
         super().__init__(store, objects=16)
         self._halts = 0
         self._committing = 0
+        self._changed = asyncio.Condition()
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        while self._halts:
-            await asyncio.sleep(0)
-        self._committing += 1
+        async with self._changed:
+            await self._changed.wait_for(lambda: not self._halts)
+            self._committing += 1
         try:
             return await super().commit_owing(batch)
         finally:
-            self._committing -= 1
+            async with self._changed:
+                self._committing -= 1
+                self._changed.notify_all()
 
     @asynccontextmanager
     async def halted(self) -> AsyncIterator[None]:
         """What was begun is finished, and nothing new begins until the block ends."""
-        self._halts += 1
+        async with self._changed:
+            self._halts += 1
+            await self._changed.wait_for(lambda: not self._committing)
         try:
-            while self._committing:
-                await asyncio.sleep(0)
             yield
         finally:
-            self._halts -= 1
+            async with self._changed:
+                self._halts -= 1
+                self._changed.notify_all()
 
 
 class Unruly:

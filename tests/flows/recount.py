@@ -146,7 +146,7 @@ class World:
 
     def wrong_lists(self) -> Iterator[str]:
         """Everybody's entries are in their list, at the time that is their id; nobody follows across a block."""
-        entries = {(node.author_id, node.id) for node in [*self.all(Post), *self.all(Share)]}
+        entries = {(node.author_id, node.id) for node in self.objects.values() if isinstance(node, Post | Share)}
         for author, entry in entries ^ self.pairs(POSTED):
             yield f"{author} posted {entry}: exists {(author, entry) in entries}"
         for author, entry in entries & self.pairs(POSTED):

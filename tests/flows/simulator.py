@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, NamedTuple, cast
@@ -97,11 +97,12 @@ class Simulator:
         if stores == 1:
             return cast("Store", Between(MemoryGraph(), self.dice.pause, self.dice.pause))
         owners = [source * stores // 64 for source in range(64)]
-        parts = [
-            Between(MemoryGraph(lambda shard, at=at: owners[source_of(shard)] == at), self._reach, self.dice.pause)
-            for at in range(stores)
-        ]
-        return ShardedGraph([cast("Store", part) for part in parts], owners)
+
+        def part(at: int) -> Store:
+            memory = MemoryGraph(lambda shard: owners[source_of(shard)] == at)
+            return cast("Store", Between(memory, self._reach, self.dice.pause))
+
+        return ShardedGraph([part(at) for at in range(stores)], owners)
 
     async def _reach(self, name: str) -> None:
         await self.dice.pause()
@@ -113,7 +114,7 @@ class Simulator:
     async def run(self, ops: Sequence[Op]) -> None:
         """All the acts, with two workers beside them; then everything is delivered and checked, and all of it once more."""
         with _quiet():
-            self.members = [await self._insist(lambda name=name: members.register(self.writes, name)) for name in NAMES]
+            self.members = [await self._registered(name) for name in NAMES]
             workers = [asyncio.create_task(self._work()) for _ in range(2)]
             try:
                 await self._act_all(ops)
@@ -126,10 +127,10 @@ class Simulator:
             await self._deliver()
             await self.check()
 
-    async def _insist(self, act: Callable[[], Awaitable[Member]]) -> Member:
+    async def _registered(self, name: str) -> Member:
         while True:
             with suppress(Unavailable):
-                return await act()
+                return await members.register(self.writes, name)
 
     async def _work(self) -> None:
         while not self.dice.calm:
@@ -194,7 +195,9 @@ class Simulator:
         post = await posts.create(self.writes, self._id(op.actor), draft)
         self.posts.append(post)
         self.author_of[post.id] = post.author_id
-        assert await self._first_after(post.author_id, post.id) == post.id, "one's own post is not there"
+        async with self.graph.halted():
+            there = await self._first_after(post.author_id, post.id) == post.id
+            assert there is (post.id in await self.graph.obj_get((post.id,))), "one's own post is not there"
 
     async def _update(self, op: Op) -> None:
         await posts.update(self.writes, self._id(op.actor), self._own(op).id, Draft(text=self._text(op)))
@@ -202,6 +205,16 @@ class Simulator:
     async def _delete(self, op: Op) -> None:
         post = await posts.delete(self.writes, self._id(op.actor), self._own(op).id)
         assert await self._first_after(post.author_id, post.id) != post.id, "one's own deleted post is still there"
+
+    async def _edit_twice(self, op: Op) -> None:
+        """From two devices."""
+        await _together(self._update(op), self._update(op._replace(number=op.number ^ 0x70)))
+
+    async def _edit_and_delete(self, op: Op) -> None:
+        await _together(self._update(op), self._delete(op))
+
+    async def _follow_and_be_blocked(self, op: Op) -> None:
+        await _together(self._follow(op), self._block(op._replace(actor=op.other, other=op.actor)))
 
     async def _follow(self, op: Op) -> None:
         await relationships.follow(self.writes, self._id(op.actor), self._id(op.other))
@@ -345,6 +358,13 @@ class Simulator:
                 return found
             found += [entry.id for entry in page.entries[::-1]]
             after = page.entries[0].id
+
+
+async def _together(*acts: Coroutine[Any, Any, object]) -> None:
+    """Several acts at the same time, each of which may be refused."""
+    for answer in await asyncio.gather(*acts, return_exceptions=True):
+        if isinstance(answer, BaseException) and not isinstance(answer, _REFUSALS):
+            raise answer
 
 
 @contextmanager

@@ -15,11 +15,14 @@ VERBS = {
     "comment": 2,
     "update": 4,
     "delete": 3,
+    "edit_twice": 1,
+    "edit_and_delete": 2,
     "follow": 7,
     "unfollow": 4,
     "follow_tag": 4,
     "unfollow_tag": 3,
     "block": 2,
+    "follow_and_be_blocked": 2,
     "unblock": 2,
     "mute": 1,
     "unmute": 1,
@@ -36,7 +39,10 @@ VERBS = {
 }
 PEOPLE = st.integers(0, len(NAMES) - 1)
 OPS = st.tuples(
-    st.sampled_from([verb for verb, weight in VERBS.items() for _ in range(weight)]), PEOPLE, PEOPLE, st.integers(0, 127)
+    st.sampled_from([verb for verb, weight in VERBS.items() for _ in range(weight)]),
+    PEOPLE,
+    PEOPLE,
+    st.integers(0, 127),
 )
 
 

@@ -31,15 +31,22 @@ class Upload:
         self.data = data
 
 
-class Id(int):
+class _Whole(type):
+    """Of the kinds of whole numbers: their values are plain ints, as encoders and stores refuse subclasses."""
+
+    def __instancecheck__(cls, value: object) -> bool:
+        return isinstance(value, int)
+
+
+class Id(int, metaclass=_Whole):
     """An id from the wire. One that is malformed or too large names nothing: `NotFound`."""
 
 
-class Cursor(int):
+class Cursor(int, metaclass=_Whole):
     """An id to page from; 0 for one that is absent or garbage, the largest id for one that is larger."""
 
 
-class Limit(int):
+class Limit(int, metaclass=_Whole):
     """How many items are asked for; 0 for garbage, which means the default."""
 
 
@@ -188,11 +195,9 @@ def _decode(kind: type[Any], value: Any) -> object:
         number = _integer(value)
         if number is None or abs(number) > MAX_ID:
             raise NotFound("Record not found")
-        return Id(number)
-    if kind is Cursor:
-        return Cursor(min(max(_integer(value) or 0, 0), MAX_ID))
-    if kind is Limit:
-        return Limit(min(max(_integer(value) or 0, 0), MAX_ID))
+        return number
+    if kind in (Cursor, Limit):
+        return min(max(_integer(value) or 0, 0), MAX_ID)
     return Json(_decoded_json(value)) if kind is Json else value
 
 

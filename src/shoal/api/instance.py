@@ -16,7 +16,8 @@ from shoal.services.relationships import MAX_FOLLOWED_TAGS
 _SHOAL = version("shoal")
 _VERSION = f"4.2.0 (compatible; Shoal {_SHOAL})"
 """Clients read the part before the space, and switch features on by it. Raise it as they are there."""
-_SOURCE = "https://pypi.org/project/shoal/"
+_SOURCE = ""
+"""Where the source is published: nowhere yet."""
 _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 
 

@@ -17,8 +17,8 @@ from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.authentication import caller_of
 from shoal.api.files import Files
 from shoal.api.front import Deps, Front, front_of
-from shoal.api.public_pages import PublicPages
 from shoal.api.middleware import CORS_PATHS
+from shoal.api.public_pages import PublicPages
 from shoal.api.ratelimit import DEFAULTS, OFF, MemoryLimiter
 from shoal.api.routing import build_app
 from shoal.api.table import table
@@ -62,9 +62,20 @@ async def serve(deps: Deps, *, host: str, port: int, ready: Callable[[str], None
     server = _Server(config, partial(ready, front.at.root))
     try:
         with contextlib.closing(listener):
-            await server.serve([listener])
+            await _run(server, listener)
     finally:
         await front.census.close()
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Until it has stopped; a cancellation stops it in the same orderly way as a signal."""
+    running = asyncio.create_task(server.serve([listener]), name="shoal-http")
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await running
+        raise
 
 
 def _application(front: Front) -> ASGIApp:

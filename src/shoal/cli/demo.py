@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import msgspec
+import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -72,7 +73,7 @@ def demo(folder: Path, size: int, days: int, seed: int, port: int, fresh: bool, 
         _tell(console, f"http://{settings.host}:{port}", hero, token)
         console.print("Serve it with [bold]shoal demo[/bold].")
         return
-    asyncio.run(run(settings, lambda url: _tell(console, url, hero, token)))
+    uvloop.run(run(settings, lambda url: _tell(console, url, hero, token)))
 
 
 async def _make(settings: Settings, written: DemoPlan, console: Console) -> None:

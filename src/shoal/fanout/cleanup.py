@@ -1,4 +1,4 @@
-"""What hangs on a deleted post is cleared away: likes, shares, bookmarks and revisions, page by page.
+"""What hangs on a deleted post is cleared away: likes, shares, bookmarks, revisions and late tags, page by page.
 
 So every count stays the number of live associations, the totals of the author included.
 """
@@ -21,6 +21,7 @@ from shoal.graph.schema import (
     REVISED,
     SHARED_BY,
     SHARES,
+    TAGGED,
     AssocType,
     share_key,
 )
@@ -48,6 +49,11 @@ async def clear_shares(effects: Effects, event: PostDeleted, mark: int) -> int |
 async def clear_revisions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
     """What it said before goes too."""
     return await _clear(effects, event, REVISED, _clear_revision)
+
+
+async def clear_tags(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Tags that an edit brought while the post was being deleted."""
+    return await _clear(effects, event, TAGGED, _clear_tag)
 
 
 async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: Clear) -> int | None:
@@ -86,4 +92,10 @@ async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc)
     batch = Batch(shard_of(event.post_id))
     batch.assoc_del(event.post_id, REVISED, revision.id2, effects.new_id(batch.shard))
     batch.obj_del(revision.id2)
+    await effects.graph.commit(batch)
+
+
+async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
+    batch = Batch(shard_of(event.post_id))
+    batch.assoc_del(event.post_id, TAGGED, tag.id2, effects.new_id(batch.shard))
     await effects.graph.commit(batch)

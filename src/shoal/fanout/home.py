@@ -22,18 +22,18 @@ from shoal.timelines.contract import Seats
 
 class _Mark(NamedTuple):
     """How far a fan-out has come: the place of the source among the event's, which reading of its audience, and how many of
-    its seats are left (0: not begun)."""
+    its seats are left (0: not begun). 12, 20 and 31 bits."""
 
     place: int = 0
     serial: int = 0
     left: int = 0
 
     def pack(self) -> int:
-        return self.place << 53 | self.serial << 32 | self.left
+        return self.place << 51 | self.serial << 31 | self.left
 
     @classmethod
     def unpack(cls, mark: int) -> _Mark:
-        return cls(mark >> 53, mark >> 32 & (1 << 21) - 1, mark & (1 << 32) - 1)
+        return cls(mark >> 51, mark >> 31 & (1 << 20) - 1, mark & (1 << 31) - 1)
 
 
 async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
@@ -91,25 +91,31 @@ async def _each_page(
         audience = await _audience(effects, sources[place])
         if audience is None:
             continue
-        last = len(audience)
-        if place == begun.place and begun.serial == audience.serial and begun.left:
-            last = min(last, begun.left)
-        first = max(0, last - page)
-        await act(audience.seats(first, last))
-        if first:
-            return _Mark(place, audience.serial, first).pack()
+        last, anew = len(audience), False
+        if place == begun.place and begun.left:
+            anew = begun.serial != audience.serial
+            last = last if anew else min(last, begun.left)
+        while last:
+            first = max(0, last - page)
+            await act(audience.seats(first, last))
+            # Fan-outs that take turns may push each other's audience out of memory. One that had to be read anew is gone
+            # through in this turn: by pages it would begin again for ever.
+            if first and not anew:
+                return _Mark(place, audience.serial, first).pack()
+            if first:
+                await asyncio.sleep(0)
+            last = min(first, len(audience))
     return None
 
 
 async def _audience(effects: Effects, source: int) -> Audience | None:
-    """The warm followers of a source; None when they are too many to push to, or were forgotten while being read."""
+    """The warm followers of a source; None when they are too many to push to."""
     if source in effects.loud:
         return None
     audience = effects.audiences.get(source) or await _read_audience(effects, source)
     if len(audience) > effects.loud_from:
         effects.loud.add(source)
-        return None
-    return audience
+    return None if source in effects.loud else audience
 
 
 async def _read_audience(effects: Effects, source: int) -> Audience:
@@ -122,6 +128,9 @@ async def _read_audience(effects: Effects, source: int) -> Audience:
             break
         before = page[-1].time
         await asyncio.sleep(0)
+    if len(audience) > effects.loud_from:
+        # Not read to its end: it must not pass for whole, even when some leave it now.
+        effects.loud.add(source)
     await _touch_up(effects, source, audience)
     effects.audiences.finish(source, audience)
     return audience

@@ -27,10 +27,11 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_likes,
         cleanup.clear_bookmarks,
         cleanup.clear_revisions,
+        cleanup.clear_tags,
     ),
     ShareCreated: (home.push_share,),
     ShareDeleted: (home.remove_share,),
-    FollowChanged: (home.reconcile_follow,),
+    FollowChanged: (severance.end_blocked_follow, home.reconcile_follow),
     Blocked: (severance.end_follows,),
     InverseOwed: (inverses.settle_inverse,),
 }

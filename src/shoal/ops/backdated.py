@@ -1,9 +1,9 @@
 """Ids for posts that were written elsewhere, made of what their record says alone, so that a second run makes the same.
 
 Ids begin in 2024, so a post that is older cannot carry its time. Times before 2024 are mapped, in their order, into the
-ten days after the epoch: all that is before 2004 into the first of them, and the twenty years since into the other nine, where a second
-becomes 1.2 milliseconds. Times a second apart thus keep their order whoever wrote at them. A post of 2024 or later has the id
-of its millisecond. The moment itself is kept in the post (`created_at`).
+ten days after the epoch: all that is before 2004 into the first of them, and the twenty years since into the other nine,
+where a second becomes 1.2 milliseconds. Times a second apart thus keep their order whoever wrote at them. A post of 2024
+or later has the id of its millisecond. The moment itself is kept in the post (`created_at`).
 """
 
 from __future__ import annotations

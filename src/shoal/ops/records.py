@@ -1,14 +1,13 @@
 """Members, follows and posts as other networks write them: rows of CSV or JSON lines (`.gz` too), by named columns.
 
-A column is found by its usual names, or is named (`posts.title=name`). A row that cannot be read is a refusal, not an error: one bad
-line of a million stops nothing.
+A column is found by its usual names, or is named (`posts.title=name`). A row that cannot be read is a refusal, not an error:
+one bad line of a million stops nothing.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -156,9 +155,7 @@ def moment_of(value: Any) -> int:
             moment = datetime.fromisoformat(value)
             return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
         number = float(value)
-        if not math.isfinite(number):
-            raise ValueError(value)
-        # Seconds until the year 5138; whatever is greater is milliseconds.
+        # Seconds until the year 5138; whatever is greater is milliseconds. What is not finite cannot be rounded.
         return round(number * 1000 if abs(number) < 1e11 else number)
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(f"the time {value!r} is neither ISO 8601 nor a number") from None
@@ -168,7 +165,9 @@ def read_lines(path: Path) -> Iterator[Line]:
     """The rows of a `.csv`, `.jsonl` or `.ndjson` file, as they come. Raises `OSError`, and `InvalidInput` for other files."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix not in (".csv", ".jsonl", ".ndjson"):
-        raise InvalidInput(f"{path.name}: members, follows and posts are read from .csv, .jsonl and .ndjson files (.gz too)")
+        raise InvalidInput(
+            f"{path.name}: members, follows and posts are read from .csv, .jsonl and .ndjson files (.gz too)"
+        )
     with _opened(path) as file:
         yield from _csv_lines(file) if plain.suffix == ".csv" else _json_lines(file)
 
@@ -179,7 +178,7 @@ def _opened(path: Path) -> Iterator[IO[str]]:
     try:
         if path.suffix == ".gz":
             with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
-                yield file  # type: ignore[misc]  # a TextIOWrapper, though gzip says otherwise
+                yield file
         else:
             with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
                 yield file

@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.timelines.contract import Seats
 
-_SERIAL_BITS = 21
+_SERIAL_BITS = 20
 
 
 class Audience:
@@ -24,7 +24,7 @@ class Audience:
 
     def __init__(self, serial: int) -> None:
         self.serial = serial
-        """Tells this reading of the audience from every other (21 bits, starting anywhere)."""
+        """Tells this reading of the audience from every other (20 bits, starting anywhere)."""
         self._seats = np.empty(4, np.int32)
         self._count = 0
         self.complete = False

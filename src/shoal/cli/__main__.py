@@ -1,0 +1,8 @@
+"""`python -m shoal.cli`: the same as the `shoal` program."""
+
+from __future__ import annotations
+
+from shoal.cli.group import main
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""The `shoal` program: finds the command, and turns errors into one line that says what to do."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import sys
+from typing import Any
+
+import click
+
+from shoal.core.errors import ShoalError
+from shoal.settings import Settings, SettingsError, load
+
+COMMANDS = ("serve", "demo", "import", "export", "check", "member", "placement", "bench")
+"""In the order in which help shows them; the module of each is `shoal.cli.<name>`, with an underscore behind a keyword."""
+
+
+class Commands(click.Group):
+    """Commands that are imported when they are needed: `shoal serve` does not pay for what `shoal demo` draws with."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """Their names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002  # the same
+        """The command of this name."""
+        if cmd_name not in COMMANDS:
+            return None
+        name = "import_" if cmd_name == "import" else cmd_name
+        command: click.Command = getattr(importlib.import_module(f"shoal.cli.{name}"), name)
+        return command
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        """As click's, with our errors among those that are one line."""
+        try:
+            return super().main(*args, **kwargs)
+        except KeyboardInterrupt:
+            sys.exit(130)
+        except (ShoalError, SettingsError, OSError) as error:
+            click.echo(f"shoal: {error}", err=True)
+            sys.exit(1)
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="shoal", message="%(prog)s %(version)s")
+@click.option("--store", metavar="URL", help="The network: sqlite:///shoal.db, or a shard map as JSON.")
+@click.option("--media", metavar="URL", help="Where its pictures are: file:///directory or s3://bucket.")
+@click.pass_context
+def main(ctx: click.Context, store: str | None, media: str | None) -> None:
+    """Shoal: a social-feed server."""
+    settings = load(store=store, media=media)
+    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    ctx.obj = settings
+
+
+pass_settings = click.make_pass_decorator(Settings)

@@ -1,0 +1,139 @@
+"""Follows of an import, as packed arrays: a million of them are 24 MB.
+
+A follow's time is its place in the file: row n has the n-th millisecond after the epoch of ids, so lists are in the file's
+order, and a second run says the same.
+
+No `FollowChanged` is emitted. Its consequence merges the followee's posts into a *warm* timeline of the follower; an import
+owns the store, so none is warm but what this very process has read, and those are dropped at the end and rebuilt when read. Half
+a million events that do nothing would cost as much as the follows.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from shoal.core.ids import EPOCH_MS, compose, shard_of
+from shoal.graph.contract import Batch
+from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS
+from shoal.ops.crowd import in_crowd
+from shoal.ops.imported_members import People
+from shoal.ops.network import AnyNetwork
+from shoal.ops.records import Fields, Line
+from shoal.ops.report import Progress
+from shoal.ops.scan import Column
+from shoal.ops.summary import Summary
+
+OPERATIONS = 1_000
+"""Follows in one batch, at most."""
+_AT_ONCE = 64
+
+
+class Edges(NamedTuple):
+    """Follows by positions in `People`, in the order of the file; `moment` is the number of the row."""
+
+    follower: Column
+    followee: Column
+    moment: Column
+
+    def degrees(self, people: int) -> Column:
+        """How many follow each, and whom each follows, together."""
+        return np.bincount(self.follower, minlength=people) + np.bincount(self.followee, minlength=people)
+
+
+class _Job(NamedTuple):
+    """Follows of one member: ids of the followees, and their rows."""
+
+    follower: int
+    followees: list[int]
+    moments: list[int]
+
+
+def references(lines: Iterable[Line], named: Mapping[str, str]) -> Iterator[str]:
+    """Everybody whom a file of follows names."""
+    fields: Fields | None = None
+    for line in lines:
+        if not line.error:
+            fields = fields or Fields("follows", line.row, named)
+            yield from (fields.text(line.row, "follower"), fields.text(line.row, "followee"))
+
+
+def read_follows(
+    lines: Iterable[Line], named: Mapping[str, str], people: People, summary: Summary, *, mutual: bool
+) -> Edges:
+    """The follows of a file; each row is two where they are mutual."""
+    columns = (array("q"), array("q"), array("q"))
+    fields: Fields | None = None
+    for moment, line in enumerate(lines):
+        if line.error:
+            summary.refuse("follows", f"line {line.number}", line.error)
+            continue
+        fields = fields or Fields("follows", line.row, named)
+        ends = fields.text(line.row, "follower"), fields.text(line.row, "followee")
+        one, other = people.find(ends[0]), people.find(ends[1])
+        if one is None or other is None:
+            summary.refuse("follows", " -> ".join(ends), "one of them is not among the members")
+        elif one == other:
+            summary.refuse("follows", " -> ".join(ends), "nobody follows themselves")
+        else:
+            for follow in ((one, other), (other, one)) if mutual else ((one, other),):
+                for column, value in zip(columns, (*follow, moment), strict=True):
+                    column.append(value)
+    return Edges(*(np.array(column, np.int64) for column in columns))
+
+
+async def take_follows(network: AnyNetwork, people: People, edges: Edges, summary: Summary, progress: Progress) -> None:
+    """Make the follows that are not there."""
+    total = len(edges.follower)
+    once = _each_once(edges, len(people))
+    summary["follows"].there += total - len(once.follower)
+    seen = total - len(once.follower)
+
+    async def follow(job: _Job) -> None:
+        nonlocal seen
+        await _follow(network, job, summary)
+        seen += len(job.followees)
+        progress("follows", seen, total)
+
+    await in_crowd(_jobs(once, people.ids, summary), follow, _AT_ONCE, lambda _: None)
+
+
+def _each_once(edges: Edges, people: int) -> Edges:
+    """The first of equal follows, those of one follower together."""
+    _, first = np.unique(edges.follower * people + edges.followee, return_index=True)
+    return Edges(*(column[first] for column in edges))
+
+
+def _jobs(edges: Edges, ids: Sequence[int], summary: Summary) -> Iterator[_Job]:
+    cuts = np.nonzero(np.diff(edges.follower))[0] + 1
+    for followers, followees, moments in zip(*(np.split(column, cuts) for column in edges), strict=True):
+        if not len(followers):
+            continue
+        follower = ids[followers[0]]
+        pairs = [(ids[at], moment) for at, moment in zip(followees.tolist(), moments.tolist(), strict=True)]
+        known = [pair for pair in pairs if pair[0] and follower]
+        for _ in range(len(pairs) - len(known)):
+            summary.refuse("follows", "", "one of them was refused")
+        for start in range(0, len(known), OPERATIONS):
+            part = known[start : start + OPERATIONS]
+            yield _Job(follower, [pair[0] for pair in part], [pair[1] for pair in part])
+
+
+async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
+    """One read tells what is there already, and what a block forbids."""
+    stands = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
+    shard = shard_of(job.follower)
+    batch = Batch(shard)
+    for followee, moment in zip(job.followees, job.moments, strict=True):
+        if followee in stands[FOLLOWS]:
+            summary["follows"].there += 1
+        elif followee in stands[BLOCKS] or followee in stands[BLOCKED_BY]:
+            summary.refuse("follows", f"{job.follower} -> {followee}", "one of them has blocked the other")
+        else:
+            batch.assoc_add(job.follower, FOLLOWS, followee, compose(EPOCH_MS + moment, shard))
+    if batch.assocs:
+        await network.store.commit(batch)
+        summary["follows"].taken += len(batch.assocs)

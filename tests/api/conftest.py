@@ -1,0 +1,30 @@
+"""Networks that the suites of the front end share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.api.world import World, served, world
+
+
+@pytest.fixture
+def shoal() -> Iterator[World]:
+    """A network of its own."""
+    with world() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[World]:
+    """A network that the tests of a module share: each brings members of its own."""
+    with world() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """The address of a server that the tests of a module share."""
+    with served() as address:
+        yield address

@@ -1,0 +1,182 @@
+"""A whole Shoal in memory, and ways to ask its front end something: in this process, or over HTTP from a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import threading
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar, cast
+
+import httpx
+from PIL import Image
+
+from shoal import settings as configuration
+from shoal.api.server import Deps, build, serve
+from shoal.core.model import Member
+from shoal.graph.contract import AssocRow, Graph
+from shoal.graph.schema import AnyNode
+from shoal.services import apps, members
+from shoal.services.writes import Writes
+from shoal.wiring import Network, open_network
+from tests.stores import FIRST
+
+T = TypeVar("T")
+
+BASE = "http://shoal.test"
+SCOPES = ("read", "write", "follow", "push")
+_READS = ("obj_get", "key_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count")
+
+
+def picture(width: int = 32, height: int = 20, colour: str = "teal") -> bytes:
+    """A PNG."""
+    made = io.BytesIO()
+    Image.new("RGB", (width, height), colour).save(made, "PNG")
+    return made.getvalue()
+
+
+class Someone(NamedTuple):
+    """A member, with a token that may do everything and the app that it was given to."""
+
+    member: Member
+    token: str
+    app_id: int
+
+    @property
+    def id(self) -> str:
+        """As it stands on the wire."""
+        return str(self.member.id)
+
+
+class Counting:
+    """A graph that notes which of its reading methods are called."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.reads: list[tuple[str, object]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._graph, name)
+        if name in _READS:
+            return lambda *given, **named: self.reads.append((name, given[0])) or method(*given, **named)
+        return method
+
+
+class State(NamedTuple):
+    """Everything that a network holds."""
+
+    objects: tuple[AnyNode, ...]
+    assocs: tuple[AssocRow, ...]
+    files: tuple[str, ...]
+
+
+class World:
+    """A network and its front end, in a loop that runs while it is asked something."""
+
+    def __init__(self, network: Network, runner: asyncio.Runner) -> None:
+        self._runner = runner
+        self.network = network
+        self.graph = Counting(network.writes.graph)
+        graph = cast("Graph", self.graph)
+        self.writes: Writes = replace(network.writes, graph=graph)
+        deps = Deps(
+            network.settings, network.store, self.writes, replace(network.reads, graph=graph), network.media, BASE
+        )
+        self.app = build(deps)
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
+
+    def run(self, what: Coroutine[Any, Any, T]) -> T:
+        """Its result."""
+        return self._runner.run(what)
+
+    def ask(self, method: str, path: str, token: str | Someone = "", **more: Any) -> httpx.Response:
+        """One request; a failure of the application fails the test."""
+        text = token.token if isinstance(token, Someone) else token
+        headers = {**({"Authorization": f"Bearer {text}"} if text else {}), **more.pop("headers", {})}
+        return self.run(self._client.request(method, path, headers=headers, **more))
+
+    def json(self, method: str, path: str, token: str | Someone = "", **more: Any) -> Any:
+        """The body of an answer that must be good."""
+        answer = self.ask(method, path, token, **more)
+        assert answer.status_code == 200, (answer.status_code, answer.text)
+        return answer.json()
+
+    def join(self, name: str, scopes: Sequence[str] = SCOPES) -> Someone:
+        """A new member with a token."""
+        member = self.run(members.register(self.network.writes, name))
+        app = self.run(apps.register(self.network.writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        return Someone(member, self.token(app.id, member.id, scopes), app.id)
+
+    def token(self, app_id: int, member_id: int = 0, scopes: Sequence[str] = SCOPES) -> str:
+        """A new token; of the app alone when there is no member."""
+        return self.run(apps.issue_token(self.network.writes, app_id, member_id, scopes)).text
+
+    def settle(self) -> None:
+        """Everything that follows from what was done has happened."""
+        self.run(self.network.runner.drain(20.0))
+
+    def state(self) -> State:
+        """Everything there is. Two states are equal when nothing was done in between."""
+        return self.run(self._state())
+
+    async def _state(self) -> State:
+        store = self.network.store
+        return State(
+            tuple(await store.obj_scan(FIRST, 100_000)),
+            tuple(await store.assoc_scan((FIRST, 0, FIRST), 100_000)),
+            tuple([key async for key in self.network.media._store.list("")]),
+        )
+
+    async def close(self) -> None:
+        """No more requests."""
+        await self._client.aclose()
+
+
+@contextlib.contextmanager
+def world(**settings: Any) -> Iterator[World]:
+    """A network in memory, without rate limits unless they are asked for."""
+    chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, **settings})
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        network = runner.run(stack.enter_async_context(open_network(chosen)))
+        made = World(network, runner)
+        try:
+            yield made
+        finally:
+            runner.run(made.close())
+            runner.run(stack.aclose())
+
+
+@contextlib.contextmanager
+def served(**settings: Any) -> Iterator[str]:
+    """A real server on a free port, in a thread of its own; its address."""
+    chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
+    told: list[str] = []
+    handle: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
+    ready = threading.Event()
+
+    def tell(url: str) -> None:
+        told.append(url)
+        ready.set()
+
+    async def main() -> None:
+        async with open_network(chosen) as network:
+            deps = Deps(network.settings, network.store, network.writes, network.reads, network.media)
+            task = asyncio.create_task(serve(deps, host="127.0.0.1", port=0, ready=tell))
+            handle.append((asyncio.get_running_loop(), task))
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()), name="shoal")
+    thread.start()
+    try:
+        assert ready.wait(20), "the server did not come up"
+        yield told[0]
+    finally:
+        loop, task = handle[0]
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join(20)
+        assert not thread.is_alive()
