@@ -23,7 +23,9 @@ _HEADERS = [(b"content-type", b"application/json"), (b"content-length", str(len(
 Message = MutableMapping[str, Any]
 
 
-async def app(scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]) -> None:
+async def app(
+    scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+) -> None:
     """The ASGI application."""
     if scope["type"] == "http":
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
@@ -56,7 +58,9 @@ def main() -> None:
     if kind == "protocol":
         uvloop.run(_protocol(port))
     else:
-        uvicorn.run(app, host="127.0.0.1", port=port, log_level="error", access_log=False, http="httptools", loop="uvloop")
+        uvicorn.run(
+            app, host="127.0.0.1", port=port, log_level="error", access_log=False, http="httptools", loop="uvloop"
+        )
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ SQLite inserting the same rows in groups of the same size, and a bare NumPy ring
 from __future__ import annotations
 
 import argparse
-import asyncio
+import os
 import shutil
 import time
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ import uvloop
 
 from benchmarks.fanout_memory import BareRing
 from benchmarks.measure import REAL_DATA, Report, keep_option, parser, spread, workplace
-from benchmarks.posting import Bench, Phase, full_speed, offered, open_bench
+from benchmarks.posting import Phase, full_speed, offered, open_bench
 from benchmarks.raw_sqlite import insert_posts
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph
 from shoal.timelines.contract import Seats
@@ -44,6 +44,7 @@ class Outcome:
 def draw_authors(degrees: Ints, count: int, mean: float) -> Ints:
     """Positions of authors, the better-connected the likelier, so that the mean number of followers is as wanted."""
     low, high = 0.0, 4.0
+    weights = np.ones(len(degrees))
     for _ in range(50):
         power = (low + high) / 2
         weights = np.maximum(degrees, 0.0) ** power
@@ -67,6 +68,14 @@ async def run(path: Path, members: Ints, authors: Ints, chosen: argparse.Namespa
         outcome.authors = list(bench.next_authors(1_000 if report.quick else 30_000))
         outcome.audiences = [await bench.audience(author) for author in outcome.authors]
     return outcome
+
+
+def copied(store: Path, path: Path) -> None:
+    """Copy a store, and have it on disk: what the copy left to write must not be written while something is measured."""
+    for stale in path.parent.glob(f"{path.name}*"):
+        stale.unlink()
+    shutil.copyfile(store, path)
+    os.sync()
 
 
 def bare_ring(audiences: list[Seats], members: int, length: int) -> float:
@@ -99,13 +108,14 @@ def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, ra
     report.add(f"{name}: durable after due, p50", answer.median * 1e3, "ms")
     report.add(f"{name}: durable after due, p99", answer.p99 * 1e3, "ms")
     report.add(f"{name}: fan-out drained after the last post", phase.drained - phase.seconds, "s")
-    report.add(f"{name}: posts a group commit", phase.durable / max(1, phase.groups))
-    report.add(f"{name}: bytes to disk a post", phase.bytes / max(1, phase.durable), "B")
+    report.add(f"{name}: posts a group commit", phase.durable / max(1, len(phase.groups)))
+    report.add(f"{name}: disk writes of the whole machine, a post", phase.bytes / max(1, phase.durable), "B")
     if rate:
         report.add(f"{name}: posts never begun", phase.missed)
-    for thread, seconds in phase.cpu.items():
-        if seconds > 0.01 * phase.drained:
-            report.add(f"{name}: CPU of {thread}", seconds / phase.drained * 100, "% of a core")
+    for thread, clock in phase.clocks.items():
+        if clock.ran > 0.01 * phase.drained:
+            report.add(f"{name}: {thread} ran", clock.ran / phase.drained * 100, "% of the time")
+            report.add(f"{name}: {thread} was kept off the cores", clock.waited / phase.drained * 100, "% of the time")
 
 
 def main() -> None:
@@ -130,15 +140,12 @@ def main() -> None:
         build(store, names, follows, real_authors(len(names), follows))
         report.add("store built in", time.perf_counter() - built, "s")
         path, copy = place / "end_to_end.db", place / "end_to_end_raw.db"
-        for stale in place.glob("end_to_end*"):
-            stale.unlink()
-        shutil.copyfile(store, path)
+        copied(store, path)
         outcome = uvloop.run(run(path, ids_of(names), authors, chosen, report))
         ring = bare_ring(outcome.audiences, len(names), 800)
         for name, phase in outcome.phases.items():
-            shutil.copyfile(store, copy)
-            group = max(1, round(phase.durable / max(1, phase.groups)))
-            sqlite = insert_posts(copy, outcome.authors, "x" * 102, group)
+            copied(store, copy)
+            sqlite = insert_posts(copy, outcome.authors, "x" * 102, phase.groups)
             tell(report, name, phase, sqlite, ring, chosen.rate if name == "offered" else None)
             copy.unlink()
         for stale in place.glob("end_to_end*"):

@@ -74,9 +74,11 @@ async def post_and_drain(server: Server, tokens: list[str], probe: str, connecti
         last[0] = max(last[0], _posted.decode(body).id, key=lambda id_: (len(id_), id_))
         return ""
 
+    started = time.perf_counter()
     outcome = await load(server, until(posts(server, tokens), seconds), note, connections)
     if probe and not await _seen(server, probe, last[0]):
         outcome.wrong["the last post never reached the probe"] += 1
+    outcome.seconds = time.perf_counter() - started
     return outcome
 
 

@@ -47,6 +47,12 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
         off = abs(self.value - wanted) / wanted if wanted else 0.0
         return f"{sign} {_shown(wanted)}: " + ("met" if met else f"missed by {off:.0%}")
 
+    def cells(self) -> tuple[str, ...]:
+        """The row of a table: figure, value, unit, raw engine, ratio to it, target."""
+        raw = "" if self.raw is None else _shown(self.raw)
+        ratio = f"{self.value / self.raw:.2f}" if self.raw else ""
+        return self.what, _shown(self.value), self.unit, raw, ratio, self.verdict
+
 
 @dataclass
 class Report:
@@ -72,33 +78,27 @@ class Report:
         self.figures.append(Figure(what, float(value), unit, least, most, raw))
 
     def show(self) -> None:
-        """Print everything."""
+        """Print everything; a process that waited long for a core was measured on a busy machine, and its rates mean little."""
+        clock = thread_clocks()["MainThread"]
+        self.figures.append(Figure("main thread ran", clock.ran, "s"))
+        self.figures.append(Figure("main thread was kept off the cores", clock.waited, "s"))
         print(f"\n{self.benchmark}{' (quick: small sizes, no targets)' if self.quick else ''}")
         print(host_line())
         print_table(
             ("figure", "value", "unit", "raw engine", "ratio", "target"),
-            [
-                (
-                    figure.what,
-                    _shown(figure.value),
-                    figure.unit,
-                    "" if figure.raw is None else _shown(figure.raw),
-                    f"{figure.value / figure.raw:.2f}" if figure.raw else "",
-                    figure.verdict,
-                )
-                for figure in self.figures
-            ],
+            [figure.cells() for figure in self.figures],
         )
         line = {"benchmark": self.benchmark, "quick": self.quick, "host": host_line(), "figures": self.figures}
         print(msgspec.json.encode(line).decode(), flush=True)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Columns as wide as their widest cell; all but the first, the unit and the last to the right."""
+    """Columns as wide as their widest cell; numbers to the right."""
     widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    right = {at for at, name in enumerate(head) if name in {"value", "raw engine", "ratio"}}
     for row in (head, ["-" * width for width in widths], *rows):
         cells = [
-            cell.ljust(width) if at in {0, 2, len(widths) - 1} else cell.rjust(width)
+            cell.rjust(width) if at in right else cell.ljust(width)
             for at, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         print("  " + "  ".join(cells).rstrip())
@@ -177,13 +177,21 @@ def tree_cpu(pid: int) -> float:
     return sum(_cpu(Path(f"/proc/{member}/stat")) for member in tree(pid))
 
 
-def thread_cpu() -> dict[str, float]:
-    """CPU seconds of each thread of this process so far, by its name in Python."""
-    return {
-        thread.name: _cpu(Path(f"/proc/self/task/{thread.native_id}/stat"))
-        for thread in threading.enumerate()
-        if thread.native_id is not None
-    }
+class Clock(msgspec.Struct, frozen=True):
+    """Seconds that a thread ran, and seconds that it was ready to run but others had the cores."""
+
+    ran: float = 0.0
+    waited: float = 0.0
+
+
+def thread_clocks() -> dict[str, Clock]:
+    """What each thread of this process has had so far, by its name in Python."""
+    found: dict[str, Clock] = {}
+    for thread in threading.enumerate():
+        for line in _lines(f"/proc/self/task/{thread.native_id}/schedstat"):
+            ran, waited, _ = map(int, line.split())
+            found[thread.name] = Clock(ran / 1e9, waited / 1e9)
+    return found
 
 
 def _cpu(stat: Path) -> float:
@@ -191,9 +199,14 @@ def _cpu(stat: Path) -> float:
     return sum(map(int, found[0].rpartition(")")[2].split()[11:13])) / _TICKS if found else 0.0
 
 
-def bytes_written() -> int:
-    """Bytes that this process has had written to disks so far."""
-    return next((int(line.split()[1]) for line in _lines("/proc/self/io") if line.startswith("write_bytes")), 0)
+def device_bytes(path: Path) -> int:
+    """Bytes written so far to the disk that holds a path, by everybody: what a process alone wrote, Linux does not say exactly."""
+    device = path.stat().st_dev
+    for line in _lines("/proc/diskstats"):
+        fields = line.split()
+        if (int(fields[0]), int(fields[1])) == (os.major(device), os.minor(device)):
+            return int(fields[9]) * 512
+    return 0
 
 
 def parser(about: str | None) -> argparse.ArgumentParser:

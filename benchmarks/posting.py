@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measure import bytes_written, thread_cpu
-from benchmarks.stores import Ints
+from benchmarks.measure import Clock, device_bytes, thread_clocks
+from benchmarks.stores import Ints, url_of
 from shoal.core.events import PostCreated
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.fanout.effects import Effects
@@ -63,9 +63,10 @@ class Phase:
     started: float
     delivered: int
     bytes: int
-    cpu: dict[str, float]
+    clocks: dict[str, Clock]
     durable: int = 0
-    groups: int = 0
+    groups: list[int] = field(default_factory=list)
+    """Posts of each group commit."""
     missed: int = 0
     seconds: float = 0.0
     """Until the last post was durable."""
@@ -78,8 +79,9 @@ class Phase:
 class Bench:
     """An open network, its members, and the authors to come."""
 
-    def __init__(self, network: Network, members: Ints, authors: Ints) -> None:
+    def __init__(self, network: Network, path: Path, members: Ints, authors: Ints) -> None:
         self.network = network
+        self._path = path
         self.members = members.tolist()
         self._order = [self.members[at] for at in authors]
         self._authors = itertools.cycle(self._order)
@@ -87,7 +89,7 @@ class Bench:
         self._handles: dict[int, Handle] = {}
         self._lags: list[float] = []
         self._answering = False
-        self._groups = 0
+        self._groups: list[int] = []
         self.counted = Counted(network.timelines)
         effects = dataclasses.replace(network.effects, timelines=self.counted)
         self.runner: Runner[Effects] = Runner(network.store, TABLE, effects, done=self._done)
@@ -127,16 +129,17 @@ class Bench:
         if not self._answering:
             # All posts of one group commit are answered in the same turn of the event loop.
             self._answering = True
-            self._groups += 1
+            self._groups.append(0)
             asyncio.get_running_loop().call_soon(self._answered)
+        self._groups[-1] += 1
 
     def _answered(self) -> None:
         self._answering = False
 
     def begin(self) -> Phase:
         """A phase starts now."""
-        self._lags, self._groups = [], 0
-        return Phase(time.perf_counter(), self.counted.written, bytes_written(), thread_cpu())
+        self._lags, self._groups = [], []
+        return Phase(time.perf_counter(), self.counted.written, device_bytes(self._path), thread_clocks())
 
     async def end(self, phase: Phase) -> None:
         """The last post is durable: wait for the fan-out, and take stock."""
@@ -144,17 +147,21 @@ class Bench:
         await self.runner.drain(600)
         phase.drained = time.perf_counter() - phase.started
         phase.delivered = self.counted.written - phase.delivered
-        phase.bytes = bytes_written() - phase.bytes
-        phase.cpu = {name: seconds - phase.cpu.get(name, 0.0) for name, seconds in thread_cpu().items()}
+        phase.bytes = device_bytes(self._path) - phase.bytes
+        before = phase.clocks
+        phase.clocks = {
+            name: Clock(now.ran - before.get(name, Clock()).ran, now.waited - before.get(name, Clock()).waited)
+            for name, now in thread_clocks().items()
+        }
         phase.lags, phase.groups = self._lags, self._groups
 
 
 @asynccontextmanager
 async def open_bench(path: Path, members: Ints, authors: Ints) -> AsyncIterator[Bench]:
     """The network of a store as it ships, but for a runner that tells when each fan-out is done."""
-    settings = Settings(store=f"sqlite:///{path.absolute()}", media="memory://", timeline_members=len(members))
+    settings = Settings(store=url_of(path), media="memory://", timeline_members=len(members))
     async with open_network(settings, background=False) as network:
-        bench = Bench(network, members, authors)
+        bench = Bench(network, path, members, authors)
         await bench.open_handles()
         bench.runner.start()
         try:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -30,8 +31,11 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
         yield store
 
 
-def insert_posts(path: Path, authors: list[int], text: str, group: int) -> float:
-    """Posts a second: object, association, count and event of each, and the event taken out again with the next group."""
+def insert_posts(path: Path, authors: list[int], text: str, groups: list[int]) -> float:
+    """Posts a second, committed in groups of these sizes in turn.
+
+    Each is an object, an association, a count and an event, which is taken out again with the next group.
+    """
     made = [compose(_NOW_MS + index, shard_of(author)) for index, author in enumerate(authors)]
     nodes = [
         (id_, 1, encode_node(Post(id=id_, author_id=author, text=text)))
@@ -51,7 +55,7 @@ def insert_posts(path: Path, authors: list[int], text: str, group: int) -> float
             store.executemany(sql.OUTBOX_PUT.format(rows="(?, ?)"), events[first:last])
             store.execute("DELETE FROM outbox WHERE seq < ?", (events[first][0],))
 
-        return len(authors) / _in_groups(store, len(authors), group, write)
+        return len(authors) / _in_groups(store, len(authors), itertools.cycle(groups), write)
 
 
 def insert_follows(path: Path, follows: Ints, group: int = 10_000) -> float:
@@ -65,13 +69,17 @@ def insert_follows(path: Path, follows: Ints, group: int = 10_000) -> float:
         def write(first: int, last: int) -> None:
             store.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", links[first:last])
 
-        return _in_groups(store, len(links), group, write)
+        return _in_groups(store, len(links), itertools.repeat(group), write)
 
 
-def _in_groups(store: sqlite3.Connection, rows: int, group: int, write: Callable[[int, int], None]) -> float:
+def _in_groups(store: sqlite3.Connection, rows: int, groups: Iterable[int], write: Callable[[int, int], None]) -> float:
     started = time.perf_counter()
-    for first in range(0, rows, group):
+    first = 0
+    for size in groups:
+        if first >= rows:
+            break
         store.execute("BEGIN IMMEDIATE")
-        write(first, first + group)
+        write(first, first + size)
         store.execute("COMMIT")
+        first += size
     return time.perf_counter() - started

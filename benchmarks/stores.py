@@ -44,6 +44,11 @@ def ids_of(names: Sequence[str]) -> Ints:
     return np.array([member_id(index, name) for index, name in enumerate(names)], np.int64)
 
 
+def url_of(path: Path) -> str:
+    """The store in this file, as settings name it."""
+    return f"sqlite:///{path.absolute()}"
+
+
 def post_id(index: int, author: int) -> int:
     """The id of the post at a position, on its author's shard; one is written every 10 milliseconds."""
     return compose(_POSTS_FROM_MS + 10 * index, shard_of(author))

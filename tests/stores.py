@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.placement import SHARDS_PER_SOURCE, source_of
+from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import AssocOp, AssocRow, Batch, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
@@ -55,6 +56,7 @@ class _Kind(NamedTuple):
 
     durable: bool
     shard_map: dict[str, str]
+    cached: bool = False
 
 
 _KINDS = {
@@ -62,6 +64,8 @@ _KINDS = {
     "sqlite": _Kind(durable=True, shard_map={"0-63": "0"}),
     "sharded-memory": _Kind(durable=False, shard_map={"0-31": "0", "32-63": "1"}),
     "sharded-sqlite": _Kind(durable=True, shard_map={"0-9": "0", "10-49": "1", "50-63": "2"}),
+    "cached-memory": _Kind(durable=False, shard_map={"0-63": "0"}, cached=True),
+    "cached-sharded-sqlite": _Kind(durable=True, shard_map={"0-31": "0", "32-63": "1"}, cached=True),
 }
 
 BACKENDS = list(_KINDS)
@@ -72,7 +76,7 @@ class Backend:
     """One graph of a suite. `open` may be called again, after the end of the one before."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self._durable, shard_map = _KINDS[name]
+        self._durable, shard_map, self._cached = _KINDS[name]
         self._folder = folder
         self._clock = Clock()
         self.owners = [int(store) for _, store in sorted(parse_shard_map(shard_map).items())]
@@ -81,6 +85,9 @@ class Backend:
     async def open(self) -> AsyncIterator[Store]:
         stores = [await self.open_store(index) for index in range(max(self.owners) + 1)]
         graph: Store = stores[0] if len(stores) == 1 else ShardedGraph(stores, self.owners)
+        if self._cached:
+            # So small that it forgets all the time.
+            graph = CachedGraph(graph, 8)
         try:
             yield graph
         finally:

@@ -137,6 +137,18 @@ def media_url(settings: Settings) -> str:
     return f"file://{path.with_suffix('').absolute()}.media"
 
 
+def store_files(settings: Settings) -> list[Path]:
+    """The files that the store is made of, in the order of the shard map; none for a store that has no files."""
+    urls = [settings.store] if isinstance(settings.store, str) else settings.store.values()
+    return [sqlite_path(url) for url in dict.fromkeys(urls) if urlsplit(url).scheme == "sqlite"]
+
+
+def control_path(settings: Settings) -> Path | None:
+    """Where a server of this store listens to its operator: `<store>.sock` beside the first file."""
+    files = store_files(settings)
+    return files[0].with_name(f"{files[0].name}.sock") if files else None
+
+
 def base_url(settings: Settings) -> str:
     """The root of every URL that clients are given, without a slash at the end."""
     return (settings.base_url or f"http://{settings.host}:{settings.port}").rstrip("/")

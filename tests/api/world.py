@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx
+import obstore
 from PIL import Image
 
 from shoal import settings as configuration
@@ -123,11 +124,11 @@ class World:
         return self.run(self._state())
 
     async def _state(self) -> State:
-        store = self.network.store
+        store, files = self.network.store, self.network.media._store._store
         return State(
             tuple(await store.obj_scan(FIRST, 100_000)),
             tuple(await store.assoc_scan((FIRST, 0, FIRST), 100_000)),
-            tuple([key async for key in self.network.media._store.list("")]),
+            tuple([item["path"] async for page in obstore.list(files) for item in page]),
         )
 
     async def close(self) -> None:

@@ -60,6 +60,7 @@ class Simulator:
     def __init__(self, seed: int, stores: int) -> None:
         self.dice = dice = Dice(seed)
         self.stores = stores
+        self._away = dice.random.choice((0.02, 0.2, 0.5))
         self.graph = Haltable(self._store(stores))
         ticks = count(1)
         self.timelines = MemoryTimelines(CAPACITY, LENGTH, clock=lambda: float(next(ticks)))
@@ -106,7 +107,7 @@ class Simulator:
 
     async def _reach(self, name: str) -> None:
         await self.dice.pause()
-        if name.startswith("commit") and self.dice.happens(0.1):
+        if name.startswith("commit") and self.dice.happens(self._away):
             raise Unavailable("the store is away")
 
     # The run

@@ -6,7 +6,8 @@ of these and expect a page, so nothing here is ever an error.
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from functools import lru_cache
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
@@ -45,12 +46,18 @@ def link_header(request_url: str, first: int | None, last: int | None, *, limit:
     """
     if first is None or last is None:
         return ""
-    parts = urlsplit(request_url)
-    kept = [pair for pair in parse_qsl(parts.query, keep_blank_values=True) if pair[0] not in _OURS]
-    base = f"{parts.scheme}://{parts.netloc}{_plain(parts.path)}?"
-    older = f'<{base}{urlencode([*kept, ("limit", limit), ("max_id", last)])}>; rel="next"'
-    newer = f'<{base}{urlencode([*kept, ("limit", limit), ("min_id", first)])}>; rel="prev"'
-    return f"{older}, {newer}" if more else newer
+    path, _, query = request_url.partition("?")
+    kept = _kept(query)
+    base = f"{_plain(path)}?{kept}limit={limit}"
+    newer = f'<{base}&min_id={first}>; rel="prev"'
+    return f'<{base}&max_id={last}>; rel="next", {newer}' if more else newer
+
+
+@lru_cache(maxsize=1_024)
+def _kept(query: str) -> str:
+    """The other parameters of the request, encoded anew, each with an & behind it. Clients repeat the same few."""
+    kept = [pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] not in _OURS]
+    return f"{urlencode(kept)}&" if kept else ""
 
 
 def _plain(path: str) -> str:

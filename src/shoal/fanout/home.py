@@ -112,7 +112,9 @@ async def _audience(effects: Effects, source: int) -> Audience | None:
     """The warm followers of a source; None when they are too many to push to."""
     if source in effects.loud:
         return None
-    audience = effects.audiences.get(source) or await _read_audience(effects, source)
+    # None, not falsy: an audience without a warm follower is known too, and must not be read again for each post.
+    if (audience := effects.audiences.get(source)) is None:
+        audience = await _read_audience(effects, source)
     if len(audience) > effects.loud_from:
         effects.loud.add(source)
     return None if source in effects.loud else audience

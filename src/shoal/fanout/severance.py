@@ -1,4 +1,4 @@
-"""A block ends the follow of the blocked, which is theirs and so lies on their shard."""
+"""A block ends the follows of both: that of the blocked, which is theirs and so lies on their shard, comes later."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) 
 
 
 async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
-    if not await _stands(effects, member, FOLLOWS, source) or not await _stands(effects, source, BLOCKS, member):
+    if not await _stands(effects, member, FOLLOWS, source):
+        return
+    if not (await _stands(effects, source, BLOCKS, member) or await _stands(effects, member, BLOCKS, source)):
         return
     batch = Batch(shard_of(member))
     batch.assoc_del(member, FOLLOWS, source, effects.new_id(batch.shard))

@@ -19,8 +19,8 @@ from shoal.fanout.effects import Effects
 from shoal.outbox import Consequence
 
 TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
-    PostCreated: (home.push_post,),
-    PostUpdated: (home.push_edit,),
+    PostCreated: (inverses.settle_tags, home.push_post),
+    PostUpdated: (inverses.settle_added_tags, home.push_edit),
     PostDeleted: (
         home.remove_post,
         cleanup.clear_shares,
@@ -31,7 +31,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     ),
     ShareCreated: (home.push_share,),
     ShareDeleted: (home.remove_share,),
-    FollowChanged: (severance.end_blocked_follow, home.reconcile_follow),
+    FollowChanged: (severance.end_blocked_follow, inverses.settle_follow, home.reconcile_follow),
     Blocked: (severance.end_follows,),
     InverseOwed: (inverses.settle_inverse,),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -58,21 +59,12 @@ class Entry(msgspec.Struct, frozen=True):
     sharer_relation: Relation | None = None
 
 
-class _Found(msgspec.Struct, frozen=True):
-    """The objects that a page needs."""
+class _Row(NamedTuple):
+    """One entry on its way: the post, and the share that it is there as, if it is."""
 
-    nodes: Mapping[int, AnyNode]
-    people: Mapping[int, AnyNode]
-
-    def post(self, entry: Post | Share) -> Post | None:
-        if isinstance(entry, Post):
-            return entry
-        node = self.nodes.get(entry.post_id)
-        return node if isinstance(node, Post) else None
-
-    def member(self, id_: int) -> Member | None:
-        node = self.people.get(id_)
-        return node if isinstance(node, Member) else None
+    id: int
+    post: Post
+    share: Share | None
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
@@ -81,84 +73,74 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
     `unasked` entries come in a timeline or a list, where those whom the viewer mutes are left out; otherwise the viewer
     asked for just these. At most seven reads.
     """
-    entries = await _entries(graph, ids)
-    found = await _objects(graph, entries)
-    stands = await relations(graph, viewer, {person for entry in entries for person in _people(entry, found)})
-    visible = [entry for entry in entries if _visible(viewer, entry, found, stands, unasked=unasked)]
-    return await _assemble(graph, viewer, visible, found, stands)
+    rows = await _rows(graph, ids)
+    people = {row.post.author_id for row in rows} | {row.share.author_id for row in rows if row.share is not None}
+    pictures = [picture for row in rows for picture in row.post.media]
+    nodes = await graph.obj_get([*people, *pictures])
+    # A home also asks how the viewer stands to whom a comment answers.
+    people.update(parent for row in rows if (parent := row.post.parent_author_id))
+    stands = await relations(graph, viewer, people)
+    visible = [row for row in rows if _visible(viewer, row, nodes, stands, unasked=unasked)]
+    return await _assemble(graph, viewer, visible, nodes, stands) if visible else []
 
 
-async def _entries(graph: Reader, ids: Sequence[int]) -> list[Post | Share]:
+async def _rows(graph: Reader, ids: Sequence[int]) -> list[_Row]:
+    """Entries with their posts; what is gone is left out."""
     nodes = await graph.obj_get(ids)
-    return [node for id_ in ids if isinstance(node := nodes.get(id_), Post | Share)]
-
-
-async def _objects(graph: Reader, entries: Sequence[Post | Share]) -> _Found:
-    """The shared posts, then everybody and every picture."""
-    shared = {entry.post_id for entry in entries if isinstance(entry, Share)}
-    nodes = await graph.obj_get(list(shared)) if shared else {}
-    posts = [entry if isinstance(entry, Post) else nodes.get(entry.post_id) for entry in entries]
-    wanted = {entry.author_id for entry in entries}
-    for post in posts:
-        if isinstance(post, Post):
-            wanted.add(post.author_id)
-            wanted.update(post.media)
-    return _Found(nodes, await graph.obj_get(list(wanted)))
-
-
-def _people(entry: Post | Share, found: _Found) -> Iterable[int]:
-    yield entry.author_id
-    post = found.post(entry)
-    if post is not None:
-        yield post.author_id
-        if post.parent_author_id:
-            yield post.parent_author_id
+    found = [node for id_ in ids if (node := nodes.get(id_)) is not None]
+    wanted = {node.post_id for node in found if type(node) is Share}
+    posts = await graph.obj_get(list(wanted)) if wanted else {}
+    rows: list[_Row] = []
+    for node in found:
+        if type(node) is Post:
+            rows.append(_Row(node.id, node, None))
+        elif type(node) is Share and isinstance(post := posts.get(node.post_id), Post):
+            rows.append(_Row(node.id, post, node))
+    return rows
 
 
 def _visible(
-    viewer: int | None, entry: Post | Share, found: _Found, stands: Mapping[int, Relation], *, unasked: bool
+    viewer: int | None, row: _Row, nodes: Mapping[int, AnyNode], stands: Mapping[int, Relation], *, unasked: bool
 ) -> bool:
-    post = found.post(entry)
-    if post is None:
-        return False
+    post, share = row.post, row.share
     rule = may_list if unasked else may_see
-    if not rule(viewer, post, found.member(post.author_id), stands[post.author_id]):
+    if not rule(viewer, post, _member(nodes, post.author_id), stands[post.author_id]):
         return False
-    if isinstance(entry, Post):
+    if share is None:
         return True
-    sharer, stand = found.member(entry.author_id), stands[entry.author_id]
+    sharer, stand = _member(nodes, share.author_id), stands[share.author_id]
     return sharer is not None and not sharer.suspended and not stand.severed and not (unasked and stand.muting)
+
+
+def _member(nodes: Mapping[int, AnyNode], id_: int) -> Member | None:
+    node = nodes.get(id_)
+    return node if isinstance(node, Member) else None
 
 
 async def _assemble(
     graph: Reader,
     viewer: int | None,
-    entries: Sequence[Post | Share],
-    found: _Found,
+    rows: Sequence[_Row],
+    nodes: Mapping[int, AnyNode],
     stands: Mapping[int, Relation],
 ) -> list[Entry]:
-    posts = {entry.id: post for entry in entries if (post := found.post(entry)) is not None}
-    post_ids = list({post.id for post in posts.values()})
-    people = {entry.author_id for entry in entries} | {post.author_id for post in posts.values()}
-    if not post_ids:
-        return []
+    post_ids = list({row.post.id for row in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
-    profiles = await _profiles(graph, found, people)
+    people = {row.post.author_id for row in rows} | {row.share.author_id for row in rows if row.share is not None}
+    known = await profiles(graph, {id_: member for id_ in people if (member := _member(nodes, id_)) is not None})
     state = await graph.assoc_get(viewer, _VIEWER_STATE, post_ids) if viewer is not None else {}
     liked, shared, bookmarked = (state.get(atype, {}) for atype in _VIEWER_STATE)
     likes, shares, comments = (counts[atype] for atype in _POST_COUNTS)
     answer: list[Entry] = []
-    for entry in entries:
-        post = posts[entry.id]
+    for entry_id, post, share in rows:
         id_ = post.id
-        share = entry if isinstance(entry, Share) else None
         answer.append(
             Entry(
-                id=entry.id,
+                id=entry_id,
                 post=post,
-                author=profiles[post.author_id],
+                author=known[post.author_id],
                 relation=stands[post.author_id],
-                media=_media(post, found) if post.media else (),
+                media=_media(post, nodes) if post.media else (),
                 likes=likes.get(id_, 0),
                 shares=shares.get(id_, 0),
                 comments=comments.get(id_, 0),
@@ -166,20 +148,15 @@ async def _assemble(
                 shared=id_ in shared,
                 bookmarked=id_ in bookmarked,
                 share=share,
-                sharer=profiles[share.author_id] if share else None,
+                sharer=known[share.author_id] if share else None,
                 sharer_relation=stands[share.author_id] if share else None,
             )
         )
     return answer
 
 
-def _media(post: Post, found: _Found) -> tuple[Media, ...]:
-    return tuple(node for id_ in post.media if isinstance(node := found.people.get(id_), Media))
-
-
-async def _profiles(graph: Reader, found: _Found, people: Iterable[int]) -> dict[int, Profile]:
-    members = {id_: member for id_ in people if (member := found.member(id_)) is not None}
-    return await profiles(graph, members)
+def _media(post: Post, nodes: Mapping[int, AnyNode]) -> tuple[Media, ...]:
+    return tuple(node for id_ in post.media if isinstance(node := nodes.get(id_), Media))
 
 
 async def profiles(graph: Reader, members: Mapping[int, Member]) -> dict[int, Profile]:

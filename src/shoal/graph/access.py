@@ -24,7 +24,8 @@ async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -
     wanted = dict.fromkeys(members, STRANGER)
     if viewer is None or not wanted:
         return wanted
-    follows, blocks, blocked_by, mutes = (await graph.assoc_get(viewer, _GUARDS, list(wanted))).values()
+    found = await graph.assoc_get(viewer, _GUARDS, list(wanted))
+    follows, blocks, blocked_by, mutes = (found[atype] for atype in _GUARDS)
     for member in follows:
         wanted[member] = _FOLLOWED
     for member in blocks.keys() | blocked_by.keys() | mutes.keys():

@@ -1,30 +1,35 @@
-"""A graph with a memory: objects stay decoded and counts are kept, as long as every write comes this way.
+"""A graph with a memory, as long as every write comes this way.
 
-Reads that are answered from memory cost no round trip; a list whose count is known to be 0 is not looked into. A commit
+Reads that are answered from memory cost no round trip. Objects stay decoded; counts are kept, and short lists whole. A commit
 forgets what it may change, before and after it is durable, and a read that a commit overtook is not remembered. Another
 process that writes to the same store would not be noticed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Generic, TypeVar
 
 from shoal.core.events import InverseOp
-from shoal.graph.contract import Assoc, Batch, Job, Store
-from shoal.graph.schema import AnyNode, AssocType
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Job, Store
+from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+_SHORT = 256
+"""A list of at most so many associations is remembered whole."""
+
+
 class Recent(Generic[K, V]):
     """A bounded memory of what was used last, in two generations: about `size` entries, never more than twice as many."""
 
-    __slots__ = ("_old", "_size", "_young")
+    __slots__ = ("_filled", "_old", "_size", "_young")
 
     def __init__(self, size: int) -> None:
         self._size = max(1, size // 2)
+        self._filled = 0
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
 
@@ -35,14 +40,15 @@ class Recent(Generic[K, V]):
         """What is remembered, or None."""
         found = self._young.get(key)
         if found is None and (found := self._old.pop(key, None)) is not None:
-            self.put(key, found)
+            self.put(key, found, len(found) if isinstance(found, Sized) else 1)
         return found
 
-    def put(self, key: K, value: V) -> None:
-        """Remember; what has not been used for a generation is forgotten."""
-        if len(self._young) >= self._size:
-            self._old, self._young = self._young, {}
+    def put(self, key: K, value: V, weight: int = 1) -> None:
+        """Remember; what has not been used for a generation is forgotten. `weight`: how many entries this one counts for."""
+        if self._filled >= self._size:
+            self._old, self._young, self._filled = self._young, {}, 0
         self._young[key] = value
+        self._filled += weight
 
     def forget(self, key: K) -> None:
         """Forget one."""
@@ -51,15 +57,16 @@ class Recent(Generic[K, V]):
 
 
 class CachedGraph:
-    """A store behind memories of about `objects` objects (1 KB each) and the counts of twice as many (300 bytes each)."""
+    """A store behind memories of about `objects` objects (1 KB each), as many associations (250 bytes each), and the counts of
+    twice as many objects (300 bytes each)."""
 
     def __init__(self, store: Store, objects: int = 200_000) -> None:
         self._store = store
         self._objects: Recent[int, AnyNode] = Recent(objects)
         self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
+        self._lists: Recent[tuple[int, int], dict[int, Assoc]] = Recent(objects)
         self._commits = 0
         self.key_get = store.key_get
-        self.assoc_range = store.assoc_range
         self.assoc_ranges = store.assoc_ranges
         self.claim = store.claim
         self.ack = store.ack
@@ -127,11 +134,47 @@ class CachedGraph:
     ) -> dict[AssocType, dict[int, Assoc]]:
         if not id2s:
             return {atype: {} for atype in atypes}
-        # One read of counts, once, spares every later look into lists that are empty: blocks and mutes, for most members.
-        counts = await self.assoc_count((id1,), atypes)
-        filled = [atype for atype in atypes if counts[atype]]
-        found = await self._store.assoc_get(id1, filled, id2s) if filled else {}
-        return {atype: found.get(atype, {}) for atype in atypes}
+        answer: dict[AssocType, dict[int, Assoc]] = {}
+        long: list[AssocType] = []
+        # Counts first: lists that are empty (blocks and mutes, for most members) are not looked into.
+        for atype, counts in (await self.assoc_count((id1,), atypes)).items():
+            n = counts.get(id1, 0)
+            if n > _SHORT:
+                long.append(atype)
+            links = await self._short_list(id1, atype) if 0 < n <= _SHORT else {}
+            answer[atype] = {id2: links[id2] for id2 in id2s if id2 in links} if links else {}
+        if long:
+            answer.update(await self._store.assoc_get(id1, long, id2s))
+        return answer
+
+    async def _short_list(self, id1: int, atype: AssocType) -> Mapping[int, Assoc]:
+        """A whole list, which costs hardly more to read than the few of it that are asked for."""
+        key = (id1, atype.number)
+        links = self._lists.get(key)
+        if links is None:
+            commits = self._commits
+            page = await self._store.assoc_range(id1, atype, limit=_SHORT + 1)
+            links = {assoc.id2: assoc for assoc in page}
+            if commits == self._commits:
+                self._lists.put(key, links, len(links))
+        return links
+
+    async def assoc_range(
+        self,
+        id1: int,
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[Assoc]:
+        counts = await self.assoc_count((id1,), (atype,))
+        if not counts[atype]:
+            return []
+        return await self._store.assoc_range(
+            id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first
+        )
 
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
@@ -150,6 +193,9 @@ class CachedGraph:
             self._objects.forget(op.id)
         for id1 in counted:
             self._counts.forget(id1)
+        for link in batch.assocs:
+            self._lists.forget((link.id1, link.atype))
+            self._lists.forget((link.id2, ASSOC_TYPES[link.atype].inverse))
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._store.count_set(id1, atype, n)

@@ -29,7 +29,8 @@ from shoal.ops.summary import Summary
 
 OPERATIONS = 1_000
 """Follows in one batch, at most."""
-_AT_ONCE = 64
+_AT_ONCE = 1_024
+"""Batches under way: what waits together is committed together, and a commit costs by the pages that it touches."""
 
 
 class Edges(NamedTuple):

@@ -35,7 +35,9 @@ from shoal.services import media, posts
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
 
-_AT_ONCE = 64
+_AT_ONCE = 512
+"""Posts under way: what waits together is committed together."""
+_PICTURES_AT_ONCE = 32
 _ID_TRIES = 8
 _REMEMBERED_BYTES = 256 * 1024 * 1024
 
@@ -44,7 +46,7 @@ class Rememberer(Decoder):
     """Decodes the same bytes once in a run, as long as the results fit into a bounded memory."""
 
     def __init__(self, limits: Limits, *, children: int) -> None:
-        super().__init__(limits, children=children, max_waiting=_AT_ONCE)
+        super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE)
         self._made: dict[bytes, asyncio.Task[Rendering]] = {}
         self._room = _REMEMBERED_BYTES
 
@@ -157,17 +159,22 @@ async def take_posts(
     summary["posts"].there += len(jobs) - len(missing)
     summary["photos"].there += sum(job.photo is not None for job in jobs) - sum(j.photo is not None for j in missing)
 
+    turns = asyncio.Semaphore(_PICTURES_AT_ONCE)
+
     async def make(job: Job) -> None:
-        await _make(writes, job, summary)
+        picture = 0
+        if job.photo:
+            async with turns:
+                picture = await _picture(writes, job, job.photo, summary)
+        await _make(writes, job, picture, summary)
 
     # The ones with pictures first: their decoding goes on in other processes beside the rest.
     missing.sort(key=lambda job: job.photo is None)
     await in_crowd(missing, make, _AT_ONCE, lambda done: progress("posts", done, len(missing)))
 
 
-async def _make(writes: Writes, job: Job, summary: Summary) -> None:
+async def _make(writes: Writes, job: Job, picture: int, summary: Summary) -> None:
     wording = worded(job.record, writes.limits.text)
-    picture = await _picture(writes, job, summary) if job.photo else 0
     draft = Draft(
         text=wording.text,
         sensitive=job.record.sensitive,
@@ -205,15 +212,13 @@ async def _create(writes: Writes, job: Job, draft: Draft) -> None:
             return
 
 
-async def _picture(writes: Writes, job: Job, summary: Summary) -> int:
+async def _picture(writes: Writes, job: Job, photo: Path, summary: Summary) -> int:
     """The media object of the post; 0 for a file that is no picture."""
-    if job.photo is None:
-        return 0
-    data = await asyncio.to_thread(job.photo.read_bytes)
+    data = await asyncio.to_thread(photo.read_bytes)
     try:
         found = await media.upload(writes, job.author, data, id_=job.photo_id, record=f"photo:{job.name}")
     except InvalidInput as error:
-        summary.refuse("photos", job.photo.name, str(error))
+        summary.refuse("photos", photo.name, str(error))
         return 0
     summary["photos"].taken += 1
     return found.id

@@ -1,0 +1,151 @@
+"""A home page of 20 hydrated posts in the library: warm at nine sizes of network, and cold in the real graph.
+
+Warm: many readers in turn, all caches as they ship, after one page each that is not counted. Every reader follows 100 authors
+(all of them, where there are fewer). First pages, whose timeline is warm but whose posts may not be in memory, are told apart.
+Cold: the store has just been opened (the system's own cache of the file stays), or only the timeline was dropped.
+The raw engine of each size is a bare sqlite3 cursor that fetches 20 of the same rows by primary key.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import statistics
+import time
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import uvloop
+
+from benchmarks.measure import REAL_DATA, Report, keep_option, parser, spread, workplace
+from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph, url_of
+from shoal import Shoal
+from shoal.feeds import home
+
+_FOLLOWS = 100
+_ROUNDS = 5
+_SPREAD = 1.2
+"""How many times the cheapest size the dearest may cost."""
+
+
+def made_up(members: int, posts: int, readers: int) -> tuple[Ints, Ints, Ints]:
+    """Positions of the readers, their follows, and the author of each post: about ten posts an author."""
+    rng = np.random.default_rng(members + posts)
+    authors = rng.choice(members, min(members // 2, max(10, posts // 10)), replace=False)
+    those = np.setdiff1d(np.arange(members), authors)
+    reading = rng.choice(those, min(readers, len(those)), replace=False).astype(np.int64)
+    wanted = min(_FOLLOWS, len(authors))
+    follows = np.concatenate(
+        [np.column_stack((np.full(wanted, reader), rng.choice(authors, wanted, replace=False))) for reader in reading]
+    )
+    return reading, follows.astype(np.int64), rng.choice(authors, posts).astype(np.int64)
+
+
+async def warm(path: Path, readers: list[int]) -> tuple[list[float], list[float], list[int], int]:
+    """Microseconds of the first pages and of the later ones, the post ids of a page, and pages that were not 20 long."""
+    first: list[float] = []
+    later: list[float] = []
+    short = 0
+    ids: list[int] = []
+    async with Shoal.open(url_of(path), media="memory://") as shoal:
+        handles = [await shoal.member(reader) for reader in readers]
+        for handle in handles:
+            await home.warm_up(shoal.network.reads, handle.id)
+        for times in [first] + [later] * _ROUNDS:
+            for handle in handles:
+                started = time.perf_counter()
+                page = await handle.home()
+                times.append((time.perf_counter() - started) * 1e6)
+                short += len(page.entries) != 20
+                ids = [entry.post.id for entry in page.entries]
+    return first, later, ids, short
+
+
+def raw(path: Path, ids: list[int]) -> float:
+    """Median microseconds of a bare cursor for these rows."""
+    times: list[float] = []
+    with closing(sqlite3.connect(path)) as store:
+        cursor = store.cursor()
+        for _ in range(300):
+            started = time.perf_counter()
+            rows = [cursor.execute("SELECT data FROM object WHERE id = ?", (id_,)).fetchone() for id_ in ids]
+            times.append((time.perf_counter() - started) * 1e6)
+            assert all(rows)
+    return statistics.median(times)
+
+
+def warm_sizes(place: Path, chosen_readers: int, report: Report) -> None:
+    """Every size in turn."""
+    members_of, posts_of = (10_000, 100_000, 1_000_000), (100, 10_000, 1_000_000)
+    if report.quick:
+        members_of, posts_of = (1_000, 10_000, 20_000), (100, 1_000, 10_000)
+    medians: list[float] = []
+    for members in members_of:
+        for posts in posts_of:
+            readers, follows, authors = made_up(members, posts, chosen_readers)
+            path = place / f"home-{members}-{posts}-{chosen_readers}.db"
+            names = numbered(members)
+            build(path, names, follows, authors)
+            first, later, ids, short = uvloop.run(warm(path, ids_of(names)[readers].tolist()))
+            times, name = spread(later), f"{members:,} members, {posts:,} posts"
+            medians.append(times.median)
+            report.add(f"{name}: warm page, median", times.median, "us", most=400, raw=raw(path, ids))
+            report.add(f"{name}: warm page, p99", times.p99, "us")
+            report.add(f"{name}: first page after a rebuild, median", spread(first).median, "us")
+            if short:
+                report.add(f"{name}: pages that were not 20 long", short)
+    report.add("dearest size / cheapest size", max(medians) / min(medians), "times", most=_SPREAD)
+
+
+async def cold(path: Path, reader: int, repeats: int) -> tuple[list[float], list[float], int]:
+    """Milliseconds of a first page right after opening, and with nothing but the timeline dropped; entries of the page."""
+    opened: list[float] = []
+    dropped: list[float] = []
+    entries = 0
+    for _ in range(repeats):
+        async with Shoal.open(url_of(path), media="memory://") as shoal:
+            handle = await shoal.member(reader)
+            for times in (opened, dropped):
+                await shoal.network.timelines.drop((reader,))
+                started = time.perf_counter()
+                entries = len((await handle.home()).entries)
+                times.append((time.perf_counter() - started) * 1e3)
+    return opened, dropped, entries
+
+
+def cold_pages(place: Path, data: Path, report: Report) -> None:
+    """One who follows 200 and the one who follows most."""
+    names, follows = (numbered(3_000), power_law(3_000, 30_000)) if report.quick else real_graph(data)
+    path = place / f"network-{len(names)}.db"
+    build(path, names, follows, real_authors(len(names), follows))
+    degrees = np.bincount(follows[:, 0], minlength=len(names))
+    ids = ids_of(names)
+    for wanted, target in ((200, 25), (9_000, 250)):
+        reader = int(np.argmin(np.abs(degrees - wanted)))
+        opened, dropped, entries = uvloop.run(cold(path, int(ids[reader]), 3 if report.quick else 9))
+        name = f"cold page, follows {degrees[reader]:,} of {len(names):,}"
+        report.add(f"{name}: just opened, median", statistics.median(opened), "ms", most=target)
+        report.add(f"{name}: just opened, max", max(opened), "ms")
+        report.add(f"{name}: timeline dropped, median", statistics.median(dropped), "ms", most=target)
+        report.add(f"{name}: entries", entries)
+
+
+def main() -> None:
+    """Build, measure, report."""
+    options = parser(__doc__)
+    keep_option(options)
+    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
+    options.add_argument("--readers", type=int, default=1_000, help="members who read in turn")
+    options.add_argument("--only", choices=("warm", "cold"), help="one half of it")
+    chosen = options.parse_args()
+    report = Report("home_page", chosen.quick)
+    with workplace(chosen.keep) as place:
+        if chosen.only != "cold":
+            warm_sizes(place, 100 if chosen.quick else chosen.readers, report)
+        if chosen.only != "warm":
+            cold_pages(place, chosen.data, report)
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

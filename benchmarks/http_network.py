@@ -1,0 +1,93 @@
+"""The server over HTTP, with the network that GoToSocial was measured with (`benchmarks.network`).
+
+`shoal serve` runs as a child; the client shares the machine's cores with it. Home pages are read for all members in turn, first
+cold and then warm; authors with 50 followers each post, until the fan-out is drained. The raw engine is an ASGI application
+under the same server that answers everything with a ready 25 KB body, loaded the same way in the same run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import shlex
+import sys
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from benchmarks.child import Child, bare_server, free_port, serving
+from benchmarks.http_client import Outcome, Server, load, until
+from benchmarks.http_load import homes, is_page, post_and_drain, tell
+from benchmarks.measure import Report, keep_option, parser, tree_rss, workplace
+from benchmarks.network import Keys, Shape, build
+from benchmarks.stores import url_of
+
+_COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port}}"
+_MIB = 1 << 20
+
+
+async def measure(child: Child, keys: Keys, seconds: float, report: Report) -> dict[str, Outcome]:
+    """Idle, home, post, and what memory it took."""
+    await asyncio.sleep(1.0)
+    report.add("start to first answer", child.seconds, "s", most=1.5)
+    report.add("memory when idle", tree_rss(child.pid) / _MIB, "MiB", most=120)
+    wanted = homes(child.server, keys.all)
+    await load(child.server, iter([next(wanted)]), is_page, 1)
+    loads = {"home, cold": await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)}
+    loads["home"] = await load(child.server, until(wanted, seconds), is_page, 16)
+    report.add("memory after reading", tree_rss(child.pid) / _MIB, "MiB", most=250)
+    loads["post"] = await post_and_drain(child.server, keys.authors, keys.probe, 32, seconds)
+    report.add("memory after posting", tree_rss(child.pid) / _MIB, "MiB", most=250)
+    loads["home, after posts"] = await load(child.server, until(wanted, seconds), is_page, 16)
+    return loads
+
+
+async def ceiling(server: Server, seconds: float) -> float:
+    """Answers a second of the server that does nothing."""
+    outcome = await load(server, until(homes(server, ["none"]), seconds), is_page, 16)
+    return outcome.right / outcome.seconds
+
+
+async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
+    """Build the network if it is not there, serve it, load it."""
+    shape = Shape(circle=100, each=20, authors=32, posts=2_500) if report.quick else Shape()
+    store, kept = place / f"http-{shape.circle}.db", place / f"http-{shape.circle}.json"
+    if kept.exists():
+        keys = msgspec.json.decode(kept.read_bytes(), type=Keys)
+    else:
+        keys = await build(store, shape)
+        kept.write_bytes(msgspec.json.encode(keys))
+    (place / "tokens.txt").write_text("\n".join(keys.all), "utf-8")
+    report.figures += keys.figures
+    port = free_port()
+    command = shlex.split(chosen.command.format(store=url_of(store), port=port))
+    environ = {"SHOAL_RATE_LIMITS": "false", "SHOAL_MEDIA": "memory://"}
+    async with serving(command, port, "/api/v1/instance", environ) as child:
+        loads = await measure(child, keys, chosen.seconds, report)
+    async with bare_server("asgi") as server:
+        bare = await ceiling(server, chosen.seconds)
+    least = {"home": 2_000, "post": 1_000}
+    for name, outcome in loads.items():
+        tell(report, name, outcome, least.get(name), 25 if name == "home" else None)
+        report.add(f"{name}: beside a bare ASGI server", outcome.right / outcome.seconds, "1/s", raw=bare)
+
+
+def main() -> None:
+    """Build, serve, load, report."""
+    options = parser(__doc__)
+    keep_option(options)
+    options.add_argument("--seconds", type=float, default=15.0, help="for how long each load runs")
+    options.add_argument("--command", default=_COMMAND, help="how the server is started, with {store} and {port}")
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.seconds = 2.0
+    report = Report("http_network", chosen.quick)
+    with workplace(chosen.keep) as place:
+        uvloop.run(run(place, chosen, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

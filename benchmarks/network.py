@@ -1,0 +1,100 @@
+"""The network that GoToSocial was measured with: 1,001 members, 49,136 follows, one member followed by all, 5,000 posts.
+
+It is made through the services, so the store is what a server would have written. Members 0 to 999 each follow the 48 at the
+same distances from them, and the celebrity, member 1,000; each of 68 authors gets two followers more, the probe among them,
+so that a post of theirs goes to exactly 50.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from benchmarks.measure import Figure
+from benchmarks.stores import url_of
+from shoal.services import apps, members, posts, relationships
+from shoal.services.posts import Draft
+from shoal.settings import Settings
+from shoal.wiring import Network, open_network
+
+T = TypeVar("T")
+
+_AT_ONCE = 256
+_TEXT = (
+    "Low tide, number {}: the boats lie on the sand and wait, and the light goes grey over the harbour wall at six. "
+    "Nobody hurries; the ferry is late again and the gulls have the quay to themselves. #harbour"
+)
+_SCOPES = ("read", "write", "follow")
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """How large the network is; `circle` members stand in a ring, and one celebrity beside it."""
+
+    circle: int = 1_000
+    each: int = 48
+    authors: int = 68
+    posts: int = 5_000
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """What a client needs: a token of every member, those of the authors with 50 followers, and of one who follows them."""
+
+    all: list[str]
+    authors: list[str]
+    probe: str
+    figures: list[Figure] = []
+
+
+def follows_of(shape: Shape) -> tuple[list[tuple[int, int]], list[int]]:
+    """Follower and followee positions, and the authors with two followers more than the others."""
+    steps = [1 + 19 * step % (shape.circle - 1) for step in range(shape.each)]
+    pairs = {(member, (member + step) % shape.circle) for member in range(shape.circle) for step in steps}
+    pairs |= {(member, shape.circle) for member in range(shape.circle)}
+    strangers = [author for author in range(1, shape.circle) if (0, author) not in pairs]
+    authors = strangers[: shape.authors]
+    for author in authors:
+        pairs.add((0, author))
+        pairs.add(next((f, author) for f in range(1, shape.circle) if f != author and (f, author) not in pairs))
+    return sorted(pairs), authors
+
+
+async def build(path: Path, shape: Shape) -> Keys:
+    """Make the network in a new store."""
+    settings = Settings(store=url_of(path), media="memory://")
+    async with open_network(settings) as network:
+        return await _fill(network, shape)
+
+
+async def _fill(network: Network, shape: Shape) -> Keys:
+    writes = network.writes
+    made = await _many(members.register(writes, f"member_{index}") for index in range(shape.circle + 1))
+    ids = [member.id for member in made]
+    pairs, authors = follows_of(shape)
+    await _many(relationships.follow(writes, ids[one], ids[other]) for one, other in pairs)
+    texts = [Draft(text=_TEXT.format(number)) for number in range(shape.posts)]
+    await _many(posts.create(writes, ids[number % len(ids)], draft) for number, draft in enumerate(texts))
+    app = (await apps.register(writes, "bench", scopes=_SCOPES)).app
+    tokens = [token.text for token in await _many(apps.issue_token(writes, app.id, id_, _SCOPES) for id_ in ids)]
+    await network.runner.drain(300)
+    figures = [
+        Figure("network: members", len(ids)),
+        Figure("network: follows", len(pairs)),
+        Figure("network: posts", shape.posts),
+    ]
+    return Keys(tokens, [tokens[author] for author in authors], tokens[0], figures)
+
+
+async def _many(work: Iterable[Awaitable[T]]) -> Sequence[T]:
+    """All of it, a few hundred at a time, in order."""
+    done: list[T] = []
+    waiting: list[Awaitable[T]] = []
+    for one in work:
+        waiting.append(one)
+        if len(waiting) == _AT_ONCE:
+            done += await asyncio.gather(*waiting)
+            waiting.clear()
+    return done + list(await asyncio.gather(*waiting))

@@ -1,0 +1,31 @@
+"""Progress of long commands: bars on a terminal, silence anywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from shoal.ops.report import Progress, nothing
+
+
+@contextmanager
+def bars() -> Iterator[Progress]:
+    """A progress to hand to an operation: each of its phases is a bar, on standard error."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield nothing
+        return
+    columns = (TextColumn("{task.description:>16}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    tasks: dict[str, TaskID] = {}
+    with Bars(*columns, console=console) as shown:
+
+        def progress(phase: str, done: int, total: int) -> None:
+            if phase not in tasks:
+                tasks[phase] = shown.add_task(phase, total=total or None)
+            shown.update(tasks[phase], completed=done, total=total or None)
+
+        yield progress

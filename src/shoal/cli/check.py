@@ -1,0 +1,63 @@
+"""`shoal check`: whether everything that must hold does hold."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+
+from shoal.cli.bars import bars
+from shoal.cli.group import pass_settings
+from shoal.cli.stores import existing
+from shoal.core.errors import Unavailable
+from shoal.ops import check as checks
+from shoal.ops.control import ask_check
+from shoal.ops.report import Progress, Report
+from shoal.settings import Settings
+from shoal.wiring import control_path, open_network
+
+
+@click.command()
+@click.option("--repair", is_flag=True, help="Put right what is wrong.")
+@click.option("--sample", type=click.IntRange(0), help="Look at so many home timelines.  [default: all that are warm]")
+@pass_settings
+def check(settings: Settings, repair: bool, sample: int | None) -> None:
+    """Compare what is stored with what is promised: counts, inverses, tags, lists, names and home timelines.
+
+    A server that holds the store checks itself, home timelines included. Exit status 1 when something is wrong and was
+    not repaired.
+    """
+    with bars() as progress:
+        report = asyncio.run(_checked(existing(settings), repair, sample, progress))
+    _tell(report)
+    found = sum(line.found for line in report.invariants)
+    if found > report.repaired:
+        raise SystemExit(1)
+
+
+async def _checked(settings: Settings, repair: bool, sample: int | None, progress: Progress) -> Report:
+    path = control_path(settings)
+    if path is not None and (report := await ask_check(path, repair=repair, sample=sample, progress=progress)):
+        return report
+    try:
+        async with open_network(settings, background=False) as network:
+            return await checks.check(network, repair=repair, sample=sample, progress=progress)
+    except Unavailable:
+        if repair:
+            raise
+    # Another process holds the store and does not listen: an import, say.
+    async with open_network(settings, read_only=True) as network:
+        return await checks.check(network, read_only=True, progress=progress)
+
+
+def _tell(report: Report) -> None:
+    for line in report.invariants:
+        verdict = f"{line.found:,} wrong" if line.found else "all right"
+        click.echo(f"{line.name:<6}{line.promise}: {line.checked:,} checked, {verdict}")
+        for example in line.examples:
+            click.echo(f"      {example}")
+    for note in report.notes:
+        click.echo(f"note: {note}")
+    if report.repaired:
+        click.echo(f"{report.repaired:,} repaired")
+    click.echo(f"{'all holds' if report.clean else 'something was wrong'}, in {report.seconds:.1f} s")

@@ -1,0 +1,35 @@
+"""`shoal export`: a member's own data."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from shoal.cli.bars import bars
+from shoal.cli.group import pass_settings
+from shoal.cli.stores import existing
+from shoal.ops import export as exports
+from shoal.ops.report import Progress
+from shoal.settings import Settings
+from shoal.wiring import open_network
+
+
+@click.command()
+@click.argument("name")
+@click.option("--to", required=True, type=click.Path(path_type=Path), help="A new directory, or a file ending in .zip.")
+@pass_settings
+def export(settings: Settings, name: str, to: Path) -> None:
+    """Write all data of the member NAME: profile, posts, comments, reactions, lists of people, pictures.
+
+    It works beside a running server.
+    """
+    with bars() as progress:
+        asyncio.run(_export(existing(settings), name, to, progress))
+    click.echo(f"the data of {name} is in {to}")
+
+
+async def _export(settings: Settings, name: str, to: Path, progress: Progress) -> None:
+    async with open_network(settings, read_only=True) as network:
+        await exports.export(network, name, to, progress)

@@ -1,0 +1,86 @@
+"""`shoal import`: members, follows, posts and photos of another network become ours."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import click
+from msgspec import structs
+from rich.console import Console
+from rich.table import Table
+
+from shoal.cli.bars import bars
+from shoal.cli.group import pass_settings
+from shoal.core.errors import InvalidInput
+from shoal.ops.imports import BEST_CONNECTED, MATCH, Sources, import_all, in_directory
+from shoal.ops.report import Progress
+from shoal.ops.summary import Summary
+from shoal.settings import Settings
+from shoal.wiring import open_network
+
+_FILE = click.Path(path_type=Path)
+
+
+@click.command("import")
+@click.argument("folder", required=False, type=_FILE)
+@click.option("--members", type=_FILE, metavar="FILE", help="CSV or JSONL: id, name, and perhaps display_name, note.")
+@click.option("--follows", type=_FILE, metavar="FILE", help="CSV or JSONL: follower, followee (or id_1, id_2).")
+@click.option("--mutual/--one-way", default=None, help="Each row of follows is two, one each way; or one.")
+@click.option("--posts", type=_FILE, metavar="FILE", help="CSV or JSONL: id, author, created_at, title, text, tags.")
+@click.option(
+    "--authors",
+    type=click.Choice([MATCH, BEST_CONNECTED]),
+    help="Authors are members by id or name; or who posted most is the best-connected member, and so on.",
+)
+@click.option("--photos", type=_FILE, metavar="FOLDER", help="Pictures, attached in turn to the newest posts.")
+@click.option("--photos-newest", type=click.IntRange(0), help="How many posts get a picture.  [default: 500]")
+@click.option(
+    "--column", "columns", multiple=True, metavar="FIELD=COLUMN", help="Where a field is, as in posts.title=name."
+)
+@click.option("--refused", type=_FILE, metavar="FILE", help="Write every record that is not taken to this file.")
+@pass_settings
+def import_(
+    settings: Settings, /, folder: Path | None, columns: tuple[str, ...], refused: Path | None, **files: Any
+) -> None:
+    """Import a network. It may be interrupted at any moment and run again: what is there is recognised.
+
+    FOLDER holds graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/; the options name other files.
+    """
+    given = {name: value for name, value in files.items() if value is not None}
+    sources = structs.replace(in_directory(folder) if folder else Sources(), columns=_named(columns), **given)
+    if not (sources.members or sources.follows or sources.posts):
+        raise click.UsageError("nothing to import: name a FOLDER, or files with --members, --follows, --posts")
+    with ExitStack() as stack:
+        summary = Summary(stack.enter_context(refused.open("wb")) if refused else None)
+        progress = stack.enter_context(bars())
+        asyncio.run(_import(settings, sources, summary, progress))
+    _tell(summary)
+
+
+def _named(columns: tuple[str, ...]) -> dict[str, str]:
+    named = dict(column.split("=", 1) for column in columns if "=" in column)
+    if len(named) < len(columns):
+        raise InvalidInput("--column takes FIELD=COLUMN, each field once, as in posts.title=name")
+    return named
+
+
+async def _import(settings: Settings, sources: Sources, summary: Summary, progress: Progress) -> None:
+    async with open_network(settings) as network:
+        await import_all(network, sources, summary, progress)
+
+
+def _tell(summary: Summary) -> None:
+    table = Table("", "taken", "already there", "refused", box=None)
+    for kind, tally in summary.tallies.items():
+        table.add_row(kind, f"{tally.taken:,}", f"{tally.there:,}", f"{tally.refusals:,}")
+    Console().print(table)
+    for kind, tally in summary.tallies.items():
+        for reason, found in tally.refused.items():
+            examples = ", ".join(filter(None, found.examples))
+            click.echo(f"{kind} refused, {found.count:,}: {reason}{f' ({examples})' if examples else ''}")
+    for what, count in summary.notes.items():
+        click.echo(f"{count:,} {what}")
+    click.echo(f"in {sum(summary.seconds.values()):.1f} s")

@@ -1,0 +1,71 @@
+"""Where an export goes: a directory, or one zip file. Either is there whole or not at all."""
+
+from __future__ import annotations
+
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import IO
+
+from shoal.core.errors import InvalidInput
+
+Open = Callable[[str], AbstractContextManager[IO[bytes]]]
+"""Begins a file by its name, to be written in one go and closed before the next one begins."""
+
+_STORED = (".jpg", ".png", ".webp", ".gif", ".avif")
+"""What is compressed already."""
+
+
+@contextmanager
+def crate(to: Path) -> Iterator[Open]:
+    """A place for files: a zip when `to` ends in `.zip`, else a directory that is empty or not there yet.
+
+    Raises `InvalidInput` where something is in the way. What was begun is removed when it fails.
+    """
+    zipped = to.suffix == ".zip"
+    if to.exists() and (zipped or not to.is_dir() or any(to.iterdir())):
+        raise InvalidInput(f"{to} is there already: name another place, or remove it first")
+    begun = to.with_name(f"{to.name}.part")
+    with _zip(begun) if zipped else _folder(begun) as opened:
+        yield opened
+    begun.replace(to)
+
+
+@contextmanager
+def _folder(root: Path) -> Iterator[Open]:
+    @contextmanager
+    def opened(name: str) -> Iterator[IO[bytes]]:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            yield file
+
+    # Left behind by an export that was killed.
+    shutil.rmtree(root, ignore_errors=True)
+    root.mkdir(parents=True)
+    try:
+        yield opened
+    except BaseException:
+        shutil.rmtree(root)
+        raise
+
+
+@contextmanager
+def _zip(path: Path) -> Iterator[Open]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+
+            @contextmanager
+            def opened(name: str) -> Iterator[IO[bytes]]:
+                entry = zipfile.ZipInfo(name)
+                entry.compress_type = zipfile.ZIP_STORED if name.endswith(_STORED) else zipfile.ZIP_DEFLATED
+                with archive.open(entry, "w", force_zip64=True) as file:
+                    yield file
+
+            yield opened
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,137 @@
+"""Every route: without a token, with too small a scope, with an app's own token, by a suspended member. Refused, and nothing done."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from shoal.api.calls import Route
+from shoal.api.scopes import KNOWN, granted
+from shoal.api.table import table
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch
+from shoal.settings import Settings
+from tests.api.world import Someone, World, world
+
+ROUTES = table(Settings())
+GUARDED = [route for route in ROUTES if route.auth in {"app", "user"}]
+SCOPED = [route for route in ROUTES if route.scope is not None]
+FOR_MEMBERS = [route for route in ROUTES if route.auth == "user"]
+NOT_PUBLIC = [route for route in ROUTES if route.auth != "public"]
+
+
+class Cast(msgspec.Struct):
+    """A world with somebody in it, and a post that things could be done to."""
+
+    world: World
+    ann: Someone
+    post: str
+
+    def path(self, route: Route) -> str:
+        """The path of a route, about what is there."""
+        thing = self.post if "/statuses/" in route.path else self.ann.id
+        return re.sub(r"\{name\}", "dawn", re.sub(r"\{id\}", thing, route.path))
+
+
+@pytest.fixture(scope="module")
+def cast() -> Iterator[Cast]:
+    """One world for all routes: none of the requests here may change it."""
+    with world() as made:
+        ann = made.join("ann")
+        post = made.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})["id"]
+        made.settle()
+        yield Cast(made, ann, post)
+
+
+def named(routes: list[Route]) -> pytest.MarkDecorator:
+    """A test for each of the routes."""
+    return pytest.mark.parametrize("route", routes, ids=lambda route: f"{route.method} {route.path}")
+
+
+def refused(cast: Cast, route: Route, token: str, status: int, error: str, reads: int) -> None:
+    """The route refuses in these words, after so many reads of the graph, and nothing is done."""
+    before = cast.world.state()
+    cast.world.graph.reads.clear()
+    answer = cast.world.ask(route.method, cast.path(route), token, json={"status": "x", "username": "x"})
+    assert (answer.status_code, answer.json()) == (status, {"error": error})
+    assert len(cast.world.graph.reads) == reads, cast.world.graph.reads
+    assert {name for name, _ in cast.world.graph.reads} <= {"obj_get"}
+    assert cast.world.state() == before
+
+
+@named(GUARDED)
+def test_without_a_token_nothing_is_read_or_done(cast: Cast, route: Route) -> None:
+    refused(cast, route, "", 401, "The access token is invalid", 0)
+
+
+@named(NOT_PUBLIC)
+def test_a_token_that_is_none_is_refused_where_none_is_needed_too(cast: Cast, route: Route) -> None:
+    refused(cast, route, "not-a-token", 401, "The access token is invalid", 0)
+
+
+@named(SCOPED)
+def test_a_token_with_every_scope_but_the_one_reads_itself_and_its_member(cast: Cast, route: Route) -> None:
+    assert route.scope is not None
+    others = [scope for scope in sorted(KNOWN) if not granted(frozenset({scope}), route.scope)]
+    token = cast.world.token(cast.ann.app_id, cast.ann.member.id, others)
+    refused(cast, route, token, 403, "This action is outside the authorized scopes", 2)
+
+
+@named(FOR_MEMBERS)
+def test_an_app_alone_cannot_act_as_a_member(cast: Cast, route: Route) -> None:
+    token = cast.world.token(cast.ann.app_id)
+    refused(cast, route, token, 422, "This method requires an authenticated user", 1)
+
+
+@named(NOT_PUBLIC)
+def test_a_suspended_member_may_do_nothing(suspended: tuple[Cast, str], route: Route) -> None:
+    cast, token = suspended
+    refused(cast, route, token, 403, "Your login is currently disabled", 2)
+
+
+@pytest.fixture(scope="module")
+def suspended(cast: Cast) -> tuple[Cast, str]:
+    """The token of a member who was suspended after it was given."""
+    eve = cast.world.join("eve")
+    batch = Batch(shard_of(eve.member.id))
+    batch.obj_set(msgspec.structs.replace(eve.member, suspended=True, version=eve.member.version + 1))
+    cast.world.run(cast.world.network.store.commit(batch))
+    return cast, eve.token
+
+
+def test_what_is_open_to_all_is_little() -> None:
+    assert {(route.method, route.path) for route in ROUTES if route.auth == "public"} == {
+        ("GET", "/health"),
+        ("GET", "/.well-known/nodeinfo"),
+        ("GET", "/nodeinfo/2.0"),
+        ("GET", "/api/v1/instance"),
+        ("GET", "/api/v2/instance"),
+        ("GET", "/api/v1/instance/rules"),
+        ("GET", "/api/v1/custom_emojis"),
+        ("POST", "/api/v1/apps"),
+        ("POST", "/oauth/token"),
+        ("POST", "/oauth/revoke"),
+    }
+
+
+def test_what_changes_something_needs_a_scope_to_write() -> None:
+    assert all(
+        route.auth in {"user", "app"} and (route.scope or "").startswith("write:")
+        for route in ROUTES
+        if route.method != "GET" and route.auth != "public"
+    )
+
+
+def test_somebody_elses_things_cannot_be_changed(cast: Cast) -> None:
+    ben = cast.world.join("ben")
+    before = cast.world.state()
+    for method, path in (
+        ("PUT", f"/api/v1/statuses/{cast.post}"),
+        ("DELETE", f"/api/v1/statuses/{cast.post}"),
+        ("PUT", f"/api/v1/media/{cast.post}"),
+    ):
+        assert cast.world.ask(method, path, ben, json={"status": "mine"}).status_code == 404
+    assert cast.world.state() == before

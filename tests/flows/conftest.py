@@ -1,0 +1,17 @@
+"""Stories are told a millisecond at a time: of ids made in the same one, the shard decides the order."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from itertools import count
+
+import pytest
+
+from shoal.core.ids import IdMaker
+
+
+@pytest.fixture(autouse=True)
+def _every_id_has_its_own_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+    ticks = count(time.time_ns() // 1_000_000)
+    monkeypatch.setattr("shoal.wiring.IdMaker", partial(IdMaker, lambda: next(ticks)))

@@ -1,0 +1,31 @@
+"""Short words for stories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal import Handle, Shoal
+from shoal.feeds.hydrate import Entry
+from shoal.feeds.pipeline import Page
+
+
+async def register(shoal: Shoal, *names: str) -> list[Handle]:
+    """These members, without passwords."""
+    return [await shoal.register(name) for name in names]
+
+
+def texts(found: Page | Sequence[Entry]) -> list[str]:
+    """What the posts say, in their order; a share of a post begins with an arrow."""
+    entries = found.entries if isinstance(found, Page) else found
+    return [("> " if entry.share else "") + entry.post.text for entry in entries]
+
+
+async def home_texts(handle: Handle, limit: int = 50) -> list[str]:
+    """The whole home timeline of somebody, read by pages."""
+    found: list[str] = []
+    page = await handle.home(limit=limit)
+    found += texts(page)
+    while page.next is not None:
+        page = await handle.home(before=page.next, limit=limit)
+        found += texts(page)
+    return found

@@ -1,0 +1,46 @@
+"""Counting what a read costs: calls of the graph's contract, and statements of SQLite."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import cast
+
+from shoal.feeds.reads import Reads
+from shoal.graph.cached import CachedGraph
+from shoal.graph.contract import Reader
+from shoal.graph.sqlite import SqliteGraph
+from shoal.wiring import Network
+from tests.flows.chaos import Between
+
+Read = Callable[[Reads], Awaitable[object]]
+
+
+async def calls(network: Network, read: Read) -> Counter[str]:
+    """How often each method of the contract was called."""
+    counted: Counter[str] = Counter()
+
+    async def count(name: str) -> None:
+        counted[name] += 1
+
+    async def nothing(_name: str) -> None: ...
+
+    await read(replace(network.reads, graph=cast("Reader", Between(network.store, count, nothing))))
+    return counted
+
+
+async def statements(network: Network, read: Read) -> int:
+    """How many statements SQLite ran for a read that found nothing in memory but the timelines."""
+    store = cast("CachedGraph", network.store)._store
+    assert isinstance(store, SqliteGraph)
+    ran: list[str] = []
+    connections = (store._reading, store._scanning)
+    for connection in connections:
+        connection.set_trace_callback(ran.append)
+    try:
+        await read(replace(network.reads, graph=CachedGraph(store)))
+    finally:
+        for connection in connections:
+            connection.set_trace_callback(None)
+    return len(ran)

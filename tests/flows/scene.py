@@ -1,0 +1,134 @@
+"""Somebody wrote a post of every kind and visibility, and everybody stands to them in another way."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from shoal import Handle, Shoal, Visibility
+from shoal.core.ids import shard_of
+from shoal.core.model import Media, Member, Post
+from shoal.graph.contract import Batch
+from shoal.graph.schema import OWNS
+from shoal.wiring import Network
+
+KINDS = ("plain", "tagged", "comment", "media", "shared", "deleted")
+VIEWERS = (
+    "author",
+    "follower",
+    "half",
+    "stranger",
+    "mentioned",
+    "blocked",
+    "blocker",
+    "muter",
+    "tagger",
+    "cutter",
+    "deaf",
+    "anonymous",
+)
+Cell = tuple[Visibility, str]
+
+
+@dataclass
+class Scene:
+    """`posts` and `shares` by visibility and kind; `answers` are the host's own public comments on the posts."""
+
+    shoal: Shoal
+    people: dict[str, Handle]
+    question: Post
+    posts: dict[Cell, Post] = field(default_factory=dict)
+    shares: dict[Cell, int] = field(default_factory=dict)
+    answers: dict[Cell, Post] = field(default_factory=dict)
+
+    @property
+    def network(self) -> Network:
+        return self.shoal.network
+
+    def id_of(self, viewer: str) -> int | None:
+        return None if viewer == "anonymous" else self.people[viewer].id
+
+    def cells(self, post_ids: set[int]) -> set[Cell]:
+        """Which of the author's posts these are."""
+        return {cell for cell, post in self.posts.items() if post.id in post_ids}
+
+
+@asynccontextmanager
+async def a_scene(*, suspended: bool) -> AsyncIterator[Scene]:
+    """Everybody follows the sharer, but for the cutter, who blocks them, and the deaf, who also mutes them."""
+    async with Shoal.open("memory://") as shoal:
+        names = [*(name for name in VIEWERS if name != "anonymous"), "host", "sharer"]
+        people = {name: await shoal.register(name) for name in names}
+        question = await people["host"].create("What do you see?")
+        scene = Scene(shoal, people, question)
+        await _relate(people)
+        for visibility in Visibility:
+            for kind in KINDS:
+                await _write(scene, (visibility, kind))
+        await _fall_out(people)
+        if suspended:
+            await _suspend(shoal, people["author"])
+        await shoal.settle()
+        yield scene
+
+
+async def _relate(people: dict[str, Handle]) -> None:
+    author, host = people["author"], people["host"]
+    for name in ("follower", "half", "muter", "cutter", "deaf"):
+        await people[name].follow(author)
+    for name in ("follower", "muter"):
+        await people[name].follow(host)
+    await people["tagger"].follow_tag("tide")
+    for name, viewer in people.items():
+        if name not in ("sharer", "author", "cutter"):
+            await viewer.follow(people["sharer"])
+
+
+async def _fall_out(people: dict[str, Handle]) -> None:
+    """After the posts, so that these lie in everybody's timeline already."""
+    author, sharer = people["author"], people["sharer"]
+    await author.block(people["blocked"])
+    await people["blocker"].block(author)
+    await people["muter"].mute(author)
+    await people["cutter"].block(sharer)
+    await people["deaf"].mute(sharer)
+
+
+async def _write(scene: Scene, cell: Cell) -> None:
+    visibility, kind = cell
+    author, host = scene.people["author"], scene.people["host"]
+    text = f"{kind} for @mentioned and @host" + (" #tide" if kind == "tagged" else "")
+    if kind == "comment":
+        post = await author.comment(scene.question, text, visibility=visibility)
+    else:
+        media = [await _picture(scene.shoal, author)] if kind == "media" else []
+        post = await author.create(text, visibility=visibility, media=media)
+    scene.posts[cell] = post
+    scene.answers[cell] = await host.comment(post, "I see", visibility="public")
+    if kind == "shared" and visibility is not Visibility.DIRECT:
+        by = author if visibility is Visibility.FOLLOWERS else scene.people["sharer"]
+        scene.shares[cell] = (await by.share(post)).id
+    if kind == "deleted":
+        await author.delete(post)
+
+
+async def _picture(shoal: Shoal, owner: Handle) -> int:
+    """A picture without a file: nobody looks at it here."""
+    shard = shard_of(owner.id)
+    media = Media(id=shoal.network.writes.new_id(shard), owner_id=owner.id)
+    batch = Batch(shard)
+    batch.obj_add(media)
+    batch.assoc_add(owner.id, OWNS, media.id, media.id)
+    await shoal.network.store.commit(batch)
+    return media.id
+
+
+async def _suspend(shoal: Shoal, who: Handle) -> None:
+    member = (await shoal.network.store.obj_get((who.id,)))[who.id]
+    assert isinstance(member, Member)
+    batch = Batch(shard_of(who.id))
+    batch.obj_set(msgspec.structs.replace(member, suspended=True, version=member.version + 1))
+    await shoal.network.store.commit(batch)

@@ -1,0 +1,454 @@
+"""The home timeline: pushed, pulled, rebuilt, merged, and without a visible end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import Unavailable
+from shoal.core.events import InverseOp
+from shoal.core.placement import source_of
+from shoal.fanout import home as fanout
+from shoal.fanout.effects import Effects
+from shoal.feeds import home
+from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Batch, Job
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.sharded import ShardedGraph
+from shoal.settings import Settings
+from shoal.timelines.audience import Audience, Audiences
+from shoal.wiring import open_network
+from tests.flows.people import home_texts, register, texts
+from tests.running import in_loop
+
+
+async def warm(*handles: Handle) -> None:
+    for handle in handles:
+        await handle.home()
+
+
+async def same_as_defined(handle: Handle) -> bool:
+    """Whether every page, of any length, is what the definition says."""
+    network = handle._network
+    for limit in (1, 3, 100):
+        page = await home.page(network.reads, handle.id, Cursor(limit=limit))
+        if page != await home.definition(network.reads, handle.id, Cursor(limit=limit)):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
+@in_loop
+async def test_a_post_comes_home_to_followers_and_to_its_author(backend: str, tmp_path: Path) -> None:
+    urls: dict[str, str | dict[str, str]] = {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{tmp_path}/shoal.db",
+        "two stores": {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"},
+    }
+    async with Shoal.open(urls[backend]) as shoal:
+        ann, dan, eve, gus = await register(shoal, "ann", "dan", "eve", "gus")
+        await dan.follow(ann)
+        await gus.follow("ann")
+        await warm(ann, dan, eve)
+        await ann.create("hello")
+        assert await home_texts(ann) == ["hello"]
+        await shoal.settle()
+        assert await home_texts(dan) == await home_texts(gus) == ["hello"]
+        assert await home_texts(eve) == []
+
+
+@in_loop
+async def test_ones_own_post_is_there_before_anything_follows_from_it() -> None:
+    async with open_network(Settings(store="memory://"), background=False) as network:
+        shoal = Shoal(network)
+        (ann,) = await register(shoal, "ann")
+        await warm(ann)
+        post = await ann.create("hello")
+        assert await network.store.backlog() == 1
+        assert texts(await ann.home()) == texts(await ann.posts()) == ["hello"]
+        await ann.delete(post)
+        assert texts(await ann.home()) == texts(await ann.posts()) == []
+
+
+@in_loop
+async def test_only_warm_timelines_are_written_and_cold_ones_are_rebuilt_when_read() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.follow(ann)
+        await cyd.follow(ann)
+        await warm(ben)
+        await ann.create("hello")
+        await shoal.settle()
+        timelines = shoal.network.timelines
+        assert timelines.warm(ben.id)
+        assert not timelines.warm(cyd.id)
+        window = await timelines.read(ben.id, limit=9)
+        assert window is not None
+        assert len(window.ids) == 1
+        assert await home_texts(cyd) == ["hello"]
+        assert timelines.warm(cyd.id)
+
+
+@in_loop
+async def test_a_timeline_that_was_dropped_comes_back_the_same() -> None:
+    async with Shoal.open("memory://", timeline_length=4) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        for n in range(9):
+            await ann.create(f"post {n}")
+        await shoal.settle()
+        before = await home_texts(ben)
+        await shoal.network.timelines.drop([ben.id])
+        assert await home_texts(ben) == before == [f"post {n}" for n in reversed(range(9))]
+
+
+@in_loop
+async def test_twenty_readers_of_a_cold_timeline_wait_for_one_rebuild() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        await ann.create("hello")
+        with patch.object(home, "_rebuild", wraps=home._rebuild) as rebuild:
+            pages = await asyncio.gather(*[ben.home() for _ in range(20)])
+        assert {tuple(texts(page)) for page in pages} == {("hello",)}
+        assert rebuild.call_count == 1
+
+
+@in_loop
+async def test_a_rebuild_that_fails_leaves_the_timeline_cold() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        await ann.create("hello")
+        with patch.object(home, "pull", side_effect=Unavailable("away")), pytest.raises(Unavailable):
+            await ben.home()
+        assert not shoal.network.timelines.warm(ben.id)
+        assert await home_texts(ben) == ["hello"]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7])
+@in_loop
+async def test_there_is_no_visible_end_where_the_materialised_part_ends(limit: int) -> None:
+    async with Shoal.open("memory://", timeline_length=4) as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await cyd.follow(ann)
+        await cyd.follow(ben)
+        await warm(cyd)
+        for n in range(15):
+            await (ann, ben, cyd)[n % 3].create(f"post {n}")
+        await shoal.settle()
+        assert await home_texts(cyd, limit) == [f"post {n}" for n in reversed(range(15))]
+        assert await same_as_defined(cyd)
+
+
+@in_loop
+async def test_posts_of_the_loud_are_pulled() -> None:
+    async with Shoal.open("memory://", loud_from=2) as shoal:
+        star, ann, *fans = await register(shoal, "star", "ann", "fan1", "fan2", "fan3")
+        for fan in fans:
+            await fan.follow(star)
+            await fan.follow(ann)
+        await warm(*fans[:2])
+        await star.create("quiet yet")
+        await shoal.settle()
+        await warm(*fans)
+        await star.create("loud now #tide")
+        await ann.create("not less")
+        await shoal.settle()
+        assert shoal.network.effects.loud == {star.id, ann.id}
+        for fan in fans:
+            assert await home_texts(fan) == ["not less", "loud now #tide", "quiet yet"]
+            assert await same_as_defined(fan)
+        await fans[0].unfollow(star)
+        assert await home_texts(fans[0]) == ["not less"]
+
+
+@in_loop
+async def test_a_loud_tag_is_pulled() -> None:
+    async with Shoal.open("memory://", loud_from=1) as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        for fan in (ben, cyd):
+            await fan.follow_tag("tide")
+        await warm(ben, cyd)
+        await ann.create("low #tide")
+        await shoal.settle()
+        assert len(shoal.network.effects.loud) == 1
+        assert await home_texts(ben) == await home_texts(cyd) == ["low #tide"]
+
+
+@in_loop
+async def test_an_audience_that_was_not_read_to_its_end_never_passes_for_whole() -> None:
+    """Too many followers to push to; then some leave, just when they have been counted."""
+    async with Shoal.open("memory://", loud_from=2) as shoal:
+        star, *fans = await register(shoal, "star", *(f"fan{n}" for n in range(6)))
+        for fan in fans:
+            await fan.follow(star)
+        await shoal.settle()
+        await warm(*fans)
+        network = shoal.network
+        touch_up = fanout._touch_up
+
+        async def some_leave(effects: Effects, source: int, audience: Audience) -> None:
+            if source == star.id:
+                for fan in fans[3:]:
+                    await fan.unfollow(star)
+                    network.effects.audiences.discard(star.id, fan.id, network.timelines.seats([fan.id]))
+            await touch_up(effects, source, audience)
+
+        object.__setattr__(network.effects, "page", 1)
+        with patch.object(fanout, "_touch_up", some_leave):
+            await star.create("hello")
+            await shoal.settle()
+        for fan in fans[:3]:
+            assert await home_texts(fan) == ["hello"]
+
+
+@in_loop
+async def test_big_fan_outs_that_push_each_other_out_of_memory_come_to_an_end() -> None:
+    async with open_network(Settings(store="memory://"), background=False) as network:
+        shoal = Shoal(network)
+        ann, ben, *fans = await register(shoal, "ann", "ben", *(f"fan{n}" for n in range(6)))
+        for fan in fans:
+            await fan.follow(ann)
+            await fan.follow(ben)
+        await warm(*fans)
+        object.__setattr__(network.effects, "page", 1)
+        object.__setattr__(network.effects, "audiences", Audiences(budget=1))
+        await ann.create("one")
+        await ben.create("two")
+        for _ in range(100):
+            await network.runner.turn()
+        assert await network.store.backlog() == 0
+        assert await home_texts(fans[0]) == await home_texts(fans[5]) == ["two", "one"]
+
+
+@in_loop
+async def test_a_follow_merges_and_an_unfollow_takes_out() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ann.create("one")
+        await cyd.follow(ben)
+        await warm(cyd)
+        await ben.create("two")
+        await ann.create("three")
+        await cyd.follow(ann)
+        await shoal.settle()
+        assert await home_texts(cyd) == ["three", "two", "one"]
+        window = await shoal.network.timelines.read(cyd.id, limit=9)
+        assert window is not None
+        assert len(window.ids) == 3
+        await cyd.unfollow(ann)
+        assert await home_texts(cyd) == ["two"]
+        await shoal.settle()
+        window = await shoal.network.timelines.read(cyd.id, limit=9)
+        assert window is not None
+        assert len(window.ids) == 1
+        assert await same_as_defined(cyd)
+
+
+@in_loop
+async def test_tags_bring_public_posts_of_strangers() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        assert await ben.follow_tag("#Tide") == "tide"
+        await warm(ben)
+        for visibility in ("public", "unlisted", "followers"):
+            await ann.create(f"{visibility} #tide", visibility=visibility)
+        post = await ann.create("nothing yet")
+        await shoal.settle()
+        assert await home_texts(ben) == ["public #tide"]
+        await ann.update(post, "a #TIDE comes in")
+        await shoal.settle()
+        assert await home_texts(ben) == ["a #TIDE comes in", "public #tide"]
+        await ann.update(post, "it is gone")
+        assert await home_texts(ben) == ["public #tide"]
+        await ben.unfollow_tag("tide")
+        assert await home_texts(ben) == []
+
+
+@in_loop
+async def test_what_two_sources_bring_stays_until_both_are_unfollowed() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await warm(ben)
+        await ben.follow(ann)
+        await ben.follow_tag("tide")
+        await ben.follow_tag("sea")
+        await ann.create("low #tide at #sea")
+        await shoal.settle()
+        for leave in (ben.unfollow_tag("tide"), ben.unfollow(ann)):
+            await leave
+            await shoal.settle()
+            assert await home_texts(ben) == ["low #tide at #sea"]
+            assert await same_as_defined(ben)
+        await ben.follow(ann)
+        await ben.unfollow_tag("sea")
+        await shoal.settle()
+        assert await home_texts(ben) == ["low #tide at #sea"]
+        await ben.unfollow(ann)
+        await shoal.settle()
+        assert await home_texts(ben) == []
+        assert await same_as_defined(ben)
+
+
+@in_loop
+async def test_a_follow_of_somebody_who_wrote_more_than_fits_shows_no_gap() -> None:
+    async with Shoal.open("memory://", timeline_length=4) as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await cyd.follow(ben)
+        for n in range(10):
+            await (ann if n % 5 else ben).create(f"post {n}")
+        await shoal.settle()
+        await warm(cyd)
+        await cyd.follow(ann)
+        await shoal.settle()
+        assert await home_texts(cyd, 3) == [f"post {n}" for n in reversed(range(10))]
+        assert await same_as_defined(cyd)
+
+
+@in_loop
+async def test_shares_come_home_beside_the_post_and_leave_again() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await cyd.follow(ann)
+        await cyd.follow(ben)
+        await warm(cyd)
+        post = await ann.create("hello")
+        share = await ben.share(post)
+        await shoal.settle()
+        assert await home_texts(cyd) == ["> hello", "hello"]
+        entry = (await cyd.home()).entries[0]
+        assert (entry.id, entry.post.id, entry.sharer and entry.sharer.member.name) == (share.id, post.id, "ben")
+        await ben.unshare(post)
+        assert await home_texts(cyd) == ["hello"]
+        await ben.share(share.post_id)
+        await ann.delete(post)
+        assert await home_texts(cyd) == await home_texts(ben) == []
+
+
+@in_loop
+async def test_a_comment_comes_home_to_those_who_follow_both_ends() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, both, one, other = await register(shoal, "ann", "ben", "both", "one", "other")
+        for fan, follows in ((both, (ann, ben)), (one, (ann,)), (other, (ben,))):
+            for followee in follows:
+                await fan.follow(followee)
+        await warm(ann, ben, both, one, other)
+        post = await ann.create("question")
+        await ben.comment(post, "answer")
+        await ann.comment(post, "and another thing")
+        await shoal.settle()
+        assert await home_texts(both) == ["and another thing", "answer", "question"]
+        assert await home_texts(one) == ["and another thing", "question"]
+        assert await home_texts(other) == []
+        assert await home_texts(ben) == ["answer"]
+        await ann.follow(ben)
+        await shoal.settle()
+        assert await home_texts(ann) == ["and another thing", "answer", "question"]
+        await one.follow(ben)
+        await shoal.settle()
+        assert await home_texts(one) == ["and another thing", "answer", "question"]
+
+
+@in_loop
+async def test_direct_posts_come_home_to_the_mentioned_who_follow() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd, eve = await register(shoal, "ann", "ben", "cyd", "eve")
+        for fan in (ben, eve):
+            await fan.follow(ann)
+        await warm(ann, ben, cyd, eve)
+        post = await ann.create("psst @ben @cyd", visibility="direct")
+        await shoal.settle()
+        assert await home_texts(ben) == await home_texts(ann) == ["psst @ben @cyd"]
+        assert await home_texts(cyd) == await home_texts(eve) == []
+        await ann.update(post, "psst @eve")
+        await shoal.settle()
+        assert await home_texts(eve) == ["psst @eve"]
+        assert await home_texts(ben) == []
+
+
+@in_loop
+async def test_positions_count_from_the_newest_and_both_ends_are_in() -> None:
+    async with Shoal.open("memory://", timeline_length=4) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        for n in range(10):
+            await ann.create(f"post {n}")
+        await shoal.settle()
+        newest_first = [f"post {n}" for n in reversed(range(10))]
+        for a, b in [(0, 0), (0, 3), (3, 6), (9, 9), (8, 20), (10, 12)]:
+            assert texts(await ben.list_public_feed(a, b)) == newest_first[a : b + 1]
+            assert texts(await ann.list_recent(a, b)) == newest_first[a : b + 1]
+
+
+class Away(MemoryGraph):
+    """A store that takes nothing from others for a while."""
+
+    away = False
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        if self.away and any(op.plain for op in batch.assocs):
+            raise Unavailable("away")
+        return await super().commit_owing(batch)
+
+
+def two_stores(*_: object, **__: object) -> tuple[ShardedGraph, Sequence[Away]]:
+    owners = [0] * 32 + [1] * 32
+    first = Away(lambda shard: owners[source_of(shard)] == 0)
+    second = Away(lambda shard: owners[source_of(shard)] == 1)
+    return ShardedGraph([first, second], owners), (first, second)
+
+
+@pytest.mark.parametrize("what", ["follow", "tag"])
+@in_loop
+async def test_a_follow_whose_other_end_is_late_misses_no_post(what: str) -> None:
+    """Dan (first store) follows Ann or a tag (second store): she posts before her store has heard of it."""
+    graph, (_, second) = two_stores()
+
+    async def opened(*_: object, **__: object) -> ShardedGraph:
+        return graph
+
+    with patch("shoal.wiring._open_store", opened):
+        async with open_network(Settings(store="memory://"), background=False) as network:
+            ann, dan = await register(Shoal(network), "ann", "dan")
+            await warm(dan)
+            second.away = True
+            await (dan.follow(ann) if what == "follow" else dan.follow_tag("surf"))
+            for _ in range(3):
+                await network.runner.turn()
+            await ann.create("hello #surf")
+            second.away = False
+            # Whatever was first in the outbox of the first store waits for its next attempt.
+            await network.runner.turn()
+            await Shoal(network).settle()
+            assert await home_texts(dan) == ["hello #surf"]
+            await ann.create("again #surf")
+            await Shoal(network).settle()
+            assert await home_texts(dan) == ["again #surf", "hello #surf"]
+
+
+@in_loop
+async def test_a_tag_that_hears_of_a_post_late_still_brings_it() -> None:
+    """Dan's post reaches the list of its tag only after Ann's home was rebuilt from that list."""
+    graph, (_, second) = two_stores()
+
+    async def opened(*_: object, **__: object) -> ShardedGraph:
+        return graph
+
+    with patch("shoal.wiring._open_store", opened):
+        async with open_network(Settings(store="memory://"), background=False) as network:
+            ann, dan = await register(Shoal(network), "ann", "dan")
+            await ann.follow_tag("surf")
+            await Shoal(network).settle()
+            second.away = True
+            await dan.create("hello #surf")
+            await network.runner.turn()
+            await warm(ann)
+            second.away = False
+            await Shoal(network).settle()
+            assert await home_texts(ann) == ["hello #surf"]

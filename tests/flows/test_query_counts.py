@@ -1,0 +1,197 @@
+"""I8: a page costs a fixed number of reads, for 1 post or 40."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.model import Post
+from shoal.feeds import home, people, thread, user
+from shoal.feeds.pull import Cursor
+from shoal.graph.schema import FOLLOWED_BY
+from tests.flows.reading import Read, calls, statements
+from tests.running import in_loop
+
+PAGE = Cursor(limit=40)
+
+
+@asynccontextmanager
+async def a_reader_of(followees: int, posts: int, url: str = "memory://") -> AsyncIterator[tuple[Shoal, Handle]]:
+    """Ann follows some, who wrote so many posts in turns: each is tagged, liked, shared by its author, and names Ann."""
+    async with Shoal.open(url) as shoal:
+        ann = await shoal.register("ann")
+        others = [await shoal.register(f"other{n}") for n in range(followees)]
+        for other in others:
+            await ann.follow(other)
+        await ann.follow_tag("sea")
+        for n in range(posts):
+            author = others[n % followees]
+            await ann.like(await author.create(f"{n} #tide @ann"))
+        await shoal.settle()
+        yield shoal, ann
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@in_loop
+async def test_a_page_of_home_costs_the_same_for_1_post_or_40(backend: str, tmp_path: Path) -> None:
+    costs = []
+    for posts in (1, 40, 200):
+        url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{posts}.db"
+        async with a_reader_of(3, posts, url) as (shoal, ann):
+            read = _home_of(ann)
+            await read(shoal.network.reads)
+            counted = await calls(shoal.network, read)
+            ran = await statements(shoal.network, read) if backend == "sqlite" else 0
+            costs.append((counted, ran))
+    assert costs[0] == costs[1] == costs[2]
+    assert costs[0][0].total() <= 12
+    assert costs[0][1] <= 12
+
+
+@in_loop
+async def test_a_page_of_home_of_many_authors_costs_no_more() -> None:
+    costs = []
+    for followees in (1, 40):
+        async with a_reader_of(followees, 40) as (shoal, ann):
+            read = _home_of(ann)
+            await read(shoal.network.reads)
+            costs.append(await calls(shoal.network, read))
+    assert costs[0] == costs[1]
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@in_loop
+async def test_a_cold_rebuild_costs_the_same_for_5_followees_or_200(backend: str, tmp_path: Path) -> None:
+    costs = []
+    for followees in (5, 200):
+        url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{followees}.db"
+        async with a_reader_of(followees, 200, url) as (shoal, ann):
+            counted = await calls(shoal.network, _home_of(ann))
+            await shoal.network.timelines.drop([ann.id])
+            ran = await statements(shoal.network, _home_of(ann)) if backend == "sqlite" else 0
+            costs.append((counted.total(), ran))
+    # A list that fills the page by itself is asked a second time.
+    assert abs(costs[0][0] - costs[1][0]) <= 1
+    assert abs(costs[0][1] - costs[1][1]) <= 1
+    assert max(costs[1]) <= 20
+
+
+@in_loop
+async def test_reading_past_the_materialised_end_costs_a_fixed_number_of_reads() -> None:
+    costs = []
+    for followees in (5, 100):
+        async with a_reader_of(followees, 200) as (shoal, ann):
+            shoal.network.timelines.on_drop()
+            reads = shoal.network.reads
+            await _home_of(ann)(reads)
+            seats = shoal.network.timelines.seats([ann.id])
+            assert len(seats) == 1
+            await shoal.network.timelines.union(ann.id, [], 2**62)
+            costs.append((await calls(shoal.network, _home_of(ann))).total())
+    assert abs(costs[0] - costs[1]) <= 1
+    assert costs[1] <= 20
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@in_loop
+async def test_a_user_timeline_costs_the_same_for_1_post_or_40(backend: str, tmp_path: Path) -> None:
+    costs = []
+    for posts in (1, 40, 100):
+        url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{posts}.db"
+        async with a_reader_of(1, posts, url) as (shoal, ann):
+            author = await shoal.member("other0")
+            read = _posts_of(author, ann)
+            ran = await statements(shoal.network, read) if backend == "sqlite" else 0
+            costs.append((await calls(shoal.network, read), ran))
+    assert costs[0] == costs[1] == costs[2]
+    assert costs[0][0].total() <= 8
+    assert costs[0][1] <= 12
+
+
+@in_loop
+async def test_a_thread_costs_one_read_a_level_however_wide_it_is() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+
+        async def cost(depth: int, width: int) -> int:
+            root = post = await ann.create("root")
+            for _ in range(depth):
+                sisters = [await ann.comment(post, f"comment {n}") for n in range(width)]
+                post = sisters[-1]
+            return (await calls(shoal.network, _thread_of(root, ann))).total()
+
+        costs = [await cost(depth, 1) for depth in range(1, 8)]
+        steps = {after - before for before, after in pairwise(costs)}
+        assert steps == {1}
+        assert await cost(3, 30) == costs[2]
+
+
+@in_loop
+async def test_a_thread_above_costs_one_read_a_step() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        post, costs = await ann.create("root"), []
+        for _ in range(6):
+            post = await ann.comment(post, "comment")
+            costs.append((await calls(shoal.network, _thread_of(post, ann))).total())
+        assert {after - before for before, after in pairwise(costs)} == {1}
+
+
+@in_loop
+async def test_a_page_of_people_costs_the_same_for_1_or_25() -> None:
+    costs = []
+    for followers in (1, 25, 60):
+        async with Shoal.open("memory://") as shoal:
+            ann = await shoal.register("ann")
+            for n in range(followers):
+                await (await shoal.register(f"other{n}")).follow(ann)
+            costs.append(await calls(shoal.network, _followers_of(ann)))
+    assert costs[0] == costs[1]
+    # The next page is read ahead.
+    assert costs[2].total() <= costs[0].total() + 1
+    assert costs[0].total() <= 5
+
+
+@in_loop
+async def test_likers_and_totals_cost_the_same_for_1_like_or_50() -> None:
+    costs = []
+    for likes in (1, 50):
+        async with Shoal.open("memory://") as shoal:
+            ann = await shoal.register("ann")
+            post = await ann.create("hello")
+            for n in range(likes):
+                await (await shoal.register(f"other{n}")).like(post)
+            liking = await calls(shoal.network, _likers_of(post, ann))
+            total = await calls(shoal.network, _received_by(ann))
+            costs.append((liking, total))
+    assert costs[0] == costs[1]
+    assert costs[0][1] == {"assoc_count": 1}
+
+
+def _home_of(viewer: Handle) -> Read:
+    return lambda reads: home.page(reads, viewer.id, PAGE)
+
+
+def _posts_of(author: Handle, viewer: Handle) -> Read:
+    return lambda reads: user.page(reads, viewer.id, author.id, PAGE)
+
+
+def _thread_of(post: Post, viewer: Handle) -> Read:
+    return lambda reads: thread.thread(reads, viewer.id, post.id, above=100, below=100)
+
+
+def _followers_of(member: Handle) -> Read:
+    return lambda reads: people.page(reads, member.id, member.id, FOLLOWED_BY, Cursor(limit=25))
+
+
+def _likers_of(post: Post, viewer: Handle) -> Read:
+    return lambda reads: people.likers(reads, viewer.id, post.id)
+
+
+def _received_by(member: Handle) -> Read:
+    return lambda reads: people.received(reads, member.id)

@@ -1,0 +1,259 @@
+"""I7: nobody sees what they may not, on any surface: every viewer, post and surface against a table written here by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from itertools import product
+
+import pytest
+
+from shoal import Visibility
+from shoal.core.errors import NotFound
+from shoal.feeds import home, people, thread, user
+from shoal.feeds.hydrate import Entry, hydrate
+from shoal.feeds.pull import Cursor
+from shoal.graph.access import access_post
+from shoal.services import reactions
+from tests.flows.scene import KINDS, VIEWERS, Cell, Scene, a_scene
+from tests.running import in_loop
+
+PUBLIC, UNLISTED, FOLLOWERS, DIRECT = Visibility
+OPEN = {PUBLIC, UNLISTED}
+ALL = set(Visibility)
+EVERYTHING = Cursor(limit=500)
+
+# Who may have a post that they ask for.
+ASKED: dict[str, set[Visibility]] = {
+    "author": ALL,
+    "follower": OPEN | {FOLLOWERS},
+    "half": OPEN | {FOLLOWERS},
+    "stranger": OPEN,
+    "mentioned": ALL,
+    "blocked": set(),
+    "blocker": set(),
+    "muter": OPEN | {FOLLOWERS},
+    "tagger": OPEN,
+    "cutter": OPEN | {FOLLOWERS},
+    "deaf": OPEN | {FOLLOWERS},
+    "anonymous": OPEN,
+}
+# To whom a post may come in a list.
+UNASKED = ASKED | {"muter": set()}
+# To whom it comes home. A comment comes to those who follow the host as well.
+HOME = {viewer: set[Visibility]() for viewer in VIEWERS} | {
+    "author": ALL,
+    "follower": OPEN | {FOLLOWERS},
+    "half": OPEN | {FOLLOWERS},
+    "cutter": OPEN | {FOLLOWERS},
+    "deaf": OPEN | {FOLLOWERS},
+}
+TAGGED_HOME = HOME | {"tagger": {PUBLIC}}
+COMMENT_HOME = HOME | {"half": set(), "cutter": set(), "deaf": set()}
+# To whom the share comes home: the sharer's, or the author's own of a post for followers.
+SHARE_HOME = dict.fromkeys(VIEWERS, OPEN) | {
+    "follower": OPEN | {FOLLOWERS},
+    "half": OPEN | {FOLLOWERS},
+    "author": {FOLLOWERS},
+    "blocked": set(),
+    "blocker": set(),
+    "muter": set(),
+    "cutter": {FOLLOWERS},
+    "deaf": {FOLLOWERS},
+}
+# Who finds the share on the profile of whoever shared.
+SHARE_LISTED = {viewer: allowed - {DIRECT} for viewer, allowed in UNASKED.items()} | {
+    "cutter": {FOLLOWERS},
+    "deaf": {FOLLOWERS},
+}
+
+Table = dict[str, set[Visibility]]
+Surface = Callable[[Scene, str], Awaitable[set[Cell]]]
+
+
+def _home_table(kind: str) -> Table:
+    return {"tagged": TAGGED_HOME, "comment": COMMENT_HOME}.get(kind, HOME)
+
+
+async def _ids(entries: list[Entry], scene: Scene) -> set[Cell]:
+    return scene.cells({entry.post.id for entry in entries if entry.share is None})
+
+
+async def read(scene: Scene, viewer: str) -> set[Cell]:
+    found = await hydrate(
+        scene.network.store, scene.id_of(viewer), [post.id for post in scene.posts.values()], unasked=False
+    )
+    return await _ids(found, scene)
+
+
+async def read_as_a_handle(scene: Scene, viewer: str) -> set[Cell]:
+    async def one(cell: Cell) -> None:
+        await scene.people[viewer].read(scene.posts[cell])
+        await scene.people[viewer].history(scene.posts[cell])
+
+    return await _granted(scene, one)
+
+
+async def access(scene: Scene, viewer: str) -> set[Cell]:
+    async def one(cell: Cell) -> None:
+        await access_post(scene.network.store, scene.id_of(viewer), scene.posts[cell].id)
+
+    return await _granted(scene, one)
+
+
+async def likers(scene: Scene, viewer: str) -> set[Cell]:
+    async def one(cell: Cell) -> None:
+        await people.likers(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id)
+
+    return await _granted(scene, one)
+
+
+async def like_and_keep(scene: Scene, viewer: str) -> set[Cell]:
+    async def one(cell: Cell) -> None:
+        await reactions.like(scene.network.writes, scene.people[viewer].id, scene.posts[cell].id)
+        await scene.people[viewer].bookmark(scene.posts[cell])
+        await scene.people[viewer].comment(scene.posts[cell], "me too")
+
+    return await _granted(scene, one)
+
+
+async def share(scene: Scene, viewer: str) -> set[Cell]:
+    async def one(cell: Cell) -> None:
+        await scene.people[viewer].share(scene.posts[cell])
+
+    return await _granted(scene, one)
+
+
+async def thread_of_it(scene: Scene, viewer: str) -> set[Cell]:
+    async def one(cell: Cell) -> None:
+        await thread.thread(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id, above=50, below=50)
+
+    return await _granted(scene, one)
+
+
+async def thread_above(scene: Scene, viewer: str) -> set[Cell]:
+    found: set[Cell] = set()
+    for answer in scene.answers.values():
+        told = await thread.thread(scene.network.reads, scene.id_of(viewer), answer.id, above=50, below=50)
+        found |= await _ids(told.above, scene)
+    return found
+
+
+async def thread_below(scene: Scene, viewer: str) -> set[Cell]:
+    told = await thread.thread(scene.network.reads, scene.id_of(viewer), scene.question.id, above=50, below=500)
+    return await _ids(told.below, scene)
+
+
+async def user_timeline(scene: Scene, viewer: str) -> set[Cell]:
+    page = await user.page(scene.network.reads, scene.id_of(viewer), scene.people["author"].id, EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def home_page(scene: Scene, viewer: str) -> set[Cell]:
+    page = await home.page(scene.network.reads, scene.people[viewer].id, EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def home_definition(scene: Scene, viewer: str) -> set[Cell]:
+    page = await home.definition(scene.network.reads, scene.people[viewer].id, EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def public_feed(scene: Scene, viewer: str) -> set[Cell]:
+    return await _ids(await scene.people[viewer].list_public_feed(0, 1_000), scene)
+
+
+async def recent(scene: Scene, viewer: str) -> set[Cell]:
+    return await _ids(await scene.people[viewer].list_recent(0, 1_000), scene)
+
+
+async def shares_at_home(scene: Scene, viewer: str) -> set[Cell]:
+    page = await home.page(scene.network.reads, scene.people[viewer].id, EVERYTHING)
+    return _shares(page.entries, scene)
+
+
+async def shares_on_profiles(scene: Scene, viewer: str) -> set[Cell]:
+    found: set[Cell] = set()
+    for sharer in ("sharer", "author"):
+        page = await user.page(scene.network.reads, scene.id_of(viewer), scene.people[sharer].id, EVERYTHING)
+        found |= _shares(page.entries, scene)
+    return found
+
+
+def _shares(entries: list[Entry], scene: Scene) -> set[Cell]:
+    shown = {entry.id for entry in entries if entry.share is not None}
+    return {cell for cell, share_id in scene.shares.items() if share_id in shown}
+
+
+async def _granted(scene: Scene, ask: Callable[[Cell], Awaitable[None]]) -> set[Cell]:
+    found: set[Cell] = set()
+    for cell in scene.posts:
+        try:
+            await ask(cell)
+        except NotFound:
+            continue
+        found.add(cell)
+    return found
+
+
+SHAREABLE = {viewer: allowed & OPEN for viewer, allowed in ASKED.items()} | {"author": OPEN | {FOLLOWERS}}
+NOBODYS: Table = {viewer: set() for viewer in VIEWERS}
+
+# What each surface shows of a kind of post.
+SURFACES: dict[Surface, Callable[[str], Table]] = {
+    read: lambda kind: ASKED,
+    read_as_a_handle: lambda kind: ASKED,
+    access: lambda kind: ASKED,
+    likers: lambda kind: ASKED,
+    like_and_keep: lambda kind: ASKED,
+    share: lambda kind: SHAREABLE,
+    thread_of_it: lambda kind: ASKED,
+    thread_above: lambda kind: ASKED,
+    thread_below: lambda kind: UNASKED if kind == "comment" else NOBODYS,
+    user_timeline: lambda kind: UNASKED,
+    home_page: _home_table,
+    home_definition: _home_table,
+    public_feed: _home_table,
+    recent: lambda kind: NOBODYS | {"author": ALL},
+    shares_at_home: lambda kind: SHARE_HOME if kind == "shared" else NOBODYS,
+    shares_on_profiles: lambda kind: SHARE_LISTED if kind == "shared" else NOBODYS,
+}
+NEED_A_MEMBER = {
+    read_as_a_handle,
+    like_and_keep,
+    share,
+    home_page,
+    home_definition,
+    public_feed,
+    recent,
+    shares_at_home,
+}
+
+
+def _expected(surface: Surface, viewer: str, *, suspended: bool) -> set[Cell]:
+    if suspended:
+        return set()
+    return {
+        (visibility, kind)
+        for visibility, kind in product(Visibility, KINDS)
+        if kind != "deleted" and visibility in SURFACES[surface](kind)[viewer]
+    }
+
+
+@pytest.mark.parametrize("suspended", [False, True], ids=["author", "suspended author"])
+@pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: str(surface.__name__))
+@in_loop
+async def test_a_surface_shows_to_each_exactly_what_they_may_see(surface: Surface, suspended: bool) -> None:
+    wrong = []
+    async with a_scene(suspended=suspended) as scene:
+        for viewer in VIEWERS:
+            if viewer == "anonymous" and surface in NEED_A_MEMBER:
+                continue
+            seen, expected = await surface(scene, viewer), _expected(surface, viewer, suspended=suspended)
+            wrong += [(viewer, *cell, "is shown" if cell in seen else "is not") for cell in seen ^ expected]
+    assert not wrong
+
+
+def test_the_matrix_is_whole() -> None:
+    for table in (ASKED, UNASKED, HOME, TAGGED_HOME, COMMENT_HOME, SHARE_HOME, SHARE_LISTED, SHAREABLE):
+        assert set(table) == set(VIEWERS)
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 16 * 12 * 4 * 6

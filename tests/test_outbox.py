@@ -1,0 +1,275 @@
+"""The runner: claim, run a step, checkpoint, retry, bury."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from shoal.core.errors import Unavailable
+from shoal.core.events import FollowChanged, PostCreated, ShareCreated, ShareDeleted
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch, Job
+from shoal.graph.memory import MemoryGraph
+from shoal.outbox import Consequence, Runner
+from tests.running import eventually, in_loop
+from tests.stores import ANN, Clock
+
+Table = Mapping[type, Sequence[Consequence[list[str]]]]
+BIG, SMALL = PostCreated(post_id=1, author_id=1), ShareCreated(share_id=2, author_id=1)
+
+
+@pytest.fixture(autouse=True)
+def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.CRITICAL + 1, logger="shoal.outbox"):
+        yield
+
+
+class World:
+    """An outbox with a runner; what consequences do, they write down in `done`."""
+
+    def __init__(self, table: Table, *, batch: int = 256, attempts: int = 3) -> None:
+        self.clock = Clock()
+        self.graph = MemoryGraph(clock=self.clock)
+        self.done: list[str] = []
+        self.finished: list[Job] = []
+        self.runner = Runner(
+            self.graph, table, self.done, batch=batch, attempts=attempts, first_delay=1.0, done=self.finished.append
+        )
+
+    async def emit(self, *events: PostCreated | ShareCreated | FollowChanged | ShareDeleted) -> None:
+        batch = Batch(shard_of(ANN))
+        for event in events:
+            batch.emit(event)
+        await self.graph.commit(batch)
+
+
+def saying(word: str) -> Consequence[list[str]]:
+    async def say(done: list[str], event: object, mark: int) -> None:
+        done.append(word)
+
+    return say
+
+
+def paging(word: str, pages: int) -> Consequence[list[str]]:
+    async def page(done: list[str], event: object, mark: int) -> int | None:
+        done.append(f"{word}{mark}")
+        return mark + 1 if mark + 1 < pages else None
+
+    return page
+
+
+def failing(times: int, word: str = "failed") -> Consequence[list[str]]:
+    async def fail(done: list[str], event: object, mark: int) -> None:
+        if done.count(word) < times:
+            done.append(word)
+            raise ValueError(word)
+        done.append("done")
+
+    return fail
+
+
+@in_loop
+async def test_consequences_run_in_their_order_and_once() -> None:
+    world = World({PostCreated: (saying("one"), saying("two"))})
+    await world.emit(BIG)
+    assert await world.runner.turn() == 1
+    assert await world.runner.turn() == 0
+    assert world.done == ["one", "two"]
+    assert [job.event for job in world.finished] == [BIG]
+    assert await world.graph.backlog() == 0
+
+
+@in_loop
+async def test_an_event_from_which_nothing_follows_is_done() -> None:
+    world = World({})
+    await world.emit(BIG)
+    await world.runner.drain()
+    assert await world.graph.backlog() == 0
+
+
+@in_loop
+async def test_a_big_job_goes_on_from_its_mark_and_its_next_consequence_begins_anew() -> None:
+    world = World({PostCreated: (paging("a", 3), paging("b", 2))})
+    await world.emit(BIG)
+    await world.runner.drain()
+    assert world.done == ["a0", "a1", "a2", "b0", "b1"]
+
+
+@in_loop
+async def test_a_job_of_a_hundred_pages_does_not_hold_up_a_small_one() -> None:
+    world = World({PostCreated: (paging("page", 100),), ShareCreated: (saying("small"),)}, batch=2)
+    await world.emit(BIG)
+    await world.runner.turn()
+    await world.emit(SMALL)
+    await world.runner.turn()
+    assert world.done == ["page0", "page1", "small"]
+    await world.runner.drain()
+    assert len(world.done) == 101
+
+
+@in_loop
+async def test_two_big_jobs_take_turns() -> None:
+    world = World({PostCreated: (paging("a", 3),), ShareCreated: (paging("b", 3),)})
+    await world.emit(BIG, SMALL)
+    await world.runner.drain()
+    assert world.done == ["a0", "b0", "a1", "b1", "a2", "b2"]
+
+
+@in_loop
+async def test_a_failure_is_tried_again_later_and_ever_later() -> None:
+    world = World({PostCreated: (failing(2),)})
+    await world.emit(BIG)
+    for moment, expected in [(0.0, 1), (0.9, 1), (1.1, 2), (3.0, 2), (3.2, 3)]:
+        world.clock.now = moment
+        await world.runner.turn()
+        assert len(world.done) == expected, moment
+    assert world.done == ["failed", "failed", "done"]
+    assert await world.graph.backlog() == 0
+
+
+@in_loop
+async def test_what_was_done_before_a_failure_is_not_done_again() -> None:
+    world = World({PostCreated: (saying("first"), failing(1))})
+    await world.emit(BIG)
+    await world.runner.turn()
+    world.clock.now = 2.0
+    await world.runner.turn()
+    assert world.done == ["first", "failed", "done"]
+
+
+@in_loop
+async def test_a_failure_holds_up_no_other_job() -> None:
+    world = World({PostCreated: (failing(9),), ShareCreated: (saying("other"),)})
+    await world.emit(BIG, SMALL)
+    await world.runner.turn()
+    assert world.done == ["failed", "other"]
+
+
+@in_loop
+async def test_after_its_last_attempt_a_job_is_buried_with_its_error() -> None:
+    world = World({PostCreated: (failing(9),)}, attempts=3)
+    await world.emit(BIG)
+    for moment in (0.0, 10.0, 20.0, 30.0):
+        world.clock.now = moment
+        await world.runner.turn()
+    assert world.done == ["failed"] * 3
+    assert [(job.event, job.attempt, error) for job, error in await world.graph.buried()] == [
+        (BIG, 3, "ValueError('failed')")
+    ]
+    assert await world.graph.backlog() == 0
+
+
+@in_loop
+async def test_progress_forgives_earlier_failures() -> None:
+    """Attempts are counted for each page, or a long fan-out on a bad day would be buried half-way."""
+
+    async def page(done: list[str], event: object, mark: int) -> int | None:
+        done.append(f"{mark}")
+        if done.count(f"{mark}") == 1:
+            raise ValueError(mark)
+        return mark + 1 if mark < 4 else None
+
+    world = World({PostCreated: (page,)}, attempts=2)
+    await world.emit(BIG)
+    for moment in range(0, 100, 5):
+        world.clock.now = float(moment)
+        await world.runner.turn()
+    assert world.done == [mark for mark in "01234" for _ in range(2)]
+    assert await world.graph.buried() == []
+
+
+@in_loop
+async def test_a_job_whose_worker_died_is_given_again() -> None:
+    world = World({PostCreated: (saying("done"),)})
+    await world.emit(BIG)
+    assert len(await world.graph.claim(10, lease=60.0)) == 1
+    assert await world.runner.turn() == 0
+    world.clock.now = 61.0
+    assert await world.runner.turn() == 1
+
+
+@in_loop
+async def test_a_started_runner_works_by_itself_and_drain_waits_for_it() -> None:
+    world = World({PostCreated: (paging("a", 3),)})
+    world.runner.start()
+    await world.emit(BIG)
+    await world.runner.drain()
+    assert world.done == ["a0", "a1", "a2"]
+    await world.emit(BIG)
+    await eventually(world.graph.backlog, 0)
+    await world.runner.stop()
+
+
+@in_loop
+async def test_drain_gives_up_when_its_patience_ends() -> None:
+    world = World({PostCreated: (failing(99),)}, attempts=99)
+    await world.emit(BIG)
+    with pytest.raises(TimeoutError):
+        await world.runner.drain(0.05)
+
+
+@in_loop
+async def test_stop_finishes_what_is_in_hand_and_leaves_the_rest_in_the_outbox() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(done: list[str], event: object, mark: int) -> None:
+        begun.set()
+        await may_end.wait()
+        done.append("slow")
+
+    world = World({PostCreated: (slow,), ShareCreated: (saying("in hand"),), ShareDeleted: (saying("late"),)})
+    await world.emit(BIG, SMALL)
+    world.runner.start()
+    await begun.wait()
+    await world.emit(ShareDeleted(share_id=2, author_id=1))
+    stopping = asyncio.create_task(world.runner.stop())
+    await asyncio.sleep(0.01)
+    assert not stopping.done()
+    may_end.set()
+    await stopping
+    assert world.done == ["slow", "in hand"]
+    assert await world.graph.backlog() == 1
+
+
+@in_loop
+async def test_requests_have_their_turn_between_jobs() -> None:
+    """Jobs that take long together give the event loop back now and then."""
+
+    async def busy(done: list[str], event: object, mark: int) -> None:
+        done.append("job")
+        end = asyncio.get_running_loop().time() + 0.003
+        while asyncio.get_running_loop().time() < end:
+            pass
+
+    world = World({PostCreated: (busy,)})
+    await world.emit(BIG, BIG, BIG)
+    asyncio.get_running_loop().call_soon(lambda: world.done.append("request"))
+    await world.runner.turn()
+    assert world.done[:2] == ["job", "request"]
+
+
+@in_loop
+async def test_an_outbox_that_is_away_for_a_while_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.outbox._POLL_SECONDS", 0.01)
+
+    class Away(MemoryGraph):
+        asked = 0
+
+        async def claim(self, limit: int, lease: float) -> list[Job]:
+            self.asked += 1
+            if self.asked < 3:
+                raise Unavailable("away")
+            return await super().claim(limit, lease)
+
+    outbox, done = Away(), list[str]()
+    runner = Runner(outbox, {PostCreated: (saying("done"),)}, done)
+    batch = Batch(shard_of(ANN))
+    batch.emit(BIG)
+    await outbox.commit(batch)
+    runner.start()
+    await runner.drain(5.0)
+    await runner.stop()
+    assert done == ["done"]
