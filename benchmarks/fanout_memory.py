@@ -90,10 +90,10 @@ class BareRing:
 
 
 def scattered(flat: NDArray[np.int64], deliveries: int, followers: int) -> float:
-    """Writes a second to slots drawn anywhere: what the memory does when a ring's newest slots are in no cache.
+    """Writes a second to slots drawn anywhere in the memory, each on a line that was not touched before.
 
-    A ring's next slot lies beside its last one, so 1,000,000 rings keep only 64 MB in use at a time, and a processor whose
-    last cache is larger never waits for memory. This figure says which of the two was measured.
+    A ring's next slot lies beside its last one, so 1,000,000 rings keep 64 MB of lines in use at a time, which a large cache
+    may hold. Where this figure is far below the bare ring's, the ring was measured in such a cache.
     """
     at = np.random.default_rng(6).integers(0, len(flat), (deliveries // followers, followers))
     started = time.thread_time()

@@ -31,21 +31,22 @@ _SPREAD = 1.2
 def made_up(members: int, posts: int, readers: int) -> tuple[Ints, Ints, Ints]:
     """Positions of the readers, their follows, and the author of each post: about ten posts an author."""
     rng = np.random.default_rng(members + posts)
-    authors = rng.choice(members, min(members // 2, max(10, posts // 10)), replace=False)
+    authors = rng.choice(members, min(members // 2, max(_FOLLOWS, posts // 10)), replace=False)
     those = np.setdiff1d(np.arange(members), authors)
     reading = rng.choice(those, min(readers, len(those)), replace=False).astype(np.int64)
     wanted = min(_FOLLOWS, len(authors))
     follows = np.concatenate(
         [np.column_stack((np.full(wanted, reader), rng.choice(authors, wanted, replace=False))) for reader in reading]
     )
-    return reading, follows.astype(np.int64), rng.choice(authors, posts).astype(np.int64)
+    # Everybody writes as often as everybody else, so that a page holds as many authors in a small network as in a large one.
+    return reading, follows.astype(np.int64), rng.permutation(np.resize(authors, posts)).astype(np.int64)
 
 
-async def warm(path: Path, readers: list[int]) -> tuple[list[float], list[float], list[int], int]:
-    """Microseconds of the first pages and of the later ones, the post ids of a page, and pages that were not 20 long."""
+async def warm(path: Path, readers: list[int], report: Report, name: str) -> tuple[list[float], list[float], list[int]]:
+    """Microseconds of the first pages and of the later ones, and the post ids of one page."""
     first: list[float] = []
     later: list[float] = []
-    short = 0
+    short = authors = 0
     ids: list[int] = []
     async with Shoal.open(url_of(path), media="memory://") as shoal:
         handles = [await shoal.member(reader) for reader in readers]
@@ -57,8 +58,12 @@ async def warm(path: Path, readers: list[int]) -> tuple[list[float], list[float]
                 page = await handle.home()
                 times.append((time.perf_counter() - started) * 1e6)
                 short += len(page.entries) != 20
+                authors += len({entry.post.author_id for entry in page.entries})
                 ids = [entry.post.id for entry in page.entries]
-    return first, later, ids, short
+    pages = len(first) + len(later)
+    report.add(f"{name}: authors of a page, mean", authors / pages)
+    report.add(f"{name}: pages that were not 20 long", short, f"of {pages:,}")
+    return first, later, ids
 
 
 def raw(path: Path, ids: list[int]) -> float:
@@ -86,14 +91,13 @@ def warm_sizes(place: Path, chosen_readers: int, report: Report) -> None:
             path = place / f"home-{members}-{posts}-{chosen_readers}.db"
             names = numbered(members)
             build(path, names, follows, authors)
-            first, later, ids, short = uvloop.run(warm(path, ids_of(names)[readers].tolist()))
-            times, name = spread(later), f"{members:,} members, {posts:,} posts"
+            name = f"{members:,} members, {posts:,} posts"
+            first, later, ids = uvloop.run(warm(path, ids_of(names)[readers].tolist(), report, name))
+            times = spread(later)
             medians.append(times.median)
             report.add(f"{name}: warm page, median", times.median, "us", most=400, raw=raw(path, ids))
             report.add(f"{name}: warm page, p99", times.p99, "us")
             report.add(f"{name}: first page after a rebuild, median", spread(first).median, "us")
-            if short:
-                report.add(f"{name}: pages that were not 20 long", short)
     report.add("dearest size / cheapest size", max(medians) / min(medians), "times", most=_SPREAD)
 
 

@@ -76,7 +76,11 @@ async def _fill(network: Network, shape: Shape) -> Keys:
     pairs, authors = follows_of(shape)
     await _many(relationships.follow(writes, ids[one], ids[other]) for one, other in pairs)
     texts = [Draft(text=_TEXT.format(number)) for number in range(shape.posts)]
-    await _many(posts.create(writes, ids[number % len(ids)], draft) for number, draft in enumerate(texts))
+    # The celebrity follows nobody: only with 20 posts of their own is their home a full page.
+    await _many(
+        posts.create(writes, ids[number % len(ids) if number % 100 else -1], draft)
+        for number, draft in enumerate(texts)
+    )
     app = (await apps.register(writes, "bench", scopes=_SCOPES)).app
     tokens = [token.text for token in await _many(apps.issue_token(writes, app.id, id_, _SCOPES) for id_ in ids)]
     await network.runner.drain(300)

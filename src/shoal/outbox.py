@@ -23,7 +23,8 @@ Consequence = Callable[[E, Any, int], Awaitable[int | None]]
 _log = logging.getLogger(__name__)
 
 _BREATH_SECONDS = 0.002
-"""How long jobs run before the event loop has a turn for requests."""
+"""How long jobs run before the event loop has a turn for requests, when there are few of those."""
+_LONGEST_BREATH_SECONDS = 0.02
 _POLL_SECONDS = 0.5
 """How often jobs that were put back or whose lease ended are looked for, when nothing else wakes the runner."""
 
@@ -80,13 +81,15 @@ class Runner(Generic[E]):
         """Claim once and run what was claimed; how many jobs that was."""
         jobs = await self._outbox.claim(self._batch, self._lease)
         finished: list[Job] = []
-        breath = time.monotonic()
+        began, share = time.monotonic(), _BREATH_SECONDS
         for job in jobs:
             if await self._step(job):
                 finished.append(job)
-            if time.monotonic() - breath > _BREATH_SECONDS:
+            if (paused := time.monotonic()) - began > share:
                 await asyncio.sleep(0)
-                breath = time.monotonic()
+                began = time.monotonic()
+                # As long as the others took: under load requests and fan-out have half of the loop each.
+                share = min(max(began - paused, _BREATH_SECONDS), _LONGEST_BREATH_SECONDS)
         if finished:
             await self._outbox.ack(finished)
         return len(jobs)

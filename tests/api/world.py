@@ -57,12 +57,12 @@ class Counting:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self.reads: list[tuple[str, object]] = []
+        self.reads: list[str] = []
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._graph, name)
         if name in _READS:
-            return lambda *given, **named: self.reads.append((name, given[0])) or method(*given, **named)
+            self.reads.append(name)
         return method
 
 
@@ -83,10 +83,10 @@ class World:
         self.graph = Counting(network.writes.graph)
         graph = cast("Graph", self.graph)
         self.writes: Writes = replace(network.writes, graph=graph)
-        deps = Deps(
+        self.deps = Deps(
             network.settings, network.store, self.writes, replace(network.reads, graph=graph), network.media, BASE
         )
-        self.app = build(deps)
+        self.app = build(self.deps)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
 
     def run(self, what: Coroutine[Any, Any, T]) -> T:

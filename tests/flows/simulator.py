@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import count
+from itertools import count, product
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
@@ -40,7 +40,6 @@ NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
 """The first three live in the upper half of the data sources, the others in the lower."""
 TAGS = ("dawn", "reef", "surf")
 LENGTH = 4
-CAPACITY = 4
 _REFUSALS = (Conflict, NotAllowed, NotFound, Unavailable)
 _PATIENCE = 2_000
 
@@ -63,8 +62,9 @@ class Simulator:
         self._away = dice.random.choice((0.02, 0.2, 0.5))
         self.graph = Haltable(self._store(stores))
         ticks = count(1)
-        self.timelines = MemoryTimelines(CAPACITY, LENGTH, clock=lambda: float(next(ticks)))
-        audiences = Audiences(dice.random.choice((1, 3, 1_000)))
+        # What is forgotten is made anew, and faults with it: in some runs nothing is.
+        self.timelines = MemoryTimelines(dice.random.choice((4, 16)), LENGTH, clock=lambda: float(next(ticks)))
+        audiences = Audiences(dice.random.choice((1, 1_000, 1_000)))
         self.timelines.on_drop = audiences.clear
         loud: set[int] = set()
         self.reads = Reads(self.graph, self.timelines, audiences, loud, LENGTH)
@@ -78,7 +78,7 @@ class Simulator:
             audiences,
             new_id,
             loud,
-            loud_from=dice.random.choice((1, 2, 1_000)),
+            loud_from=dice.random.choice((2, 1_000, 1_000)),
             page=dice.random.choice((1, 2, 1_000)),
             merge=LENGTH,
         )
@@ -116,6 +116,7 @@ class Simulator:
         """All the acts, with two workers beside them; then everything is delivered and checked, and all of it once more."""
         with _quiet():
             self.members = [await self._registered(name) for name in NAMES]
+            await self._begin()
             workers = [asyncio.create_task(self._work()) for _ in range(2)]
             try:
                 await self._act_all(ops)
@@ -132,6 +133,15 @@ class Simulator:
         while True:
             with suppress(Unavailable):
                 return await members.register(self.writes, name)
+
+    async def _begin(self) -> None:
+        """Many know each other from before."""
+        for actor, other in product(range(len(NAMES)), repeat=2):
+            op = Op("follow", actor, other, other)
+            if self.dice.happens(0.4):
+                await self._act(op, None)
+            if other < len(TAGS) and self.dice.happens(0.4):
+                await self._act(op._replace(verb="follow_tag"), None)
 
     async def _work(self) -> None:
         while not self.dice.calm:
@@ -216,6 +226,14 @@ class Simulator:
 
     async def _follow_and_be_blocked(self, op: Op) -> None:
         await _together(self._follow(op), self._block(op._replace(actor=op.other, other=op.actor)))
+
+    async def _waver(self, op: Op) -> None:
+        """Unfollow and follow from two devices, while the other one posts."""
+        reverse = op._replace(actor=op.other, other=op.actor)
+        await _together(self._unfollow(op), self._publish(reverse), self._follow(op))
+
+    async def _waver_about_a_tag(self, op: Op) -> None:
+        await _together(self._unfollow_tag(op), self._publish(op._replace(actor=op.other)), self._follow_tag(op))
 
     async def _follow(self, op: Op) -> None:
         await relationships.follow(self.writes, self._id(op.actor), self._id(op.other))

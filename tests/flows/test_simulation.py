@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.flows.simulator import NAMES, run
 
 VERBS = {
-    "publish": 6,
+    "publish": 8,
     "create": 4,
     "comment": 2,
     "update": 4,
@@ -19,8 +19,10 @@ VERBS = {
     "edit_and_delete": 2,
     "follow": 7,
     "unfollow": 4,
+    "waver": 4,
     "follow_tag": 4,
     "unfollow_tag": 3,
+    "waver_about_a_tag": 2,
     "block": 2,
     "follow_and_be_blocked": 2,
     "unblock": 2,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from tests.running import in_loop
 
 from shoal import Shoal
 from shoal.core.ids import shard_of
+from shoal.core.placement import place
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import FOLLOWED_BY, LIKES, TAG_OF, TAGGED
 from shoal.ops.check import check
@@ -215,6 +217,29 @@ async def test_a_store_that_another_process_serves_is_read_as_it_is(tmp_path: Pa
     assert found(report) == {"I2"}
     assert "I1" not in [line.name for line in report.invariants]
     assert "not checked" in report.notes[0]
+
+
+@in_loop
+async def test_a_repair_reaches_every_store(tmp_path: Path) -> None:
+    files = [tmp_path / "one.db", tmp_path / "two.db"]
+    shard_map = {"0-31": f"sqlite:///{files[0]}", "32-63": f"sqlite:///{files[1]}"}
+    names = [f"member{n}" for n in range(12)]
+    assert {place(name).a // 32 for name in names} == {0, 1}
+    async with Shoal.open(shard_map) as shoal:
+        members = [await shoal.register(name) for name in names]
+        for one, other in pairwise(members):
+            await one.follow(other)
+            await other.like(await one.create("Low tide at #dawn"))
+        await shoal.settle()
+        assert (await check(shoal.network)).clean
+    for file in files:
+        with closing(sqlite3.connect(file)) as connection:
+            connection.execute("DELETE FROM association WHERE atype IN (1, 8, 17)")
+            connection.execute("UPDATE count SET n = n + 1")
+            connection.commit()
+    async with Shoal.open(shard_map) as shoal:
+        assert found(await check(shoal.network, repair=True)) >= {"I2", "I3", "I4"}
+        assert (await check(shoal.network)).clean
 
 
 @in_loop

@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from shoal.api.media_entities import MediaAttachment
+
 
 class Field(msgspec.Struct):
     """A row of the table on a profile; `value` is HTML (plain text in a `Source`)."""
@@ -81,45 +83,6 @@ class CredentialAccount(Account, kw_only=True):
 
     source: Source
     role: Role
-
-
-class Size(msgspec.Struct):
-    """Pixels; `size` is `WxH`, `aspect` is width through height."""
-
-    width: int
-    height: int
-    size: str
-    aspect: float
-
-
-class Point(msgspec.Struct):
-    """x and y in -1..1, y upwards."""
-
-    x: float
-    y: float
-
-
-class Meta(msgspec.Struct):
-    """What is known of a picture."""
-
-    original: Size
-    small: Size
-    focus: Point
-
-
-class MediaAttachment(msgspec.Struct, kw_only=True):
-    """An uploaded picture."""
-
-    id: str
-    type: str
-    url: str
-    preview_url: str
-    meta: Meta
-    description: str | None
-    blurhash: str | None
-    remote_url: None = None
-    preview_remote_url: None = None
-    text_url: None = None
 
 
 class StatusMention(msgspec.Struct):
@@ -255,32 +218,3 @@ class Tag(msgspec.Struct):
     history: list[Any]
     following: bool | UnsetType = UNSET
     featuring: bool | UnsetType = UNSET
-
-
-class Application(msgspec.Struct, kw_only=True):
-    """A client program, for anybody who has a token of it."""
-
-    id: str
-    name: str
-    website: str | None
-    scopes: list[str]
-    redirect_uris: list[str]
-    redirect_uri: str
-    vapid_key: str = ""
-
-
-class CredentialApplication(Application, kw_only=True):
-    """A client program with its secret, once."""
-
-    client_id: str
-    client_secret: str
-    client_secret_expires_at: int = 0
-
-
-class Token(msgspec.Struct):
-    """A bearer token; `created_at` in Unix seconds."""
-
-    access_token: str
-    token_type: str
-    scope: str
-    created_at: int

@@ -58,11 +58,18 @@ class Presenter:
     async def status(self, viewer: int | None, entry: Entry) -> bytes:
         """One status as a JSON object."""
         await self._learn_apps((entry,))
-        return self._entry(viewer, entry)
+        pieces: list[bytes] = []
+        self._write(pieces, viewer, entry)
+        return b"".join(pieces)
 
     def present_page(self, viewer: int | None, entries: Iterable[Entry]) -> bytes:
         """A JSON array of statuses whose apps are known, or are not to be shown."""
-        return b"[%b]" % b",".join([self._entry(viewer, entry) for entry in entries])
+        pieces: list[bytes] = []
+        for entry in entries:
+            pieces.append(b"," if pieces else b"[")
+            self._write(pieces, viewer, entry)
+        pieces.append(b"]" if pieces else b"[]")
+        return b"".join(pieces)
 
     def account(self, profile: Profile) -> bytes:
         """A profile as a JSON object."""
@@ -87,19 +94,21 @@ class Presenter:
                 if isinstance(app, App):
                     self._apps.put(app.id, app)
 
-    def _entry(self, viewer: int | None, entry: Entry) -> bytes:
+    def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry) -> None:
+        """Add a status, piece by piece: a page is put together once, at its end."""
         post, share, sharer = entry.post, entry.share, entry.sharer
-        counts = (entry.comments, entry.shares, entry.likes)
         flags = -1
         if viewer is not None:
             flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | (post.author_id == viewer) << 3
-        status = self._content(entry) + self.account(entry.author) + _TAILS[flags] % counts
-        if share is None or sharer is None:
-            return status
-        if viewer is not None:
-            flags = flags & ~_OWN | (share.author_id == viewer) << 3
+        counts = (entry.comments, entry.shares, entry.likes)
         tail = _TAILS[flags] % counts
-        return b'%b,"reblog":%b,"account":%b%b' % (self._share(share, sharer), status, self.account(sharer), tail)
+        if share is None or sharer is None:
+            pieces += (self._content(entry), self.account(entry.author), tail)
+            return
+        pieces += (self._share(share, sharer), self._content(entry), self.account(entry.author), tail)
+        if viewer is not None:
+            tail = _TAILS[flags & ~_OWN | (share.author_id == viewer) << 3] % counts
+        pieces += (b',"account":', self.account(sharer), tail)
 
     def _content(self, entry: Entry) -> bytes:
         """A status up to its author."""
@@ -119,6 +128,6 @@ class Presenter:
         known = self._shares.get(share.id)
         if known is not None and (known[0] is share or known[0] == share):
             return known[1]
-        made = _encode(present.share_content(share, sharer.member.name, self._at))[:-1]
+        made = _encode(present.share_content(share, sharer.member.name, self._at))[:-1] + b',"reblog":'
         self._shares.put(share.id, (share, made))
         return made

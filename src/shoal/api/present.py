@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from shoal.api import entities
+from shoal.api import client_entities, entities, media_entities
 from shoal.api.addresses import Addresses
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import App, Media, Post, Share, Token, Visibility
@@ -129,25 +129,25 @@ def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusCo
     )
 
 
-def attachment(media: Media, at: Addresses) -> entities.MediaAttachment:
+def attachment(media: Media, at: Addresses) -> media_entities.MediaAttachment:
     """A picture."""
-    return entities.MediaAttachment(
+    return media_entities.MediaAttachment(
         id=str(media.id),
         type=media.kind.value,
         url=at.media(media.key),
         preview_url=at.media(media.preview_key),
-        meta=entities.Meta(
+        meta=media_entities.Meta(
             original=_size(media.width, media.height),
             small=_size(media.preview_width, media.preview_height),
-            focus=entities.Point(*media.focus),
+            focus=media_entities.Point(*media.focus),
         ),
         description=media.description or None,
         blurhash=media.blurhash or None,
     )
 
 
-def _size(width: int, height: int) -> entities.Size:
-    return entities.Size(width, height, f"{width}x{height}", width / height if height else 0.0)
+def _size(width: int, height: int) -> media_entities.Size:
+    return media_entities.Size(width, height, f"{width}x{height}", width / height if height else 0.0)
 
 
 def relationship(other_id: int, stand: Relation) -> entities.Relationship:
@@ -178,14 +178,14 @@ def tag(name: str, at: Addresses, *, following: bool | None) -> entities.Tag:
     )
 
 
-def application(app: App) -> entities.Application:
+def application(app: App) -> client_entities.Application:
     """A client program, without its secret."""
-    return entities.Application(**_application(app))
+    return client_entities.Application(**_application(app))
 
 
-def credential_application(app: App, secret: str) -> entities.CredentialApplication:
+def credential_application(app: App, secret: str) -> client_entities.CredentialApplication:
     """A client program, with its secret."""
-    return entities.CredentialApplication(**_application(app), client_id=str(app.id), client_secret=secret)
+    return client_entities.CredentialApplication(**_application(app), client_id=str(app.id), client_secret=secret)
 
 
 def _application(app: App) -> dict[str, Any]:
@@ -199,6 +199,6 @@ def _application(app: App) -> dict[str, Any]:
     }
 
 
-def token(made: Token, text: str) -> entities.Token:
+def token(made: Token, text: str) -> client_entities.Token:
     """A token, the once that its text is known."""
-    return entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)
+    return client_entities.Token(text, "Bearer", " ".join(made.scopes), milliseconds_of(made.id) // 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from html import escape
 
 from starlette.responses import HTMLResponse, Response
@@ -10,23 +11,24 @@ from starlette.types import Receive, Scope, Send
 from shoal.api.errors import MethodNotAllowed, reply_for
 from shoal.api.front import Front
 from shoal.api.present import moment
-from shoal.core.errors import Gone, NotFound, ShoalError
+from shoal.api.style import STYLE
+from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError
 from shoal.core.ids import MAX_ID
-from shoal.core.text import plain_excerpt
-from shoal.feeds import user
-from shoal.feeds.hydrate import Entry, hydrate
+from shoal.core.text import check_tag, plain_excerpt
+from shoal.feeds import tagged, user
+from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.pull import Cursor
 from shoal.services import members
 
 _HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src *; base-uri 'none'; form-action 'none'",
+    "Content-Security-Policy": "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'; form-action 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
 
 
 class PublicPages:
-    """The application of `/`, `/@name` and `/@name/ID`."""
+    """The application of `/`, `/@name`, `/@name/ID`, `/tags/name` and their style sheet."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
@@ -44,13 +46,34 @@ class PublicPages:
     async def _page(self, method: str, path: str) -> Response:
         if method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(("GET",))
+        if path == "/style.css":
+            return Response(STYLE, media_type="text/css", headers={"Cache-Control": "public, max-age=3600"})
         if path == "/":
-            settings = self._front.settings
-            return _page(settings.title, f"<h1>{escape(settings.title)}</h1><p>{escape(settings.description)}</p>")
+            return self._root()
+        if path.startswith("/tags/"):
+            return await self._tag(path.removeprefix("/tags/"))
         name, _, id_ = path.removeprefix("/@").rstrip("/").partition("/")
         if not path.startswith("/@"):
             raise NotFound("There is no such page")
         return await (self._post(name, id_) if id_ else self._member(name))
+
+    def _root(self) -> Response:
+        settings = self._front.settings
+        lines = (
+            f"<h1>{escape(settings.title)}</h1><p>{escape(settings.description)}</p>"
+            f"<p>Log in with any Mastodon client; the server is <code>{escape(self._front.at.root)}</code>.</p>"
+        )
+        return _page(escape(settings.title), f'<header class="plain">{lines}</header>')
+
+    async def _tag(self, name: str) -> Response:
+        try:
+            tag = check_tag(name)
+        except InvalidInput:
+            raise NotFound("There is no such tag") from None
+        page = await tagged.page(self._front.reads, None, tag, Cursor())
+        return _page(
+            f"#{escape(tag)}", f'<header class="plain"><h1>#{escape(tag)}</h1></header>' + self._feed(page.entries)
+        )
 
     async def _member(self, name: str) -> Response:
         front = self._front
@@ -59,10 +82,20 @@ class PublicPages:
             raise NotFound("There is no such member")
         if member.suspended:
             raise Gone("This member is suspended")
+        profile = (await profiles_by_id(front.graph, (member.id,)))[0]
         page = await user.page(front.reads, None, member.id, Cursor())
         shown = escape(member.display_name or member.name)
-        head = f"<h1>{shown}</h1><p>@{escape(member.name)}</p>{front.at.html(member.note)}"
-        return _page(shown, head + "".join(map(self._article, page.entries)))
+        head = (
+            f'<header><img class="banner" src="{escape(front.at.header(member.header))}" alt="">'
+            f'<img class="face" src="{escape(front.at.avatar(member.avatar))}" alt="">'
+            f"<h1>{shown}</h1><p class=handle>@{escape(member.name)}</p>{front.at.html(member.note)}"
+            f"<p class=numbers>{_number(profile.posts, 'post')} <b>{profile.following}</b> following"
+            f" {_number(profile.followers, 'follower')}</p></header>"
+        )
+        return _page(shown, head + self._feed(page.entries))
+
+    def _feed(self, entries: list[Entry]) -> str:
+        return "".join(map(self._article, entries)) or "<p class=empty>Nothing here yet.</p>"
 
     async def _post(self, name: str, id_: str) -> Response:
         front = self._front
@@ -76,18 +109,33 @@ class PublicPages:
     def _article(self, entry: Entry) -> str:
         at, post, author = self._front.at, entry.post, entry.author.member
         pictures = "".join(
-            f'<p><img src="{escape(at.media(item.preview_key))}" alt="{escape(item.description)}"'
-            f' width="{item.preview_width}" height="{item.preview_height}"></p>'
+            f'<img src="{escape(at.media(item.preview_key))}" alt="{escape(item.description)}"'
+            f' width="{item.preview_width}" height="{item.preview_height}">'
             for item in entry.media
         )
-        body = at.html(post.text, post.mentions) + pictures
+        body = at.html(post.text, post.mentions) + (f"<div class=pictures>{pictures}</div>" if pictures else "")
         if post.spoiler:
             body = f"<details><summary>{escape(post.spoiler)}</summary>{body}</details>"
+        sharer = f"<p class=sharer>{escape(entry.sharer.member.display_name)} shared</p>" if entry.sharer else ""
         return (
-            f'<article><p><a href="{escape(at.account(author.name))}">{escape(author.display_name or author.name)}</a> '
-            f'<a href="{escape(at.status(author.name, post.id))}"><time>{moment(post.written)}</time></a></p>'
-            f"{body}</article>"
+            f'<article>{sharer}<img class="face" src="{escape(at.avatar(author.avatar))}" alt="">'
+            f'<p class=who><a href="{escape(at.account(author.name))}">{escape(author.display_name or author.name)}</a>'
+            f" <span class=handle>@{escape(author.name)}</span>"
+            f' <a class=when href="{escape(at.status(author.name, post.id))}">{_when(post.written)}</a></p>{body}'
+            f"<p class=numbers>{_number(entry.comments, 'comment')} {_number(entry.shares, 'share')}"
+            f" {_number(entry.likes, 'like')}</p>"
+            "</article>"
         )
+
+
+def _number(count: int, noun: str) -> str:
+    return f"<b>{count}</b> {noun}{'' if count == 1 else 's'}"
+
+
+def _when(written: int) -> str:
+    """A date and a time that people read, with the exact moment for programs."""
+    moment_of_post = datetime.fromtimestamp(written / 1000, UTC)
+    return f'<time datetime="{moment(written)}">{moment_of_post:%-d %B %Y, %H:%M}</time>'
 
 
 def _names(entry: Entry) -> set[str]:
@@ -100,7 +148,7 @@ def _page(title: str, body: str, status: int = 200) -> Response:
     return HTMLResponse(
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width"><meta name="referrer" content="same-origin">'
-        f"</head><body>{body}</body></html>",
+        f'<link rel="stylesheet" href="/style.css"></head><body><main>{body}</main></body></html>',
         status,
         _HEADERS,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -120,18 +120,18 @@ async def update(context: Context, params: Edit) -> object:
     _refuse_what_is_not_there_yet(params)
     author = actor(context)
     post = await own_post(front.graph, author, params.id)
-    for described in params.media_attributes:
-        await media.own_media(front.writes, author, described.id)
+    said = [(item.id, _said(item)) for item in params.media_attributes]
+    for id_, words in said:
+        # All is checked before anything is changed.
+        media.described(front.writes, await media.own_media(front.writes, author, id_), **words)
     await posts.update(front.writes, author, post.id, _edited(post, params))
-    for described in params.media_attributes:
-        await media.describe(
-            front.writes,
-            author,
-            described.id,
-            description=described.description,
-            focus=focus_of(described.focus) if described.focus else None,
-        )
+    for id_, words in said:
+        await media.describe(front.writes, author, id_, **words)
     return await show(context, post.id)
+
+
+def _said(item: MediaParams) -> dict[str, Any]:
+    return {"description": item.description, "focus": focus_of(item.focus) if item.focus else None}
 
 
 def _edited(post: Post, params: Edit) -> Draft:

@@ -125,6 +125,7 @@ _STATUSES = (
 
 _LISTS = (
     _page("GET", "/api/v1/timelines/home", timelines.home, scope="read:statuses"),
+    _seen("GET", "/api/v1/timelines/tag/{tag}", timelines.tag, scope="read:statuses", params=timelines.Tagged),
     _page("GET", "/api/v1/favourites", reactions.favourites, scope="read:favourites"),
     _page("GET", "/api/v1/bookmarks", reactions.bookmarks, scope="read:bookmarks"),
     _page("GET", "/api/v1/blocks", relations.blocks, scope="read:blocks"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import click
 
@@ -39,15 +40,17 @@ async def _checked(settings: Settings, repair: bool, sample: int | None, progres
     path = control_path(settings)
     if path is not None and (report := await ask_check(path, repair=repair, sample=sample, progress=progress)):
         return report
-    try:
-        async with open_network(settings, background=False) as network:
-            return await checks.check(network, repair=repair, sample=sample, progress=progress)
-    except Unavailable:
-        if repair:
-            raise
-    # Another process holds the store and does not listen: an import, say.
-    async with open_network(settings, read_only=True) as network:
-        return await checks.check(network, read_only=True, progress=progress)
+    async with AsyncExitStack() as stack:
+        held = False
+        try:
+            network = await stack.enter_async_context(open_network(settings, background=False))
+        except Unavailable:
+            if repair:
+                raise
+            # Another process holds the store and does not listen: an import, say.
+            held = True
+            network = await stack.enter_async_context(open_network(settings, read_only=True))
+        return await checks.check(network, repair=repair, sample=sample, read_only=held, progress=progress)
 
 
 def _tell(report: Report) -> None:

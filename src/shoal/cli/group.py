@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import os
 import sys
 from typing import Any
 
@@ -12,8 +13,20 @@ import click
 from shoal.core.errors import ShoalError
 from shoal.settings import Settings, SettingsError, load
 
-COMMANDS = ("serve", "demo", "import", "export", "check", "member", "placement", "bench")
-"""In the order in which help shows them; the module of each is `shoal.cli.<name>`, with an underscore behind a keyword."""
+COMMANDS = {
+    "serve": "Serve the network over HTTP.",
+    "demo": "Make a network of made-up people who post, and serve it.",
+    "import": "Take in members, follows, posts and photos from CSV and JSONL.",
+    "export": "Write a member's own data to a directory or a zip file.",
+    "check": "Compare what is stored with what is promised, and repair it.",
+    "member": "Make members, set their passwords, list them.",
+    "placement": "Show where a name lives.",
+    "bench": "Measure.",
+}
+"""In the order in which help shows them; the module of each is `shoal.cli.<name>`, with an underscore behind a keyword.
+
+What each is for is said here, so that `shoal --help` need not import them all.
+"""
 
 
 class Commands(click.Group):
@@ -31,12 +44,22 @@ class Commands(click.Group):
         command: click.Command = getattr(importlib.import_module(f"shoal.cli.{name}"), name)
         return command
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # the same
+        """The list of commands in the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; Ctrl-C ends it with the status that shells know."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            ctx.exit(130)
+
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """As click's, with our errors among those that are one line."""
         try:
             return super().main(*args, **kwargs)
-        except KeyboardInterrupt:
-            sys.exit(130)
         except (ShoalError, SettingsError, OSError) as error:
             click.echo(f"shoal: {error}", err=True)
             sys.exit(1)
@@ -46,10 +69,12 @@ class Commands(click.Group):
 @click.version_option(package_name="shoal", message="%(prog)s %(version)s")
 @click.option("--store", metavar="URL", help="The network: sqlite:///shoal.db, or a shard map as JSON.")
 @click.option("--media", metavar="URL", help="Where its pictures are: file:///directory or s3://bucket.")
+@click.option("--config", metavar="FILE", help="Settings in TOML.  [default: shoal.toml, if there is one]")
 @click.pass_context
-def main(ctx: click.Context, store: str | None, media: str | None) -> None:
+def main(ctx: click.Context, store: str | None, media: str | None, config: str | None) -> None:
     """Shoal: a social-feed server."""
-    settings = load(store=store, media=media)
+    environ = {**os.environ, "SHOAL_CONFIG": config} if config else os.environ
+    settings = load(environ, store=store, media=media)
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     ctx.obj = settings
 

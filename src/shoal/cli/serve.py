@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 
 import click
 import uvloop
@@ -13,8 +14,9 @@ from msgspec import structs
 from shoal.api.server import Deps
 from shoal.api.server import serve as serve_http
 from shoal.cli.group import pass_settings
+from shoal.ops.control import listening
 from shoal.settings import Settings
-from shoal.wiring import open_network
+from shoal.wiring import control_path, open_network
 
 _SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter: the writer thread waits so long for its turn, several times a commit."""
@@ -43,7 +45,10 @@ def _say_where(url: str) -> None:
 async def run(settings: Settings, ready: Callable[[str], None]) -> None:
     """Open the network and serve it, until a signal ends it."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    async with open_network(settings) as network:
+    async with AsyncExitStack() as stack:
+        network = await stack.enter_async_context(open_network(settings))
+        if (socket := control_path(settings)) is not None:
+            await stack.enter_async_context(listening(network, socket))
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD, 20, 50)
         deps = Deps(settings, network.store, network.writes, network.reads, network.media)

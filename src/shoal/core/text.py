@@ -162,6 +162,8 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
 
     For posts, `length` is `text_length`.
     """
+    if not text:
+        return text
     # Characters may compose, four to one, and links count for less than they are; beyond that we do not even look.
     if len(text) > 4 * maximum + 4096:
         raise _too_long(len(text), field, maximum)

@@ -40,6 +40,7 @@ class Child:
         self._stdin = cast("asyncio.StreamWriter", process.stdin)
         self._stdout = cast("asyncio.StreamReader", process.stdout)
         self.jobs = 0
+        self._killed = False
 
     @classmethod
     async def start(cls, limits: Limits) -> Self:
@@ -82,6 +83,10 @@ class Child:
 
     def kill(self) -> None:
         """Stop it now; `end` must follow."""
+        if self._killed:
+            # A second signal would reap what asyncio waits for, and make it complain.
+            return
+        self._killed = True
         with suppress(ProcessLookupError):
             self._process.kill()
 

@@ -12,8 +12,8 @@ import os
 import socket
 import stat
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -60,10 +60,15 @@ class Answer(msgspec.Struct, omit_defaults=True):
 async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
     """Answer at `path` until the block ends. Whoever holds the store's lock may call this: an old socket is replaced."""
     checking = asyncio.Lock()
+    meetings: set[asyncio.Task[None]] = set()
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with closing(writer):
-            await _meet(network, checking, reader, writer)
+            meeting = asyncio.create_task(_meet(network, checking, reader, writer))
+            meetings.add(meeting)
+            meeting.add_done_callback(meetings.discard)
+            with suppress(asyncio.CancelledError):
+                await meeting
 
     with _at(path) as address:
         _remove(path)
@@ -73,26 +78,32 @@ async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
             yield
     finally:
         _remove(path)
+        # The store closes next: nobody may still read it.
+        for meeting in (under_way := list(meetings)):
+            meeting.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
 
 
 async def ask_check(path: Path, *, repair: bool, sample: int | None, progress: Progress) -> Report | None:
     """Have the server that holds the store check itself; None when none answers. Raises `Unavailable` when it breaks off."""
-    async for answer in _ask(path, Request("check", repair, sample)):
-        if answer.progress is not None:
-            progress(*answer.progress)
-        elif answer.report is not None:
-            return answer.report
+    async with aclosing(_ask(path, Request("check", repair, sample))) as answers:
+        async for answer in answers:
+            if answer.progress is not None:
+                progress(*answer.progress)
+            elif answer.report is not None:
+                return answer.report
     return None
 
 
 async def ask_status(path: Path) -> Status | None:
     """What the server that holds the store says of itself; None when none answers."""
-    async for answer in _ask(path, Request("status")):
-        return answer.status
+    async with aclosing(_ask(path, Request("status"))) as answers:
+        async for answer in answers:
+            return answer.status
     return None
 
 
-async def _ask(path: Path, request: Request) -> AsyncIterator[Answer]:
+async def _ask(path: Path, request: Request) -> AsyncGenerator[Answer, None]:
     try:
         with _at(path) as address:
             reader, writer = await asyncio.open_unix_connection(address, limit=_LONGEST_LINE)
@@ -117,14 +128,15 @@ async def _meet(
         request = msgspec.json.decode(await reader.readline(), type=Request)
         work = asyncio.create_task(_answered(network, checking, request, writer))
         gone = asyncio.create_task(reader.read())
-        await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
-        for task in (work, gone):
-            task.cancel()
-        with suppress(asyncio.CancelledError, ConnectionError):
-            await gone
-        with suppress(asyncio.CancelledError):
-            _say(writer, await work)
-        await writer.drain()
+        try:
+            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            gone.cancel()
+            work.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+        if not work.cancelled():
+            _say(writer, work.result())
+            await writer.drain()
     except (msgspec.DecodeError, ValueError):
         _say(writer, Answer(error="this is no request"))
     except ConnectionError:

@@ -23,6 +23,9 @@ async def in_crowd(
             finished += 1
             done(finished)
 
-    async with asyncio.TaskGroup() as crowd:
-        for _ in range(at_once):
-            crowd.create_task(work())
+    try:
+        async with asyncio.TaskGroup() as crowd:
+            for _ in range(at_once):
+                crowd.create_task(work())
+    except BaseExceptionGroup as group:
+        raise group.exceptions[0] from None

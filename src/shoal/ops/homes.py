@@ -27,7 +27,7 @@ BY_CHANCE = 200
 _PAGES = 3
 _PAGE = 40
 _LOOKS = 3
-"""A timeline is wrong when it differs so often, with all events done in between."""
+"""A timeline is wrong when the same entry differs so often, with all events done in between."""
 
 Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 
@@ -67,34 +67,35 @@ def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
 
 
 async def _settled_difference(network: AnyNetwork, member: int) -> str | None:
-    """What differs; None as soon as nothing does. On a network in use something may come between two readings."""
-    difference = await _difference(network, member)
+    """What differs at every look, with all events done in between: on a network in use something may come between two reads."""
+    found = await _difference(network, member)
     for _ in range(_LOOKS - 1):
-        if difference is None:
+        if not found:
             return None
         await network.runner.drain()
-        difference = await _difference(network, member)
-    return difference
-
-
-async def _difference(network: AnyNetwork, member: int) -> str | None:
-    most = _PAGES * _PAGE
-    if found := await _compared(network.reads, member, Cursor(limit=_PAGE), most):
-        return found
-    floor = await network.timelines.floor(member)
-    return await _compared(network.reads, member, Cursor(after=floor or 0, limit=200), network.timelines.length)
-
-
-async def _compared(reads: Reads, member: int, cursor: Cursor, most: int) -> str | None:
-    shown = await _walked(home.page, reads, member, cursor, most)
-    defined = await _walked(home.definition, reads, member, cursor, most)
-    if shown == defined:
+        found &= await _difference(network, member)
+    if not found:
         return None
-    lacking, extra = set(defined) - set(shown), set(shown) - set(defined)
+    lacking, extra = ([id_ for id_, missing in found if missing is wanted] for wanted in (True, False))
     return f"the home timeline of {{0}} lacks {_few(lacking)} and has {_few(extra)} too much"
 
 
-def _few(ids: set[int]) -> str:
+async def _difference(network: AnyNetwork, member: int) -> set[tuple[int, bool]]:
+    """Ids that differ, with whether the timeline lacks them."""
+    pages = await _compared(network.reads, member, Cursor(limit=_PAGE), _PAGES * _PAGE)
+    floor = await network.timelines.floor(member)
+    whole = Cursor(after=floor or 0, limit=200)
+    return pages | await _compared(network.reads, member, whole, network.timelines.length)
+
+
+async def _compared(reads: Reads, member: int, cursor: Cursor, most: int) -> set[tuple[int, bool]]:
+    shown = await _walked(home.page, reads, member, cursor, most)
+    defined = await _walked(home.definition, reads, member, cursor, most)
+    wanted = set(defined)
+    return {(id_, id_ in wanted) for id_ in wanted.symmetric_difference(shown)}
+
+
+def _few(ids: Sequence[int]) -> str:
     return ", ".join(map(str, sorted(ids)[:3])) + (f" and {len(ids) - 3} more" if len(ids) > 3 else "") or "nothing"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from shoal.core.errors import InvalidInput, ShoalError
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.core.placement import place
 from shoal.core.text import check_user_name
 from shoal.graph.schema import Key, import_key, user_name_key
@@ -110,6 +110,9 @@ async def _registered(network: AnyNetwork, job: _Job, joined: int, summary: Summ
             reserved=True,
             record=job.name,
         )
+    except Unavailable:
+        # No fault of the record: the import ends here, and goes on when it is run again.
+        raise
     except ShoalError as error:
         summary.refuse("members", record.name, str(error))
         return 0

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.core.errors import Conflict, InvalidInput, ShoalError
+from shoal.core.errors import Conflict, InvalidInput, ShoalError, Unavailable
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.graph.schema import import_key
 from shoal.media.decoder import Decoder
@@ -183,6 +183,9 @@ async def _make(writes: Writes, job: Job, picture: int, summary: Summary) -> Non
     )
     try:
         await _create(writes, job, draft)
+    except Unavailable:
+        # No fault of the record: the import ends here, and goes on when it is run again.
+        raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))
         return

@@ -63,23 +63,28 @@ def inverses(links: Links) -> Found:
 
 def _disagreeing(atype: AssocType, there: Links, back: Links) -> Iterator[Finding]:
     """A tombstone whose other end is forgotten already is no harm: ends are swept one after the other."""
-    matched = match((there.id1, there.id2), (back.id2, back.id1))
+    one, other = (there.id1, there.id2), (back.id2, back.id1)
+    matched = match(one, other)
     name, inverse = _words(atype), _words(ASSOC_TYPES[atype.inverse])
+
+    def found(words: str, ends: Pairs, at: int, *times: int) -> Finding:
+        id1, id2 = int(ends[0][at]), int(ends[1][at])
+        return Finding(words, (id1, id2), tuple(map(int, times)), agree=(id1, atype.number, id2))
+
     for at in matched.first[there.alive[matched.first]]:
-        triple = there.triple(at)
-        yield Finding(f"{{0}} {name} {{1}}, but {{1}} does not say so", (triple[0], triple[2]), agree=triple)
+        yield found(f"{{0}} {name} {{1}}, but {{1}} does not say so", one, at, there.time[at])
     for at in matched.second[back.alive[matched.second]]:
-        id2, _, id1 = back.triple(at)
-        yield Finding(f"{{0}} {inverse} {{1}}, but {{1}} does not say so", (id2, id1), agree=(id1, atype.number, id2))
-    one, other = matched.both
+        yield found(f"{{1}} {inverse} {{0}}, but {{0}} does not say so", other, at, back.time[at])
+    here, away = matched.both
+    either = there.alive[here] | back.alive[away]
     for words, differ in (
-        ("one end is alive and the other dead", there.alive[one] != back.alive[other]),
-        ("the two ends tell different times", there.time[one] != back.time[other]),
-        ("the two ends tell different data", there.mark[one] != back.mark[other]),
+        ("one end is alive and the other dead", there.alive[here] != back.alive[away]),
+        ("the two ends tell different times", there.time[here] != back.time[away]),
+        ("the two ends tell different data", there.mark[here] != back.mark[away]),
     ):
-        for at in one[differ & (there.alive[one] | back.alive[other])]:
-            triple = there.triple(at)
-            yield Finding(f"{{0}} {name} {{1}}: {words}", (triple[0], triple[2]), agree=triple)
+        for at in np.nonzero(differ & either)[0]:
+            times = there.time[here[at]], back.time[away[at]]
+            yield found(f"{{0}} {name} {{1}}: {words}", one, here[at], *times)
 
 
 def counts(links: Links, objects: Objects, stored: Counts) -> Found:

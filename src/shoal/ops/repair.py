@@ -26,6 +26,7 @@ from shoal.ops.report import Finding, Triple
 from shoal.ops.scan import FIRST, LISTED, ROWS_AT_ONCE
 
 _AT_ONCE = 64
+_LOOKS = 3
 _TRIES = 5
 """How often a count is counted again while it is being changed."""
 
@@ -49,6 +50,21 @@ async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
     sums = [pair for pair in pairs if await _is_sum(network, *pair)]
     for id1, atype in [pair for pair in pairs if pair not in set(sums)] + sums:
         await _recount(network, id1, atype, of_posts=(id1, atype) in sums)
+
+
+async def miscounted(network: AnyNetwork, finding: Finding) -> bool:
+    """Whether a count is wrong by the same difference, time and again: one that is changing is off for a moment only."""
+    if finding.recount is None:
+        return True
+    id1, atype = finding.recount
+    count = _sum if await _is_sum(network, id1, atype) else _length
+    differences = set()
+    for _ in range(_LOOKS):
+        difference = await _stored_count(network, id1, atype) - await count(network, id1, atype)
+        if not difference:
+            return False
+        differences.add(difference)
+    return len(differences) == 1
 
 
 async def _each(network: AnyNetwork, remedy: Remedy, findings: Sequence[Finding]) -> None:
@@ -202,8 +218,12 @@ async def _sum(network: AnyNetwork, author: int, atype: int) -> int:
         page = await network.store.assoc_scan(after, ROWS_AT_ONCE)
         posts = [row.id2 for row in page if (row.id1, row.atype, row.alive) == (author, POSTED.number, True)]
         for post in posts:
-            rows = await network.store.count_scan((post, atype - 1), 1)
-            n += sum(count for id1, kind, count in rows if (id1, kind) == (post, atype))
+            n += await _stored_count(network, post, atype)
         if len(posts) < ROWS_AT_ONCE:
             return n
         after = page[-1][:3]
+
+
+async def _stored_count(network: AnyNetwork, id1: int, atype: int) -> int:
+    rows = await network.store.count_scan((id1, atype - 1), 1)
+    return rows[0][2] if rows and rows[0][:2] == (id1, atype) else 0

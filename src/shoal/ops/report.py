@@ -19,11 +19,13 @@ Triple = tuple[int, int, int]
 class Finding(NamedTuple):
     """Something that does not hold. Two looks at the same store give equal findings, whatever else changes meanwhile.
 
-    `words` has `{0}`, `{1}` ... where the things of `about` are named. Exactly one of the last four says the remedy.
+    `words` has `{0}`, `{1}` ... where the things of `about` are named. One of the last six says the remedy.
     """
 
     words: str
     about: tuple[int, ...]
+    seen: tuple[int, ...] = ()
+    """Times that were stored: what changed between two looks is not the same finding."""
     agree: Triple | None = None
     """An association and its inverse are to say the same: the later one is right."""
     begin: tuple[Triple, int, bytes] | None = None

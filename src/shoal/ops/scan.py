@@ -36,8 +36,8 @@ from shoal.ops.report import Progress, Triple
 FIRST = -(2**63)
 """Below every id."""
 
-OBJECTS_AT_ONCE = 5_000
-ROWS_AT_ONCE = 20_000
+OBJECTS_AT_ONCE = 2_000
+ROWS_AT_ONCE = 10_000
 
 Column = NDArray[np.int64]
 Pairs = tuple[Column, Column]

@@ -73,20 +73,25 @@ async def describe(
 ) -> Media:
     """Change what is said of a picture. Raises `NotFound` for anybody else's."""
     media = await own_media(writes, owner_id, media_id)
-    changed = msgspec.structs.replace(
-        media,
-        version=media.version + 1,
-        description=(
-            media.description
-            if description is None
-            else check_text(description, field="description", maximum=writes.limits.description)
-        ),
-        focus=media.focus if focus is None else _checked_focus(focus),
-    )
+    changed = described(writes, media, description=description, focus=focus)
     batch = Batch(shard_of(owner_id))
     batch.obj_set(changed)
     await writes.graph.commit(batch)
     return changed
+
+
+def described(
+    writes: Writes, media: Media, *, description: str | None = None, focus: tuple[float, float] | None = None
+) -> Media:
+    """What a picture would become, checked; nothing is done."""
+    if description is not None:
+        description = check_text(description, field="description", maximum=writes.limits.description)
+    return msgspec.structs.replace(
+        media,
+        version=media.version + 1,
+        description=media.description if description is None else description,
+        focus=media.focus if focus is None else _checked_focus(focus),
+    )
 
 
 async def discard(writes: Writes, owner_id: int, media_id: int) -> None:

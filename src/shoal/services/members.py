@@ -160,13 +160,18 @@ async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Me
     """Change what is given. Pictures that are replaced are removed from the store afterwards."""
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
-    if profile.avatar is not None:
-        changes["avatar"] = await writes.media.place_avatar(member.name, profile.avatar)
-    if profile.header is not None:
-        changes["header"] = await writes.media.place_header(member.name, profile.header)
-    updated = await _change(writes, member_id, changes)
-    replaced = {member.avatar, member.header} - {updated.avatar, updated.header, ""}
-    await writes.media.remove(replaced)
+    worn = {member.avatar, member.header, ""}
+    try:
+        if profile.avatar is not None:
+            changes["avatar"] = await writes.media.place_avatar(member.name, profile.avatar)
+        if profile.header is not None:
+            changes["header"] = await writes.media.place_header(member.name, profile.header)
+        updated = await _change(writes, member_id, changes)
+    except BaseException:
+        # One picture may have been placed before the other was found to be none.
+        await writes.media.remove({changes.get("avatar", ""), changes.get("header", "")} - worn)
+        raise
+    await writes.media.remove(worn - {updated.avatar, updated.header})
     return updated
 
 

@@ -96,9 +96,8 @@ class MemoryTimelines:
         slots += 1
         slots[slots == self.length] = 0
         self._next[rows] = slots
-        if evicted.any():
-            # An id that is on the ring twice may go once without anything being lost: the floor only need not be too low.
-            self._floor[rows] = np.maximum(floors, evicted)
+        # An id that is on the ring twice may go once without anything being lost: the floor only need not be too low.
+        self._floor[rows] = np.maximum(floors, evicted, out=evicted)
         return len(rows)
 
     async def remove(self, entry: int, seats: Seats) -> None:

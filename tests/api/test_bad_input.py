@@ -1,0 +1,411 @@
+"""What is wrong, too large or hostile is refused in the right words, as JSON, and nothing of it is done."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from shoal.api.table import table
+from shoal.settings import Settings
+from tests.api.world import Someone, World, picture, served
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def ann(shared: World) -> Someone:
+    """Somebody with a post."""
+    ann = shared.join("ann")
+    shared.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
+    shared.settle()
+    return ann
+
+
+def refused(shared: World, status: int, method: str, path: str, token: Any = "", **more: Any) -> dict[str, Any]:
+    """The body of a refusal with this status, after which everything is as it was."""
+    before = shared.state()
+    answer = shared.ask(method, path, token, **more)
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/json"
+    assert shared.state() == before
+    body: dict[str, Any] = answer.json()
+    assert body["error"]
+    return body
+
+
+def bomb(side: int) -> bytes:
+    """A PNG of a few hundred kilobytes that says it has so many pixels each way."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0)
+    rows = zlib.compress(b"\0" * (10 * MIB), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+
+
+# Too much
+
+
+@pytest.mark.parametrize("path", ["/api/v1/media", "/api/v2/media"])
+def test_an_upload_past_the_maximum_is_refused(shared: World, ann: Someone, path: str) -> None:
+    refused(shared, 413, "POST", path, ann, files={"file": ("x.png", picture() + b"\0" * (17 * MIB))})
+
+
+def test_a_hundred_megabytes_are_refused_before_they_have_come() -> None:
+    with served() as address:
+        parts = urlsplit(address)
+        token = _token(address)
+        with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=20) as line:
+            line.sendall(
+                f"POST /api/v2/media HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+                "Content-Type: multipart/form-data; boundary=b\r\n"
+                f"Content-Length: {100 * MIB}\r\n\r\n".encode()
+            )
+            answer = line.recv(65536)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"application/json" in answer
+
+
+def _token(address: str) -> str:
+    """A member's token, got as any client gets it."""
+    with httpx.Client(base_url=address) as client:
+        app = client.post(
+            "/api/v1/apps", json={"client_name": "x", "redirect_uris": "urn:x", "scopes": "read write"}
+        ).json()
+        keys = {"client_id": app["client_id"], "client_secret": app["client_secret"]}
+        grant = {**keys, "grant_type": "client_credentials", "scope": "read write"}
+        own = client.post("/oauth/token", json=grant).json()["access_token"]
+        form = {"username": "ann", "email": "ann@example.org", "password": "low tide", "agreement": "true"}
+        made = client.post("/api/v1/accounts", data=form, headers={"Authorization": f"Bearer {own}"}).json()
+    return str(made["access_token"])
+
+
+def test_a_picture_that_would_unfold_to_gigabytes_is_refused(shared: World, ann: Someone) -> None:
+    refused(shared, 413, "POST", "/api/v2/media", ann, files={"file": ("bomb.png", bomb(30_000))})
+    refused(
+        shared, 413, "PATCH", "/api/v1/accounts/update_credentials", ann, files={"avatar": ("bomb.png", bomb(30_000))}
+    )
+
+
+@pytest.mark.parametrize("data", [b"", b"not a picture", b"\x89PNG\r\n\x1a\n", picture()[:60], b"<svg></svg>"])
+def test_a_file_that_is_no_picture_is_refused(shared: World, ann: Someone, data: bytes) -> None:
+    refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": ("x.png", data)})
+
+
+def test_an_upload_without_a_file_is_refused(shared: World, ann: Someone) -> None:
+    refused(shared, 400, "POST", "/api/v2/media", ann)
+    refused(shared, 422, "POST", "/api/v2/media", ann, data={"file": "text"})
+    refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": picture()}, data={"focus": "1;2"})
+    refused(shared, 422, "POST", "/api/v2/media", ann, files={"file": picture()}, data={"focus": "nan,2"})
+
+
+def test_a_post_of_a_megabyte_is_refused(shared: World, ann: Someone) -> None:
+    refused(shared, 413, "POST", "/api/v1/statuses", ann, json={"status": "x" * MIB})
+
+
+def test_a_post_of_one_character_too_many_is_invalid(shared: World, ann: Someone) -> None:
+    body = refused(shared, 422, "POST", "/api/v1/statuses", ann, json={"status": "x" * 5_001})
+    assert "5000" in body["error"]
+    assert body["details"]["text"][0]["error"] == "ERR_TOO_LONG"
+
+
+def test_more_data_than_fits_is_invalid(shared: World, ann: Someone) -> None:
+    refused(shared, 422, "POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"data": ["x" * 70_000]}})
+    refused(shared, 422, "POST", "/api/v1/statuses", ann, data={"status": "x", "shoal[data]": "{broken"})
+
+
+# Wrong names
+
+
+@pytest.mark.parametrize("id_", ["1", "0", "abc", "-1", "9" * 30, "1.5", "٣", "%00", "1%20", "99999999999999999999"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/api/v1/statuses/{}"),
+        ("GET", "/api/v1/statuses/{}/context"),
+        ("GET", "/api/v1/statuses/{}/history"),
+        ("GET", "/api/v1/statuses/{}/favourited_by"),
+        ("PUT", "/api/v1/statuses/{}"),
+        ("DELETE", "/api/v1/statuses/{}"),
+        ("POST", "/api/v1/statuses/{}/favourite"),
+        ("POST", "/api/v1/statuses/{}/reblog"),
+        ("POST", "/api/v1/statuses/{}/unbookmark"),
+        ("GET", "/api/v1/accounts/{}"),
+        ("GET", "/api/v1/accounts/{}/statuses"),
+        ("GET", "/api/v1/accounts/{}/followers"),
+        ("POST", "/api/v1/accounts/{}/follow"),
+        ("POST", "/api/v1/accounts/{}/unfollow"),
+        ("POST", "/api/v1/accounts/{}/block"),
+        ("GET", "/api/v1/media/{}"),
+        ("GET", "/api/shoal/v1/statuses/{}/likers"),
+    ],
+)
+def test_an_id_of_nothing_is_not_found(shared: World, ann: Someone, method: str, path: str, id_: str) -> None:
+    assert refused(shared, 404, method, path.format(id_), ann) == {"error": "Record not found"}
+
+
+def test_ids_of_other_kinds_of_things_are_not_found(shared: World, ann: Someone) -> None:
+    shown = shared.json("GET", f"/api/v1/accounts/{ann.id}/statuses")[0]["id"]
+    refused(shared, 404, "GET", f"/api/v1/accounts/{shown}")
+    refused(shared, 404, "POST", f"/api/v1/accounts/{shown}/follow", ann)
+    refused(shared, 404, "POST", f"/api/v1/statuses/{ann.id}/favourite", ann)
+    refused(shared, 404, "GET", f"/api/v1/statuses/{ann.app_id}", ann)
+    refused(shared, 404, "POST", "/api/v1/statuses", ann, json={"status": "x", "media_ids": [shown]})
+    refused(shared, 404, "POST", "/api/v1/statuses", ann, json={"status": "x", "in_reply_to_id": ann.id})
+    refused(shared, 404, "POST", "/api/v1/accounts/-12345/unfollow", ann)
+
+
+@pytest.mark.parametrize("path", ["/api", "/api/v1/nothing", "/api/v9/x", "/api/v1/statuses/1/nothing"])
+def test_a_path_of_nothing_is_not_found_as_json(shared: World, ann: Someone, path: str) -> None:
+    refused(shared, 404, "GET", path, ann)
+
+
+def test_a_method_that_a_path_does_not_take_is_named(shared: World, ann: Someone) -> None:
+    assert "GET, POST" in refused(shared, 405, "DELETE", "/api/v1/statuses", ann)["error"]
+
+
+@pytest.mark.parametrize("path", ["/media/x", "/media/%2e%2e/x", "/media//", "/media/a%00b"])
+def test_a_key_of_no_file_is_not_found(shared: World, path: str) -> None:
+    refused(shared, 404, "GET", path)
+    refused(shared, 405, "DELETE", path)
+
+
+# Wrong tokens and names of members
+
+
+@pytest.mark.parametrize("token", ["x", "é", "A" * 43, "A" * 44, "=" * 44, "Bearer", "\x01", "a b c", "A" * 5_000])
+def test_a_malformed_token_is_refused(shared: World, ann: Someone, token: str) -> None:
+    header = {"Authorization": f"Bearer {token}".encode("latin-1")}
+    refused(shared, 401, "GET", "/api/v1/timelines/home", headers=header)
+    refused(shared, 401, "GET", f"/api/v1/timelines/home?access_token={quote(token)}")
+
+
+def test_a_scheme_that_is_not_bearer_is_refused(shared: World, ann: Someone) -> None:
+    refused(shared, 401, "GET", "/api/v1/timelines/home", headers={"Authorization": f"Basic {ann.token}"})
+    refused(shared, 401, "GET", "/api/v1/timelines/home", headers={"Authorization": ""})
+
+
+def sign_up(shared: World, **form: str) -> dict[str, Any]:
+    """The details of a sign-up that is refused."""
+    app = shared.join(f"m{len(shared.state().objects)}")
+    given = {"username": "zoe", "email": "zoe@example.org", "password": "low tide", "agreement": "true", **form}
+    token = shared.token(app.app_id)
+    details: dict[str, Any] = refused(shared, 422, "POST", "/api/v1/accounts", token, data=given)["details"]
+    return details
+
+
+def test_a_sign_up_says_what_is_wrong_field_by_field(shared: World, ann: Someone) -> None:
+    found = sign_up(shared, username="", password="", agreement="false")
+    assert {field: said[0]["error"] for field, said in found.items()} == {
+        "username": "ERR_BLANK",
+        "password": "ERR_BLANK",
+        "agreement": "ERR_ACCEPTED",
+    }
+    assert sign_up(shared, username="ann")["username"][0]["error"] == "ERR_TAKEN"
+    assert sign_up(shared, username="ANN")["username"][0]["error"] == "ERR_TAKEN"
+    for name in ("admin", "a b", "é", "x" * 31, "../x", "a\r\nb"):
+        assert sign_up(shared, username=name)["username"][0]["error"] == "ERR_INVALID"
+    assert sign_up(shared, email="nowhere")["email"][0]["error"] == "ERR_INVALID"
+    assert sign_up(shared, password="short")["password"][0]["error"] == "ERR_INVALID"
+
+
+def test_an_app_with_nonsense_is_refused(shared: World) -> None:
+    good = {"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"}
+    for wrong, status in (
+        ({"client_name": ""}, 422),
+        ({"client_name": "x" * 300}, 422),
+        ({"redirect_uris": "no address"}, 422),
+        ({"redirect_uris": "javascript:alert(1)"}, 422),
+        ({"redirect_uris": "  "}, 422),
+        ({"redirect_uris": ["urn:x"] * 30}, 422),
+        ({"scopes": "everything"}, 422),
+        ({"website": "javascript:alert(1)"}, 422),
+        ({"client_name": None}, 400),
+    ):
+        refused(shared, status, "POST", "/api/v1/apps", json=good | wrong)
+
+
+def test_oauth_refuses_in_its_own_words(shared: World, ann: Someone) -> None:
+    form = {"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"}
+    app = shared.json("POST", "/api/v1/apps", json=form)
+    good = {"client_id": app["client_id"], "client_secret": app["client_secret"]}
+    for wrong, status, error in (
+        ({}, 400, "invalid_request"),
+        ({"grant_type": "magic"}, 400, "unsupported_grant_type"),
+        ({"grant_type": "authorization_code", "code": "x"}, 400, "unsupported_grant_type"),
+        ({"grant_type": "client_credentials", "client_id": "x"}, 401, "invalid_client"),
+        ({"grant_type": "client_credentials", "client_id": ann.id}, 401, "invalid_client"),
+        ({"grant_type": "client_credentials", "client_secret": "é"}, 401, "invalid_client"),
+        ({"grant_type": "client_credentials", "client_id": "9" * 19}, 401, "invalid_client"),
+        ({"grant_type": "client_credentials", "scope": "write"}, 400, "invalid_scope"),
+        ({"grant_type": "client_credentials", "scope": "magic"}, 400, "invalid_scope"),
+        ({"grant_type": "password", "username": "ann"}, 400, "invalid_request"),
+        ({"grant_type": "password", "username": "ann", "password": "x"}, 400, "invalid_grant"),
+        ({"grant_type": "password", "username": "no@where", "password": "x"}, 400, "invalid_grant"),
+    ):
+        body = refused(shared, status, "POST", "/oauth/token", json=good | wrong)
+        assert (body["error"], bool(body["error_description"])) == (error, True)
+    body = refused(shared, 403, "POST", "/oauth/revoke", json=good | {"token": ann.token})
+    assert body["error"] == "unauthorized_client"
+    assert shared.json("POST", "/oauth/revoke", json=good | {"token": "unknown"}) == {}
+
+
+# Wrong bodies
+
+JSON = {"Content-Type": "application/json"}
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+BODIES: dict[str, tuple[bytes, Mapping[str, str], int]] = {
+    "JSON that is cut off": (b'{"status": "x', JSON, 400),
+    "JSON that is not UTF-8": (b'{"status": "\xff\xfe"}', JSON, 400),
+    "half a pair of surrogates": (b'{"status": "\\ud800"}', JSON, 400),
+    "a JSON list": (b"[1, 2]", JSON, 400),
+    "a JSON text": (b'"x"', JSON, 400),
+    "a form that is not UTF-8": (b"status=%ff%fe", FORM, 400),
+    "raw bytes in a form": (b"status=\xff\xfe", FORM, 400),
+    "U+0000 in JSON": (b'{"status": "a\\u0000b"}', JSON, 422),
+    "U+0000 in a form": (b"status=a%00b", FORM, 422),
+    "U+0001 in a form": (b"status=a%01b", FORM, 422),
+    "multipart without an end": (b"--b\r\n", {"Content-Type": "multipart/form-data; boundary=b"}, 400),
+    "multipart without a boundary": (b"--b\r\n", {"Content-Type": "multipart/form-data"}, 400),
+    "a type that nobody speaks": (b"\x00\x01", {"Content-Type": "application/x-cbor"}, 400),
+    "JSON deeper than anybody needs": (b'{"shoal":{"data":' + b"[" * 5_000 + b"]" * 5_000 + b"}}", JSON, 400),
+    "an empty body": (b"", JSON, 422),
+    "an empty object": (b"{}", JSON, 422),
+    "only blanks": (b'{"status": " \\n "}', JSON, 422),
+    "a number of medias": (b'{"status": "x", "media_ids": {"a": 1}}', JSON, 404),
+    "a list for a text": (b'{"status": ["x"]}', JSON, 422),
+    "an object for a text": (b'{"status": {"a": 1}}', JSON, 422),
+    "a text for a truth": (b'{"status": "x", "sensitive": "maybe"}', JSON, 422),
+    "a visibility of nobody's": (b'{"status": "x", "visibility": "everyone"}', JSON, 422),
+    "a place off the globe": (b'{"status": "x", "shoal": {"place": {"latitude": 91, "longitude": 0}}}', JSON, 422),
+    "half a place": (b'{"status": "x", "shoal": {"place": {"latitude": 1}}}', JSON, 400),
+    "five pictures": (b'{"status": "x", "media_ids": [1,2,3,4,5]}', JSON, 422),
+    "a poll, of which there are none": (b'{"status": "x", "poll": {"options": ["a", "b"]}}', JSON, 422),
+    "a quote, of which there are none": (b'{"status": "x", "quoted_status_id": "1"}', JSON, 422),
+}
+
+
+@pytest.mark.parametrize("what", BODIES)
+def test_a_body_that_makes_no_post_is_refused(shared: World, ann: Someone, what: str) -> None:
+    body, headers, status = BODIES[what]
+    refused(shared, status, "POST", "/api/v1/statuses", ann, content=body, headers=dict(headers))
+
+
+def test_a_status_for_later_is_refused_in_the_words_that_clients_compare(shared: World, ann: Someone) -> None:
+    for moment in ("tomorrow", "2099-01-01T00:00:00Z"):
+        body = {"status": "x", "scheduled_at": moment}
+        assert refused(shared, 422, "POST", "/api/v1/statuses", ann, json=body) == {"error": "Record invalid"}
+
+
+def test_an_edit_with_something_wrong_changes_nothing_of_it(shared: World, ann: Someone) -> None:
+    path = f"/api/v1/statuses/{shared.json('GET', f'/api/v1/accounts/{ann.id}/statuses')[0]['id']}"
+    refused(shared, 422, "PUT", path, ann, json={"status": ""})
+    refused(shared, 422, "PUT", path, ann, json={"status": "x" * 6_000})
+    refused(shared, 404, "PUT", path, ann, json={"status": "new", "media_attributes": [{"id": "1"}]})
+    photo = shared.json("POST", "/api/v2/media", ann, files={"file": picture()})
+    described = {"status": "new", "media_attributes": [{"id": photo["id"], "focus": "5,5", "description": "x"}]}
+    refused(shared, 422, "PUT", path, ann, json=described)
+
+
+def test_a_profile_with_something_wrong_is_left_alone(shared: World, ann: Someone) -> None:
+    path = "/api/v1/accounts/update_credentials"
+    for wrong in (
+        {"display_name": "x" * 101},
+        {"note": "x" * 501},
+        {"note": "a\0b"},
+        {"fields_attributes": [{"name": str(n), "value": "x"} for n in range(5)]},
+        {"source": {"privacy": "nobody"}},
+        {"avatar": "not a file"},
+        {"bot": "perhaps"},
+    ):
+        refused(shared, 422, "PATCH", path, ann, json={"display_name": "New", **wrong})
+    refused(shared, 422, "PATCH", path, ann, data={"display_name": "New"}, files={"header": b"no picture"})
+    both = {"avatar": ("a", picture()), "header": ("b", b"no picture")}
+    refused(shared, 422, "PATCH", path, ann, data={"display_name": "New"}, files=both)
+
+
+def test_oneself_can_be_neither_followed_blocked_nor_muted(shared: World, ann: Someone) -> None:
+    for verb in ("follow", "block", "mute"):
+        refused(shared, 403, "POST", f"/api/v1/accounts/{ann.id}/{verb}", ann)
+
+
+def test_a_tag_that_is_none_is_refused(shared: World, ann: Someone) -> None:
+    for name in ("123", "a%20b", "%F0%9F%8C%8A", "x" * 101):
+        refused(shared, 422, "POST", f"/api/v1/tags/{name}/follow", ann)
+        refused(shared, 404, "GET", f"/api/v1/tags/{name}", ann)
+
+
+def test_limits_and_cursors_that_are_garbage_are_passed_over(shared: World, ann: Someone) -> None:
+    for query in ("limit=0", "limit=-5", "limit=x", "max_id=abc&since_id=&min_id=-1", f"max_id={'9' * 30}"):
+        assert len(shared.json("GET", f"/api/v1/timelines/home?{query}", ann)) == 1, query
+
+
+# Anything at all
+
+PATHS = sorted({route.path for route in table(Settings())})
+FIELDS = [
+    *("status", "media_ids", "media_ids[]", "visibility", "in_reply_to_id", "sensitive", "spoiler_text", "language"),
+    *("shoal[data]", "shoal[place][latitude]", "shoal", "id", "id[]", "limit", "max_id", "min_id", "since_id", "acct"),
+    *("tagged", "pinned", "display_name", "note", "avatar", "fields_attributes[0][name]", "source[privacy]", "focus"),
+    *("client_name", "redirect_uris", "scopes", "grant_type", "client_id", "client_secret", "token", "username"),
+    *("media_attributes[][id]", "description", "file", "poll[options][]", "name", "a[b", "]["),
+]
+text = st.text(st.characters(codec="utf-8"), max_size=20)
+scalar = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.floats(allow_nan=False, allow_infinity=False),
+    text,
+    st.sampled_from(["", "true", "0", "1", "public", "private", "read", "client_credentials", "\0", "a,b", "0.1,0.2"]),
+)
+value = st.recursive(scalar, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(text, inner, max_size=3))
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[str, str, dict[str, Any]]:
+    """A method, a path of the table with anything in its braces, and what to send."""
+    path = draw(st.sampled_from(PATHS))
+    for brace in ("{id}", "{name}"):
+        path = path.replace(brace, quote(draw(text | st.just("1")), safe="") or "x")
+    fields = draw(st.dictionaries(st.sampled_from(FIELDS), value, max_size=5))
+    plain = {name: str(each) for name, each in fields.items()}
+    parts: dict[str, Any] = {name: (None, each) for name, each in plain.items()}
+    how = draw(st.sampled_from(["nothing", "json", "form", "multipart", "query", "bytes"]))
+    hows: dict[str, dict[str, Any]] = {
+        "nothing": {},
+        "json": {"json": fields},
+        "form": {"data": plain},
+        "multipart": {"files": parts or {"file": ("x", b"x")}},
+        "query": {"params": plain},
+        "bytes": {"content": draw(st.binary(max_size=50)), "headers": {"Content-Type": draw(st.sampled_from(TYPES))}},
+    }
+    more = hows[how]
+    return draw(st.sampled_from(["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"])), path, more
+
+
+TYPES = ["", "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/plain"]
+
+
+@given(requests(), st.booleans())
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_no_request_whatever_makes_the_server_fail(
+    shared: World, ann: Someone, request: tuple[str, str, dict[str, Any]], known: bool
+) -> None:
+    method, path, more = request
+    answer = shared.ask(method, path, ann if known else "", **more)
+    assert answer.status_code < 500, answer.text
+    if method not in {"HEAD", "OPTIONS"} and path != "/health":
+        assert answer.headers["content-type"] == "application/json"
+        json.loads(answer.content)

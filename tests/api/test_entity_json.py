@@ -1,0 +1,320 @@
+"""Statuses spliced of remembered fragments are the JSON that would be written out key by key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.api.addresses import Addresses
+from shoal.api.entity_json import Presenter
+from shoal.core.ids import EPOCH_MS, compose
+from shoal.core.model import App, Media, Member, Mention, Place, Post, ProfileField, Share, Visibility
+from shoal.core.visibility import STRANGER
+from shoal.feeds.hydrate import Entry, Profile
+from shoal.graph.contract import Batch
+from shoal.graph.memory import MemoryGraph
+from tests.api.world import BASE
+from tests.running import run
+
+AT = Addresses(BASE, "shoal.test")
+
+
+def plain_account(profile: Profile) -> dict[str, Any]:
+    """An account, key by key."""
+    member = profile.member
+    avatar = f"{BASE}/media/{member.avatar}" if member.avatar else f"{BASE}/avatars/original/missing.png"
+    header = f"{BASE}/media/{member.header}" if member.header else f"{BASE}/headers/original/missing.png"
+    address = f"{BASE}/@{member.name}"
+    return {
+        "id": str(member.id),
+        "username": member.name,
+        "acct": member.name,
+        "url": address,
+        "uri": address,
+        "display_name": member.display_name,
+        "note": AT.html(member.note),
+        "emojis": [],
+        "roles": [],
+        "avatar": avatar,
+        "avatar_static": avatar,
+        "header": header,
+        "header_static": header,
+        "locked": False,
+        "group": False,
+        "hide_collections": False,
+        "bot": member.bot,
+        "last_status_at": None,
+        "discoverable": member.discoverable,
+        "indexable": member.discoverable,
+        "noindex": not member.discoverable,
+        "created_at": "2024-01-01T00:00:00.007Z",
+        "fields": [
+            {"name": field.name, "value": AT.html(field.value)[3:-4], "verified_at": None} for field in member.fields
+        ],
+        "statuses_count": profile.posts,
+        "followers_count": profile.followers,
+        "following_count": profile.following,
+    }
+
+
+def plain_picture(media: Media) -> dict[str, Any]:
+    """An attachment, key by key."""
+
+    def size(width: int, height: int) -> dict[str, Any]:
+        return {"width": width, "height": height, "size": f"{width}x{height}", "aspect": width / height}
+
+    return {
+        "id": str(media.id),
+        "type": "image",
+        "url": f"{BASE}/media/{media.key}",
+        "preview_url": f"{BASE}/media/{media.preview_key}",
+        "remote_url": None,
+        "preview_remote_url": None,
+        "text_url": None,
+        "description": media.description or None,
+        "blurhash": media.blurhash or None,
+        "meta": {
+            "original": size(media.width, media.height),
+            "small": size(media.preview_width, media.preview_height),
+            "focus": {"x": media.focus[0], "y": media.focus[1]},
+        },
+    }
+
+
+def plain_status(viewer: int | None, entry: Entry, app: App | None) -> dict[str, Any]:
+    """A status, key by key."""
+    post, author = entry.post, entry.author.member
+    wire = {"public": "public", "unlisted": "unlisted", "followers": "private", "direct": "direct"}
+    address = f"{BASE}/@{author.name}/{post.id}"
+    status: dict[str, Any] = {
+        "id": str(post.id),
+        "uri": address,
+        "url": address,
+        "created_at": "2024-01-01T00:00:01.000Z",
+        "edited_at": "2024-02-29T12:00:00.005Z" if post.edited_at else None,
+        "content": AT.html(post.text, post.mentions),
+        "visibility": wire[post.visibility],
+        "sensitive": post.sensitive,
+        "spoiler_text": post.spoiler,
+        "language": post.language or None,
+        "emojis": [],
+        "poll": None,
+        "card": None,
+        "quote": None,
+        "quotes_count": 0,
+        "in_reply_to_id": str(post.parent_id) if post.parent_id else None,
+        "in_reply_to_account_id": str(post.parent_author_id) if post.parent_author_id else None,
+        "media_attachments": [plain_picture(media) for media in entry.media],
+        "mentions": [
+            {"id": str(id_), "username": name, "acct": name, "url": f"{BASE}/@{name}"} for id_, name in post.mentions
+        ],
+        "tags": [{"name": tag, "url": AT.tag(tag)} for tag in post.tags],
+        "application": {"name": app.name, "website": None} if app and post.app_id else None,
+        "account": plain_account(entry.author),
+        "reblog": None,
+    }
+    extra: dict[str, Any] = {"data": msgspec.json.decode(post.data)} if post.data else {}
+    if post.place:
+        extra["place"] = {"latitude": post.place.latitude, "longitude": post.place.longitude}
+    if extra:
+        status["shoal"] = extra
+    live = {"replies_count": entry.comments, "reblogs_count": entry.shares, "favourites_count": entry.likes}
+    if viewer is not None:
+        live |= {"favourited": entry.liked, "reblogged": entry.shared, "bookmarked": entry.bookmarked, "muted": False}
+        live |= {"filtered": []}  # type: ignore[dict-item]  # one list among numbers
+    own = {"pinned": False} if viewer is not None else {}
+    status |= live | (own if viewer == post.author_id else {})
+    if entry.share is None or entry.sharer is None:
+        return status
+    share, sharer = entry.share, entry.sharer.member
+    address = f"{BASE}/@{sharer.name}/{share.id}"
+    return {
+        "id": str(share.id),
+        "uri": address,
+        "url": address,
+        "created_at": "2024-01-01T00:00:02.000Z",
+        "edited_at": None,
+        "content": "",
+        "visibility": wire[share.visibility],
+        "sensitive": False,
+        "spoiler_text": "",
+        "language": None,
+        "media_attachments": [],
+        "mentions": [],
+        "tags": [],
+        "emojis": [],
+        "application": None,
+        "in_reply_to_id": None,
+        "in_reply_to_account_id": None,
+        "poll": None,
+        "card": None,
+        "quote": None,
+        "quotes_count": 0,
+        "account": plain_account(entry.sharer),
+        "reblog": status,
+        **live,
+        **(own if viewer == share.author_id else {}),
+    }
+
+
+ids = st.integers(0, 1023).map(lambda n: compose(EPOCH_MS + 7, 5, n))
+# Text that is hard on JSON and on HTML: quotes, controls of direction, emoji of several characters, separators of lines.
+texts = st.one_of(
+    st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30),
+    st.lists(
+        st.sampled_from(
+            [
+                '"',
+                "\\",
+                "'",
+                "<b>",
+                "&amp;",
+                "\n",
+                "\u2028",
+                "\u202e",
+                "שלום",
+                "👩‍👩‍👧",
+                "🏳️‍🌈",
+                "#tag",
+                "@ann",
+                "https://x.yz/?a=1&b=2",
+                "%d%s%b",
+                "{}",
+                " ",
+            ]
+        ),
+        max_size=8,
+    ).map("".join),
+)
+names = st.sampled_from(["ann", "ben", "cyd"])
+members = st.builds(
+    Member,
+    id=ids,
+    name=names,
+    display_name=texts,
+    note=texts,
+    avatar=st.sampled_from(["", "1/2/3/ann/avatar-ab.jpg"]),
+    header=st.sampled_from(["", "1/2/3/ann/header-ab.jpg"]),
+    fields=st.lists(st.builds(ProfileField, name=texts, value=st.sampled_from(["a", 'b "c"'])), max_size=2).map(tuple),
+    bot=st.booleans(),
+    discoverable=st.booleans(),
+)
+counts = st.integers(0, 10**9)
+profiles = st.builds(Profile, members, counts, counts, counts)
+pictures = st.builds(
+    Media,
+    id=ids,
+    owner_id=ids,
+    key=st.just("1/2/3/ann/7-ab.jpg"),
+    preview_key=st.just("1/2/3/ann/7-ab-small.jpg"),
+    width=st.integers(1, 9999),
+    height=st.integers(1, 9999),
+    preview_width=st.integers(1, 480),
+    preview_height=st.integers(1, 480),
+    blurhash=texts,
+    description=texts,
+    focus=st.tuples(st.floats(-1, 1), st.floats(-1, 1)),
+)
+APP = App(id=compose(EPOCH_MS, 9), name='An "app" \\ <é>')
+posts = st.builds(
+    Post,
+    id=st.integers(0, 1023).map(lambda n: compose(EPOCH_MS + 1000, 5, n)),
+    version=st.integers(1, 3),
+    author_id=ids,
+    text=texts,
+    spoiler=texts,
+    sensitive=st.booleans(),
+    visibility=st.sampled_from(Visibility),
+    language=st.sampled_from(["", "en", "pt-BR"]),
+    tags=st.lists(st.sampled_from(["dawn", "été", "日本"]), unique=True, max_size=3).map(tuple),
+    mentions=st.lists(st.builds(Mention, ids, names), max_size=2).map(tuple),
+    parent_id=st.sampled_from([0, compose(EPOCH_MS, 1)]),
+    parent_author_id=st.sampled_from([0, compose(EPOCH_MS, 2)]),
+    place=st.none() | st.builds(Place, st.floats(-90, 90), st.floats(-180, 180)),
+    data=st.sampled_from(["", "null", '{"a": ["\\u00e9", {"b\\"": 1.5}]}']),
+    edited_at=st.sampled_from([0, 1_709_208_000_005]),
+    app_id=st.sampled_from([0, APP.id]),
+)
+shares = st.builds(
+    Share,
+    id=st.integers(0, 1023).map(lambda n: compose(EPOCH_MS + 2000, 5, n)),
+    author_id=ids,
+    post_id=ids,
+    post_author_id=ids,
+    visibility=st.sampled_from(Visibility),
+)
+
+
+def named(profile: Profile, id_: int) -> Profile:
+    """The profile as that of the member with this id, whose name never changes."""
+    member = msgspec.structs.replace(profile.member, id=id_, name=("ann", "ben", "cyd")[id_ % 3])
+    return msgspec.structs.replace(profile, member=member)
+
+
+def consistent(entry: Entry) -> Entry:
+    """The entry with the post written, and the share made, by those whose profiles stand there."""
+    entry = msgspec.structs.replace(entry, author=named(entry.author, entry.post.author_id))
+    if entry.share is None or entry.sharer is None:
+        return entry
+    return msgspec.structs.replace(entry, sharer=named(entry.sharer, entry.share.author_id))
+
+
+entries = st.builds(
+    Entry,
+    id=ids,
+    post=posts,
+    author=profiles,
+    relation=st.just(STRANGER),
+    media=st.lists(pictures, max_size=2).map(tuple),
+    likes=counts,
+    shares=counts,
+    comments=counts,
+    liked=st.booleans(),
+    shared=st.booleans(),
+    bookmarked=st.booleans(),
+    share=st.none() | shares,
+    sharer=profiles,
+).map(consistent)
+
+
+async def presenter() -> Presenter:
+    """One that keeps few fragments, so that the same ids come with other values and fragments fall away."""
+    graph = MemoryGraph()
+    batch = Batch(9)
+    batch.obj_add(APP)
+    await graph.commit(batch)
+    return Presenter(graph, AT, 4)
+
+
+@given(st.lists(entries, max_size=4), st.none() | ids)
+def test_a_page_is_the_json_that_would_be_written_out(page: list[Entry], viewer: int | None) -> None:
+    async def story() -> None:
+        made = await presenter()
+        # Twice in both orders: fresh, remembered, and remembered of other values of the same ids.
+        for turn in (page, page[::-1], page):
+            shown = msgspec.json.decode(await made.page(viewer, turn))
+            assert shown == [plain_status(viewer, entry, APP) for entry in turn]
+
+    run(story())
+
+
+@given(st.lists(entries, min_size=1, max_size=1), st.lists(posts, min_size=1, max_size=1))
+def test_an_edit_is_shown_at_once(page: list[Entry], edits: list[Post]) -> None:
+    async def story() -> None:
+        made, [entry] = await presenter(), page
+        await made.page(None, page)
+        post = msgspec.structs.replace(edits[0], id=entry.post.id, author_id=entry.post.author_id)
+        edited = msgspec.structs.replace(entry, post=post)
+        assert msgspec.json.decode(await made.status(None, edited)) == plain_status(None, edited, APP)
+
+    run(story())
+
+
+def test_an_app_that_is_gone_is_left_out() -> None:
+    post = Post(id=compose(EPOCH_MS + 1000, 5), author_id=1, app_id=77)
+    entry = Entry(id=post.id, post=post, author=Profile(Member(id=1, name="ann")), relation=STRANGER)
+    shown = run(Presenter(MemoryGraph(), AT).status(None, entry))
+    assert msgspec.json.decode(shown)["application"] is None

@@ -1,0 +1,171 @@
+"""The front end as a whole: it listens and stops in good order, serves files and plain pages, and reads a fixed number of times."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from PIL import Image
+
+from shoal.api.server import serve
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch
+from tests.api.world import BASE, Someone, World, picture, served, world
+
+_PROGRAM = """
+import asyncio, sys
+from shoal.api.server import Deps, serve
+from shoal.settings import load
+from shoal.wiring import open_network
+
+async def main():
+    async with open_network(load({}, store="sqlite:///" + sys.argv[1])) as network:
+        deps = Deps(network.settings, network.store, network.writes, network.reads, network.media)
+        await serve(deps, host="127.0.0.1", port=0, ready=lambda url: print(url, flush=True))
+    print("closed", flush=True)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_server_and_lets_the_stores_close(tmp_path: Path, number: signal.Signals) -> None:
+    command = [sys.executable, "-W", "error", "-c", _PROGRAM, str(tmp_path / "shoal.db")]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ}
+    ) as child:
+        assert child.stdout is not None
+        address = child.stdout.readline().strip()
+        with httpx.Client(base_url=address) as client:
+            assert client.get("/health").text == "OK"
+            assert client.get("/api/v1/instance").json()["uri"] == address.removeprefix("http://")
+            child.send_signal(number)
+            said, complaints = child.communicate(timeout=20)
+    assert (child.returncode, said.strip(), complaints) == (0, "closed", "")
+
+
+def test_addresses_are_those_of_the_settings_where_they_say() -> None:
+    with served(base_url="https://example.org/") as address:
+        assert address == "https://example.org"
+
+
+def test_an_address_that_is_taken_is_an_error_of_the_system(shared: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        serving = serve(
+            shared.deps, host="127.0.0.1", port=taken.getsockname()[1], ready=lambda _: pytest.fail("taken")
+        )
+        with pytest.raises(OSError, match="in use"):
+            shared.run(serving)
+
+
+def test_a_media_file_may_be_kept_for_ever_and_can_run_nothing(shared: World) -> None:
+    ann = shared.join("media_ann")
+    photo = shared.json("POST", "/api/v2/media", ann, files={"file": picture()})
+    for method in ("GET", "HEAD"):
+        file = shared.ask(method, photo["preview_url"].removeprefix(BASE))
+        assert file.status_code == 200
+        assert file.headers["content-type"] == "image/jpeg"
+        assert file.headers["cache-control"] == "public, max-age=31536000, immutable"
+        assert file.headers["x-content-type-options"] == "nosniff"
+        assert file.headers["content-security-policy"] == "default-src 'none'"
+        assert file.headers["access-control-allow-origin"] == "*"
+    assert Image.open(io.BytesIO(shared.ask("GET", photo["url"].removeprefix(BASE)).content)).size == (32, 20)
+
+
+@pytest.mark.parametrize(("noun", "size"), [("avatar", (400, 400)), ("header", (1500, 500))])
+def test_who_has_no_picture_gets_one(shared: World, noun: str, size: tuple[int, int]) -> None:
+    answer = shared.ask("GET", f"/{noun}s/original/missing.png")
+    with Image.open(io.BytesIO(answer.content)) as image:
+        image.load()
+        assert (image.size, len(image.getcolors() or ())) == (size, 2)
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert len(answer.content) < 2_000
+
+
+def test_a_public_post_has_a_page_that_shows_it_as_text(shared: World) -> None:
+    ann = shared.join("page_ann")
+    body = {"status": "<script>alert(1)</script> #dawn", "spoiler_text": "a <warning>"}
+    post = shared.json("POST", "/api/v1/statuses", ann, json=body)
+    page = shared.ask("GET", f"/@page_ann/{post['id']}")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+    assert "<script" not in page.text
+    assert "&lt;script&gt;" in page.text
+    assert "a &lt;warning&gt;" in page.text
+    assert page.text.count("dawn") > 1
+    assert "&lt;script&gt;" in shared.ask("GET", "/@Page_Ann/").text
+    assert shared.ask("GET", "/").status_code == 200
+
+
+def test_a_page_shows_nothing_that_is_not_public(shared: World) -> None:
+    ann = shared.join("shy_ann")
+    post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "only friends", "visibility": "private"})
+    for path in (f"/@shy_ann/{post['id']}", "/@nobody", "/@shy_ann/x", f"/@shy_ann/{'9' * 30}", "/else", "/@a@b"):
+        assert shared.ask("GET", path).status_code == 404, path
+    assert "only friends" not in shared.ask("GET", "/@shy_ann").text
+    assert shared.ask("POST", "/@shy_ann").status_code == 405
+
+
+def test_a_suspended_member_is_gone_and_their_posts_are_not_found(shared: World) -> None:
+    eve = shared.join("eve")
+    post = shared.json("POST", "/api/v1/statuses", eve, json={"status": "spam"})
+    batch = Batch(shard_of(eve.member.id))
+    batch.obj_set(msgspec.structs.replace(eve.member, suspended=True, version=2))
+    shared.run(shared.network.store.commit(batch))
+    assert shared.ask("GET", f"/api/v1/accounts/{eve.id}").status_code == 410
+    assert shared.ask("GET", "/api/v1/accounts/lookup?acct=eve").status_code == 410
+    assert shared.ask("GET", f"/api/v1/statuses/{post['id']}").status_code == 404
+    assert shared.ask("GET", "/@eve").status_code == 410
+    app = shared.json("POST", "/api/v1/apps", json={"client_name": "x", "redirect_uris": "urn:x"})
+    form = {key: app[key] for key in ("client_id", "client_secret")}
+    answer = shared.ask(
+        "POST", "/oauth/token", data={**form, "grant_type": "password", "username": "eve", "password": "x"}
+    )
+    assert answer.json()["error"] == "invalid_grant"
+
+
+def test_the_instance_says_how_many_there_are(shoal: World) -> None:
+    ann = shoal.join("ann")
+    shoal.join("ben")
+    shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
+    assert shoal.json("GET", "/api/v1/instance")["stats"] == {"user_count": 2, "status_count": 1, "domain_count": 1}
+    assert shoal.json("GET", "/api/v2/instance")["usage"]["users"]["active_month"] == 1
+    assert shoal.json("GET", "/nodeinfo/2.0")["usage"]["localPosts"] == 1
+
+
+def test_sign_ups_from_one_address_are_limited_when_limits_are_on() -> None:
+    with world(rate_limits=True) as limited:
+        app = limited.join("ann").app_id
+        statuses = [
+            limited.ask("POST", "/api/v1/accounts", limited.token(app), data={"username": ""}).status_code
+            for _ in range(7)
+        ]
+    assert statuses == [422] * 5 + [429] * 2
+
+
+def reads_of(shoal: World, viewer: Someone, path: str) -> int:
+    """How many reads of the graph the answer to a warm request costs."""
+    shoal.json("GET", path, viewer)
+    shoal.graph.reads.clear()
+    shoal.json("GET", path, viewer)
+    return len(shoal.graph.reads)
+
+
+def test_a_page_of_one_and_of_forty_cost_the_same_reads(shoal: World) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
+    for n in range(45):
+        post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": f"#dawn {n} @ben"})
+        shoal.json("POST", f"/api/v1/statuses/{post['id']}/favourite", ben)
+    shoal.settle()
+    for path in ("/api/v1/timelines/home", f"/api/v1/accounts/{ann.id}/statuses", "/api/v1/favourites"):
+        assert len(shoal.json("GET", f"{path}?limit=40", ben)) == 40
+        assert reads_of(shoal, ben, f"{path}?limit=1") == reads_of(shoal, ben, f"{path}?limit=40") <= 14

@@ -1,0 +1,263 @@
+"""The command line: what it prints, how it ends, and that an error is one line which says what to do."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from tests.running import in_loop
+from tests.serving import served
+
+from shoal import Shoal
+from shoal.cli import main
+from shoal.cli.group import COMMANDS
+from shoal.core.errors import Unavailable
+from shoal.core.placement import media_path, place
+from shoal.ops.control import Status, ask_check, ask_status, listening
+from shoal.ops.report import nothing
+
+
+def shoal(store: Path, *arguments: str, typed: str = "") -> Result:
+    """Run a command in this process."""
+    return CliRunner().invoke(main, ["--store", f"sqlite:///{store}", *arguments], input=typed)
+
+
+def program(store: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a command in a process of its own."""
+    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def add(store: Path, name: str, *options: str) -> Result:
+    return shoal(store, "member", "add", name, "--password-stdin", *options, typed="a long password\n")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store with Ann in it."""
+    path = tmp_path / "shoal.db"
+    assert add(path, "ann", "--display-name", "Ann").exit_code == 0
+    return path
+
+
+def test_help_names_every_command() -> None:
+    shown = CliRunner().invoke(main, ["--help"])
+    assert shown.exit_code == 0
+    for name in COMMANDS:
+        assert re.search(rf"^  {name}\s+\w", shown.output, re.MULTILINE)
+
+
+def test_help_of_every_command_opens_with_a_sentence() -> None:
+    for name in COMMANDS:
+        shown = CliRunner().invoke(main, [name, "--help"])
+        assert shown.exit_code == 0, name
+        assert re.search(r"\n\n  [A-Z][^.]+[.]", shown.output), name
+
+
+def test_help_is_shown_at_once() -> None:
+    def took() -> float:
+        began = time.monotonic()
+        subprocess.run([sys.executable, "-m", "shoal.cli", "--help"], capture_output=True, check=True, timeout=30)
+        return time.monotonic() - began
+
+    # The best of a few: the machine has other things to do.
+    assert min(took() for _ in range(5)) < 0.5
+
+
+def test_a_member_is_added_listed_and_given_another_password(store: Path) -> None:
+    (line,) = shoal(store, "member", "list").output.splitlines()
+    assert re.fullmatch(r"ann\t\d+\t\d{4}-\d\d-\d\d\tAnn", line)
+    assert shoal(store, "member", "password", "ann", "--password-stdin", typed="another one\n").exit_code == 0
+
+    async def log_in(password: str) -> str:
+        async with Shoal.open(f"sqlite:///{store}") as opened:
+            return (await opened.log_in("ann", password)).name
+
+    assert asyncio.run(log_in("another one")) == "ann"
+
+
+def test_a_password_is_asked_for_twice_and_not_shown(store: Path) -> None:
+    done = shoal(store, "member", "add", "ben", typed="a long password\na long password\n")
+    assert done.exit_code == 0
+    assert "a long password" not in done.output
+
+
+def test_a_reserved_name_is_for_the_operator(store: Path) -> None:
+    assert add(store, "admin").exit_code == 1
+    assert add(store, "admin", "--reserved").exit_code == 0
+    assert "admin" in shoal(store, "member", "list").output
+
+
+def test_placement_needs_no_store_and_follows_from_the_name() -> None:
+    shown = CliRunner().invoke(main, ["placement", "Frank"])
+    a, b, c = place("frank")
+    assert shown.output.split() == [
+        *("name", "frank", "a/b/c", f"{a}/{b}/{c}"),
+        *("shard", str(a * 128 + c), "media", media_path("frank")),
+    ]
+
+
+def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store: Path) -> None:
+    whole = shoal(store, "check")
+    assert (whole.exit_code, whole.output.splitlines()[-1][:9]) == (0, "all holds")
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("INSERT INTO count VALUES (12345, 2, 3)")
+        connection.commit()
+    broken = shoal(store, "check")
+    assert broken.exit_code == 1
+    assert "I2    counts equal the live associations: 1 checked, 1 wrong" in broken.output
+    assert shoal(store, "check", "--repair").exit_code == 0
+    assert shoal(store, "check").exit_code == 0
+
+
+def test_an_import_and_an_export_go_round(tmp_path: Path, store: Path) -> None:
+    (tmp_path / "m.csv").write_text("id,name\n1,ben\n2,cyd\n3,!\n")
+    (tmp_path / "f.csv").write_text("follower,followee\n1,2\n")
+    files = ("--members", str(tmp_path / "m.csv"), "--follows", str(tmp_path / "f.csv"), "--mutual")
+    done = shoal(store, "import", *files, "--refused", str(tmp_path / "refused.jsonl"))
+    assert done.exit_code == 0
+    assert re.search(r"members +2 +0 +1", done.output)
+    assert re.search(r"follows +2 +0 +0", done.output)
+    assert "members refused, 1: a user name is 1 to 30 characters" in done.output
+    assert (tmp_path / "refused.jsonl").read_text().count("\n") == 1
+    assert shoal(store, "export", "ben", "--to", str(tmp_path / "ben.zip")).exit_code == 0
+    assert (tmp_path / "ben.zip").stat().st_size > 0
+
+
+ERRORS = {
+    ("check",): "there is no store at",
+    ("member", "list"): "there is no store at",
+    ("export", "ann", "--to", "out"): "there is no store at",
+    ("import", "nowhere"): "nowhere is not a directory",
+    ("import", "--members", "nowhere.csv"): "No such file or directory: 'nowhere.csv'",
+    ("import", "--members", "m.txt"): "read from .csv, .jsonl and .ndjson files",
+    ("import", "--members", "m.csv", "--column", "members.name"): "--column takes FIELD=COLUMN",
+    ("placement", "no such name"): "a user name is 1 to 30 characters",
+    ("member", "add", "ann", "--password-stdin"): "password: 8 to 1024 characters",
+}
+
+
+@pytest.mark.parametrize("arguments", ERRORS)
+def test_an_error_is_one_line_that_says_what_to_do(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = shoal(tmp_path / "none.db", *arguments)
+    assert done.exit_code == 1
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith("shoal: ")
+    assert ERRORS[arguments] in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_settings_that_cannot_be_read_are_one_line_too(tmp_path: Path) -> None:
+    done = CliRunner(env={"SHOAL_PORT": "many"}).invoke(main, ["placement", "ann"])
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    file = tmp_path / "shoal.toml"
+    file.write_text("prot = 1")
+    done = CliRunner().invoke(main, ["--config", str(file), "placement", "ann"])
+    assert (done.exit_code, "prot" in done.stderr) == (1, True)
+    done = CliRunner().invoke(main, ["--config", str(tmp_path / "none.toml"), "placement", "ann"])
+    assert (done.exit_code, "is not there" in done.stderr) == (1, True)
+
+
+def test_an_import_with_nothing_to_import_shows_how(store: Path) -> None:
+    done = shoal(store, "import")
+    assert (done.exit_code, "name a FOLDER" in done.stderr) == (2, True)
+
+
+def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
+    store = tmp_path / "shoal.db"
+    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import"]
+    child = subprocess.Popen([*command, "--members", str(tmp_path / "m.csv")], stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 30
+    while not store.with_name("shoal.db-wal").exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    child.send_signal(signal.SIGINT)
+    _, complaint = child.communicate(timeout=30)
+    assert child.returncode == 130
+    assert complaint == ""
+
+
+def test_a_served_store_is_checked_by_its_server_and_read_by_the_others(tmp_path: Path, store: Path) -> None:
+    with served(store) as server:
+        socket = store.with_name("shoal.db.sock")
+        assert stat.S_IMODE(socket.stat().st_mode) == 0o600
+        status = asyncio.run(ask_status(socket))
+        assert isinstance(status, Status)
+        assert status.pid == server.process.pid
+        done = program(store, "check", "--repair")
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "I1    home timelines equal their definition: 1 checked, all right" in done.stdout
+        assert program(store, "member", "list").stdout.startswith("ann\t")
+        assert program(store, "export", "ann", "--to", str(tmp_path / "out")).returncode == 0
+        refused = program(store, "import", "--members", str(tmp_path / "out" / "likes.csv"))
+        assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
+        assert "in use by another process" in refused.stderr
+        server.stop()
+    assert not socket.exists()
+
+
+@in_loop
+async def test_a_held_store_that_nobody_answers_for_is_read_as_it_is(store: Path) -> None:
+    async with Shoal.open(f"sqlite:///{store}"):
+        done = await asyncio.to_thread(program, store, "check")
+        assert (done.returncode, "not checked" in done.stdout) == (0, True)
+        refused = await asyncio.to_thread(program, store, "check", "--repair")
+        assert (refused.returncode, "in use by another process" in refused.stderr) == (1, True)
+
+
+@in_loop
+async def test_the_operators_socket_answers_and_refuses(tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 20) / ("deeper" * 20)
+    folder.mkdir(parents=True)
+    socket = folder / "shoal.db.sock"
+    async with Shoal.open("memory://") as opened:
+        await opened.register("ann")
+        assert await ask_status(socket) is None
+        socket.write_text("left behind by a server that was killed")
+        async with listening(opened.network, socket):
+            report = await ask_check(socket, repair=False, sample=None, progress=nothing)
+            assert report is not None
+            assert report.clean
+        assert await ask_check(socket, repair=False, sample=None, progress=nothing) is None
+
+
+@in_loop
+async def test_a_server_that_stops_ends_the_check_under_way(tmp_path: Path) -> None:
+    socket = tmp_path / "s.sock"
+    async with Shoal.open("memory://") as opened:
+        await opened.register("ann")
+        begun = asyncio.Event()
+
+        async def drain(patience: float = 0) -> None:
+            begun.set()
+            await asyncio.sleep(60)
+
+        opened.network.runner.drain = drain  # type: ignore[method-assign]
+        async with listening(opened.network, socket):
+            asking = asyncio.create_task(ask_check(socket, repair=False, sample=None, progress=nothing))
+            await begun.wait()
+        with pytest.raises(Unavailable):
+            await asking
+
+
+@in_loop
+async def test_a_server_that_ends_in_the_middle_of_an_answer_is_an_error(tmp_path: Path) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.close()
+
+    socket = tmp_path / "s.sock"
+    server = await asyncio.start_unix_server(hang_up, socket)
+    async with server:
+        with pytest.raises(Unavailable, match="ended before it answered"):
+            await ask_check(socket, repair=False, sample=None, progress=nothing)

@@ -1,0 +1,105 @@
+"""Pictures and the posts that show them."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from shoal import Shoal
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError
+from shoal.core.placement import media_path
+from shoal.feeds import user
+from shoal.feeds.pull import Cursor
+from shoal.feeds.user import Wish
+from shoal.services import media
+from tests.flows.people import home_texts, register, texts
+from tests.running import in_loop
+
+
+def picture(size: tuple[int, int] = (64, 48)) -> bytes:
+    file = io.BytesIO()
+    Image.new("RGB", size, (200, 30, 30)).save(file, "PNG")
+    return file.getvalue()
+
+
+@in_loop
+async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> None:
+    async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        stored = [await ann.upload(picture(), description=f"picture {n}") for n in range(2)]
+        post = await ann.create("look", media=[*stored, stored[0]])
+        bare = await ann.create(media=[stored[1].id])
+        plain = await ann.create("only words")
+        await shoal.settle()
+        entries = (await ben.home()).entries
+        assert [entry.post.id for entry in entries] == [plain.id, bare.id, post.id]
+        assert entries[2].media == tuple(stored)
+        assert [shown.description for shown in entries[2].media] == ["picture 0", "picture 1"]
+        assert stored[0].key.startswith(f"{media_path('ann')}/")
+        assert (stored[0].width, stored[0].height) == (64, 48)
+        found = await shoal.network.media.read(stored[0].key)
+        assert Image.open(io.BytesIO(found[0])).size == (64, 48)
+        assert (await ann.profile()).posts == 3
+        page = await user.page(shoal.network.reads, ben.id, ann.id, Cursor(), Wish(only_media=True))
+        assert [entry.post.id for entry in page.entries] == [bare.id, post.id]
+
+        with pytest.raises(NotAllowed):
+            await ben.create("not mine", media=[stored[0]])
+        with pytest.raises(InvalidInput, match="at most 4") as refusal:
+            await ann.create("x", media=[stored[0]] * 5)
+        assert refusal.value.field == "media_ids"
+
+        await media.discard(shoal.network.writes, ann.id, stored[0].id)
+        assert [entry.media for entry in (await ben.home()).entries][2] == (stored[1],)
+        with pytest.raises(NotFound):
+            await shoal.network.media.read(stored[0].key)
+        with pytest.raises(NotFound):
+            await media.discard(shoal.network.writes, ben.id, stored[1].id)
+
+
+@in_loop
+async def test_what_is_no_picture_leaves_nothing_behind() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for nonsense in (b"", b"hello", b"\x89PNG\r\n\x1a\n" + b"\x00" * 40):
+            with pytest.raises(ShoalError):
+                await ann.upload(nonsense)
+        assert len(await shoal.network.store.obj_scan(-(2**63), 100)) == 2
+        assert texts(await ann.posts()) == await home_texts(ann) == []
+
+
+@in_loop
+async def test_a_description_has_its_limit_and_a_focus_its_frame() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        stored = await ann.upload(picture(), description="d" * 1_500)
+        writes = shoal.network.writes
+        with pytest.raises(InvalidInput) as refusal:
+            await ann.upload(picture(), description="d" * 1_501)
+        assert refusal.value.field == "description"
+        described = await media.describe(writes, ann.id, stored.id, description="a boat", focus=(0.5, -1))
+        assert (described.description, described.focus, described.version) == ("a boat", (0.5, -1.0), 2)
+        for focus in ((1.1, 0.0), (0.0, float("nan"))):
+            with pytest.raises(InvalidInput, match="from -1 to 1"):
+                await media.describe(writes, ann.id, stored.id, focus=focus)
+        with pytest.raises(NotFound):
+            await media.describe(writes, ben.id, stored.id, description="mine")
+        post = await ann.create("look", media=[stored])
+        assert (await ben.read(post)).media == (described,)
+
+
+@in_loop
+async def test_an_avatar_that_is_replaced_is_removed() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        first = (await ann.update_profile(avatar=picture())).avatar
+        assert first.startswith(f"{media_path('ann')}/avatar-")
+        second = (await ann.update_profile(avatar=picture((90, 90)), note="new face")).avatar
+        assert second != first
+        await shoal.network.media.read(second)
+        with pytest.raises(NotFound):
+            await shoal.network.media.read(first)

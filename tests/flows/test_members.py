@@ -1,0 +1,229 @@
+"""Registering, logging in, and profiles."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import pytest
+from argon2 import PasswordHasher
+
+from shoal import Shoal
+from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unavailable
+from shoal.core.model import Login, Member, ProfileField, Visibility
+from shoal.services import members, passwords
+from tests.flows.people import register
+from tests.running import in_loop
+
+SECRET = "correct horse battery"
+
+
+@pytest.fixture
+def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hashes that cost nothing, where the cost is not what is tested."""
+    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+
+
+quick = pytest.mark.usefixtures("_quick_hashes")
+
+
+async def login_of(shoal: Shoal, member_id: int) -> Login:
+    member = (await shoal.network.store.obj_get([member_id]))[member_id]
+    assert isinstance(member, Member)
+    login = (await shoal.network.store.obj_get([member.login_id]))[member.login_id]
+    assert isinstance(login, Login)
+    return login
+
+
+@in_loop
+async def test_passwords_are_kept_as_argon2id_hashes_and_nothing_else_opens_the_door() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", SECRET, email="Ann@Example.org")
+        login = await login_of(shoal, ann.id)
+        assert login.password.startswith("$argon2id$v=19$m=65536,t=3,p=4$")
+        assert SECRET not in repr(await shoal.network.store.obj_scan(-(2**63), 100))
+        assert PasswordHasher().verify(login.password, SECRET)
+        for name in ("ann", "ANN", "ann@example.org", " ANN@EXAMPLE.ORG "):
+            assert (await shoal.log_in(name, SECRET)).id == ann.id
+        for name, password in [("ann", SECRET + "x"), ("ann", ""), ("nobody", SECRET), ("a@b.org", SECRET), ("", "")]:
+            with pytest.raises(Unauthenticated, match="the name or the password is wrong"):
+                await shoal.log_in(name, password)
+
+
+@in_loop
+async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for guess in ("", "x" * 8):
+            with pytest.raises(Unauthenticated):
+                await shoal.log_in("ann", guess)
+        await members.set_password(shoal.network.writes, ann.id, SECRET)
+        assert (await shoal.log_in("ann", SECRET)).id == ann.id
+
+
+@quick
+@in_loop
+async def test_a_new_password_ends_the_old_one() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", SECRET)
+        await members.set_password(shoal.network.writes, ann.id, "another one")
+        assert (await shoal.log_in("ann", "another one")).id == ann.id
+        with pytest.raises(Unauthenticated):
+            await shoal.log_in("ann", SECRET)
+
+
+@quick
+@pytest.mark.parametrize(("length", "taken"), [(7, False), (8, True), (1_024, True), (1_025, False)])
+@in_loop
+async def test_a_password_is_neither_short_nor_endless(length: int, taken: bool) -> None:
+    async with Shoal.open("memory://") as shoal:
+        if taken:
+            await shoal.register("ann", "x" * length)
+            assert (await shoal.log_in("ann", "x" * length)).name == "ann"
+            return
+        with pytest.raises(InvalidInput, match="8 to 1024 characters") as refusal:
+            await shoal.register("ann", "x" * length)
+        assert refusal.value.field == "password"
+        await shoal.register("ann")
+
+
+@in_loop
+async def test_a_name_is_taken_in_every_case() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("Ann")
+        assert ann.name == "ann"
+        for name in ("ann", "ANN", "aNn"):
+            with pytest.raises(Taken, match="Username") as refusal:
+                await shoal.register(name)
+            assert refusal.value.field == "username"
+            assert (await shoal.member(name)).id == ann.id
+
+
+@pytest.mark.parametrize("name", ["", "a b", "änn", "x" * 31, "ann@home", "admin", "a-b"])
+@in_loop
+async def test_a_name_that_is_none_is_refused(name: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        with pytest.raises(InvalidInput) as refusal:
+            await shoal.register(name)
+        assert refusal.value.field == "username"
+        with pytest.raises(NotFound):
+            await shoal.member(name)
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
+@in_loop
+async def test_of_twenty_who_want_a_name_at_once_one_gets_it(backend: str, tmp_path: Path) -> None:
+    urls: dict[str, str | dict[str, str]] = {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{tmp_path}/shoal.db",
+        "two stores": {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"},
+    }
+    async with Shoal.open(urls[backend]) as shoal:
+        answers = await asyncio.gather(*[shoal.register("ann") for _ in range(20)], return_exceptions=True)
+        assert [type(answer).__name__ for answer in answers].count("Taken") == 19
+        found = [node for node in await shoal.network.store.obj_scan(-(2**63), 100) if isinstance(node, Member)]
+        assert [member.name for member in found] == ["ann"]
+
+
+@in_loop
+async def test_an_address_belongs_to_one_member() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", email="Ann@Example.org")
+        with pytest.raises(Taken, match="Email") as refusal:
+            await shoal.register("ben", email="ann@EXAMPLE.org")
+        assert refusal.value.field == "email"
+        assert (await shoal.member("ann@example.org")).id == ann.id
+        assert (await shoal.register("ben", email="ben@example.org")).name == "ben"
+        with pytest.raises(InvalidInput):
+            await shoal.register("cyd", email="nonsense")
+        await shoal.register("cyd")
+
+
+@in_loop
+async def test_a_registration_that_dies_half_way_leaves_the_address_usable_after_its_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with Shoal.open("memory://") as shoal:
+        with monkeypatch.context() as dying:
+
+            async def die(*_: object) -> None:
+                raise Unavailable("the power went out")
+
+            dying.setattr(members, "add_node", die)
+            with pytest.raises(Unavailable):
+                await shoal.register("ann", email="ann@example.org")
+        with pytest.raises(Taken):
+            await shoal.register("ann", email="ann@example.org")
+        assert await members.find(shoal.network.writes, "ann@example.org") is None
+        later = time.time_ns() // 1_000_000 + members._HELD_MS + 10_000
+        monkeypatch.setattr("shoal.graph.memory._now_ms", lambda: later)
+        ann = await shoal.register("ann", email="ann@example.org")
+        assert (await shoal.member("ann@example.org")).id == ann.id
+
+
+@in_loop
+async def test_a_registration_of_a_taken_name_does_not_keep_the_address() -> None:
+    async with Shoal.open("memory://") as shoal:
+        await register(shoal, "ann")
+        with pytest.raises(Taken, match="Username"):
+            await shoal.register("ann", email="new@example.org")
+        assert (await shoal.register("ben", email="new@example.org")).name == "ben"
+
+
+@in_loop
+async def test_a_profile_is_changed_field_by_field() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", display_name="Ann", note="I fish")
+        await ann.update_profile(note="I sail", fields=[("boat", "Kittiwake"), ("", "")], bot=True)
+        await ann.update_profile(default_visibility=Visibility.FOLLOWERS)
+        member = (await ann.profile()).member
+        assert (member.display_name, member.note, member.bot) == ("Ann", "I sail", True)
+        assert member.fields == (ProfileField("boat", "Kittiwake"),)
+        assert (member.default_visibility, member.version) == (Visibility.FOLLOWERS, 3)
+
+
+@in_loop
+async def test_changes_of_different_things_at_once_do_not_undo_each_other() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await asyncio.gather(
+            ann.update_profile(note="note"), ann.update_profile(display_name="Ann"), ann.update_profile(bot=True)
+        )
+        member = (await ann.profile()).member
+        assert (member.note, member.display_name, member.bot) == ("note", "Ann", True)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"note": "x" * 501},
+        {"display_name": "x" * 101},
+        {"fields": [("n", "v")] * 5},
+        {"fields": [("n", "x" * 256)]},
+        {"default_language": "x" * 36},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+@in_loop
+async def test_what_is_too_long_for_a_profile_changes_nothing(changes: dict[str, str]) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        before = await ann.profile()
+        with pytest.raises(InvalidInput) as refusal:
+            await ann.update_profile(**changes)
+        assert refusal.value.field == next(iter(changes))
+        assert await ann.profile() == before
+
+
+@in_loop
+async def test_the_numbers_of_a_profile_follow_what_happens() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        post = await ann.create("one")
+        await ann.comment(post, "two")
+        await ann.share(post)
+        await shoal.settle()
+        found = await ann.profile()
+        assert (found.followers, found.following, found.posts) == (1, 0, 3)

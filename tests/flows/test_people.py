@@ -1,0 +1,126 @@
+"""Lists of members."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import NotFound
+from shoal.feeds import people
+from shoal.feeds.people import People
+from shoal.feeds.pull import Cursor
+from shoal.graph.schema import FOLLOWED_BY, LIKED_BY
+from tests.flows.people import register
+from tests.running import in_loop
+
+
+def names(page: People) -> list[str]:
+    return [profile.member.name for profile in page.profiles]
+
+
+async def followed_by(shoal: Shoal, count: int) -> tuple[Handle, list[Handle]]:
+    ann, *others = await register(shoal, "ann", *(f"fan{n}" for n in range(count)))
+    for other in others:
+        await other.follow(ann)
+    return ann, others
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@in_loop
+async def test_followers_come_in_pages_of_25_the_newest_first(backend: str, tmp_path: Path) -> None:
+    async with Shoal.open("memory://" if backend == "memory" else f"sqlite:///{tmp_path}/shoal.db") as shoal:
+        ann, others = await followed_by(shoal, 60)
+        expected = [other.name for other in reversed(others)]
+        first = await ann.followers()
+        assert first.next is not None
+        second = await ann.followers(first.next)
+        assert second.next is not None
+        third = await ann.followers(second.next)
+        assert [len(page.profiles) for page in (first, second, third)] == [25, 25, 10]
+        assert names(first) + names(second) + names(third) == expected
+        assert third.next is None
+        assert first.times == sorted(first.times, reverse=True)
+        assert (await ann.profile()).followers == 60
+
+
+@in_loop
+async def test_a_full_last_page_has_no_next() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _ = await followed_by(shoal, 4)
+        page = await ann.followers(limit=2)
+        assert page.next is not None
+        assert (await ann.followers(page.next, limit=2)).next is None
+
+
+@in_loop
+async def test_nobody_has_no_followers() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        assert await ann.followers() == await ann.following() == ([], [], None)
+
+
+@in_loop
+async def test_whoever_follows_anew_is_the_newest_again() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, others = await followed_by(shoal, 3)
+        await others[0].unfollow(ann)
+        assert names(await ann.followers()) == ["fan2", "fan1"]
+        await others[0].follow(ann)
+        assert names(await ann.followers()) == ["fan0", "fan2", "fan1"]
+        assert names(await others[0].following()) == ["ann"]
+
+
+@in_loop
+async def test_lists_are_read_upwards_too() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, _ = await followed_by(shoal, 5)
+        reads = shoal.network.reads
+        everybody = await ann.followers()
+        oldest = await people.page(reads, None, ann.id, FOLLOWED_BY, Cursor(limit=2, oldest_first=True))
+        assert names(oldest) == ["fan1", "fan0"]
+        after = Cursor(after=oldest.times[0], limit=2, oldest_first=True)
+        assert names(await people.page(reads, None, ann.id, FOLLOWED_BY, after)) == ["fan3", "fan2"]
+        newer = Cursor(after=everybody.times[2], limit=9)
+        assert names(await people.page(reads, None, ann.id, FOLLOWED_BY, newer)) == ["fan4", "fan3"]
+
+
+@in_loop
+async def test_the_blocked_are_left_out_and_the_next_page_is_none_the_worse() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, others = await followed_by(shoal, 6)
+        ben = await shoal.register("ben")
+        await ben.block(others[5])
+        await others[3].block(ben)
+        reads = shoal.network.reads
+        first = await people.page(reads, ben.id, ann.id, FOLLOWED_BY, Cursor(limit=3))
+        assert names(first) == ["fan4"]
+        assert first.next is not None
+        second = await people.page(reads, ben.id, ann.id, FOLLOWED_BY, Cursor(before=first.next, limit=3))
+        assert names(second) == ["fan2", "fan1", "fan0"]
+        assert second.next is None
+        assert len(names(await people.page(reads, None, ann.id, FOLLOWED_BY, Cursor(limit=9)))) == 6
+
+
+@in_loop
+async def test_likers_whom_the_viewer_blocked_are_counted_but_not_named() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        post = await ann.create("hello")
+        for liker in (ben, cyd):
+            await liker.like(post)
+        await ben.block(cyd)
+        found = await ben.likers(post)
+        assert (found.total, [profile.member.name for profile in found.newest]) == (2, ["ben"])
+        page = await people.page(shoal.network.reads, ben.id, post.id, LIKED_BY, Cursor(limit=5))
+        assert names(page) == ["ben"]
+
+
+@in_loop
+async def test_likers_of_what_one_may_not_see_are_not_told() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("hello", visibility="followers")
+        with pytest.raises(NotFound):
+            await ben.likers(post)

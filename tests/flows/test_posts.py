@@ -1,0 +1,298 @@
+"""The life of a post: create, read, update, delete; what it may carry, and what it may not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal import Shoal, Visibility
+from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, TooLarge
+from shoal.core.model import Place
+from shoal.graph.schema import REVISED, TAG_OF, tag_id
+from tests.flows.people import home_texts, register, texts
+from tests.running import in_loop
+
+KIB_64 = 64 * 1024
+
+
+@in_loop
+async def test_a_post_is_read_as_it_was_written() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        made = await ann.create(
+            "Low #Tide with @BEN and @nobody",
+            visibility="unlisted",
+            spoiler="wet feet",
+            language="en",
+            place=(54.1, -0.2),
+            data={"boat": ["Kittiwake", 7], "none": None},
+        )
+        entry = await ben.read(made)
+        post = entry.post
+        assert post == made
+        assert (post.text, post.spoiler, post.sensitive) == ("Low #Tide with @BEN and @nobody", "wet feet", True)
+        assert (post.visibility, post.language) == (Visibility.UNLISTED, "en")
+        assert post.tags == ("tide",)
+        assert post.mentions == ((ben.id, "ben"),)
+        assert post.place == Place(54.1, -0.2)
+        assert post.data == '{"boat":["Kittiwake",7],"none":null}'
+        assert (entry.likes, entry.shares, entry.comments, entry.liked) == (0, 0, 0, False)
+        assert (entry.author.member.name, entry.author.posts) == ("ann", 1)
+
+
+@in_loop
+async def test_a_deleted_post_is_gone_everywhere() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        post = await ann.create("hello #tide")
+        await ben.share(post)
+        await ben.bookmark(post)
+        await ben.home()
+        await shoal.settle()
+        assert await ann.delete(post) == post
+        for act in (ben.read(post), ben.like(post), ben.share(post), ben.comment(post, "x"), ann.delete(post)):
+            with pytest.raises(NotFound):
+                await act
+        assert (
+            await home_texts(ben) == await home_texts(ann) == texts(await ann.posts()) == texts(await ben.posts()) == []
+        )
+        await shoal.settle()
+        assert (await ann.profile()).posts == (await ben.profile()).posts == 0
+        assert await shoal.network.store.assoc_range(tag_id("tide"), TAG_OF, limit=5) == []
+
+
+@in_loop
+async def test_what_is_not_ones_own_is_neither_changed_nor_deleted() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("hello")
+        for act in (ben.delete(post), ben.update(post, "bye")):
+            with pytest.raises(NotFound):
+                await act
+        assert (await ann.read(post)).post == post
+
+
+@in_loop
+async def test_an_edit_keeps_what_it_does_not_name_and_remembers_what_was_said() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("one", spoiler="s", data={"a": 1}, place=(1.0, 2.0), visibility="followers")
+        second = await ann.update(post, "two #tide @ben")
+        third = await ann.update(post, "three", spoiler="", sensitive=False)
+        assert (second.spoiler, second.data, second.place) == ("s", '{"a":1}', (1.0, 2.0))
+        assert (second.tags, second.mentions) == (("tide",), ((ben.id, "ben"),))
+        assert (third.version, third.text, third.spoiler, third.tags) == (3, "three", "", ())
+        assert third.visibility is Visibility.FOLLOWERS
+        assert third.edited_at >= second.edited_at > 0
+        history = await ann.history(post)
+        assert [(old.text, old.spoiler) for old in history] == [("one", "s"), ("two #tide @ben", "s")]
+        assert [old.written for old in history] == [post.written, second.edited_at]
+
+
+@in_loop
+async def test_an_edit_that_changes_nothing_changes_nothing() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        post = await ann.create("one #tide", data={"a": [1, 2.5, None]}, place=(1.0, 2.0), language="en")
+        assert await ann.update(post, "one #tide") == post
+        assert await ann.history(post) == []
+
+
+@in_loop
+async def test_the_history_goes_with_the_post() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        post = await ann.create("one")
+        await ann.update(post, "two")
+        (revision,) = await ann.history(post)
+        await ann.delete(post)
+        await shoal.settle()
+        assert await shoal.network.store.assoc_range(post.id, REVISED, limit=5) == []
+        assert await shoal.network.store.obj_get([revision.id]) == {}
+
+
+@in_loop
+async def test_of_two_edits_at_once_one_is_refused_or_both_are_kept() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        post = await ann.create("one")
+        edits = [ann.update(post, f"edit {n}") for n in range(10)]
+        answers = await asyncio.gather(*edits, return_exceptions=True)
+        assert all(not isinstance(answer, BaseException) or isinstance(answer, Conflict) for answer in answers)
+        kept = [answer for answer in answers if not isinstance(answer, BaseException)]
+        assert len(await ann.history(post)) == len(kept) >= 1
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite"])
+@in_loop
+async def test_the_same_request_at_the_same_time_makes_one_post(url: str, tmp_path: Path) -> None:
+    async with Shoal.open(url if url == "memory://" else f"sqlite:///{tmp_path}/shoal.db") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        made = await asyncio.gather(*[ann.create("hello", request="k") for _ in range(20)])
+        assert len({post.id for post in made}) == 1
+        assert await ann.create("hello", request="k") == made[0]
+        assert texts(await ann.posts()) == ["hello"]
+        assert (await ann.create("hello", request="other")).id != made[0].id
+        assert (await ben.create("hello", request="k")).author_id == ben.id
+        await shoal.settle()
+        assert (await ann.profile()).posts == 2
+
+
+@pytest.mark.parametrize("visibility", list(Visibility))
+@in_loop
+async def test_visibility_is_given_by_value_or_name(visibility: Visibility) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        assert (await ann.create("x", visibility=visibility)).visibility is visibility
+        assert (await ann.create("x", visibility=visibility.value)).visibility is visibility
+
+
+@pytest.mark.parametrize("wrong", ["", "PUBLIC", "private", "everyone"])
+@in_loop
+async def test_another_visibility_is_refused_with_the_list_of_those_there_are(wrong: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        post = await ann.create("x")
+        for act in (ann.create("x", visibility=wrong), ann.comment(post, "x", visibility=wrong)):
+            with pytest.raises(InvalidInput, match="public, unlisted, followers, direct") as refusal:
+                await act
+            assert refusal.value.field == "visibility"
+        assert len(texts(await ann.posts())) == 1
+
+
+@pytest.mark.parametrize("place", [(90, 180), (-90, -180), (0, 0), (54.123456789, -0.2)])
+@in_loop
+async def test_a_place_on_earth_is_taken(place: tuple[float, float]) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        assert (await ann.read(await ann.create("x", place=place))).post.place == place
+
+
+@pytest.mark.parametrize(
+    "place", [(90.1, 0), (-90.1, 0), (0, 180.1), (0, -180.1), (float("nan"), 0), (0, float("inf"))]
+)
+@in_loop
+async def test_a_place_elsewhere_is_refused(place: tuple[float, float]) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        with pytest.raises(InvalidInput, match="latitude is -90 to 90") as refusal:
+            await ann.create("x", place=place)
+        assert refusal.value.field == "place"
+
+
+@in_loop
+async def test_data_of_64_kib_is_kept_to_the_byte_and_no_more_is_taken() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        largest = "x" * (KIB_64 - 2)
+        post = await ann.create("x", data=largest)
+        assert (await ann.read(post)).post.data == f'"{largest}"'
+        for too_large in (largest + "x", "ä" * (KIB_64 // 2)):
+            with pytest.raises(TooLarge, match=f"at most {KIB_64} bytes"):
+                await ann.create("x", data=too_large)
+            with pytest.raises(TooLarge):
+                await ann.update(post, "x", data=too_large)
+
+
+@pytest.mark.parametrize("data", [object(), {1: {2, 3}, "x": object()}, {"f": print}])
+@in_loop
+async def test_data_that_json_cannot_say_is_refused(data: Any) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        with pytest.raises(InvalidInput, match="JSON") as refusal:
+            await ann.create("x", data=data)
+        assert refusal.value.field == "data"
+
+
+@pytest.mark.parametrize("data", [0, False, "", [], {}])
+@in_loop
+async def test_data_alone_makes_a_post(data: Any) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        assert (await ann.create(data=data)).data
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t "])
+@in_loop
+async def test_a_post_of_nothing_is_refused(text: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        post = await ann.create("something")
+        for act in (ann.create(text), ann.comment(post, text), ann.update(post, text)):
+            with pytest.raises(InvalidInput, match="blank"):
+                await act
+
+
+@in_loop
+async def test_every_text_has_its_limit() -> None:
+    async with Shoal.open("memory://", max_post_characters=30) as shoal:
+        (ann,) = await register(shoal, "ann")
+        link = "https://example.org/" + "x" * 50
+        assert (await ann.create("x" * 30)).text == "x" * 30
+        assert (await ann.create(f"xxxxxx {link}")).text.endswith(link)
+        for text in ("x" * 31, f"xxxxxxxx {link}"):
+            with pytest.raises(TooLarge, match="the maximum is 30") as refusal:
+                await ann.create(text)
+            assert refusal.value.field == "text"
+        await ann.create("x", spoiler="s" * 500, language="l" * 35)
+        for field, length in (("spoiler", 501), ("language", 36)):
+            with pytest.raises(TooLarge) as refusal:
+                await ann.create("x", **{field: "x" * length})  # type: ignore[arg-type]  # texts, all of them
+            assert refusal.value.field == field
+        with pytest.raises(InvalidInput, match="at most 256"):
+            await ann.create("x", request="k" * 257)
+
+
+@in_loop
+async def test_text_is_kept_in_one_form_and_without_controls() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        assert (await ann.create("cafe\u0301\r\nnext")).text == "café\nnext"
+        with pytest.raises(InvalidInput, match=r"U\+0000"):
+            await ann.create("a\x00b")
+
+
+@in_loop
+async def test_what_was_deleted_while_it_was_edited_leaves_nothing() -> None:
+    for _ in range(10):
+        async with Shoal.open("memory://") as shoal:
+            (ann,) = await register(shoal, "ann")
+            post = await ann.create("one #tide")
+            await asyncio.gather(ann.update(post, "two #sea"), ann.delete(post), return_exceptions=True)
+            await shoal.settle()
+            for tag in ("tide", "sea"):
+                assert await shoal.network.store.assoc_range(tag_id(tag), TAG_OF, limit=5) == []
+
+
+@in_loop
+async def test_everything_is_there_after_the_network_was_closed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shoal.db"
+    async with Shoal.open(url) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        post = await ann.create("hello", data={"a": 1}, place=(1, 2), request="k")
+        await ann.update(post, "hello again")
+        await ben.like(post)
+    async with Shoal.open(url) as shoal:
+        ann, ben = await shoal.member("ann"), await shoal.member("ben")
+        entry = await ben.read(post.id)
+        assert (entry.post.text, entry.likes, entry.liked) == ("hello again", 1, True)
+        assert [old.text for old in await ann.history(post)] == ["hello"]
+        assert (await ann.create("hello", request="k")).id == post.id
+        assert await home_texts(ben) == ["hello again"]
+
+
+@in_loop
+async def test_a_picture_of_somebody_else_is_refused() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("no picture")
+        for picture in (12345, post.id):
+            with pytest.raises(NotFound):
+                await ben.create("x", media=[picture])
+        with pytest.raises(NotAllowed):
+            await ann.follow(ann)

@@ -1,0 +1,195 @@
+"""Likes, shares and bookmarks, and the totals that they add up to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import NotFound
+from shoal.core.model import Post
+from shoal.feeds.hydrate import Entry
+from tests.flows.people import home_texts, register, texts
+from tests.running import in_loop
+
+Verb = Callable[[Handle, Post], Awaitable[object]]
+PAIRS = {
+    "like": (Handle.like, Handle.unlike),
+    "share": (Handle.share, Handle.unshare),
+    "bookmark": (Handle.bookmark, Handle.unbookmark),
+}
+
+
+def state(entry: Entry) -> tuple[int, int, bool, bool, bool]:
+    return entry.likes, entry.shares, entry.liked, entry.shared, entry.bookmarked
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@in_loop
+async def test_every_verb_may_be_repeated_and_sent_twenty_times_at_once(name: str) -> None:
+    verb, undo = PAIRS[name]
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("hello")
+        expected = {
+            "like": (1, 0, True, False, False),
+            "share": (0, 1, False, True, False),
+            "bookmark": (0, 0, False, False, True),
+        }
+        for _ in range(2):
+            await asyncio.gather(*[verb(ben, post) for _ in range(20)])
+            await verb(ben, post)
+            await shoal.settle()
+            assert state(await ben.read(post)) == expected[name]
+            assert state(await ann.read(post)) == (*expected[name][:2], False, False, False)
+            assert await ann.received() == expected[name][:2]
+            await asyncio.gather(*[undo(ben, post) for _ in range(20)])
+            await undo(ben, post)
+            await shoal.settle()
+            assert state(await ben.read(post)) == (0, 0, False, False, False)
+            assert await ann.received() == (0, 0)
+
+
+@in_loop
+async def test_a_share_is_one_however_often_it_is_made() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("hello")
+        shares = await asyncio.gather(*[ben.share(post) for _ in range(20)])
+        assert len({share.id for share in shares}) == 1
+        assert texts(await ben.posts()) == ["> hello"]
+        assert (await ben.profile()).posts == 1
+        await ben.unshare(shares[0])
+        assert (await ben.share(post)).id != shares[0].id
+
+
+@in_loop
+async def test_reactions_to_a_share_are_to_the_post() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        post = await ann.create("hello")
+        share = await ben.share(post)
+        await cyd.like(share.id)
+        second = await cyd.share(share)
+        assert second.post_id == post.id
+        await cyd.bookmark(share.id)
+        assert state(await cyd.read(post)) == (1, 2, True, True, True)
+        await cyd.unlike(share.id)
+        await cyd.unshare(second)
+        assert state(await cyd.read(share)) == (0, 1, False, False, True)
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
+@in_loop
+async def test_totals_received_are_exact_also_after_deletes(backend: str, tmp_path: Path) -> None:
+    urls: dict[str, str | dict[str, str]] = {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{tmp_path}/shoal.db",
+        "two stores": {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"},
+    }
+    async with Shoal.open(urls[backend]) as shoal:
+        ann, *others = await register(shoal, "ann", "ben", "dan", "fay", "gus")
+        posts = [await ann.create(f"post {n}") for n in range(4)]
+        for n, other in enumerate(others):
+            for post in posts[n:]:
+                await other.like(post)
+                await other.share(post)
+        assert await ann.received() == (10, 10)
+        await others[0].unlike(posts[0])
+        await ann.delete(posts[3])
+        await ann.delete(posts[0])
+        await shoal.settle()
+        assert await ann.received() == (5, 5)
+        assert [(entry.likes, entry.shares) for entry in (await ann.posts()).entries] == [(3, 3), (2, 2)]
+        for post in posts[1:3]:
+            await ann.delete(post)
+        await shoal.settle()
+        assert await ann.received() == (0, 0)
+        assert texts(await others[0].posts()) == []
+
+
+@in_loop
+async def test_more_likes_than_fit_a_page_are_cleared_with_the_post(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.fanout.cleanup._PAGE", 3)
+    async with Shoal.open("memory://") as shoal:
+        ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(10)))
+        post = await ann.create("hello")
+        for other in others:
+            await other.like(post)
+            await other.bookmark(post)
+            await other.share(post)
+        await ann.delete(post)
+        await shoal.settle()
+        assert await ann.received() == (0, 0)
+        counts = await shoal.network.store.count_scan((-(2**63), -(2**63)), 10_000)
+        assert {id1 for id1, _, n in counts if n} == set()
+
+
+@in_loop
+async def test_likers_are_a_total_and_the_newest_five() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(7)))
+        post = await ann.create("hello")
+        for other in others:
+            await other.like(post)
+        likers = await ann.likers(post)
+        assert likers.total == 7
+        assert [profile.member.name for profile in likers.newest] == [f"other{n}" for n in (6, 5, 4, 3, 2)]
+        assert len((await ann.likers(post, 2)).newest) == 2
+        await others[6].unlike(post)
+        await others[0].unlike(post)
+        await others[0].like(post)
+        likers = await ann.likers(post)
+        assert likers.total == 6
+        assert [profile.member.name for profile in likers.newest] == [f"other{n}" for n in (0, 5, 4, 3, 2)]
+
+
+@in_loop
+async def test_what_is_ones_own_may_be_taken_back_when_it_can_no_longer_be_seen() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("hello")
+        await ben.like(post)
+        await ben.bookmark(post)
+        await ben.share(post)
+        await ann.block(ben)
+        await shoal.settle()
+        with pytest.raises(NotFound):
+            await ben.like(post)
+        await ben.unlike(post)
+        await ben.unbookmark(post)
+        await ben.unshare(post)
+        assert state(await ann.read(post)) == (0, 0, False, False, False)
+        assert await ann.received() == (0, 0)
+
+
+@pytest.mark.parametrize(("visibility", "mine", "others"), [("followers", True, False), ("direct", False, False)])
+@in_loop
+async def test_what_is_not_for_all_is_not_shared_by_others(visibility: str, mine: bool, others: bool) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.follow(ann)
+        await cyd.follow(ben)
+        post = await ann.create("psst @ben", visibility=visibility)
+        assert (await ben.read(post)).post == post
+        for who, allowed in ((ann, mine), (ben, others)):
+            if allowed:
+                assert (await who.share(post)).visibility.value == visibility
+                continue
+            with pytest.raises(NotFound):
+                await who.share(post)
+        await shoal.settle()
+        assert await home_texts(cyd) == []
+
+
+@in_loop
+async def test_reacting_to_nothing_is_refused() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for verb in (verb for pair in PAIRS.values() for verb in pair):
+            for nothing in (12345, ann.id):
+                with pytest.raises(NotFound):
+                    await verb(ann, nothing)

@@ -1,0 +1,180 @@
+"""Follows, blocks and mutes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
+from shoal.core.visibility import Relation
+from shoal.graph.access import relation
+from shoal.library import AnyMember
+from shoal.services import relationships
+from tests.flows.people import home_texts, register, texts
+from tests.running import in_loop
+
+Verb = Callable[[Handle, AnyMember], Awaitable[Relation]]
+
+
+async def stands(one: Handle, other: Handle) -> Relation:
+    """How one stands to the other, asked without changing anything."""
+    return await relation(one._network.store, one.id, other.id)
+
+
+@in_loop
+async def test_a_follow_is_seen_from_both_ends() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        assert await ann.follow(ben) == Relation(following=True)
+        assert await stands(ben, ann) == Relation(followed_by=True)
+        assert await ben.follow("ann") == Relation(following=True, followed_by=True)
+        assert await ann.unfollow(ben.id) == Relation(followed_by=True)
+
+
+@pytest.mark.parametrize(
+    ("verb", "undo"),
+    [
+        (Handle.follow, Handle.unfollow),
+        (Handle.block, Handle.unblock),
+        (Handle.mute, Handle.unmute),
+    ],
+    ids=["follow", "block", "mute"],
+)
+@in_loop
+async def test_every_verb_may_be_repeated(verb: Verb, undo: Verb) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        before = await stands(ann, ben)
+        assert await undo(ann, ben) == before
+        done = await verb(ann, ben)
+        assert done != before
+        assert await verb(ann, ben) == done
+        assert len(set(await asyncio.gather(*[_told(verb, ann, ben) for _ in range(10)]))) == 1
+        await shoal.settle()
+        assert (await ben.profile()).followers == int(done.following)
+        assert await undo(ann, ben) == before
+        assert await undo(ann, ben) == before
+        await shoal.settle()
+        assert (await ben.profile()).followers == (await ann.profile()).following == 0
+
+
+async def _told(verb: Verb, one: Handle, other: Handle) -> str:
+    return repr(await verb(one, other))
+
+
+@pytest.mark.parametrize("verb", [Handle.follow, Handle.block, Handle.mute])
+@in_loop
+async def test_nobody_does_it_to_themselves_or_to_nobody(verb: Verb) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        with pytest.raises(NotAllowed):
+            await verb(ann, ann)
+        with pytest.raises(NotFound):
+            await verb(ann, "nobody_here")
+        with pytest.raises(NotFound):
+            await verb(ann, 12345)
+
+
+@in_loop
+async def test_a_block_ends_follows_both_ways_and_hides_each_from_the_other() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.follow(ben)
+        await ben.follow(ann)
+        posts = {ann: await ann.create("by ann"), ben: await ben.create("by ben")}
+        await shoal.settle()
+        assert await home_texts(ben) == ["by ben", "by ann"]
+        assert await ann.block(ben) == Relation(blocking=True, followed_by=True)
+        for one, other in ((ann, ben), (ben, ann)):
+            assert len(await home_texts(one)) == 1
+            with pytest.raises(NotFound):
+                await one.read(posts[other])
+            assert texts(await one.posts(other)) == []
+            with pytest.raises(NotAllowed):
+                await one.follow(other)
+        await shoal.settle()
+        assert await stands(ann, ben) == Relation(blocking=True)
+        assert await stands(ben, ann) == Relation(blocked_by=True)
+        for handle in (ann, ben):
+            profile = await handle.profile()
+            assert (profile.followers, profile.following) == (0, 0)
+
+
+@in_loop
+async def test_follows_do_not_come_back_with_the_end_of_a_block() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        post = await ann.create("hello")
+        await ann.block(ben)
+        await shoal.settle()
+        assert await ann.unblock(ben) == Relation()
+        await shoal.settle()
+        assert await home_texts(ben) == []
+        assert (await ben.read(post)).post.text == "hello"
+        await ben.follow(ann)
+        await shoal.settle()
+        assert await home_texts(ben) == ["hello"]
+
+
+@in_loop
+async def test_a_follow_that_crosses_a_block_does_not_stay() -> None:
+    for _ in range(20):
+        async with Shoal.open("memory://") as shoal:
+            ann, ben = await register(shoal, "ann", "ben")
+            await asyncio.gather(ben.follow(ann), ann.block(ben), return_exceptions=True)
+            await shoal.settle()
+            assert await stands(ann, ben) == Relation(blocking=True)
+
+
+@in_loop
+async def test_a_mute_hides_at_home_but_not_from_whoever_asks() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.follow(ann)
+        await ben.follow(cyd)
+        post = await ann.create("loud")
+        await cyd.share(post)
+        await shoal.settle()
+        assert await home_texts(ben) == ["> loud", "loud"]
+        assert await ben.mute(ann) == Relation(following=True, muting=True)
+        assert await home_texts(ben) == []
+        assert (await ben.read(post)).post.text == "loud"
+        assert await stands(ann, ben) == Relation(followed_by=True)
+        await ben.unmute(ann)
+        assert await home_texts(ben) == ["> loud", "loud"]
+        await ben.mute(cyd)
+        assert await home_texts(ben) == ["loud"]
+
+
+@in_loop
+async def test_many_muted_posts_do_not_hide_what_lies_behind_them() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await cyd.follow(ann)
+        await cyd.follow(ben)
+        await ben.create("behind")
+        for n in range(60):
+            await ann.create(f"noise {n}")
+        await cyd.mute(ann)
+        await shoal.settle()
+        assert texts(await cyd.home(limit=1)) == ["behind"]
+
+
+@in_loop
+async def test_tags_are_followed_by_any_spelling_and_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relationships, "MAX_FOLLOWED_TAGS", 2)
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        assert await ann.follow_tag("#Tide") == await ann.follow_tag("TIDE") == "tide"
+        await ann.follow_tag("sea")
+        with pytest.raises(NotAllowed, match="at most 2"):
+            await ann.follow_tag("dawn")
+        await ann.unfollow_tag("#TIDE")
+        await ann.unfollow_tag("tide")
+        assert await ann.follow_tag("dawn") == "dawn"
+        with pytest.raises(InvalidInput):
+            await ann.follow_tag("no tag")

@@ -1,0 +1,176 @@
+"""An export is all that a member has here, and nothing that they may not see."""
+
+from __future__ import annotations
+
+import csv
+import json
+import zipfile
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+from tests.running import in_loop
+
+from shoal import Shoal
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.library import Handle
+from shoal.ops import export as exports
+from shoal.ops.export import export
+
+
+def picture(colour: str) -> bytes:
+    file = BytesIO()
+    Image.new("RGB", (32, 24), colour).save(file, "JPEG")
+    return file.getvalue()
+
+
+def table(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def read(path: Path) -> Any:
+    return json.loads(path.read_bytes())
+
+
+def size_of(path: Path) -> tuple[int, int]:
+    with Image.open(path) as opened:
+        return opened.size
+
+
+def names_in(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
+async def ann_in(shoal: Shoal) -> Handle:
+    """Ann, with one of everything."""
+    ann, ben = await shoal.register("ann", "a long password", email="ann@example.org"), await shoal.register("ben")
+    await ann.update_profile(note="By the sea", avatar=picture("red"))
+    media = await ann.upload(picture("teal"), description="A teal square")
+    post = await ann.create("Low tide, “quoted”, \n#dawn", media=[media], place=(1.5, 2.5), data={"a": [1]})
+    await ann.update(post, "High tide #dawn")
+    theirs = await ben.create("Hello, “Ann”")
+    secret = await ben.create("For Ben's followers", visibility="followers")
+    await ann.follow(ben)
+    await ann.bookmark(secret)
+    await ann.comment(theirs, "Hi!")
+    await ann.like(theirs)
+    await ann.share(theirs)
+    await ann.unfollow(ben)
+    await ann.follow_tag("dawn")
+    await ben.follow(ann)
+    await ann.follow(await shoal.register("cyd"))
+    await ann.mute(await shoal.register("dan"))
+    await ann.block(await shoal.register("eve"))
+    return ann
+
+
+@in_loop
+async def test_all_that_a_member_has_is_there(tmp_path: Path) -> None:
+    to = tmp_path / "out"
+    async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as shoal:
+        await ann_in(shoal)
+        await export(shoal.network, "ann", to)
+    profile = read(to / "profile.json")
+    assert (profile["name"], profile["note"]) == ("ann", "By the sea")
+    assert (to / profile["avatar"]).exists()
+    (post,) = read(to / "posts.json")
+    assert (post["text"], post["tags"], post["data"]) == ("High tide #dawn", ["dawn"], {"a": [1]})
+    assert post["place"] == {"latitude": 1.5, "longitude": 2.5}
+    assert [before["text"] for before in post["history"]] == ["Low tide, “quoted”, \n#dawn"]
+    (media,) = read(to / "media.json")
+    assert media["description"] == "A teal square"
+    assert post["media"] == [media["file"]]
+    assert size_of(to / media["file"]) == (32, 24)
+    assert [comment["text"] for comment in read(to / "comments.json")] == ["Hi!"]
+    for noun in ("likes", "shares"):
+        assert [(row["author"], row["text"]) for row in table(to / f"{noun}.csv")] == [("ben", "Hello, “Ann”")]
+    for noun, names in {"follows": ["cyd"], "followers": ["ben"], "mutes": ["dan"], "blocks": ["eve"]}.items():
+        assert [row["name"] for row in table(to / f"{noun}.csv")] == names
+    assert [row["tag"] for row in table(to / "followed_tags.csv")] == ["dawn"]
+
+
+@in_loop
+async def test_what_the_member_may_no_longer_see_is_named_but_not_quoted(tmp_path: Path) -> None:
+    async with Shoal.open("memory://") as shoal:
+        await ann_in(shoal)
+        await export(shoal.network, "ann", tmp_path / "out")
+    (kept,) = table(tmp_path / "out" / "bookmarks.csv")
+    assert (kept["author"], kept["text"]) == ("", "")
+    assert int(kept["post"]) > 0
+
+
+@in_loop
+async def test_secrets_stay_here(tmp_path: Path) -> None:
+    async with Shoal.open("memory://") as shoal:
+        await ann_in(shoal)
+        await export(shoal.network, "ann", tmp_path / "out")
+    for path in (tmp_path / "out").glob("*.*"):
+        assert b"argon2" not in path.read_bytes()
+
+
+@in_loop
+async def test_a_zip_holds_the_same_files(tmp_path: Path) -> None:
+    async with Shoal.open("memory://") as shoal:
+        await ann_in(shoal)
+        await export(shoal.network, "ann", tmp_path / "out")
+        await export(shoal.network, "ann", tmp_path / "out.zip")
+    with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+        assert archive.testzip() is None
+        packed = {name: archive.read(name) for name in archive.namelist()}
+    folder = tmp_path / "out"
+    assert packed == {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@in_loop
+async def test_long_lists_are_written_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exports, "_PAGE", 2)
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        for n in range(5):
+            await ann.like(await ben.create(f"Wave {n}"))
+            await ann.create(f"Foam {n}")
+        await export(shoal.network, "ann", tmp_path / "out")
+    assert [row["text"] for row in table(tmp_path / "out" / "likes.csv")] == [f"Wave {n}" for n in range(4, -1, -1)]
+    assert [post["text"] for post in read(tmp_path / "out" / "posts.json")] == [f"Foam {n}" for n in range(4, -1, -1)]
+
+
+@in_loop
+async def test_a_member_with_nothing_is_exported_too(tmp_path: Path) -> None:
+    async with Shoal.open("memory://") as shoal:
+        await shoal.register("ann")
+        await export(shoal.network, "ann", tmp_path / "out")
+    assert read(tmp_path / "out" / "posts.json") == []
+    assert table(tmp_path / "out" / "likes.csv") == []
+
+
+@pytest.mark.parametrize("name", ["out", "out.zip"])
+@in_loop
+async def test_nothing_is_left_behind_by_an_export_that_fails(tmp_path: Path, name: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        await ann.create("Hello")
+
+        def stop(phase: str, done: int, total: int) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(NotFound):
+            await export(shoal.network, "ben", tmp_path / name)
+        with pytest.raises(KeyboardInterrupt):
+            await export(shoal.network, "ann", tmp_path / name, stop)
+    assert names_in(tmp_path) == []
+
+
+@in_loop
+async def test_what_is_in_the_way_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    (tmp_path / "out.zip").write_text("mine")
+    async with Shoal.open("memory://") as shoal:
+        await shoal.register("ann")
+        for name in ("out", "out.zip"):
+            with pytest.raises(InvalidInput, match="is there already"):
+                await export(shoal.network, "ann", tmp_path / name)
+    assert (tmp_path / "out" / "mine.txt").read_text() == (tmp_path / "out.zip").read_text() == "mine"

@@ -1,0 +1,353 @@
+"""An import takes what it is given, says what it refuses, and may be killed at any moment."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from tests.running import in_loop
+
+from shoal import Shoal
+from shoal.core.errors import InvalidInput, StorageFull
+from shoal.core.ids import EPOCH_MS, milliseconds_of, shard_of
+from shoal.core.model import Post
+from shoal.core.text import text_length
+from shoal.graph.contract import Batch
+from shoal.ops.backdated import DAY_MS, DAYS, BackdatedIds, ticks_of
+from shoal.ops.check import check
+from shoal.ops.imports import BEST_CONNECTED, Sources, import_all, in_directory
+from shoal.ops.records import PostRecord, moment_of
+from shoal.ops.summary import Summary
+from shoal.ops.wording import cut, worded
+
+COUNTS = {
+    "members": "SELECT count(*) FROM key WHERE space = 'user_name'",
+    "follows": "SELECT sum(n) FROM count WHERE atype = 1",
+    "posts": "SELECT sum(n) FROM count WHERE atype = 13",
+    "photos": "SELECT sum(n) FROM count WHERE atype = 19",
+}
+
+
+def counts(store: Path) -> dict[str, int]:
+    """How much of each kind is in a store, as its file says."""
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+        return {kind: connection.execute(statement).fetchone()[0] or 0 for kind, statement in COUNTS.items()}
+
+
+def lay_out(folder: Path, *, people: int = 12, posts: int = 40) -> Path:
+    """A small network in the layout of the real one: a ring of friends in which the first knows everybody."""
+    for name in ("graph", "posts", "photos"):
+        (folder / name).mkdir(parents=True)
+    names = ["id,name,ml_target", *(f"{n},Per-son{n},0" for n in range(people))]
+    (folder / "graph" / "nodes.csv").write_text("\n".join(names))
+    edges = [f"0,{n}" for n in range(1, people)] + [f"{n},{n + 1}" for n in range(1, people - 1)]
+    (folder / "graph" / "edges.csv").write_text("\n".join(["id_1,id_2", *edges]))
+    rows = [
+        {
+            "id": 100 + n,
+            "user_id": 7_000 + n * n % 5,
+            "created_at": f"2015-03-{1 + n % 28:02}T{n // 60 % 24:02}:{n % 60:02}:00+02:00",
+            "name": f"Wave {n}",
+            "description": "Cold & clear.",
+            "tags": ["sea", "low tide", "Sea"],
+        }
+        for n in range(posts)
+    ]
+    with gzip.open(folder / "posts" / "all.jsonl.gz", "wt") as file:
+        file.write("\n".join(map(json.dumps, rows)))
+    for colour in ("teal", "navy"):
+        Image.new("RGB", (40, 30), colour).save(folder / "photos" / f"{colour}.jpg")
+    return folder
+
+
+async def imported(store: Path, sources: Sources) -> Summary:
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        return await import_all(shoal.network, sources, Summary())
+
+
+@in_loop
+async def test_a_directory_is_imported_whole_and_a_second_time_nothing_is_new(tmp_path: Path) -> None:
+    sources, store = in_directory(lay_out(tmp_path / "data")), tmp_path / "shoal.db"
+    first = await imported(store, sources)
+    expected = {"members": 12, "follows": 42, "posts": 40, "photos": 40}
+    assert counts(store) == expected
+    assert {kind: first[kind].taken for kind in expected} == expected
+    again = await imported(store, sources)
+    assert {kind: again[kind].there for kind in expected} == expected
+    assert {kind: again[kind].taken for kind in expected} == dict.fromkeys(expected, 0)
+    assert counts(store) == expected
+
+
+@in_loop
+async def test_what_was_imported_holds_and_is_read_like_any_other(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    await imported(store, in_directory(lay_out(tmp_path / "data")))
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        assert (await check(shoal.network)).clean
+        first = await shoal.member("per_son0")
+        profile = await first.profile()
+        assert (profile.followers, profile.following) == (11, 11)
+        assert profile.member.display_name == "Per-son0"
+        page = await first.home(limit=40)
+        assert [entry.post.written for entry in page.entries] == sorted(
+            (entry.post.written for entry in page.entries), reverse=True
+        )
+        newest = page.entries[0].post
+        assert newest.text == "Wave 27\n\nCold & clear.\n\n#sea"
+        assert newest.tags == ("sea",)
+        assert newest.media
+        authors = [entry.author.member for entry in page.entries]
+        posts = zip(authors, page.entries, strict=True)
+        assert all(author.joined <= entry.post.written for author, entry in posts)
+
+
+@in_loop
+async def test_the_most_productive_author_is_the_best_connected_member(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    await imported(store, in_directory(lay_out(tmp_path / "data")))
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        posts = [(await (await shoal.member(f"per_son{n}")).profile()).posts for n in range(12)]
+    assert posts[0] == max(posts)
+    assert sum(posts) == 40
+
+
+@in_loop
+async def test_follows_have_the_order_of_the_file(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    await imported(store, in_directory(lay_out(tmp_path / "data")))
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        found = await (await shoal.member("per_son0")).following(limit=20)
+    assert [profile.member.name for profile in found.profiles] == [f"per_son{n}" for n in range(11, 0, -1)]
+
+
+@in_loop
+async def test_pictures_are_decoded_once_and_every_post_has_its_own(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    await imported(store, in_directory(lay_out(tmp_path / "data", posts=6)))
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        page = await (await shoal.member("per_son0")).home(limit=40)
+        media = [picture for entry in page.entries for picture in entry.media]
+        assert len({picture.id for picture in media}) == len({picture.key for picture in media}) == 6
+        assert len({picture.blurhash for picture in media}) == 2
+        for picture in media:
+            data, _ = await shoal.network.media.read(picture.key)
+            assert Image.open(BytesIO(data)).size == (40, 30)
+
+
+@pytest.mark.parametrize("kind", ["members", "follows", "posts", "photos"])
+def test_an_import_that_is_killed_goes_on_where_it_was(tmp_path: Path, kind: str) -> None:
+    folder, store = lay_out(tmp_path / "data", people=300, posts=1_500), tmp_path / "shoal.db"
+    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import", str(folder)]
+    command += ["--photos-newest", "60"]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while child.poll() is None and time.monotonic() < until:
+        if store.exists() and _any(store, kind):
+            break
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    child.wait(10)
+    subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=60)
+    assert counts(store) == {"members": 300, "follows": 1_194, "posts": 1_500, "photos": 60}
+    subprocess.run([*command[:5], "check"], stdout=subprocess.DEVNULL, check=True, timeout=60)
+
+
+def _any(store: Path, kind: str) -> bool:
+    try:
+        return counts(store)[kind] > 0
+    except sqlite3.OperationalError:
+        return False
+
+
+@in_loop
+async def test_what_cannot_be_taken_is_refused_with_the_reason(tmp_path: Path) -> None:
+    members, follows, posts = tmp_path / "m.csv", tmp_path / "f.csv", tmp_path / "p.jsonl"
+    members.write_text("id,name\n1,ann\n2,Ann\n3,no such name!\n4,admin\n5,ben\n6\n")
+    follows.write_text("follower,followee\n1,5\n1,5\n1,1\n1,99\nben,4\n")
+    rows = [
+        {"id": 1, "author": 1, "created_at": "2020-01-01", "text": "Taken"},
+        {"id": 2, "author": 1, "created_at": "2999-01-01", "text": "From the future"},
+        {"id": 3, "author": 1, "created_at": "soon", "text": "When?"},
+        {"id": 4, "author": 77, "created_at": 1_600_000_000, "text": "Whose?"},
+        {"id": 5, "author": "ben", "created_at": 1_600_000_000, "text": " "},
+        {"id": 1, "author": 1, "created_at": "2020-01-02", "text": "Twice"},
+    ]
+    posts.write_text("\n".join([*map(json.dumps, rows), "{", "[]"]))
+    with (tmp_path / "refused.jsonl").open("wb") as refused:
+        summary = Summary(refused)
+        async with Shoal.open("memory://") as shoal:
+            await import_all(shoal.network, Sources(members=members, follows=follows, posts=posts), summary)
+            assert (await shoal.member("admin")).name == "admin"
+            assert (await check(shoal.network)).clean
+    assert (summary["members"].taken, summary["members"].refusals) == (3, 3)
+    assert (summary["follows"].taken, summary["follows"].there, summary["follows"].refusals) == (2, 1, 2)
+    assert (summary["posts"].taken, summary["posts"].refusals) == (1, 7)
+    lines = [json.loads(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
+    assert len(lines) == 12
+    assert {"kind": "posts", "record": "2", "reason": "its time is in the future"} in lines
+    assert {"kind": "members", "record": "ann", "reason": "an earlier record has this name"} in lines
+
+
+@in_loop
+async def test_a_name_that_somebody_here_has_is_refused(tmp_path: Path) -> None:
+    members = tmp_path / "m.csv"
+    members.write_text("id,name\n1,ann\n")
+    async with Shoal.open("memory://") as shoal:
+        await shoal.register("ann")
+        summary = await import_all(shoal.network, Sources(members=members), Summary())
+    assert list(summary["members"].refused) == ["Username has already been taken"]
+
+
+@in_loop
+async def test_follows_and_posts_may_be_of_members_who_are_there(tmp_path: Path) -> None:
+    follows, posts = tmp_path / "f.csv", tmp_path / "p.csv"
+    follows.write_text("from,to\nben,ann\nann,ghost\n")
+    posts.write_text("id,username,date,text\n1,ann,2024-05-01T10:00:00Z,Hello\n")
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        assert (await ben.home()).entries == []
+        summary = await import_all(shoal.network, Sources(follows=follows, posts=posts), Summary())
+        entry = (await ben.home()).entries[0]
+    assert summary["follows"].refusals == 1
+    assert (entry.post.author_id, milliseconds_of(entry.post.id)) == (ann.id, entry.post.written)
+    assert shard_of(entry.post.id) == shard_of(ann.id)
+
+
+@in_loop
+async def test_a_block_is_stronger_than_an_imported_follow(tmp_path: Path) -> None:
+    follows = tmp_path / "f.csv"
+    follows.write_text("from,to\nben,ann\n")
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        await ann.block(ben)
+        summary = await import_all(shoal.network, Sources(follows=follows), Summary())
+        assert (await ben.profile()).following == 0
+    assert list(summary["follows"].refused) == ["one of them has blocked the other"]
+
+
+@in_loop
+async def test_a_file_that_is_no_picture_is_refused_and_its_post_is_taken(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "data", posts=4)
+    (folder / "photos" / "teal.jpg").write_bytes(b"no picture")
+    summary = await imported(tmp_path / "shoal.db", in_directory(folder))
+    assert (summary["posts"].taken, summary["photos"].taken, summary["photos"].refusals) == (4, 2, 2)
+
+
+@in_loop
+async def test_a_store_that_fails_ends_the_import_and_no_record_is_blamed(tmp_path: Path) -> None:
+    summary = Summary()
+    async with Shoal.open("memory://") as shoal:
+        commit = shoal.network.store.commit
+
+        async def full(batch: Batch) -> None:
+            if any(isinstance(op.node, Post) for op in batch.objects):
+                raise StorageFull("the disk is full")
+            await commit(batch)
+
+        shoal.network.store.commit = full  # type: ignore[method-assign]
+        with pytest.raises(StorageFull):
+            await import_all(shoal.network, in_directory(lay_out(tmp_path / "data", posts=3)), summary)
+    assert summary["posts"].refusals == 0
+
+
+@in_loop
+async def test_columns_may_be_named_and_a_wrong_name_says_what_there_is(tmp_path: Path) -> None:
+    members = tmp_path / "m.csv"
+    members.write_text("nr,handle\n1,ann\n")
+    async with Shoal.open("memory://") as shoal:
+        for columns, complaint in (
+            ({}, "no column for name"),
+            ({"members.name": "nick"}, "there is no column 'nick', only nr, handle"),
+            ({"members.nick": "handle"}, "there is no field 'members.nick'"),
+        ):
+            with pytest.raises(InvalidInput, match=complaint):
+                await import_all(shoal.network, Sources(members=members, columns=columns), Summary())
+        await import_all(shoal.network, Sources(members=members, columns={"members.name": "handle"}), Summary())
+        assert (await shoal.member("ann")).name == "ann"
+
+
+def test_a_directory_without_anything_known_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="name the files"):
+        in_directory(tmp_path)
+    with pytest.raises(InvalidInput, match="is not a directory"):
+        in_directory(tmp_path / "nowhere")
+
+
+def test_the_real_layout_maps_authors_onto_the_best_connected(tmp_path: Path) -> None:
+    sources = in_directory(lay_out(tmp_path / "data"))
+    assert (sources.mutual, sources.authors, sources.photos_newest) == (True, BEST_CONNECTED, 500)
+
+
+@given(st.lists(st.integers(-(10**12), EPOCH_MS - 1), min_size=2, max_size=50))
+def test_older_times_keep_their_order_within_the_first_ten_days(moments: list[int]) -> None:
+    ticks = [ticks_of(moment) for moment in sorted(moments)]
+    assert ticks == sorted(ticks)
+    assert ticks[0] >= 0
+    assert ticks[-1] < DAYS * DAY_MS << 10
+
+
+@given(st.integers(1_072_915_200, EPOCH_MS // 1000 - 2))
+def test_a_second_since_2004_is_more_than_a_millisecond(second: int) -> None:
+    assert ticks_of(second * 1000 + 1000) - ticks_of(second * 1000) > 1 << 10
+
+
+@given(st.lists(st.sampled_from([0, 5, EPOCH_MS, EPOCH_MS + 1]), max_size=40), st.integers(0, 8191))
+def test_ids_are_distinct_and_on_their_shard(moments: list[int], shard: int) -> None:
+    maker = BackdatedIds()
+    ids = [maker.take(moment, shard) for moment in moments]
+    ids += [maker.after(id_, shard) for id_ in ids]
+    assert len(set(ids)) == len(ids)
+    assert {shard_of(id_) for id_ in ids} <= {shard}
+
+
+@given(st.text("ab \n.:/htps", max_size=200), st.integers(30, 60))
+def test_a_text_is_cut_within_the_limit_and_only_when_it_must_be(text: str, limit: int) -> None:
+    short = cut(text, limit)
+    assert text_length(short) <= limit
+    assert short == text if text_length(text) <= limit else short.endswith("…")
+
+
+def test_a_text_is_cut_at_a_word_and_its_tags_stay() -> None:
+    record = PostRecord("1", "a", 0, "Title", "many words and more", ("sea", "low tide", "#dawn"), False, "")
+    wording = worded(record, 26)
+    assert wording.text == "Title\n\nmany…\n\n#sea #dawn"
+    assert wording.cut
+    assert [name for name, _ in wording.refused_tags] == ["low tide"]
+    assert worded(record, 5_000).text == "Title\n\nmany words and more\n\n#sea #dawn"
+
+
+def test_characters_that_are_no_text_are_left_out() -> None:
+    wording = worded(PostRecord("1", "a", 0, "One\rtwo", "\x00three\x1b", (), False, ""), 100)
+    assert (wording.text, wording.cleaned, wording.cut) == ("One\ntwo\n\nthree", True, False)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("2011-11-23T14:20:40-05:00", 1_322_076_040_000),
+        ("2011-11-23T19:20:40", 1_322_076_040_000),
+        (1_322_076_040, 1_322_076_040_000),
+        ("1322076040.5", 1_322_076_040_500),
+        (1_322_076_040_000, 1_322_076_040_000),
+    ],
+)
+def test_times_are_read_in_the_usual_forms(value: object, expected: int) -> None:
+    assert moment_of(value) == expected
+
+
+@pytest.mark.parametrize("value", ["soon", "", None, "nan", float("inf"), [1]])
+def test_other_times_are_refused(value: object) -> None:
+    with pytest.raises(InvalidInput):
+        moment_of(value)
