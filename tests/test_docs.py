@@ -9,6 +9,8 @@ from pathlib import Path
 
 import click
 
+from shoal.api.ratelimit import DEFAULTS
+from shoal.api.table import table
 from shoal.cli import main
 from shoal.core.model import Node
 from shoal.graph.schema import ASSOC_TYPES
@@ -35,6 +37,22 @@ def test_documented_defaults_are_the_defaults() -> None:
 def test_every_command_is_in_the_readme_and_the_reverse() -> None:
     named = set(re.findall(r"^\| `shoal ([a-z ]+)` \|", PAGES["README.md"], re.MULTILINE))
     assert named == set(_commands(main))
+
+
+def test_every_route_is_on_the_api_page_with_its_scope_and_limit_and_the_reverse() -> None:
+    rows = re.findall(
+        r"^\| ([A-Z]+) \| `([^`]+)` \| [^|]+ \| (?:`([^`]+)`)? *\| (\w+) \|", PAGES["api.md"], re.MULTILINE
+    )
+    routes = [(route.method, route.path, route.scope or "", route.limit_class) for route in table(Settings())]
+    assert rows == routes
+
+
+def test_the_rate_limits_on_the_api_page_are_the_limits() -> None:
+    section = PAGES["api.md"].partition("## Rate limits")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| ([\d.]+) \|", section, re.MULTILINE)
+    assert [(name, int(limit), float(seconds)) for name, limit, seconds in rows] == [
+        (name, rule.limit, float(rule.seconds)) for name, rule in DEFAULTS.items()
+    ]
 
 
 def test_every_association_is_in_the_data_layout_and_the_reverse() -> None:
@@ -76,7 +94,12 @@ def test_the_make_targets_that_pages_name_exist() -> None:
     assert named <= targets | {"a", "it", "them"}, named - targets
 
 
-def _commands(group: click.Command, prefix: str = "") -> list[str]:
-    if not isinstance(group, click.Group):
+def _commands(command: click.Command | None, prefix: str = "") -> list[str]:
+    if not isinstance(command, click.Group):
         return [prefix.strip()]
-    return [name for key, command in group.commands.items() for name in _commands(command, f"{prefix} {key}")]
+    context = click.Context(command)
+    return [
+        name
+        for key in command.list_commands(context)
+        for name in _commands(command.get_command(context, key), f"{prefix} {key}")
+    ]

@@ -125,8 +125,9 @@ class Simulator:
                 await asyncio.gather(*workers)
             await self._deliver()
             await self.check()
+            await self._all_post()
+            await self.check()
             await self._repeat_history()
-            await self._deliver()
             await self.check()
 
     async def _registered(self, name: str) -> Member:
@@ -176,12 +177,19 @@ class Simulator:
             await self.runner.turn()
         raise AssertionError("the events never come to an end")
 
+    async def _all_post(self) -> None:
+        """Whom nothing reaches any more has been forgotten."""
+        for actor in range(len(NAMES)):
+            await self._act(Op("publish", actor, actor, 0x70), None)
+        await self._deliver()
+
     async def _repeat_history(self) -> None:
         """Everything that ever followed from anything follows again, in another order."""
         jobs = list(self.outbox.history)
         self.dice.random.shuffle(jobs)
         for job in jobs:
             await self._repeat(job)
+        await self._deliver()
 
     async def _repeat(self, job: Job) -> None:
         for consequence in TABLE[type(job.event)]:

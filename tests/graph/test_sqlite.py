@@ -25,6 +25,7 @@ from shoal.graph import sql
 from shoal.graph.contract import Batch
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, Key
 from shoal.graph.sqlite import SqliteGraph
+from tests import disks
 from tests.running import in_loop, run
 from tests.stores import ANN, BEN, CYD, add, all_links, all_objects, begin, broken_promises, id_on, ids_of, moment
 
@@ -453,16 +454,8 @@ async def test_no_look_up_reads_a_whole_table(path: Path, statement: str, values
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 2 MB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disk)]
-    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        if os.environ.get("CI") and os.geteuid() == 0:
-            pytest.fail(f"CI cannot mount a small disk: {mounted.stderr}")
-        pytest.skip(f"a small disk needs the right to mount one: {mounted.stderr.strip()}")
-    yield disk
-    subprocess.run(["umount", str(disk)], check=True)
+    with disks.small_disk(tmp_path / "disk", "2m") as disk:
+        yield disk
 
 
 def fill(disk: Path, *, leave: int = 0) -> None:

@@ -106,7 +106,7 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
         installed: list[signal.Signals] = []
         # Outside the main thread there are no signals to take.
-        with contextlib.suppress(ValueError, RuntimeError, NotImplementedError):
+        with contextlib.suppress(ValueError, RuntimeError):
             for number in _SIGNALS:
                 loop.add_signal_handler(number, self.handle_exit, number, None)
                 installed.append(number)

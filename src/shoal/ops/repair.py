@@ -26,7 +26,6 @@ from shoal.ops.report import Finding, Triple
 from shoal.ops.scan import FIRST, LISTED, ROWS_AT_ONCE
 
 _AT_ONCE = 64
-_LOOKS = 3
 _TRIES = 5
 """How often a count is counted again while it is being changed."""
 
@@ -52,19 +51,13 @@ async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
         await _recount(network, id1, atype, of_posts=(id1, atype) in sums)
 
 
-async def miscounted(network: AnyNetwork, finding: Finding) -> bool:
-    """Whether a count is wrong by the same difference, time and again: one that is changing is off for a moment only."""
+async def miscount(network: AnyNetwork, finding: Finding) -> int:
+    """By how much a count is too high at this moment; 0 when it is right."""
     if finding.recount is None:
-        return True
+        return 0
     id1, atype = finding.recount
     count = _sum if await _is_sum(network, id1, atype) else _length
-    differences = set()
-    for _ in range(_LOOKS):
-        difference = await _stored_count(network, id1, atype) - await count(network, id1, atype)
-        if not difference:
-            return False
-        differences.add(difference)
-    return len(differences) == 1
+    return await _stored_count(network, id1, atype) - await count(network, id1, atype)
 
 
 async def _each(network: AnyNetwork, remedy: Remedy, findings: Sequence[Finding]) -> None:
