@@ -145,3 +145,12 @@ def test_when_seats_change_hands_all_is_forgotten() -> None:
     filled(audiences, 1, 1)
     audiences.clear()
     assert audiences.get(1) is None
+
+
+def test_sources_without_an_audience_are_forgotten_too() -> None:
+    audiences = Audiences(sources=2)
+    for source in (1, 2, 3):
+        audiences.finish(source, audiences.begin(source))
+    assert audiences.get(1) is None
+    assert audiences.get(2) is not None
+    assert audiences.get(3) is not None

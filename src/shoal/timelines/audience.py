@@ -65,10 +65,11 @@ class Audience:
 
 
 class Audiences:
-    """Audiences of the sources that posted last, up to `budget` seats in all (4 bytes each)."""
+    """Audiences of the sources that posted last: up to `budget` seats in all (4 bytes each), of up to `sources` (400 bytes each)."""
 
-    def __init__(self, budget: int = 64_000_000) -> None:
+    def __init__(self, budget: int = 64_000_000, sources: int = 500_000) -> None:
         self._budget = budget
+        self._sources = sources
         self._held = 0
         self._serials = itertools.count(secrets.randbits(_SERIAL_BITS))
         self._by_source: OrderedDict[int, Audience] = OrderedDict()
@@ -92,7 +93,7 @@ class Audiences:
             return
         audience.complete = True
         self._held += len(audience)
-        while self._held > self._budget and len(self._by_source) > 1:
+        while (self._held > self._budget or len(self._by_source) > self._sources) and len(self._by_source) > 1:
             _, oldest = self._by_source.popitem(last=False)
             self._held -= len(oldest) if oldest.complete else 0
 
