@@ -29,5 +29,5 @@ test: setup check  ## everything that must pass
 bench: setup  ## the figures of docs/performance.md
 	@$(BIN)/shoal bench
 
-clean:
+clean:  ## what was set up or made by the demo
 	rm -rf $(VENV) demo

@@ -88,6 +88,18 @@ def test_the_script_of_the_readme_prints_what_it_promises(tmp_path: Path) -> Non
     assert done.stdout == "ann Low tide at #dawn, says @bob 1\n"
 
 
+def test_the_server_commands_of_the_readme_can_be_typed(tmp_path: Path) -> None:
+    lines = re.findall(r"^    (echo .*shoal member add.*)$", PAGES["README.md"], re.MULTILINE)
+    assert lines
+    folder = str(Path(sys.executable).parent)
+    for line in lines:
+        subprocess.run(line, shell=True, cwd=tmp_path, env={"PATH": f"{folder}:/usr/bin:/bin"}, check=True)  # noqa: S602
+    listed = subprocess.run(
+        [f"{folder}/shoal", "member", "list"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert "ann" in listed.stdout
+
+
 def test_the_make_targets_that_pages_name_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {name for text in PAGES.values() for name in re.findall(r"`?make ([a-z]+)\b", text)}

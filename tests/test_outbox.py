@@ -273,3 +273,23 @@ async def test_an_outbox_that_is_away_for_a_while_is_asked_again(monkeypatch: py
     await runner.drain(5.0)
     await runner.stop()
     assert done == ["done"]
+
+
+@in_loop
+async def test_a_job_waits_for_a_store_that_is_down_for_as_long_as_it_takes() -> None:
+    turns = 0
+
+    async def need_a_store(done: list[str], event: object, mark: int) -> None:
+        nonlocal turns
+        turns += 1
+        if turns <= 20:
+            raise Unavailable("the other store is down")
+        done.append("done")
+
+    world = World({PostCreated: (need_a_store,)}, attempts=3)
+    await world.emit(BIG)
+    for _ in range(25):
+        await world.runner.turn()
+        world.clock.now += 1.1
+    assert world.done == ["done"]
+    assert await world.graph.buried() == []

@@ -58,7 +58,7 @@ class Shoal:
 
         `settings` are those of `shoal.settings.Settings`, by name. Raises `Unavailable` when another process has it.
         """
-        async with open_network(configuration.load({}, store=url, **settings)) as network:
+        async with open_network(configuration.build(store=url, **settings)) as network:
             yield Shoal(network)
 
     async def register(self, name: str, password: str | None = None, **profile: Any) -> Handle:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
+from shoal.core.errors import ShoalError, Unavailable
 from shoal.graph.contract import Job, Outbox
 
 E = TypeVar("E")
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 _BREATH_SECONDS = 0.002
 """How long jobs run before the event loop has a turn for requests, when there are few of those."""
 _LONGEST_BREATH_SECONDS = 0.02
+_UNAVAILABLE_SECONDS = 1.0
+"""How long a job rests when a store that it needs is down."""
 _POLL_SECONDS = 0.5
 """How often jobs that were put back or whose lease ended are looked for, when nothing else wakes the runner."""
 
@@ -81,6 +84,15 @@ class Runner(Generic[E]):
         """Claim once and run what was claimed; how many jobs that was."""
         jobs = await self._outbox.claim(self._batch, self._lease)
         finished: list[Job] = []
+        try:
+            await self._steps(jobs, finished)
+        finally:
+            # Also when one of them stops the turn: what is done is not done again.
+            if finished:
+                await self._outbox.ack(finished)
+        return len(jobs)
+
+    async def _steps(self, jobs: Sequence[Job], finished: list[Job]) -> None:
         began, share = time.monotonic(), _BREATH_SECONDS
         for job in jobs:
             if await self._step(job):
@@ -90,9 +102,6 @@ class Runner(Generic[E]):
                 began = time.monotonic()
                 # As long as the others took: under load requests and fan-out have half of the loop each.
                 share = min(max(began - paused, _BREATH_SECONDS), _LONGEST_BREATH_SECONDS)
-        if finished:
-            await self._outbox.ack(finished)
-        return len(jobs)
 
     async def _run(self) -> None:
         while not self._stopping:
@@ -124,6 +133,11 @@ class Runner(Generic[E]):
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0))
                     return False
                 job = job._replace(step=job.step + 1, mark=0, attempt=0)
+        except Unavailable as error:
+            # A store is down. That is not the job's fault: it waits for as long as it takes.
+            _log.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error)
+            await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
+            return False
         except Exception as error:  # noqa: BLE001  # a broken consequence must not stop the others
             await self._failed(job, error)
             return False
@@ -136,7 +150,11 @@ class Runner(Generic[E]):
         name = type(job.event).__name__
         if job.attempt >= self._attempts:
             _log.error("%s %d is buried after %d attempts", name, job.seq, job.attempt, exc_info=error)
-            await self._outbox.bury(job, repr(error))
+            try:
+                await self._outbox.bury(job, repr(error))
+            except ShoalError:
+                _log.warning("%s %d cannot be buried now", name, job.seq)
+                await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
             return
         _log.warning("%s %d failed, attempt %d", name, job.seq, job.attempt, exc_info=error)
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))

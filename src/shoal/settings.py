@@ -9,9 +9,12 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Days = Annotated[float, msgspec.Meta(gt=0)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -25,7 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How clients reach the server, `https://example.org`; empty: `http://<host>:<port>`."""
     host: str = "127.0.0.1"
     """Address to listen on."""
-    port: int = 8500
+    port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8500
     """TCP port to listen on; 0 takes a free one."""
     title: str = "Shoal"
     """Name of this network."""
@@ -37,25 +40,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Whether anybody may sign up over HTTP."""
     password_grant: bool = True
     """Whether clients may exchange a name and password for a token."""
-    max_post_characters: int = 5_000
+    max_post_characters: Positive = 5_000
     """Characters in a post, a link counting as 23."""
-    max_media_per_post: int = 4
+    max_media_per_post: Positive = 4
     """Pictures in a post."""
-    max_upload_bytes: int = 16 * 1024 * 1024
+    max_upload_bytes: Positive = 16 * 1024 * 1024
     """Bytes of an uploaded file."""
-    max_pixels: int = 40_000_000
+    max_pixels: Positive = 40_000_000
     """Pixels of an uploaded picture."""
-    timeline_length: int = 800
+    timeline_length: Positive = 800
     """Entries that a warm home timeline holds."""
-    timeline_members: int = 100_000
+    timeline_members: Positive = 100_000
     """Warm home timelines that are kept in memory: 8 bytes an entry, so 6.4 KB each."""
-    timeline_idle_days: float = 14.0
+    timeline_idle_days: Days = 14.0
     """Days without a read after which a home timeline becomes cold."""
-    loud_from: int = 500_000
+    loud_from: Positive = 500_000
     """Warm followers above which a member's posts are pulled when read instead of pushed when written."""
-    object_cache: int = 200_000
-    """Objects kept decoded in memory, about 1 KB each."""
-    tombstone_days: float = 30.0
+    object_cache: Positive = 100_000
+    """Kilobytes of objects kept decoded in memory; what hangs on them (counts, short lists, their JSON) may take twice as much."""
+    tombstone_days: Days = 30.0
     """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
     rate_limits: bool = True
     """Whether requests are limited per member and address."""
@@ -67,6 +70,17 @@ class SettingsError(ValueError):
     """A setting that does not exist, or a value that it does not take."""
 
 
+def build(**values: Any) -> Settings:
+    """Settings from these values alone; None is the default. Raises `SettingsError`."""
+    given = {name: value for name, value in values.items() if value is not None}
+    if isinstance(store := given.get("store"), str) and store.startswith("{"):
+        given["store"] = msgspec.json.decode(store)
+    try:
+        return msgspec.convert(given, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise SettingsError(f"settings: {error}") from error
+
+
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
     """Settings from a TOML file, the environment and `overrides`, the last one winning; None among these is no override."""
     values: dict[str, Any] = _from_file(environ)
@@ -74,12 +88,7 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
         if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:
             values[name] = text
     values.update({name: value for name, value in overrides.items() if value is not None})
-    if isinstance(store := values.get("store"), str) and store.startswith("{"):
-        values["store"] = msgspec.json.decode(store)
-    try:
-        return msgspec.convert(values, Settings, strict=False)
-    except msgspec.ValidationError as error:
-        raise SettingsError(f"settings: {error}") from error
+    return build(**values)
 
 
 def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:

@@ -123,7 +123,7 @@ async def _open_one(url: str, stack: AsyncExitStack, owns: Owns, *, read_only: b
 
 def sqlite_path(url: str) -> Path:
     """The file that `sqlite:///relative` or `sqlite:////absolute` names."""
-    return Path(urlsplit(url).path.removeprefix("/") or "shoal.db")
+    return Path(url.removeprefix("sqlite:///") or "shoal.db")
 
 
 def media_url(settings: Settings) -> str:
@@ -134,7 +134,7 @@ def media_url(settings: Settings) -> str:
     if urlsplit(first).scheme != "sqlite":
         return "memory://"
     path = sqlite_path(first)
-    return f"file://{path.with_suffix('').absolute()}.media"
+    return path.absolute().with_name(f"{path.name}.media").as_uri()
 
 
 def store_files(settings: Settings) -> list[Path]:

@@ -318,3 +318,14 @@ def test_an_app_that_is_gone_is_left_out() -> None:
     entry = Entry(id=post.id, post=post, author=Profile(Member(id=1, name="ann")), relation=STRANGER)
     shown = run(Presenter(MemoryGraph(), AT).status(None, entry))
     assert msgspec.json.decode(shown)["application"] is None
+
+
+def test_what_is_remembered_is_bounded_by_its_bytes() -> None:
+    presenter = Presenter(MemoryGraph(), AT, size=100)
+    author = Profile(Member(id=1, name="ann"))
+    for n in range(50):
+        post = Post(id=100 + n, author_id=1, text="x" * 20_000)
+        presenter.present_page(None, [Entry(id=post.id, post=post, author=author, relation=STRANGER)])
+        presenter.account(Profile(Member(id=1_000 + n, name="ben", note="y" * 20_000)))
+    assert 1 <= len(presenter._posts) <= 8
+    assert 1 <= len(presenter._accounts) <= 8

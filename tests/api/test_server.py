@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from PIL import Image
 
+from shoal.api.public_pages import _page
 from shoal.api.server import serve
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
@@ -103,6 +104,17 @@ def test_a_public_post_has_a_page_that_shows_it_as_text(shared: World) -> None:
     assert page.text.count("dawn") > 1
     assert "&lt;script&gt;" in shared.ask("GET", "/@Page_Ann/").text
     assert shared.ask("GET", "/").status_code == 200
+
+
+def test_a_title_is_text_whoever_wrote_it(shared: World) -> None:
+    ann = shared.join("title_ann")
+    post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "a </title><b>& c"})
+    shared.json("PATCH", "/api/v1/accounts/update_credentials", ann, data={"display_name": "<i>Ann</i> & co"})
+    assert "<title>a &lt;/title&gt;&lt;b&gt;&amp; c</title>" in shared.ask("GET", f"/@title_ann/{post['id']}").text
+    page = shared.ask("GET", "/@title_ann").text
+    assert "<title>&lt;i&gt;Ann&lt;/i&gt; &amp; co</title>" in page
+    assert "<h1>&lt;i&gt;Ann&lt;/i&gt; &amp; co</h1>" in page
+    assert "<title>&lt;script&gt;" in _page("<script>", "").body.decode()
 
 
 def test_a_page_shows_nothing_that_is_not_public(shared: World) -> None:

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from shoal.core.model import Member, Mention, Post, Visibility
-from shoal.core.visibility import STRANGER, Relation, may_list, may_see, may_share
+from shoal.core.model import Member, Mention, Post, Share, Visibility
+from shoal.core.visibility import STRANGER, Relation, may_list, may_see, may_see_share, may_share
 
 AUTHOR, VIEWER, OTHER = 1, 2, 3
 PUBLIC, UNLISTED, FOLLOWERS, DIRECT = Visibility
@@ -52,6 +52,16 @@ def test_what_comes_unasked_is_what_may_be_seen_less_whom_one_mutes() -> None:
         post = post_of(visibility, mentions)
         expected = may_see(viewer, post, author, relation) and not relation.muting
         assert may_list(viewer, post, author, relation) is expected
+
+
+def test_a_share_is_seen_as_its_own_visibility_says() -> None:
+    for viewer, visibility, sharer, relation in product([None, VIEWER, AUTHOR], Visibility, AUTHORS, RELATIONS):
+        share = Share(id=11, author_id=AUTHOR, post_id=10, post_author_id=OTHER, visibility=visibility)
+        there = sharer is not None and not sharer.suspended
+        severed = relation.blocking or relation.blocked_by
+        expected = there and (viewer == AUTHOR or (not severed and told(viewer, visibility, (), relation)))
+        case = (viewer, visibility, sharer, relation)
+        assert may_see_share(viewer, share, sharer, relation) is expected, case
 
 
 def test_public_posts_may_be_shared_by_all_and_followers_posts_by_their_author_only() -> None:

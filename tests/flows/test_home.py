@@ -11,7 +11,7 @@ import pytest
 
 from shoal import Handle, Shoal
 from shoal.core.errors import Unavailable
-from shoal.core.events import InverseOp
+from shoal.core.events import FollowChanged, InverseOp
 from shoal.core.placement import source_of
 from shoal.fanout import home as fanout
 from shoal.fanout.effects import Effects
@@ -384,6 +384,64 @@ async def test_positions_count_from_the_newest_and_both_ends_are_in() -> None:
         for a, b in [(0, 0), (0, 3), (3, 6), (9, 9), (8, 20), (10, 12)]:
             assert texts(await ben.list_public_feed(a, b)) == newest_first[a : b + 1]
             assert texts(await ann.list_recent(a, b)) == newest_first[a : b + 1]
+
+
+@in_loop
+async def test_a_follow_that_comes_back_while_it_is_taken_out_is_there_in_the_end() -> None:
+    """One worker takes it out, another merges it in, and the first comes last."""
+    async with open_network(Settings(store="memory://"), background=False) as network:
+        shoal = Shoal(network)
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        await warm(ben)
+        await ann.create("one")
+        await shoal.settle()
+        changed = FollowChanged(follower_id=ben.id, source_id=ann.id)
+        subtract = fanout._subtract
+
+        async def overtaken(effects: Effects, member: int, source: int) -> None:
+            await ben.follow(ann)
+            await fanout.reconcile_follow(effects, changed, 0)
+            await subtract(effects, member, source)
+
+        await ben.unfollow(ann)
+        with patch.object(fanout, "_subtract", overtaken):
+            await fanout.reconcile_follow(network.effects, changed, 0)
+        await network.store.ack(await network.store.claim(10, 60.0))
+        await ann.create("two")
+        await shoal.settle()
+        assert await home_texts(ben) == ["two", "one"]
+
+
+@in_loop
+async def test_whoever_comes_and_goes_while_an_audience_is_read_is_in_it_or_not() -> None:
+    async with open_network(Settings(store="memory://"), background=False) as network:
+        shoal = Shoal(network)
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.follow(ann)
+        await warm(ben, cyd)
+        await shoal.settle()
+        touch_up = fanout._touch_up
+
+        async def they_come_and_go(effects: Effects, source: int, audience: Audience) -> None:
+            if source == ann.id:
+                await cyd.follow(ann)
+                await ben.unfollow(ann)
+                for fan in (ben, cyd):
+                    changed = FollowChanged(follower_id=fan.id, source_id=ann.id)
+                    await fanout.reconcile_follow(effects, changed, 0)
+            await touch_up(effects, source, audience)
+
+        await ann.create("one")
+        with patch.object(fanout, "_touch_up", they_come_and_go):
+            await network.runner.turn()
+        await network.store.ack(await network.store.claim(10, 60.0))
+        audience = network.effects.audiences.get(ann.id)
+        assert audience is not None
+        assert audience.seats(0, len(audience)).tolist() == network.timelines.seats([cyd.id]).tolist()
+        await ann.create("two")
+        await shoal.settle()
+        assert await home_texts(cyd) == ["two", "one"]
 
 
 class Away(MemoryGraph):

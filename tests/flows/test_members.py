@@ -12,7 +12,7 @@ from argon2 import PasswordHasher
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unavailable
 from shoal.core.model import Login, Member, ProfileField, Visibility
-from shoal.services import members, passwords
+from shoal.services import apps, members, passwords
 from tests.flows.people import register
 from tests.running import in_loop
 
@@ -227,3 +227,17 @@ async def test_the_numbers_of_a_profile_follow_what_happens() -> None:
         await shoal.settle()
         found = await ann.profile()
         assert (found.followers, found.following, found.posts) == (1, 0, 3)
+
+
+@in_loop
+async def test_a_new_password_ends_every_token() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", "a first password")
+        writes = shoal.network.writes
+        app = await apps.register(writes, "app")
+        tokens = [await apps.issue_token(writes, app.app.id, ann.id, ("read",)) for _ in range(3)]
+        await members.set_password(writes, ann.id, "a second password")
+        for token in tokens:
+            with pytest.raises(Unauthenticated):
+                await apps.check_token(writes.graph, token.text)
+        assert (await shoal.log_in("ann", "a second password")).id == ann.id

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 from shoal import Shoal, Visibility
-from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, TooLarge
-from shoal.core.model import Place
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, TooLarge
+from shoal.core.model import Place, Post
+from shoal.graph import access
+from shoal.graph.contract import Reader
 from shoal.graph.schema import REVISED, TAG_OF, tag_id
+from shoal.services import posts
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -257,15 +260,24 @@ async def test_text_is_kept_in_one_form_and_without_controls() -> None:
 
 
 @in_loop
-async def test_what_was_deleted_while_it_was_edited_leaves_nothing() -> None:
-    for _ in range(10):
-        async with Shoal.open("memory://") as shoal:
-            (ann,) = await register(shoal, "ann")
-            post = await ann.create("one #tide")
-            await asyncio.gather(ann.update(post, "two #sea"), ann.delete(post), return_exceptions=True)
-            await shoal.settle()
-            for tag in ("tide", "sea"):
-                assert await shoal.network.store.assoc_range(tag_id(tag), TAG_OF, limit=5) == []
+async def test_what_was_deleted_while_it_was_edited_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The edit is committed after the deletion looked at the post, and before it is committed."""
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        post = await ann.create("one #tide")
+        own_post = access.own_post
+
+        async def edited_meanwhile(graph: Reader, member_id: int, post_id: int) -> Post:
+            monkeypatch.setattr(posts, "own_post", own_post)
+            found = await own_post(graph, member_id, post_id)
+            await ann.update(post, "two #sea")
+            return found
+
+        monkeypatch.setattr(posts, "own_post", edited_meanwhile)
+        await ann.delete(post)
+        await shoal.settle()
+        for tag in ("tide", "sea"):
+            assert await shoal.network.store.assoc_range(tag_id(tag), TAG_OF, limit=5) == []
 
 
 @in_loop
@@ -296,3 +308,20 @@ async def test_a_picture_of_somebody_else_is_refused() -> None:
                 await ben.create("x", media=[picture])
         with pytest.raises(NotAllowed):
             await ann.follow(ann)
+
+
+@in_loop
+async def test_the_request_of_a_post_that_was_deleted_says_so() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        await ann.delete(await ann.create("once", request="k"))
+        with pytest.raises(Gone, match="has been deleted"):
+            await ann.create("once", request="k")
+
+
+@in_loop
+async def test_more_than_a_hundred_tags_stay_text() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        post = await ann.create(" ".join(f"#t{number}x" for number in range(150)))
+        assert len(post.tags) == 100

@@ -12,6 +12,10 @@ from shoal import Handle, Shoal
 from shoal.core.errors import NotFound
 from shoal.core.model import Post
 from shoal.feeds.hydrate import Entry
+from shoal.graph.contract import Assoc
+from shoal.graph.schema import AssocType
+from shoal.services import reactions
+from shoal.services.writes import Writes
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -193,3 +197,26 @@ async def test_reacting_to_nothing_is_refused() -> None:
             for nothing in (12345, ann.id):
                 with pytest.raises(NotFound):
                     await verb(ann, nothing)
+
+
+@in_loop
+async def test_a_late_unshare_does_not_end_a_share_that_was_made_since(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("to be shared")
+        await ben.share(post)
+        look = reactions._stands
+
+        async def look_and_be_overtaken(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:
+            found = await look(writes, member_id, atype, post_id)
+            monkeypatch.undo()
+            await ben.unshare(post)
+            await ben.share(post)
+            return found
+
+        monkeypatch.setattr(reactions, "_stands", look_and_be_overtaken)
+        await ben.unshare(post)
+        assert (await ben.read(post)).shared
+        await ben.unshare(post)
+        entry = await ben.read(post)
+        assert (entry.shared, entry.shares) == (False, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import random
 import re
@@ -552,3 +553,14 @@ async def test_long_reads_beside_writes_see_one_moment(path: Path) -> None:
             assert len(pages[CYD]) == 300
         await writing
         assert len(await all_links(graph)) == 1200
+
+
+@in_loop
+async def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "other.db"
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE theirs (a)")
+    with pytest.raises(Unavailable, match="not Shoal's"):
+        await SqliteGraph.open(path)
+    with contextlib.closing(sqlite3.connect(path)) as other:
+        assert other.execute("SELECT name FROM sqlite_schema").fetchall() == [("theirs",)]

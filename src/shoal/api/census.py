@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import NamedTuple
 
 from shoal.core.ids import floor_at
 from shoal.core.model import Member, Post
 from shoal.graph.contract import Scanner
+
+_log = logging.getLogger("shoal.api")
 
 _PAGE = 2_000
 _FRESH_SECONDS = 600.0
@@ -32,12 +35,12 @@ class Census:
     def __init__(self, store: Scanner) -> None:
         self._store = store
         self._totals = Totals()
-        self._counted_at = float("-inf")
+        self._tried_at = float("-inf")
         self._counting: asyncio.Task[None] | None = None
 
     async def totals(self) -> Totals:
         """The numbers as last counted."""
-        if time.monotonic() - self._counted_at > _FRESH_SECONDS and self._counting is None:
+        if time.monotonic() - self._tried_at > _FRESH_SECONDS and self._counting is None:
             self._counting = asyncio.create_task(self._count(), name="shoal-census")
         if self._counting is not None:
             await asyncio.wait({self._counting}, timeout=_PATIENCE_SECONDS)
@@ -52,8 +55,11 @@ class Census:
     async def _count(self) -> None:
         try:
             self._totals = await self._scan()
-            self._counted_at = time.monotonic()
+        except Exception:  # noqa: BLE001 (whoever asked has the old numbers; it is in the log)
+            _log.exception("counting members and posts failed")
         finally:
+            # After a failure as well: a store in trouble is not scanned at every request.
+            self._tried_at = time.monotonic()
             self._counting = None
 
     async def _scan(self) -> Totals:

@@ -1,8 +1,8 @@
 """From what a request says to a typed struct: lenient about how a value is written, strict about what it is.
 
 Leniency is what clients need (Mastodon's own server is as lenient): numbers and booleans as strings, one value where a list is
-expected, a list as a dictionary of numbers, null and, save for texts, "" for a value that is not given. Every refusal is an
-`InvalidInput` that names the field and says what is allowed.
+expected, a list as a dictionary of numbers, null and, save for texts, "" for a value that is not given; a field whose default
+is UNSET takes them for None. Every refusal is an `InvalidInput` that names the field and says what is allowed.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _fixers(kind: type[Any]) -> dict[str, Fixer | None]:
         info = inspect.type_info(kind)
         if not isinstance(info, inspect.StructType):
             raise TypeError(f"{kind!r} is not a msgspec.Struct")
-        known = _PREPARED[kind] = {field.encode_name: _fixer(field.type) for field in info.fields}
+        known = _PREPARED[kind] = {field.encode_name: _field_fixer(field) for field in info.fields}
     return known
 
 
@@ -100,7 +100,7 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
     fixed = {}
     for name, fix in fixers.items():
         value = params.get(name)
-        if value is None:
+        if value is None and not (name in params and isinstance(fix, _Clearable)):
             continue
         if fix is not None:
             try:
@@ -111,6 +111,23 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
                 continue
         fixed[name] = value
     return fixed
+
+
+class _Clearable:
+    """The fixer of a field whose default is UNSET: where a value is empty it is None, and no longer "not given"."""
+
+    def __init__(self, fix: Fixer | None) -> None:
+        self._fix = fix
+
+    def __call__(self, value: object) -> object:
+        fixed = value if self._fix is None or value is None else self._fix(value)
+        # A form says an empty dictionary by empty values in it.
+        return None if fixed is _ABSENT or fixed == {} else fixed
+
+
+def _field_fixer(field: inspect.Field) -> Fixer | None:
+    fix = _fixer(field.type)
+    return _Clearable(fix) if field.default is msgspec.UNSET else fix
 
 
 def _fixer(info: inspect.Type) -> Fixer | None:

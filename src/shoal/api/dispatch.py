@@ -116,7 +116,7 @@ class Api:
         return caller
 
     def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
-        who = caller.member_id if caller.member_id is not None else _address(request.scope)
+        who = caller.member_id if caller.member_id is not None else ratelimit.address_of(request.scope)
         window = self._limiter.take(ratelimit.Key(limit_class, who))
         if window is None:
             return
@@ -155,11 +155,6 @@ async def _send(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbo
     await send({"type": "http.response.body", "body": content, "more_body": True})
     await inbox.drain()
     await send({"type": "http.response.body", "body": b""})
-
-
-def _address(scope: Scope) -> str:
-    client = scope.get("client")
-    return ratelimit.address_key(client[0]) if client else ""
 
 
 def _is_api(path: str) -> bool:

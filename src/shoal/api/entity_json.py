@@ -39,8 +39,13 @@ _TAILS = (*map(_tail, range(16)), _COUNTS + b"}")
 """By flags; the last one is for who is not logged in."""
 
 
+def _weight(made: bytes) -> int:
+    """Kilobytes, begun ones counted."""
+    return 1 + len(made) // 1024
+
+
 class Presenter:
-    """Makes the JSON of entries and profiles, and remembers about `size` fragments of each kind (1 to 2 KB each)."""
+    """Makes the JSON of entries and profiles, and remembers about `size` KB of fragments of each kind."""
 
     def __init__(self, graph: Reader, at: Addresses, size: int = 50_000) -> None:
         self._graph = graph
@@ -79,7 +84,7 @@ class Presenter:
         if known is not None and known[1] == numbers and (known[0] is member or known[0] == member):
             return known[2]
         made = _encode(present.account(profile, self._at))
-        self._accounts.put(member.id, (member, numbers, made))
+        self._accounts.put(member.id, (member, numbers, made), _weight(made))
         return made
 
     def accounts(self, profiles: Iterable[Profile]) -> bytes:
@@ -120,7 +125,7 @@ class Presenter:
         app = self._apps.get(post.app_id) if post.app_id else None
         content = present.content(post, entry.author.member.name, media, app, self._at)
         made = _encode(content)[:-1] + b',"reblog":null,"account":'
-        self._posts.put(post.id, (post, media, made))
+        self._posts.put(post.id, (post, media, made), _weight(made))
         return made
 
     def _share(self, share: Share, sharer: Profile) -> bytes:
@@ -129,5 +134,5 @@ class Presenter:
         if known is not None and (known[0] is share or known[0] == share):
             return known[1]
         made = _encode(present.share_content(share, sharer.member.name, self._at))[:-1] + b',"reblog":'
-        self._shares.put(share.id, (share, made))
+        self._shares.put(share.id, (share, made), _weight(made))
         return made

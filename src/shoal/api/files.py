@@ -21,6 +21,11 @@ _HEADERS = {
 }
 
 
+def is_file(path: str) -> bool:
+    """Whether `Files` answers this path itself."""
+    return path.startswith(_PREFIX) or path in _DRAWN
+
+
 class Files:
     """The application below `/media/` and of the two pictures of who has none; all else goes on to `otherwise`."""
 
@@ -31,7 +36,7 @@ class Files:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         path: str = scope["path"]
-        if not path.startswith(_PREFIX) and path not in _DRAWN:
+        if not is_file(path):
             await self._otherwise(scope, receive, send)
             return
         try:

@@ -13,7 +13,7 @@ from shoal.api.front import Front
 from shoal.api.pages import PageQuery, link_header
 from shoal.api.replies import Reply
 from shoal.core.errors import NotFound
-from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
+from shoal.feeds.hydrate import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
 from shoal.feeds.people import People
 from shoal.feeds.pipeline import Page
 from shoal.feeds.pull import Cursor
@@ -81,6 +81,15 @@ async def show(context: Context, id_: int) -> bytes:
     """A status as the caller sees it. Raises `NotFound`."""
     front: Front = context.deps
     return await front.present.status(context.caller.member_id, await entry_of(context, id_))
+
+
+async def show_taken_back(context: Context, id_: int) -> bytes:
+    """A status that the caller takes something of their own back from, whether they may still see it or not."""
+    front: Front = context.deps
+    entry = await hydrate_taken_back(front.graph, actor(context), id_)
+    if entry is None:
+        raise NotFound("Record not found")
+    return await front.present.status(actor(context), entry)
 
 
 async def profile_of(context: Context, member_id: int) -> Profile:

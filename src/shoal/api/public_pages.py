@@ -63,7 +63,7 @@ class PublicPages:
             f"<h1>{escape(settings.title)}</h1><p>{escape(settings.description)}</p>"
             f"<p>Log in with any Mastodon client; the server is <code>{escape(self._front.at.root)}</code>.</p>"
         )
-        return _page(escape(settings.title), f'<header class="plain">{lines}</header>')
+        return _page(settings.title, f'<header class="plain">{lines}</header>')
 
     async def _tag(self, name: str) -> Response:
         try:
@@ -71,9 +71,7 @@ class PublicPages:
         except InvalidInput:
             raise NotFound("There is no such tag") from None
         page = await tagged.page(self._front.reads, None, tag, Cursor())
-        return _page(
-            f"#{escape(tag)}", f'<header class="plain"><h1>#{escape(tag)}</h1></header>' + self._feed(page.entries)
-        )
+        return _page(f"#{tag}", f'<header class="plain"><h1>#{escape(tag)}</h1></header>' + self._feed(page.entries))
 
     async def _member(self, name: str) -> Response:
         front = self._front
@@ -84,11 +82,11 @@ class PublicPages:
             raise Gone("This member is suspended")
         profile = (await profiles_by_id(front.graph, (member.id,)))[0]
         page = await user.page(front.reads, None, member.id, Cursor())
-        shown = escape(member.display_name or member.name)
+        shown = member.display_name or member.name
         head = (
             f'<header><img class="banner" src="{escape(front.at.header(member.header))}" alt="">'
             f'<img class="face" src="{escape(front.at.avatar(member.avatar))}" alt="">'
-            f"<h1>{shown}</h1><p class=handle>@{escape(member.name)}</p>{front.at.html(member.note)}"
+            f"<h1>{escape(shown)}</h1><p class=handle>@{escape(member.name)}</p>{front.at.html(member.note)}"
             f"<p class=numbers>{_number(profile.posts, 'post')} <b>{profile.following}</b> following"
             f" {_number(profile.followers, 'follower')}</p></header>"
         )
@@ -104,7 +102,7 @@ class PublicPages:
         if not found or name.lower() not in _names(found[0]):
             raise NotFound("There is no such post")
         title = plain_excerpt(found[0].post.text, 60) or f"A post by {name}"
-        return _page(escape(title), self._article(found[0]))
+        return _page(title, self._article(found[0]))
 
     def _article(self, entry: Entry) -> str:
         at, post, author = self._front.at, entry.post, entry.author.member
@@ -144,9 +142,9 @@ def _names(entry: Entry) -> set[str]:
 
 
 def _page(title: str, body: str, status: int = 200) -> Response:
-    """`title` and `body` are HTML."""
+    """`title` is text, `body` is HTML."""
     return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width"><meta name="referrer" content="same-origin">'
         f'<link rel="stylesheet" href="/style.css"></head><body><main>{body}</main></body></html>',
         status,

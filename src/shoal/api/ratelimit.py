@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import NamedTuple, Protocol
 
+from starlette.types import Scope
+
 from shoal.api.replies import RawHeader
 
 
@@ -50,8 +52,11 @@ DEFAULTS: Mapping[str, Rule] = {
     "delete": Rule(30, 1800),
     "signup": Rule(5, 1800),
     "login": Rule(30, 300),
+    "pages": Rule(600, 300),
+    "files": Rule(3_000, 300),
 }
-"""Mastodon's numbers; `login` guards the password and token forms."""
+"""Mastodon's numbers; `login` guards the password and token forms. Of the last two, which it leaves to the server in front,
+`pages` is what a browser reads, and `files` are pictures: a page has many, but a client keeps them for ever."""
 
 OFF: Mapping[str, Rule] = dict.fromkeys(DEFAULTS, Rule(0, 300))
 """No limit at all, for tests and load."""
@@ -123,6 +128,12 @@ def headers(window: Window) -> list[RawHeader]:
 @lru_cache(maxsize=64)
 def _iso(moment: int) -> bytes:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ").encode()
+
+
+def address_of(scope: Scope) -> str:
+    """What the caller's address is counted under; empty when it is not known."""
+    client = scope.get("client")
+    return address_key(client[0]) if client else ""
 
 
 @lru_cache(maxsize=4096)

@@ -10,13 +10,13 @@ import msgspec
 from shoal.api.calls import Context, Handler
 from shoal.api.convert import Id
 from shoal.api.front import Front
-from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show
+from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
 from shoal.api.pages import PageQuery
 from shoal.api.present import VISIBILITY
-from shoal.core.model import Post
+from shoal.core.model import Post, Share
 from shoal.feeds import kept, people
 from shoal.graph.access import access_post
-from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
+from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, SHARES, AssocType
 from shoal.services import reactions
 from shoal.services.writes import Writes
 
@@ -39,11 +39,31 @@ def _handler(verb: Verb) -> Handler:
     return handler
 
 
+def _taking_back(verb: Verb, atype: AssocType) -> Handler:
+    """Of what is one's own: it ends, and is answered, even where the status is hidden from the caller by now."""
+
+    async def handler(context: Context, params: One) -> object:
+        front: Front = context.deps
+        ended = await _stands(front, actor(context), atype, params.id)
+        post = await verb(front.writes, actor(context), params.id)
+        return await (show_taken_back if ended else show)(context, post.id)
+
+    handler.__doc__ = verb.__doc__
+    return handler
+
+
+async def _stands(front: Front, member_id: int, atype: AssocType, id_: int) -> bool:
+    """Whether the member has done this to the status, by its id or by that of a share of it."""
+    node = (await front.graph.obj_get((id_,))).get(id_)
+    post_id = node.post_id if isinstance(node, Share) else id_
+    return post_id in (await front.graph.assoc_get(member_id, (atype,), (post_id,)))[atype]
+
+
 favourite = _handler(reactions.like)
-unfavourite = _handler(reactions.unlike)
+unfavourite = _taking_back(reactions.unlike, LIKES)
 bookmark = _handler(reactions.bookmark)
-unbookmark = _handler(reactions.unbookmark)
-unreblog = _handler(reactions.unshare)
+unbookmark = _taking_back(reactions.unbookmark, BOOKMARKS)
+unreblog = _taking_back(reactions.unshare, SHARES)
 
 
 async def reblog(context: Context, params: Reblog) -> object:

@@ -17,7 +17,7 @@ from shoal.api.pages import PageQuery
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
 from shoal.feeds import people
-from shoal.graph.access import members_by_id, relations
+from shoal.graph.access import full_relations, members_by_id
 from shoal.graph.schema import BLOCKS, MUTES, AssocType
 from shoal.services import relationships
 from shoal.services.writes import Writes
@@ -35,7 +35,7 @@ async def several(context: Context, params: Others) -> object:
     """One relationship for each id asked for, in that order."""
     front: Front = context.deps
     ids = tuple(dict.fromkeys(params.id))
-    stands = await relations(front.graph, actor(context), ids)
+    stands = await full_relations(front.graph, actor(context), ids)
     return [present.relationship(id_, stands[id_]) for id_ in ids]
 
 

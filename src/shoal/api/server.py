@@ -15,8 +15,9 @@ from starlette.types import ASGIApp
 
 from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.authentication import caller_of
-from shoal.api.files import Files
+from shoal.api.files import Files, is_file
 from shoal.api.front import Deps, Front, front_of
+from shoal.api.limited import Limited
 from shoal.api.middleware import CORS_PATHS
 from shoal.api.public_pages import PublicPages
 from shoal.api.ratelimit import DEFAULTS, OFF, MemoryLimiter
@@ -79,14 +80,19 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 def _application(front: Front) -> ASGIApp:
+    limiter = MemoryLimiter(DEFAULTS if front.settings.rate_limits else OFF)
     return build_app(
         table(front.settings),
         front,
         authenticate=partial(caller_of, front.graph),
-        limiter=MemoryLimiter(DEFAULTS if front.settings.rate_limits else OFF),
-        fallback=Files(front.media, PublicPages(front)),
+        limiter=limiter,
+        fallback=Limited(Files(front.media, PublicPages(front)), limiter, _limit_class),
         cors_paths=(*CORS_PATHS, *_DRAWN),
     )
+
+
+def _limit_class(path: str) -> str:
+    return "files" if is_file(path) else "pages"
 
 
 class _Server(uvicorn.Server):

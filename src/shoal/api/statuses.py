@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api import entities, present
 from shoal.api.calls import Context
 from shoal.api.convert import Id, Json
 from shoal.api.errors import RecordInvalid
 from shoal.api.front import Front
-from shoal.api.listing import One, actor, entry_of, show
+from shoal.api.listing import One, actor, entry_of, show, show_taken_back
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.model import Media, Post, Revision
+from shoal.core.model import Media, Post, Revision, Share
 from shoal.feeds.hydrate import hydrate
+from shoal.feeds.revisions import revisions
 from shoal.feeds.thread import thread
 from shoal.graph.access import access_member, access_post, own_post
-from shoal.graph.schema import REVISED
 from shoal.services import media, posts, reactions
 from shoal.services.posts import Draft
 
@@ -40,7 +40,8 @@ class ShoalParams(msgspec.Struct, frozen=True):
     """What Shoal keeps of a status and Mastodon does not."""
 
     data: Json | None = None
-    place: PlaceParams | None = None
+    place: PlaceParams | UnsetType | None = UNSET
+    """An edit that says null takes the place away."""
 
 
 class PollParams(msgspec.Struct, frozen=True):
@@ -143,13 +144,13 @@ def _edited(post: Post, params: Edit) -> Draft:
         sensitive=post.sensitive if given.sensitive is None else given.sensitive,
         language=post.language if given.language is None else given.language,
         media=post.media if given.media_ids is None else given.media_ids,
-        place=_place(extra) or post.place,
+        place=post.place if extra.place is UNSET else _place(extra),
         data=extra.data.value if extra.data else kept_data,
     )
 
 
 def _place(extra: ShoalParams) -> tuple[float, float] | None:
-    return (extra.place.latitude, extra.place.longitude) if extra.place else None
+    return (extra.place.latitude, extra.place.longitude) if isinstance(extra.place, PlaceParams) else None
 
 
 def _refuse_what_is_not_there_yet(params: Written) -> None:
@@ -173,15 +174,15 @@ async def delete(context: Context, params: One) -> object:
     """Delete an own status, or take an own share back. The answer is what it was, with the text to write it anew."""
     front: Front = context.deps
     author = actor(context)
-    entry = await entry_of(context, params.id)
-    gone = await front.present.status(author, entry)
-    if entry.share is None:
-        await posts.delete(front.writes, author, params.id)
-    elif entry.share.author_id == author:
-        await reactions.unshare(front.writes, author, params.id)
-    else:
+    node = (await front.graph.obj_get((params.id,))).get(params.id)
+    if not isinstance(node, Post | Share) or node.author_id != author:
         raise NotFound("Record not found")
-    text = entry.post.text if entry.share is None else ""
+    gone = await show_taken_back(context, node.id)
+    if isinstance(node, Post):
+        await posts.delete(front.writes, author, node.id)
+    else:
+        await reactions.unshare(front.writes, author, node.id)
+    text = node.text if isinstance(node, Post) else ""
     return b'%b,"text":%b}' % (gone[:-1], msgspec.json.encode(text))
 
 
@@ -217,13 +218,11 @@ async def source(context: Context, params: One) -> object:
 
 
 async def history(context: Context, params: One) -> object:
-    """Every wording of a status, oldest first; the last one is what it says now."""
+    """Every wording of a status (of very many, the last), oldest first; the last one is what it says now."""
     front: Front = context.deps
     entry = await entry_of(context, params.id)
     post = entry.post
-    found = await front.graph.assoc_range(post.id, REVISED, limit=1_000, oldest_first=True)
-    nodes = await front.graph.obj_get([revision.id2 for revision in found])
-    wordings = [node for _, node in sorted(nodes.items()) if isinstance(node, Revision)]
+    wordings = await revisions(front.graph, context.caller.member_id, params.id)
     pictures = await front.graph.obj_get(list({id_ for wording in wordings for id_ in wording.media} | set(post.media)))
     account = msgspec.Raw(front.present.account(entry.author))
 

@@ -21,7 +21,7 @@ from shoal.ops.demo.plan import plan
 from shoal.ops.enact import Stage
 from shoal.services import apps, members
 from shoal.services.writes import Writes
-from shoal.settings import Settings, load
+from shoal.settings import Settings, build
 from shoal.wiring import open_network
 
 PASSWORD = "low-tide-at-dawn"  # noqa: S105  # of made-up people, printed for everybody to use
@@ -60,7 +60,7 @@ def demo(folder: Path, size: int, days: int, seed: int, port: int, fresh: bool, 
     folder.mkdir(parents=True, exist_ok=True)
     if fresh:
         _clear(folder)
-    settings = load({}, store=f"sqlite:///{folder / 'shoal.db'}", port=port, title="Shoal demo", rate_limits=False)
+    settings = build(store=f"sqlite:///{folder / 'shoal.db'}", port=port, title="Shoal demo", rate_limits=False)
     console = Console(stderr=False)
     state = _state(folder, Demo(seed, size, days, time.time_ns() // 1_000_000))
     written = plan(state.seed, state.members, state.days, now_ms=state.now_ms)
@@ -143,7 +143,8 @@ def _clear(folder: Path) -> None:
     if not (folder / "demo.json").exists():
         return
     for path in folder.glob("shoal.db*"):
-        path.unlink()
-    if (folder / "shoal.media").exists():
-        shutil.rmtree(folder / "shoal.media")
+        if path.is_file():
+            path.unlink()
+    if (folder / "shoal.db.media").exists():
+        shutil.rmtree(folder / "shoal.db.media")
     (folder / "demo.json").unlink()

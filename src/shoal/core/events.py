@@ -66,6 +66,13 @@ class FollowChanged(Event, frozen=True, tag="follow_changed"):
     source_id: int
 
 
+class MemberRegistered(Event, frozen=True, tag="member_registered"):
+    """Somebody joined with an e-mail address, which lies on another shard and is only held so far."""
+
+    member_id: int
+    address: str
+
+
 class Blocked(Event, frozen=True, tag="blocked"):
     """A member blocked another, who must not follow them any more."""
 
@@ -91,7 +98,17 @@ class InverseOwed(Event, frozen=True, tag="inverse_owed"):
     op: InverseOp
 
 
-AnyEvent = PostCreated | PostUpdated | PostDeleted | ShareCreated | ShareDeleted | FollowChanged | Blocked | InverseOwed
+AnyEvent = (
+    PostCreated
+    | PostUpdated
+    | PostDeleted
+    | ShareCreated
+    | ShareDeleted
+    | FollowChanged
+    | Blocked
+    | MemberRegistered
+    | InverseOwed
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)

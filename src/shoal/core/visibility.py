@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.core.model import Member, Post, Visibility
+from shoal.core.model import Member, Post, Share, Visibility
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -48,6 +48,22 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
 def may_list(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
     """Whether the post may come to the viewer unasked, in a timeline or a list: as `may_see`, less whom they mute."""
     return not relation.muting and may_see(viewer, post, author, relation)
+
+
+def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relation: Relation) -> bool:
+    """Whether the viewer may see that this member shared a post; whether they may see the post is for `may_see`.
+
+    A deleted sharer is None. `relation` is that of the viewer to the sharer.
+    """
+    if sharer is None or sharer.suspended:
+        return False
+    if viewer is not None and viewer == share.author_id:
+        return True
+    if relation.severed:
+        return False
+    if share.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+        return True
+    return viewer is not None and share.visibility is Visibility.FOLLOWERS and relation.following
 
 
 def may_share(viewer: int, post: Post) -> bool:

@@ -6,12 +6,13 @@ So every count stays the number of live associations, the totals of the author i
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 
 from shoal.core.events import PostDeleted, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.contract import Assoc, Batch, Missing
 from shoal.graph.schema import (
     BOOKMARKED_BY,
     BOOKMARKS,
@@ -84,8 +85,11 @@ async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> N
     batch.assoc_del(sharer.id2, POSTED, share_id, now)
     batch.obj_del(share_id)
     batch.key_del(share_key(sharer.id2, batch.shard, event.post_id), share_id)
+    batch.expect(share_id)
     batch.emit(ShareDeleted(share_id=share_id, author_id=sharer.id2))
-    await effects.graph.commit(batch)
+    # Taken back by its maker at the same moment: then there is nothing left to clear.
+    with contextlib.suppress(Missing):
+        await effects.graph.commit(batch)
 
 
 async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc) -> None:

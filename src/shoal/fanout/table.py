@@ -8,13 +8,14 @@ from shoal.core.events import (
     Blocked,
     FollowChanged,
     InverseOwed,
+    MemberRegistered,
     PostCreated,
     PostDeleted,
     PostUpdated,
     ShareCreated,
     ShareDeleted,
 )
-from shoal.fanout import cleanup, home, inverses, severance
+from shoal.fanout import addresses, cleanup, home, inverses, severance
 from shoal.fanout.effects import Effects
 from shoal.outbox import Consequence
 
@@ -32,6 +33,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     ShareCreated: (home.push_share,),
     ShareDeleted: (home.remove_share,),
     FollowChanged: (severance.end_blocked_follow, inverses.settle_follow, home.reconcile_follow),
+    MemberRegistered: (addresses.keep,),
     Blocked: (severance.end_follows,),
     InverseOwed: (inverses.settle_inverse,),
 }

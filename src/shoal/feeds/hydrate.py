@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from shoal.core.model import Media, Member, Post, Share
-from shoal.core.visibility import Relation, may_list, may_see
+from shoal.core.visibility import Relation, may_list, may_see, may_see_share
 from shoal.graph.access import relations
 from shoal.graph.contract import Reader
 from shoal.graph.schema import (
@@ -67,20 +67,44 @@ class _Row(NamedTuple):
     share: Share | None
 
 
+_Rule = Callable[[_Row, Mapping[int, AnyNode], Mapping[int, Relation]], bool]
+
+
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
     """Entries by id, in the order of `ids`, as the viewer may see them.
 
     `unasked` entries come in a timeline or a list, where those whom the viewer mutes are left out; otherwise the viewer
     asked for just these. At most seven reads.
     """
+
+    def visible(row: _Row, nodes: Mapping[int, AnyNode], stands: Mapping[int, Relation]) -> bool:
+        return _visible(viewer, row, nodes, stands, unasked=unasked)
+
+    return await _entries(graph, viewer, ids, visible)
+
+
+async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
+    """What the member has just taken something of their own back from, though they may no longer see it; None when it is gone.
+
+    Only for the answer to that act: it does not ask who may see what.
+    """
+
+    def there(row: _Row, nodes: Mapping[int, AnyNode], _stands: Mapping[int, Relation]) -> bool:
+        return all(_member(nodes, who) is not None for who in _people(row))
+
+    found = await _entries(graph, member_id, (id_,), there)
+    return found[0] if found else None
+
+
+async def _entries(graph: Reader, viewer: int | None, ids: Sequence[int], shown: _Rule) -> list[Entry]:
     rows = await _rows(graph, ids)
-    people = {row.post.author_id for row in rows} | {row.share.author_id for row in rows if row.share is not None}
+    people = {who for row in rows for who in _people(row)}
     pictures = [picture for row in rows for picture in row.post.media]
     nodes = await graph.obj_get([*people, *pictures])
     # A home also asks how the viewer stands to whom a comment answers.
     people.update(parent for row in rows if (parent := row.post.parent_author_id))
     stands = await relations(graph, viewer, people)
-    visible = [row for row in rows if _visible(viewer, row, nodes, stands, unasked=unasked)]
+    visible = [row for row in rows if shown(row, nodes, stands)]
     return await _assemble(graph, viewer, visible, nodes, stands) if visible else []
 
 
@@ -99,6 +123,11 @@ async def _rows(graph: Reader, ids: Sequence[int]) -> list[_Row]:
     return rows
 
 
+def _people(row: _Row) -> tuple[int, ...]:
+    """The author, and the sharer if there is one."""
+    return (row.post.author_id,) if row.share is None else (row.post.author_id, row.share.author_id)
+
+
 def _visible(
     viewer: int | None, row: _Row, nodes: Mapping[int, AnyNode], stands: Mapping[int, Relation], *, unasked: bool
 ) -> bool:
@@ -109,7 +138,7 @@ def _visible(
     if share is None:
         return True
     sharer, stand = _member(nodes, share.author_id), stands[share.author_id]
-    return sharer is not None and not sharer.suspended and not stand.severed and not (unasked and stand.muting)
+    return may_see_share(viewer, share, sharer, stand) and not (unasked and stand.muting)
 
 
 def _member(nodes: Mapping[int, AnyNode], id_: int) -> Member | None:
@@ -126,7 +155,7 @@ async def _assemble(
 ) -> list[Entry]:
     post_ids = list({row.post.id for row in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
-    people = {row.post.author_id for row in rows} | {row.share.author_id for row in rows if row.share is not None}
+    people = {who for row in rows for who in _people(row)}
     known = await profiles(graph, {id_: member for id_ in people if (member := _member(nodes, id_)) is not None})
     state = await graph.assoc_get(viewer, _VIEWER_STATE, post_ids) if viewer is not None else {}
     liked, shared, bookmarked = (state.get(atype, {}) for atype in _VIEWER_STATE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shoal.feeds.hydrate import Entry, hydrate
-from shoal.feeds.pull import Cursor
+from shoal.feeds.pull import Cursor, check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.schema import AssocType
 
@@ -19,7 +19,11 @@ class Kept(NamedTuple):
 
 
 async def page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> Kept:
-    """A page of the posts that `LIKES` or `BOOKMARKS` of the member lead to; what they may no longer see is left out."""
+    """A page of the posts that `LIKES` or `BOOKMARKS` of the member lead to; what they may no longer see is left out.
+
+    Raises `InvalidInput` for a limit below 1.
+    """
+    check_limit(cursor)
     found = await reads.graph.assoc_range(
         member,
         atype,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from shoal.feeds.hydrate import Entry, hydrate
-from shoal.feeds.pull import Cursor
+from shoal.feeds.pull import Cursor, check_limit
 from shoal.graph.contract import Reader
 
 _SLACK = 4
@@ -33,16 +33,26 @@ async def keep_all(entries: Sequence[Entry]) -> list[Entry]:
 
 
 async def read_page(
-    graph: Reader, viewer: int | None, cursor: Cursor, skeleton: Skeleton, keep: Keep = keep_all
+    graph: Reader,
+    viewer: int | None,
+    cursor: Cursor,
+    skeleton: Skeleton,
+    keep: Keep = keep_all,
+    *,
+    unasked: bool = True,
 ) -> Page:
-    """A page of what the viewer may see: `skeleton` proposes ids, `keep` is the feed's own filter."""
+    """A page of what the viewer may see: `skeleton` proposes ids, `keep` is the feed's own filter.
+
+    Whom the viewer mutes is left out of what comes `unasked`. Raises `InvalidInput` for a limit below 1.
+    """
+    check_limit(cursor)
     kept: list[Entry] = []
     at, ended = cursor, False
     for _ in range(_TURNS):
         wanted = cursor.limit - len(kept) + _SLACK
         ids = await skeleton(at._replace(limit=wanted))
         if ids:
-            kept += await keep(await hydrate(graph, viewer, ids))
+            kept += await keep(await hydrate(graph, viewer, ids, unasked=unasked))
             at = at.past(ids[-1])
         ended = len(ids) < wanted
         if ended or len(kept) > cursor.limit:

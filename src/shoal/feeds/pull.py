@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from shoal.core.errors import InvalidInput
 from shoal.graph.contract import MAX_TIME, Assoc, Reader
 from shoal.graph.schema import AssocType
 
@@ -23,6 +24,12 @@ class Cursor(NamedTuple):
     def past(self, id_: int) -> Cursor:
         """The part that begins behind this id, in the cursor's direction."""
         return self._replace(after=id_) if self.oldest_first else self._replace(before=id_)
+
+
+def check_limit(at: Cursor) -> None:
+    """A page has at least one entry: without one there is nothing to go on from. Raises `InvalidInput`."""
+    if at.limit < 1:
+        raise InvalidInput("limit: at least 1", field="limit")
 
 
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:

@@ -43,15 +43,23 @@ ALL = Wish()
 
 
 async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, wish: Wish = ALL) -> Page:
-    """A page of what the member posted, as the viewer may see it."""
+    """A page of what the member posted and shared, as the viewer may see it.
+
+    Whoever asks for a member whom they mute gets them; others whom they mute still do not come by way of a share.
+    """
 
     async def skeleton(at: Cursor) -> list[int]:
         return [entry.time for entry in await _posted(reads, member, at)]
 
     async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return [entry for entry in found if wish.admits(entry)]
+        return [entry for entry in found if wish.admits(entry) and not _muted_guest(member, entry)]
 
-    return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+    return await read_page(reads.graph, viewer, cursor, skeleton, keep, unasked=False)
+
+
+def _muted_guest(member: int, entry: Entry) -> bool:
+    """A post by somebody else than the member, whom the viewer mutes."""
+    return entry.post.author_id != member and entry.relation.muting
 
 
 async def _posted(reads: Reads, member: int, at: Cursor) -> list[Assoc]:

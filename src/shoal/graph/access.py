@@ -8,7 +8,7 @@ from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
 from shoal.core.model import Member, Post, Share
-from shoal.core.visibility import STRANGER, Relation, may_see
+from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.contract import Reader
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWED_BY, FOLLOWS, MUTES
 
@@ -67,15 +67,22 @@ async def access_member(graph: Reader, member_id: int) -> Member:
 
 
 async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
-    """A post (or the post that a share shows) that the viewer may see. Raises `NotFound` for any other."""
+    """A post (or the post that a share shows) that the viewer may see. Raises `NotFound` for any other.
+
+    By the id of a share it is theirs only if they may see the share, too.
+    """
     node = (await graph.obj_get((post_id,))).get(post_id)
-    if isinstance(node, Share):
-        node = (await graph.obj_get((node.post_id,))).get(node.post_id)
+    share = node if isinstance(node, Share) else None
+    if share is not None:
+        node = (await graph.obj_get((share.post_id,))).get(share.post_id)
     if not isinstance(node, Post):
         raise NotFound("Record not found")
-    author = (await graph.obj_get((node.author_id,))).get(node.author_id)
-    stands = await relation(graph, viewer, node.author_id)
-    if not may_see(viewer, node, author if isinstance(author, Member) else None, stands):
+    people = {node.author_id} if share is None else {node.author_id, share.author_id}
+    members = await members_by_id(graph, list(people))
+    stands = await relations(graph, viewer, people)
+    if not may_see(viewer, node, members.get(node.author_id), stands[node.author_id]):
+        raise NotFound("Record not found")
+    if share is not None and not may_see_share(viewer, share, members.get(share.author_id), stands[share.author_id]):
         raise NotFound("Record not found")
     return node
 

@@ -7,15 +7,19 @@ process that writes to the same store would not be noticed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Generic, TypeVar
+import asyncio
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from shoal.core.events import InverseOp
+from shoal.core.model import Post
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Job, Store
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
 
 K = TypeVar("K")
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 _SHORT = 256
@@ -25,13 +29,15 @@ _SHORT = 256
 class Recent(Generic[K, V]):
     """A bounded memory of what was used last, in two generations: about `size` entries, never more than twice as many."""
 
-    __slots__ = ("_filled", "_old", "_size", "_young")
+    __slots__ = ("_filled", "_old", "_size", "_weights", "_young")
 
     def __init__(self, size: int) -> None:
         self._size = max(1, size // 2)
         self._filled = 0
         self._young: dict[K, V] = {}
         self._old: dict[K, V] = {}
+        # Of what weighs more than 1.
+        self._weights: dict[K, int] = {}
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
@@ -40,13 +46,16 @@ class Recent(Generic[K, V]):
         """What is remembered, or None."""
         found = self._young.get(key)
         if found is None and (found := self._old.pop(key, None)) is not None:
-            self.put(key, found, len(found) if isinstance(found, Sized) else 1)
+            self.put(key, found, self._weights.get(key, 1))
         return found
 
     def put(self, key: K, value: V, weight: int = 1) -> None:
         """Remember; what has not been used for a generation is forgotten. `weight`: how many entries this one counts for."""
         if self._filled >= self._size:
             self._old, self._young, self._filled = self._young, {}, 0
+            self._weights = {kept: weight_ for kept, weight_ in self._weights.items() if kept in self._old}
+        if weight > 1:
+            self._weights[key] = weight
         self._young[key] = value
         self._filled += weight
 
@@ -57,8 +66,8 @@ class Recent(Generic[K, V]):
 
 
 class CachedGraph:
-    """A store behind memories of about `objects` objects (1 KB each), as many associations (250 bytes each), and the counts of
-    twice as many objects (300 bytes each)."""
+    """A store behind memories of about `objects` kilobytes of objects, as many associations in short lists (250 bytes each), and
+    the counts of twice as many objects (300 bytes each)."""
 
     def __init__(self, store: Store, objects: int = 200_000) -> None:
         self._store = store
@@ -66,6 +75,8 @@ class CachedGraph:
         self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
         self._lists: Recent[tuple[int, int], dict[int, Assoc]] = Recent(objects)
         self._commits = 0
+        # Objects that commits under way change: what is read of them may be older than an event that is out already.
+        self._changing: Counter[int] = Counter()
         self.key_get = store.key_get
         self.assoc_ranges = store.assoc_ranges
         self.claim = store.claim
@@ -79,7 +90,7 @@ class CachedGraph:
         self.assoc_scan = store.assoc_scan
         self.count_scan = store.count_scan
         self.sweep = store.sweep
-        self.close = store.close
+        self._under_way: set[asyncio.Future[Any]] = set()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         recall = self._objects.get
@@ -91,7 +102,8 @@ class CachedGraph:
             known.update(found)
             if commits == self._commits:
                 for id_, node in found.items():
-                    self._objects.put(id_, node)
+                    if id_ not in self._changing:
+                        self._objects.put(id_, node, _kilobytes(node))
         return known
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
@@ -125,6 +137,8 @@ class CachedGraph:
         if commits != self._commits:
             return
         for id1 in id1s:
+            if id1 in self._changing:
+                continue
             held = self._counts.get(id1) or {}
             held.update((atype.number, counts.get(id1, 0)) for atype, counts in found.items())
             self._counts.put(id1, held)
@@ -155,7 +169,7 @@ class CachedGraph:
             commits = self._commits
             page = await self._store.assoc_range(id1, atype, limit=_SHORT + 1)
             links = {assoc.id2: assoc for assoc in page}
-            if commits == self._commits:
+            if commits == self._commits and id1 not in self._changing:
                 self._lists.put(key, links, len(links))
         return links
 
@@ -180,13 +194,29 @@ class CachedGraph:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        return await self._whatever_happens(self._commit(batch))
+
+    async def _whatever_happens(self, work: Coroutine[Any, Any, T]) -> T:
+        """In a task of its own: the store goes on when the caller is cancelled, and we must forget when it is done."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
+
+    async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         touched = _touched(batch)
+        changing = touched.union([op.id for op in batch.objects])
+        self._changing.update(changing)
         self._forget(batch, touched)
         try:
             return await self._store.commit_owing(batch)
         finally:
             self._commits += 1
             self._forget(batch, touched)
+            for id_ in changing:
+                self._changing[id_] -= 1
+                if not self._changing[id_]:
+                    del self._changing[id_]
 
     def _forget(self, batch: Batch, counted: Iterable[int]) -> None:
         for op in batch.objects:
@@ -198,9 +228,24 @@ class CachedGraph:
             self._lists.forget((link.id2, ASSOC_TYPES[link.atype].inverse))
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
-        await self._store.count_set(id1, atype, n)
-        self._commits += 1
-        self._counts.forget(id1)
+        await self._whatever_happens(self._count_set(id1, atype, n))
+
+    async def close(self) -> None:
+        """What was begun is finished first."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._store.close()
+
+    async def _count_set(self, id1: int, atype: int, n: int) -> None:
+        try:
+            await self._store.count_set(id1, atype, n)
+        finally:
+            self._commits += 1
+            self._counts.forget(id1)
+
+
+def _kilobytes(node: AnyNode) -> int:
+    """About how large an object is: only posts may be much larger than others."""
+    return 1 + (len(node.text) + len(node.data)) // 1024 if isinstance(node, Post) else 1
 
 
 def _touched(batch: Batch) -> set[int]:

@@ -273,7 +273,7 @@ class Scanner(Protocol):
         ...
 
     async def sweep(self, before: int, now: int) -> int:
-        """Forget tombstones with a time before a snowflake and keys that expired by `now` (Unix ms); how many."""
+        """Forget tombstones (but of `placed` types) from before a snowflake, and keys that expired by `now` (Unix ms); how many."""
         ...
 
 

@@ -55,8 +55,3 @@ class Leases:
         """The job comes again after `delay` seconds, once, even when its lease had ended."""
         self.done([job.seq])
         heapq.heappush(self._waiting, (self._clock() + delay, next(self._ties), job))
-
-    def next_due(self) -> float | None:
-        """Seconds until something may become due, or None when nothing waits."""
-        moments = [queue[0][0] for queue in (self._waiting, self._deadlines) if queue]
-        return max(0.0, min(moments) - self._clock()) if moments else None

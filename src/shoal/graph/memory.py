@@ -11,7 +11,7 @@ from shoal.core.events import InverseOp
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Changes, Known, Link, Owns, decide
-from shoal.graph.schema import AnyNode, AssocType, Key
+from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 
 
 def _everything(_shard: int) -> bool:
@@ -174,7 +174,11 @@ class MemoryGraph:
         self._counts[id1, atype] = n
 
     async def sweep(self, before: int, now: int) -> int:
-        dead = [triple for triple, link in self._known.links.items() if not link.alive and link.time < before]
+        dead = [
+            triple
+            for triple, link in self._known.links.items()
+            if not link.alive and link.time < before and not ASSOC_TYPES[triple[1]].placed
+        ]
         expired = [name for name, (_, until) in self._known.keys.items() if 0 < until <= now]
         for triple in dead:
             del self._known.links[triple]

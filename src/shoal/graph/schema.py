@@ -18,12 +18,15 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     """One type of association. `inverse` is the number of the type of its other end, 0 for none.
 
     A `tallied` type is also counted at a third object, the `tally` of the operation: the likes of a post at its author.
+    The time of a `placed` type is the place of an entry in a list, not the moment of the act: its tombstones do not tell
+    their age, and are kept for good.
     """
 
     number: int
     name: str
     inverse: int = 0
     tallied: bool = False
+    placed: bool = False
 
     def __repr__(self) -> str:
         return self.name.upper()
@@ -43,8 +46,8 @@ BOOKMARKED_BY = AssocType(12, "bookmarked_by", inverse=11)
 POSTED = AssocType(13, "posted")  # member -> post or share; time is the id of the entry
 COMMENTS_ON = AssocType(14, "comments_on", inverse=15)  # comment -> post
 COMMENTED_BY = AssocType(15, "commented_by", inverse=14)
-TAGGED = AssocType(16, "tagged", inverse=17)  # post -> tag
-TAG_OF = AssocType(17, "tag_of", inverse=16)
+TAGGED = AssocType(16, "tagged", inverse=17, placed=True)  # post -> tag
+TAG_OF = AssocType(17, "tag_of", inverse=16, placed=True)
 REVISED = AssocType(18, "revised")  # post -> revision
 OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token

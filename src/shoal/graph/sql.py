@@ -23,6 +23,7 @@ MIGRATIONS: tuple[str, ...] = (
         PRIMARY KEY (id1, atype, id2)
     ) WITHOUT ROWID;
     CREATE INDEX association_by_time ON association (id1, atype, time) WHERE alive = 1;
+    CREATE INDEX association_ended ON association (time) WHERE alive = 0;
     CREATE TABLE count (
         id1 INTEGER NOT NULL,
         atype INTEGER NOT NULL,
@@ -90,7 +91,7 @@ ASSOC_RANGES_OLDEST = """
 ASSOC_SCAN = """
     SELECT id1, atype, id2, time, alive, data FROM association
     WHERE (id1, atype, id2) > (?, ?, ?) ORDER BY id1, atype, id2 LIMIT ?"""
-ASSOC_SWEEP = "DELETE FROM association WHERE alive = 0 AND time < ?"
+ASSOC_SWEEP = f"DELETE FROM association WHERE alive = 0 AND time < ? AND atype NOT IN {_IDS}"
 
 COUNT_GET = f"SELECT atype, id1, n FROM count WHERE id1 IN {_IDS} AND atype IN {_IDS} AND n != 0"
 COUNT_SCAN = "SELECT id1, atype, n FROM count WHERE (id1, atype) > (?, ?) ORDER BY id1, atype LIMIT ?"

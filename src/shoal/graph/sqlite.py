@@ -33,6 +33,7 @@ from shoal.graph.sqlite_writer import Writer
 
 T = TypeVar("T")
 
+_PLACED = [atype.number for atype in ASSOC_TYPES.values() if atype.placed]
 _INLINE_LISTS = 64
 """So many lists are read on the event loop; more in the thread."""
 
@@ -57,7 +58,7 @@ class SqliteGraph:
                 self._lock = _own(path)
                 undo.callback(os.close, self._lock)
                 writing = undo.enter_context(closing(_connect(path, _WRITER_CACHE_KIB)))
-                _migrate(writing)
+                _migrate(writing, path)
             self._reading = undo.enter_context(closing(_connect(path, _READER_CACHE_KIB, read_only=True)))
             self._scanning = undo.enter_context(closing(_connect(path, _READER_CACHE_KIB, read_only=True)))
             _check_version(self._reading, path)
@@ -160,8 +161,8 @@ class SqliteGraph:
     async def _write(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
         if self._writer is None:
             raise ShoalError("the store was opened for reading only")
-        # Shielded: a caller that goes away must not leave the group without an answer.
-        return await asyncio.shield(self._writer.submit(work))
+        # A caller that goes away takes only its answer along: the group is committed all the same.
+        return await self._writer.submit(work)
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
@@ -220,7 +221,7 @@ class SqliteGraph:
 
     async def sweep(self, before: int, now: int) -> int:
         def forget(write: sqlite3.Connection) -> int:
-            tombstones = write.execute(sql.ASSOC_SWEEP, (before,)).rowcount
+            tombstones = write.execute(sql.ASSOC_SWEEP, (before, _json(_PLACED))).rowcount
             return tombstones + write.execute(sql.KEY_SWEEP, (now,)).rowcount
 
         return int(await self._write(forget))
@@ -273,9 +274,11 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
         raise Unavailable(f"the store {path.name} has schema version {version}; this Shoal reads {len(sql.MIGRATIONS)}")
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    """Apply the schema versions that are missing, each in one transaction."""
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    """Apply the schema versions that are missing, each in one transaction. A database of somebody else's is left alone."""
     version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        raise Unavailable(f"{path} is a database, but not Shoal's: name another file")
     for number, script in enumerate(sql.MIGRATIONS[version:], version + 1):
         connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.core.errors import Conflict, InvalidInput, ShoalError, Unavailable
+from shoal.core.errors import Conflict, Gone, InvalidInput, ShoalError, Unavailable
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.graph.schema import import_key
 from shoal.media.decoder import Decoder
@@ -211,6 +211,9 @@ async def _create(writes: Writes, job: Job, draft: Draft) -> None:
         except Conflict:
             if step == _ID_TRIES - 1:
                 raise
+        except Gone:
+            # Its author deleted it since the first import.
+            return
         else:
             return
 

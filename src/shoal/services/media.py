@@ -58,7 +58,8 @@ async def upload(
 
     try:
         return await add_node(writes, shard, build)
-    except BaseException:
+    except Exception:
+        # Refused for certain. When the caller goes away, the commit goes on, and the files belong to it.
         await writes.media.remove((placed.key, placed.preview_key))
         raise
 

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, Taken, Unauthenticated
+from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, Unauthenticated
+from shoal.core.events import MemberRegistered
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Login, Member, ProfileField, Visibility
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text, check_user_name
 from shoal.graph.access import access_member
+from shoal.graph.addresses import keep_address
 from shoal.graph.contract import Batch, KeyTaken
-from shoal.graph.schema import Key, email_key, import_key, user_name_key
+from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
 from shoal.services import passwords
 from shoal.services.writes import Writes, add_node
 
+_MAX_TOKENS = 10_000
+"""So many of a member's tokens, the newest, end with their password."""
 _HELD_MS = 60_000
 """How long an e-mail address is held for a registration that has not committed yet."""
 
@@ -84,6 +89,8 @@ async def register(
             batch.key_add(import_key(shard, record), member.id)
         batch.obj_add(member)
         batch.obj_add(secrets)
+        if address:
+            batch.emit(MemberRegistered(member_id=member.id, address=address))
         return member, batch
 
     try:
@@ -91,7 +98,9 @@ async def register(
     except KeyTaken as error:
         raise Taken("Username has already been taken", field="username") from error
     if address:
-        await _keep_address(writes, address, member.id)
+        # The event does it too, later, should this fail: the member is there already.
+        with contextlib.suppress(ShoalError):
+            await keep_address(writes.graph, member.id, address)
     return member
 
 
@@ -100,17 +109,6 @@ async def _hold_address(writes: Writes, address: str, member_id: int) -> None:
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_add(key, member_id, until=milliseconds_of(member_id) + _HELD_MS)
-    await _commit_address(writes, batch)
-
-
-async def _keep_address(writes: Writes, address: str, member_id: int) -> None:
-    key = email_key(address)
-    batch = Batch(key.shard)
-    batch.key_add(key, member_id)
-    await _commit_address(writes, batch)
-
-
-async def _commit_address(writes: Writes, batch: Batch) -> None:
     try:
         await writes.graph.commit(batch)
     except KeyTaken as error:
@@ -145,7 +143,7 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
 
 
 async def set_password(writes: Writes, member_id: int, password: str) -> None:
-    """Replace the password."""
+    """Replace the password. Every token of the member is worth nothing from then on."""
     member = await access_member(writes.graph, member_id)
     secret = await passwords.hashed(_checked_password(writes, password))
     login = await _login_of(writes, member)
@@ -153,6 +151,9 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
         raise Conflict("this member has no login")
     batch = Batch(shard_of(member_id))
     batch.obj_set(msgspec.structs.replace(login, password=secret, version=login.version + 1))
+    for token in await writes.graph.assoc_range(member_id, LOGGED_IN, limit=_MAX_TOKENS):
+        batch.obj_del(token.id2)
+        batch.assoc_del(member_id, LOGGED_IN, token.id2, writes.new_id(batch.shard))
     await writes.graph.commit(batch)
 
 
@@ -167,8 +168,8 @@ async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Me
         if profile.header is not None:
             changes["header"] = await writes.media.place_header(member.name, profile.header)
         updated = await _change(writes, member_id, changes)
-    except BaseException:
-        # One picture may have been placed before the other was found to be none.
+    except Exception:
+        # Refused for certain. One picture may have been placed before the other was found to be none.
         await writes.media.remove({changes.get("avatar", ""), changes.get("header", "")} - worn)
         raise
     await writes.media.remove(worn - {updated.avatar, updated.header})

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, TooLarge
+from shoal.core.errors import Gone, InvalidInput, NotAllowed, NotFound, TooLarge
 from shoal.core.events import PostCreated, PostDeleted, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Mention, Place, Post, Revision, Visibility
@@ -31,6 +31,7 @@ from shoal.services.writes import Writes, add_node
 _IDEMPOTENCY_MS = 3_600_000
 """How long a repeated request is recognised."""
 _MAX_MENTIONS = 50
+_MAX_TAGS = 100
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,7 +67,7 @@ async def create(
     `id_` and `created_at` of its own, and the name of its `record`, which is recognised for ever.
 
     Raises `InvalidInput` (`TooLarge`) for what the limits do not allow, `NotFound` for a parent or a picture that the
-    author may not use, `NotAllowed` for a suspended author.
+    author may not use, `Gone` for a suspended author, or when the request's post was deleted since.
     """
     content = _checked(writes, draft)
     shard = shard_of(author_id)
@@ -77,7 +78,7 @@ async def create(
     parent = await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
     await _check_media(writes, author_id, draft.media)
     mentions = await _mentions(writes, content["text"])
-    tags = tuple(canonical for canonical, _ in tags_of(content["text"]))
+    tags = _tags(content["text"])
 
     def build(new_id: int) -> tuple[Post, Batch]:
         post = Post(
@@ -101,7 +102,7 @@ async def create(
         return await add_node(writes, shard, build)
     except KeyTaken as error:
         # The same request came twice at the same time: both get the post of the one that was first.
-        return await own_post(writes.graph, author_id, error.id)
+        return await _first_made(writes, error.id)
     except Missing as error:
         raise NotFound("Record not found") from error
 
@@ -138,7 +139,7 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
     content["visibility"] = post.visibility
     await _check_media(writes, author_id, draft.media)
     mentions = await _mentions(writes, content["text"])
-    tags = tuple(canonical for canonical, _ in tags_of(content["text"]))
+    tags = _tags(content["text"])
     if msgspec.structs.replace(post, mentions=mentions, tags=tags, **content) == post:
         return post
     shard = shard_of(author_id)
@@ -256,8 +257,14 @@ def _keys(writes: Writes, author_id: int, request: str, record: str) -> list[tup
 
 async def _made_before(writes: Writes, keys: Sequence[tuple[Key, int]]) -> Post | None:
     found = await writes.graph.key_get([key for key, _ in keys])
-    nodes = await writes.graph.obj_get(list(found.values())) if found else {}
-    return next((node for node in nodes.values() if isinstance(node, Post)), None)
+    return await _first_made(writes, next(iter(found.values()))) if found else None
+
+
+async def _first_made(writes: Writes, id_: int) -> Post:
+    node = (await writes.graph.obj_get((id_,))).get(id_)
+    if not isinstance(node, Post):
+        raise Gone("the post that this request made has been deleted; a new one needs a new key")
+    return node
 
 
 async def recorded(writes: Writes, author_id: int, record: str) -> bool:
@@ -276,6 +283,11 @@ async def _check_media(writes: Writes, owner_id: int, ids: Sequence[int]) -> Non
             raise NotFound("Record not found")
         if node.owner_id != owner_id:
             raise NotAllowed("This action is not allowed")
+
+
+def _tags(text: str) -> tuple[str, ...]:
+    """The tags of a text in their canonical form; further ones than the first hundred stay plain text."""
+    return tuple(canonical for canonical, _ in tags_of(text)[:_MAX_TAGS])
 
 
 async def _mentions(writes: Writes, text: str) -> tuple[Mention, ...]:

@@ -1,0 +1,22 @@
+"""What a post said before it was edited."""
+
+from __future__ import annotations
+
+from shoal.core.model import Revision
+from shoal.graph.access import access_post
+from shoal.graph.contract import Reader
+from shoal.graph.schema import REVISED
+
+MAX_REVISIONS = 1_000
+"""Of a post that was edited more often, the oldest wordings are not shown."""
+
+
+async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Revision]:
+    """The former wordings of a post (or of the post that a share shows), oldest first: the last `MAX_REVISIONS`.
+
+    What it says now is not among them. Raises `NotFound` when the viewer may not see the post.
+    """
+    post = await access_post(graph, viewer, post_id)
+    newest_first = await graph.assoc_range(post.id, REVISED, limit=MAX_REVISIONS)
+    nodes = await graph.obj_get([assoc.id2 for assoc in newest_first])
+    return [node for assoc in reversed(newest_first) if isinstance(node := nodes.get(assoc.id2), Revision)]

@@ -1,0 +1,38 @@
+"""The two numbers that nobody keeps."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from shoal.api.census import Census, Totals
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import AnyNode
+from tests.running import run
+
+
+class Failing(MemoryGraph):
+    """A store that cannot be scanned."""
+
+    scans = 0
+
+    async def obj_scan(self, after: int, limit: int) -> Sequence[AnyNode]:  # type: ignore[override]
+        """Never comes to an answer."""
+        self.scans += 1
+        raise OSError("the disk is gone")
+
+
+def test_a_scan_that_failed_is_not_tried_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> tuple[list[Totals], int]:
+        store = Failing()
+        census = Census(store)
+        told = []
+        for _ in range(3):
+            told.append(await census.totals())
+            await asyncio.sleep(0)
+        return told, store.scans
+
+    assert run(story()) == ([Totals()] * 3, 1)
+    assert "counting members and posts failed" in caplog.text

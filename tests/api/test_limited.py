@@ -1,0 +1,44 @@
+"""Pages and files are rate limited by address."""
+
+from __future__ import annotations
+
+from starlette.responses import PlainTextResponse
+
+from shoal.api.limited import Limited
+from shoal.api.ratelimit import DEFAULTS, MemoryLimiter, Rule
+from tests.api.harness import ask
+from tests.api.world import BASE, picture, world
+
+
+def test_pages_and_files_are_counted_apart_and_say_where_the_caller_stands() -> None:
+    with world(rate_limits=True) as limited:
+        ann = limited.join("ann")
+        photo = limited.json("POST", "/api/v2/media", ann, files={"file": picture()})["url"].removeprefix(BASE)
+        for path, name in [
+            ("/", "pages"),
+            ("/@ann", "pages"),
+            ("/@nobody", "pages"),
+            ("/style.css", "pages"),
+            ("/else", "pages"),
+            (photo, "files"),
+            ("/media/none", "files"),
+            ("/avatars/original/missing.png", "files"),
+        ]:
+            assert limited.ask("GET", path).headers["x-ratelimit-limit"] == str(DEFAULTS[name].limit), path
+
+
+def test_one_page_too_many_is_answered_429_and_files_go_on() -> None:
+    limiter = MemoryLimiter({"pages": Rule(1, 300), "files": Rule(5, 300)}, clock=lambda: 1_000_000.0)
+    app = Limited(PlainTextResponse("hello"), limiter, lambda path: "files" if path == "/file" else "pages")
+    answers = [ask(app, "GET", path) for path in ("/a", "/b", "/file")]
+    assert [answer.status_code for answer in answers] == [200, 429, 200]
+    assert answers[1].headers["retry-after"] == "200"
+    assert answers[1].headers["x-ratelimit-remaining"] == "0"
+    assert "Too many requests" in answers[1].text
+
+
+def test_limits_that_are_off_leave_pages_alone() -> None:
+    with world() as free:
+        answer = free.ask("GET", "/")
+        assert answer.status_code == 200
+        assert "x-ratelimit-limit" not in answer.headers

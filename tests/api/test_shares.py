@@ -1,0 +1,64 @@
+"""A share for followers is there for followers: by its id, on the profile of whoever shared, and in the list of sharers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from tests.api.test_server import reads_of
+from tests.api.world import Someone, World
+
+
+class Scene(NamedTuple):
+    """Ben shared Ann's public post for his followers; Cyd follows him, Dan does not."""
+
+    ann: Someone
+    ben: Someone
+    cyd: Someone
+    dan: Someone
+    post_id: str
+    share_id: str
+
+
+@pytest.fixture
+def scene(shoal: World) -> Scene:
+    ann, ben, cyd, dan = map(shoal.join, ("ann", "ben", "cyd", "dan"))
+    shoal.json("POST", f"/api/v1/accounts/{ben.id}/follow", cyd)
+    post = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
+    share = shoal.json("POST", f"/api/v1/statuses/{post['id']}/reblog", ben, json={"visibility": "private"})
+    shoal.settle()
+    return Scene(ann, ben, cyd, dan, post["id"], share["id"])
+
+
+def test_a_share_for_followers_is_found_by_them_and_by_nobody_else(shoal: World, scene: Scene) -> None:
+    for path in (scene.share_id, f"{scene.share_id}/context", f"{scene.share_id}/history"):
+        asked = [shoal.ask("GET", f"/api/v1/statuses/{path}", who).status_code for who in (*scene[1:4], "")]
+        assert asked == [200, 200, 404, 404], path
+    assert shoal.ask("POST", f"/api/v1/statuses/{scene.share_id}/favourite", scene.dan).status_code == 404
+    assert shoal.ask("GET", f"/@ben/{scene.share_id}").status_code == 404
+
+
+def test_a_share_for_followers_is_on_the_profile_for_them_alone(shoal: World, scene: Scene) -> None:
+    path = f"/api/v1/accounts/{scene.ben.id}/statuses"
+    assert [len(shoal.json("GET", path, who)) for who in (scene.ben, scene.cyd, scene.dan, "")] == [1, 1, 0, 0]
+    assert "hello" not in shoal.ask("GET", "/@ben").text
+
+
+def test_a_share_for_followers_names_its_sharer_to_them_alone(shoal: World, scene: Scene) -> None:
+    path = f"/api/v1/statuses/{scene.post_id}/reblogged_by"
+    for who, named in ((scene.ben, ["ben"]), (scene.cyd, ["ben"]), (scene.dan, []), ("", []), (scene.ann, [])):
+        assert [account["username"] for account in shoal.json("GET", path, who)] == named
+    shoal.json("POST", f"/api/v1/statuses/{scene.post_id}/reblog", scene.dan)
+    shoal.settle()
+    assert [account["username"] for account in shoal.json("GET", path)] == ["dan"]
+
+
+def test_a_list_of_sharers_costs_the_same_reads_however_many_there_are(shoal: World, scene: Scene) -> None:
+    path = f"/api/v1/statuses/{scene.post_id}/reblogged_by"
+    costs = [reads_of(shoal, scene.cyd, path)]
+    for n in range(12):
+        shoal.json("POST", f"/api/v1/statuses/{scene.post_id}/reblog", shoal.join(f"more{n}"))
+    shoal.settle()
+    costs.append(reads_of(shoal, scene.cyd, path))
+    assert costs[0] == costs[1]

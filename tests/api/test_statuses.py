@@ -1,0 +1,74 @@
+"""Edits: the place that comes and goes, and the wordings that were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from shoal.core.errors import NotFound
+from shoal.feeds import revisions
+from shoal.graph.contract import Assoc
+from tests.api.world import World
+
+PLACE = {"latitude": 48.4, "longitude": -4.5}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"json": {"shoal": {"place": None}}},
+        {"json": {"shoal": {"place": {}}}},
+        {"json": {"shoal": {"place": {"latitude": None, "longitude": None}}}},
+        {"data": {"shoal[place]": ""}},
+        {"data": {"shoal[place][latitude]": "", "shoal[place][longitude]": ""}},
+    ],
+    ids=["null", "empty", "nulls", "an empty form field", "empty form fields"],
+)
+def test_an_edit_with_an_empty_place_takes_the_place_away(shared: World, sent: dict[str, Any]) -> None:
+    ann = shared.join(f"place_ann{abs(hash(str(sent))) % 10**9}")
+    body = {"status": "here", "shoal": {"data": {"n": 1}, "place": PLACE}}
+    post = shared.json("POST", "/api/v1/statuses", ann, json=body)
+    path = f"/api/v1/statuses/{post['id']}"
+    assert shared.json("PUT", path, ann, json={"status": "still here"})["shoal"]["place"] == PLACE
+    assert shared.json("PUT", path, ann, **sent)["shoal"] == {"data": {"n": 1}}
+    assert shared.json("POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"place": None}})["id"]
+
+
+class Shuffled:
+    """A graph whose answers keep no order where none is promised, and whose revisions were not made in the order of their ids."""
+
+    def __init__(self, graph: Any, order: list[int]) -> None:
+        self._graph = graph
+        self._order = order
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    async def assoc_range(self, *given: Any, limit: int, oldest_first: bool = False, **more: Any) -> list[Assoc]:
+        ids = self._order if oldest_first else self._order[::-1]
+        return [Assoc(id_, 0, b"") for id_ in ids][:limit]
+
+
+def test_revisions_are_in_the_order_of_their_times_and_only_so_many(
+    shared: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann, ben = shared.join("revising_ann"), shared.join("revising_ben")
+    post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "0", "visibility": "private"})
+    id_ = int(post["id"])
+    for n in range(1, 5):
+        shared.json("PUT", f"/api/v1/statuses/{id_}", ann, json={"status": str(n)})
+    store: Any = shared.network.store
+    found = shared.run(revisions.revisions(store, ann.member.id, id_))
+    assert [revision.text for revision in found] == ["0", "1", "2", "3"]
+    ids = [revision.id for revision in found]
+    shuffled: Any = Shuffled(store, [ids[2], ids[0], ids[3], ids[1]])
+    told = shared.run(revisions.revisions(shuffled, ann.member.id, id_))
+    assert [revision.text for revision in told] == ["2", "0", "3", "1"]
+    monkeypatch.setattr(revisions, "MAX_REVISIONS", 2)
+    found = shared.run(revisions.revisions(store, ann.member.id, id_))
+    assert [revision.text for revision in found] == ["2", "3"]
+    said = shared.json("GET", f"/api/v1/statuses/{id_}/history", ann)
+    assert [edit["content"] for edit in said] == ["<p>2</p>", "<p>3</p>", "<p>4</p>"]
+    with pytest.raises(NotFound):
+        shared.run(revisions.revisions(store, ben.member.id, id_))

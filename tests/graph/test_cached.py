@@ -1,0 +1,87 @@
+"""The memory above a store: never older than what was answered, whoever gives up waiting."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shoal.core.ids import shard_of
+from shoal.core.model import Post
+from shoal.graph.cached import CachedGraph, Recent
+from shoal.graph.contract import Batch
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import LIKED_BY
+from tests.running import in_loop
+from tests.stores import ANN, BEN, POST_OF_BEN, add, begin
+
+
+class Slow(MemoryGraph):
+    """A store whose commits take a moment, before they are made or after."""
+
+    before = 0.0
+    after = 0.0
+
+    async def commit(self, batch: Batch) -> None:
+        await self.commit_owing(batch)
+
+    async def commit_owing(self, batch: Batch):  # type: ignore[no-untyped-def]  # as in the class above
+        await asyncio.sleep(self.before)
+        answer = await super().commit_owing(batch)
+        await asyncio.sleep(self.after)
+        return answer
+
+
+def deletion(id_: int) -> Batch:
+    batch = Batch(shard_of(id_))
+    batch.obj_del(id_)
+    return batch
+
+
+@in_loop
+async def test_a_commit_that_nobody_waits_for_any_more_is_not_forgotten() -> None:
+    store = Slow()
+    graph = CachedGraph(store)
+    await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
+    store.before = 0.02
+    waiting = asyncio.create_task(graph.commit(deletion(POST_OF_BEN)))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert POST_OF_BEN in await graph.obj_get((POST_OF_BEN,)), "it is not deleted yet"
+    await asyncio.sleep(0.05)
+    assert await graph.obj_get((POST_OF_BEN,)) == {}
+
+
+@in_loop
+async def test_what_is_read_while_a_commit_returns_is_not_kept() -> None:
+    store = Slow()
+    graph = CachedGraph(store)
+    await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
+    store.before = store.after = 0.01
+    committing = asyncio.create_task(begin(graph, ANN, LIKED_BY, BEN, 5))
+    await asyncio.sleep(0)
+    assert (await graph.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY] == {}
+    await asyncio.sleep(0.015)
+    assert (await graph.assoc_count((ANN,), (LIKED_BY,)))[LIKED_BY] == {ANN: 1}, "its event may be claimed by now"
+    await committing
+
+
+@in_loop
+async def test_closing_waits_for_what_nobody_waits_for() -> None:
+    store = Slow()
+    graph = CachedGraph(store)
+    await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
+    store.before = 0.02
+    waiting = asyncio.create_task(graph.commit(deletion(POST_OF_BEN)))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    await graph.close()
+    assert await store.obj_get((POST_OF_BEN,)) == {}
+
+
+def test_what_is_large_takes_the_room_of_many() -> None:
+    recent: Recent[int, str] = Recent(10)
+    for key in range(3):
+        recent.put(key, "large", 5)
+    assert recent.get(0) is None
+    assert recent.get(2) == "large"
