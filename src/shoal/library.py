@@ -29,10 +29,11 @@ from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
 from shoal.feeds.people import Likers, People, Received
 from shoal.feeds.pipeline import Page
 from shoal.feeds.pull import Cursor
+from shoal.feeds.revisions import revisions
 from shoal.feeds.thread import Thread
 from shoal.graph.access import access_member, access_post
 from shoal.graph.contract import MAX_TIME
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REVISED
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
 from shoal.services import media, members, posts, reactions, relationships
 from shoal.services.members import Profile as ProfileChanges
 from shoal.services.posts import Draft
@@ -169,10 +170,7 @@ class Handle:
 
     async def history(self, post: AnyPost) -> list[Revision]:
         """What a post said before its edits, oldest first."""
-        node = await access_post(self._network.store, self.id, _post_id(post))
-        found = await self._network.store.assoc_range(node.id, REVISED, limit=1_000, oldest_first=True)
-        nodes = await self._network.store.obj_get([revision.id2 for revision in found])
-        return [node for node in nodes.values() if isinstance(node, Revision)]
+        return await revisions(self._network.store, self.id, _post_id(post))
 
     async def upload(self, picture: bytes, *, description: str = "") -> Media:
         """Store a picture, for use in posts."""

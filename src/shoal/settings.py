@@ -9,7 +9,7 @@ import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -62,8 +62,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
     rate_limits: bool = True
     """Whether requests are limited per member and address."""
-    log_level: str = "warning"
-    """What is logged to standard error: debug, info, warning or error."""
+    log_level: Literal["debug", "info", "warning", "error"] = "warning"
+    """What is logged to standard error: this, and what is graver."""
 
 
 class SettingsError(ValueError):
@@ -73,12 +73,19 @@ class SettingsError(ValueError):
 def build(**values: Any) -> Settings:
     """Settings from these values alone; None is the default. Raises `SettingsError`."""
     given = {name: value for name, value in values.items() if value is not None}
-    if isinstance(store := given.get("store"), str) and store.startswith("{"):
-        given["store"] = msgspec.json.decode(store)
     try:
+        if isinstance(store := given.get("store"), str) and store.startswith("{"):
+            given["store"] = _shard_map(store)
         return msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"settings: {error}") from error
+
+
+def _shard_map(text: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise SettingsError(f"settings: the shard map in store is not JSON: {error}") from error
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:

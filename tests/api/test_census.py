@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
@@ -18,7 +17,7 @@ class Failing(MemoryGraph):
 
     scans = 0
 
-    async def obj_scan(self, after: int, limit: int) -> Sequence[AnyNode]:  # type: ignore[override]
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
         """Never comes to an answer."""
         self.scans += 1
         raise OSError("the disk is gone")

@@ -25,14 +25,14 @@ PLACE = {"latitude": 48.4, "longitude": -4.5}
     ],
     ids=["null", "empty", "nulls", "an empty form field", "empty form fields"],
 )
-def test_an_edit_with_an_empty_place_takes_the_place_away(shared: World, sent: dict[str, Any]) -> None:
-    ann = shared.join(f"place_ann{abs(hash(str(sent))) % 10**9}")
+def test_an_edit_with_an_empty_place_takes_the_place_away(shoal: World, sent: dict[str, Any]) -> None:
+    ann = shoal.join("ann")
     body = {"status": "here", "shoal": {"data": {"n": 1}, "place": PLACE}}
-    post = shared.json("POST", "/api/v1/statuses", ann, json=body)
+    post = shoal.json("POST", "/api/v1/statuses", ann, json=body)
     path = f"/api/v1/statuses/{post['id']}"
-    assert shared.json("PUT", path, ann, json={"status": "still here"})["shoal"]["place"] == PLACE
-    assert shared.json("PUT", path, ann, **sent)["shoal"] == {"data": {"n": 1}}
-    assert shared.json("POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"place": None}})["id"]
+    assert shoal.json("PUT", path, ann, json={"status": "still here"})["shoal"]["place"] == PLACE
+    assert shoal.json("PUT", path, ann, **sent)["shoal"] == {"data": {"n": 1}}
+    assert shoal.json("POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"place": None}})["id"]
 
 
 class Shuffled:

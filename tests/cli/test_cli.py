@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import shutil
 import signal
+import socket
 import sqlite3
 import stat
 import subprocess
@@ -15,11 +17,12 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from PIL import Image
 from tests.running import in_loop
 from tests.serving import served
 
 from shoal import Shoal
-from shoal.cli import main
+from shoal.cli import main, member
 from shoal.cli.group import COMMANDS
 from shoal.core.errors import Unavailable
 from shoal.core.placement import media_path, place
@@ -75,7 +78,8 @@ def test_help_is_shown_at_once() -> None:
 
 
 def test_a_member_is_added_listed_and_given_another_password(store: Path) -> None:
-    (line,) = shoal(store, "member", "list").output.splitlines()
+    header, line = shoal(store, "member", "list").output.splitlines()
+    assert header.split("\t") == ["name", "id", "joined", "display name"]
     assert re.fullmatch(r"ann\t\d+\t\d{4}-\d\d-\d\d\tAnn", line)
     assert shoal(store, "member", "password", "ann", "--password-stdin", typed="another one\n").exit_code == 0
 
@@ -86,10 +90,74 @@ def test_a_member_is_added_listed_and_given_another_password(store: Path) -> Non
     assert asyncio.run(log_in("another one")) == "ann"
 
 
-def test_a_password_is_asked_for_twice_and_not_shown(store: Path) -> None:
+def test_a_password_is_asked_for_twice_and_not_shown(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(member, "_at_terminal", lambda: True)
     done = shoal(store, "member", "add", "ben", typed="a long password\na long password\n")
     assert done.exit_code == 0
     assert "a long password" not in done.output
+
+
+@pytest.mark.parametrize("arguments", [("add", "ann"), ("add", "no such name"), ("add", "admin"), ("password", "ben")])
+def test_nobody_types_a_password_in_vain(
+    store: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(member, "_at_terminal", lambda: True)
+    done = shoal(store, "member", *arguments, typed="a long password\na long password\n")
+    assert (done.exit_code, done.stderr.count("\n"), "Password" in done.output) == (1, 1, False)
+
+
+def test_without_a_terminal_a_password_is_read_from_standard_input_only(store: Path) -> None:
+    for verb in ("add", "password"):
+        done = shoal(store, "member", verb, "ann")
+        assert (done.exit_code, "use --password-stdin" in done.stderr) == (1, True)
+
+
+def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path, store: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        port = str(taken.getsockname()[1])
+        for command in (("serve",), ("demo", "--folder", str(tmp_path / "demo"))):
+            done = shoal(store, *command, "--port", port)
+            assert done.stderr == f"shoal: port {port} is taken: name another with --port\n"
+    assert not (tmp_path / "demo").exists()
+    for host in ("no.such.host.invalid", "192.0.2.1"):
+        done = shoal(store, "serve", "--host", host)
+        assert (done.exit_code, done.stderr.count("\n"), "Errno" in done.stderr) == (1, 1, False)
+
+
+def test_a_benchmark_that_is_none_shows_those_there_are() -> None:
+    done = CliRunner().invoke(main, ["bench", "nope"])
+    assert done.exit_code == 1
+    assert "home_page" in done.stderr
+    assert "measure" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        ('{"0-31": ', "is not JSON"),
+        ('{"0-31": "sqlite:///a.db"}', "no store for data source 32"),
+        ('{"x": "sqlite:///a.db"}', "is not a range"),
+    ],
+)
+def test_a_shard_map_that_is_none_is_told_in_one_line(store: str, told: str) -> None:
+    done = CliRunner().invoke(main, ["--store", store, "check"])
+    assert (done.exit_code, done.stderr.count("\n"), told in done.stderr) == (1, 1, True)
+
+
+def test_an_export_without_its_pictures_is_written_and_fails(tmp_path: Path, store: Path) -> None:
+    with Image.new("RGB", (8, 8)) as image:
+        image.save(tmp_path / "a.png")
+
+    async def upload() -> None:
+        async with Shoal.open(f"sqlite:///{store}") as opened:
+            ann = await opened.member("ann")
+            await ann.create("Low tide", media=[await ann.upload((tmp_path / "a.png").read_bytes())])
+
+    asyncio.run(upload())
+    shutil.rmtree(store.with_name("shoal.db.media"))
+    done = shoal(store, "export", "ann", "--to", str(tmp_path / "out"))
+    assert (done.exit_code, "1 picture could not be found" in done.stderr) == (1, True)
+    assert (tmp_path / "out" / "posts.json").exists()
 
 
 def test_a_reserved_name_is_for_the_operator(store: Path) -> None:
@@ -115,7 +183,8 @@ def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store:
         connection.commit()
     broken = shoal(store, "check")
     assert broken.exit_code == 1
-    assert "I2    counts equal the live associations: 1 checked, 1 wrong" in broken.output
+    assert "counts (I2) equal the live associations: 1 checked, 1 wrong" in broken.output
+    assert "picture files are not looked at" in broken.output
     assert shoal(store, "check", "--repair").exit_code == 0
     assert shoal(store, "check").exit_code == 0
 
@@ -139,7 +208,7 @@ ERRORS = {
     ("member", "list"): "there is no store at",
     ("export", "ann", "--to", "out"): "there is no store at",
     ("import", "nowhere"): "nowhere is not a directory",
-    ("import", "--members", "nowhere.csv"): "No such file or directory: 'nowhere.csv'",
+    ("import", "--members", "nowhere.csv"): "nowhere.csv is not there",
     ("import", "--members", "m.txt"): "read from .csv, .jsonl and .ndjson files",
     ("import", "--members", "m.csv", "--column", "members.name"): "--column takes FIELD=COLUMN",
     ("placement", "no such name"): "a user name is 1 to 30 characters",
@@ -161,6 +230,9 @@ def test_settings_that_cannot_be_read_are_one_line_too(tmp_path: Path) -> None:
     done = CliRunner(env={"SHOAL_PORT": "many"}).invoke(main, ["placement", "ann"])
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     file = tmp_path / "shoal.toml"
+    file.write_text("log_level = 'loud'")
+    done = CliRunner().invoke(main, ["--config", str(file), "placement", "ann"])
+    assert (done.exit_code, "log_level" in done.stderr) == (1, True)
     file.write_text("prot = 1")
     done = CliRunner().invoke(main, ["--config", str(file), "placement", "ann"])
     assert (done.exit_code, "prot" in done.stderr) == (1, True)
@@ -184,26 +256,26 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
     child.send_signal(signal.SIGINT)
     _, complaint = child.communicate(timeout=30)
     assert child.returncode == 130
-    assert complaint == ""
+    assert complaint == "interrupted; the same command again goes on where it was\n"
 
 
 def test_a_served_store_is_checked_by_its_server_and_read_by_the_others(tmp_path: Path, store: Path) -> None:
     with served(store) as server:
-        socket = store.with_name("shoal.db.sock")
-        assert stat.S_IMODE(socket.stat().st_mode) == 0o600
-        status = asyncio.run(ask_status(socket))
+        door = store.with_name("shoal.db.sock")
+        assert stat.S_IMODE(door.stat().st_mode) == 0o600
+        status = asyncio.run(ask_status(door))
         assert isinstance(status, Status)
         assert status.pid == server.process.pid
         done = program(store, "check", "--repair")
         assert (done.returncode, done.stderr) == (0, "")
-        assert "I1    home timelines equal their definition: 1 checked, all right" in done.stdout
-        assert program(store, "member", "list").stdout.startswith("ann\t")
+        assert "home timelines (I1) equal their definition: 1 checked, all right" in done.stdout
+        assert "\nann\t" in program(store, "member", "list").stdout
         assert program(store, "export", "ann", "--to", str(tmp_path / "out")).returncode == 0
         refused = program(store, "import", "--members", str(tmp_path / "out" / "likes.csv"))
         assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
         assert "in use by another process" in refused.stderr
         server.stop()
-    assert not socket.exists()
+    assert not door.exists()
 
 
 @in_loop
@@ -219,21 +291,21 @@ async def test_a_held_store_that_nobody_answers_for_is_read_as_it_is(store: Path
 async def test_the_operators_socket_answers_and_refuses(tmp_path: Path) -> None:
     folder = tmp_path / ("deep" * 20) / ("deeper" * 20)
     folder.mkdir(parents=True)
-    socket = folder / "shoal.db.sock"
+    door = folder / "shoal.db.sock"
     async with Shoal.open("memory://") as opened:
         await opened.register("ann")
-        assert await ask_status(socket) is None
-        socket.write_text("left behind by a server that was killed")
-        async with listening(opened.network, socket):
-            report = await ask_check(socket, repair=False, sample=None, progress=nothing)
+        assert await ask_status(door) is None
+        door.write_text("left behind by a server that was killed")
+        async with listening(opened.network, door):
+            report = await ask_check(door, repair=False, sample=None, progress=nothing)
             assert report is not None
             assert report.clean
-        assert await ask_check(socket, repair=False, sample=None, progress=nothing) is None
+        assert await ask_check(door, repair=False, sample=None, progress=nothing) is None
 
 
 @in_loop
 async def test_a_server_that_stops_ends_the_check_under_way(tmp_path: Path) -> None:
-    socket = tmp_path / "s.sock"
+    door = tmp_path / "s.sock"
     async with Shoal.open("memory://") as opened:
         await opened.register("ann")
         begun = asyncio.Event()
@@ -243,8 +315,8 @@ async def test_a_server_that_stops_ends_the_check_under_way(tmp_path: Path) -> N
             await asyncio.sleep(60)
 
         opened.network.runner.drain = drain  # type: ignore[method-assign]
-        async with listening(opened.network, socket):
-            asking = asyncio.create_task(ask_check(socket, repair=False, sample=None, progress=nothing))
+        async with listening(opened.network, door):
+            asking = asyncio.create_task(ask_check(door, repair=False, sample=None, progress=nothing))
             await begun.wait()
         with pytest.raises(Unavailable):
             await asking
@@ -256,8 +328,8 @@ async def test_a_server_that_ends_in_the_middle_of_an_answer_is_an_error(tmp_pat
         await reader.readline()
         writer.close()
 
-    socket = tmp_path / "s.sock"
-    server = await asyncio.start_unix_server(hang_up, socket)
+    door = tmp_path / "s.sock"
+    server = await asyncio.start_unix_server(hang_up, door)
     async with server:
         with pytest.raises(Unavailable, match="ended before it answered"):
-            await ask_check(socket, repair=False, sample=None, progress=nothing)
+            await ask_check(door, repair=False, sample=None, progress=nothing)

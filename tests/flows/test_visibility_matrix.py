@@ -61,9 +61,10 @@ SHARE_HOME = dict.fromkeys(VIEWERS, OPEN) | {
     "deaf": {FOLLOWERS},
 }
 # Who finds the share on the profile of whoever shared.
-SHARE_LISTED = {viewer: allowed - {DIRECT} for viewer, allowed in UNASKED.items()} | {
+SHARE_LISTED = {viewer: allowed - {DIRECT} for viewer, allowed in ASKED.items()} | {
+    "mentioned": OPEN,
+    "muter": {FOLLOWERS},
     "cutter": {FOLLOWERS},
-    "deaf": {FOLLOWERS},
 }
 
 Table = dict[str, set[Visibility]]
@@ -209,7 +210,7 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     thread_of_it: lambda kind: ASKED,
     thread_above: lambda kind: ASKED,
     thread_below: lambda kind: UNASKED if kind == "comment" else NOBODYS,
-    user_timeline: lambda kind: UNASKED,
+    user_timeline: lambda kind: ASKED,
     home_page: _home_table,
     home_definition: _home_table,
     public_feed: _home_table,

@@ -181,6 +181,7 @@ async def test_what_cannot_be_taken_is_refused_with_the_reason(tmp_path: Path) -
         {"id": 2, "author": 1, "created_at": "2999-01-01", "text": "From the future"},
         {"id": 3, "author": 1, "created_at": "soon", "text": "When?"},
         {"id": 4, "author": 77, "created_at": 1_600_000_000, "text": "Whose?"},
+        {"id": 6, "author": 1, "text": "Never"},
         {"id": 5, "author": "ben", "created_at": 1_600_000_000, "text": " "},
         {"id": 1, "author": 1, "created_at": "2020-01-02", "text": "Twice"},
     ]
@@ -193,11 +194,22 @@ async def test_what_cannot_be_taken_is_refused_with_the_reason(tmp_path: Path) -
             assert (await check(shoal.network)).clean
     assert (summary["members"].taken, summary["members"].refusals) == (3, 3)
     assert (summary["follows"].taken, summary["follows"].there, summary["follows"].refusals) == (2, 1, 2)
-    assert (summary["posts"].taken, summary["posts"].refusals) == (1, 7)
+    assert (summary["posts"].taken, summary["posts"].refusals) == (1, 8)
+    assert "no created_at" in summary["posts"].refused
     lines = [json.loads(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
-    assert len(lines) == 12
+    assert len(lines) == 13
     assert {"kind": "posts", "record": "2", "reason": "its time is in the future"} in lines
+    assert {"kind": "follows", "record": "1 -> 99", "reason": "the followee is not among the members"} in lines
     assert {"kind": "members", "record": "ann", "reason": "an earlier record has this name"} in lines
+
+
+@in_loop
+async def test_a_photo_that_was_refused_is_not_there_the_second_time(tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "data", posts=6)
+    (folder / "photos" / "navy.jpg").write_text("no picture")
+    for _ in range(2):
+        tally = (await imported(tmp_path / "shoal.db", in_directory(folder)))["photos"]
+        assert (tally.taken + tally.there, tally.refusals) == (3, 3)
 
 
 @in_loop

@@ -1,8 +1,8 @@
 """From what a request says to a typed struct: lenient about how a value is written, strict about what it is.
 
 Leniency is what clients need (Mastodon's own server is as lenient): numbers and booleans as strings, one value where a list is
-expected, a list as a dictionary of numbers, null and, save for texts, "" for a value that is not given; a field whose default
-is UNSET takes them for None. Every refusal is an `InvalidInput` that names the field and says what is allowed.
+expected, a list as a dictionary of numbers, null and, save for texts, "" for a value that is not given; a field that may
+be UNSET or None takes them for None. Every refusal is an `InvalidInput` that names the field and says what is allowed.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _fix_fields(params: Mapping[str, object], fixers: Mapping[str, Fixer | None]
 
 
 class _Clearable:
-    """The fixer of a field whose default is UNSET: where a value is empty it is None, and no longer "not given"."""
+    """The fixer of a field that may be UNSET or None: where a value is empty it is None, and no longer "not given"."""
 
     def __init__(self, fix: Fixer | None) -> None:
         self._fix = fix
@@ -127,7 +127,13 @@ class _Clearable:
 
 def _field_fixer(field: inspect.Field) -> Fixer | None:
     fix = _fixer(field.type)
-    return _Clearable(fix) if field.default is msgspec.UNSET else fix
+    # msgspec says of a default that is UNSET that there is none, though the field is not required.
+    unset = not field.required and field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
+    return _Clearable(fix) if unset and _may_be_none(field.type) else fix
+
+
+def _may_be_none(info: inspect.Type) -> bool:
+    return isinstance(info, inspect.UnionType) and any(isinstance(kind, inspect.NoneType) for kind in info.types)
 
 
 def _fixer(info: inspect.Type) -> Fixer | None:

@@ -14,11 +14,15 @@ from shoal.api.present import moment
 from shoal.api.style import STYLE
 from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError
 from shoal.core.ids import MAX_ID
+from shoal.core.model import Member
 from shoal.core.text import check_tag, plain_excerpt
-from shoal.feeds import tagged, user
+from shoal.feeds import tagged, thread, user
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.pull import Cursor
 from shoal.services import members
+
+_ABOVE, _BELOW = 10, 40
+"""How much of a thread a post's page shows."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'; form-action 'none'",
@@ -61,7 +65,8 @@ class PublicPages:
         settings = self._front.settings
         lines = (
             f"<h1>{escape(settings.title)}</h1><p>{escape(settings.description)}</p>"
-            f"<p>Log in with any Mastodon client; the server is <code>{escape(self._front.at.root)}</code>.</p>"
+            "<p>Log in with Mastodon.py, or any client that asks for a name and a password; the server is "
+            f"<code>{escape(self._front.at.root)}</code>.</p>"
         )
         return _page(settings.title, f'<header class="plain">{lines}</header>')
 
@@ -81,7 +86,7 @@ class PublicPages:
         if member.suspended:
             raise Gone("This member is suspended")
         profile = (await profiles_by_id(front.graph, (member.id,)))[0]
-        page = await user.page(front.reads, None, member.id, Cursor())
+        page = await user.page(front.reads, None, member.id, Cursor(), user.Wish(no_comments=True))
         shown = member.display_name or member.name
         head = (
             f'<header><img class="banner" src="{escape(front.at.header(member.header))}" alt="">'
@@ -102,7 +107,8 @@ class PublicPages:
         if not found or name.lower() not in _names(found[0]):
             raise NotFound("There is no such post")
         title = plain_excerpt(found[0].post.text, 60) or f"A post by {name}"
-        return _page(title, self._article(found[0]))
+        around = await thread.thread(front.reads, None, found[0].post.id, above=_ABOVE, below=_BELOW)
+        return _page(title, self._feed([*around.above, found[0], *around.below]))
 
     def _article(self, entry: Entry) -> str:
         at, post, author = self._front.at, entry.post, entry.author.member
@@ -114,16 +120,21 @@ class PublicPages:
         body = at.html(post.text, post.mentions) + (f"<div class=pictures>{pictures}</div>" if pictures else "")
         if post.spoiler:
             body = f"<details><summary>{escape(post.spoiler)}</summary>{body}</details>"
-        sharer = f"<p class=sharer>{escape(entry.sharer.member.display_name)} shared</p>" if entry.sharer else ""
+        sharer = f"<p class=sharer>{_shown(entry.sharer.member)} shared</p>" if entry.sharer else ""
+        answer = "<p class=answer>in answer to another post</p>" if post.parent_id else ""
         return (
             f'<article>{sharer}<img class="face" src="{escape(at.avatar(author.avatar))}" alt="">'
-            f'<p class=who><a href="{escape(at.account(author.name))}">{escape(author.display_name or author.name)}</a>'
+            f'<p class=who><a href="{escape(at.account(author.name))}">{_shown(author)}</a>'
             f" <span class=handle>@{escape(author.name)}</span>"
-            f' <a class=when href="{escape(at.status(author.name, post.id))}">{_when(post.written)}</a></p>{body}'
+            f' <a class=when href="{escape(at.status(author.name, post.id))}">{_when(post.written)}</a></p>{answer}{body}'
             f"<p class=numbers>{_number(entry.comments, 'comment')} {_number(entry.shares, 'share')}"
             f" {_number(entry.likes, 'like')}</p>"
             "</article>"
         )
+
+
+def _shown(member: Member) -> str:
+    return escape(member.display_name or member.name)
 
 
 def _number(count: int, noun: str) -> str:

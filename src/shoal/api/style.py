@@ -8,7 +8,7 @@ STYLE = """
   :root { --ink: #e4eeef; --soft: #93a9ad; --line: #24383c; --page: #0e181a; --card: #15262a; --sea: #62c2cd; }
 }
 * { box-sizing: border-box; }
-body { margin: 0; background: var(--page); color: var(--ink); }
+body { margin: 0; background: var(--page); color: var(--ink); overflow-wrap: anywhere; }
 body { font: 16px/1.5 system-ui, "Segoe UI", Roboto, "Noto Sans", sans-serif; }
 main { max-width: 640px; margin: 0 auto; padding: 16px 12px 64px; }
 a { color: var(--sea); text-decoration: none; }
@@ -25,12 +25,15 @@ header .handle { margin: 0 0 8px; }
 .numbers { margin: 12px 0 0; font-size: .85rem; word-spacing: .1em; }
 .numbers b { color: var(--ink); font-weight: 600; margin-left: .9em; }
 .numbers b:first-child { margin-left: 0; }
-article { padding: 14px 18px 14px 78px; position: relative; overflow-wrap: break-word; }
+article { padding: 14px 18px 14px 78px; position: relative; }
 article > .face { position: absolute; left: 18px; top: 16px; width: 46px; height: 46px; border-radius: 12px; }
 article p { margin: 6px 0; }
-.who { margin: 0 !important; line-height: 1.35; }
+.who { margin: 0 !important; line-height: 1.35; display: flex; flex-wrap: wrap; gap: 0 6px; align-items: baseline; }
 .who > a:first-child { color: var(--ink); font-weight: 600; }
-.when { float: right; font-size: .82rem; padding-left: 8px; }
+.who > a:first-child, .who > .handle { max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.when { margin-left: auto; font-size: .82rem; }
+.answer { color: var(--soft); font-size: .82rem; margin: 0 !important; }
+@media (max-width: 480px) { .when { margin-left: 0; flex-basis: 100%; } }
 .sharer { margin: 0 0 4px !important; font-size: .82rem; }
 .sharer ~ .face { top: 40px; }
 .invisible { font-size: 0; }

@@ -23,6 +23,14 @@ def bench(arguments: tuple[str, ...]) -> None:
             "the benchmarks are in Shoal's repository, not in the installed package: run this there"
         )
     names = [name for name in arguments[:1] if not name.startswith("-")]
+    if names and names[0].replace("-", "_") not in (known := _known()):
+        raise click.ClickException(f"there is no benchmark {names[0]}; there are {', '.join(known)}")
     module = f"benchmarks.{names[0].replace('-', '_')}" if names else "benchmarks"
     done = subprocess.run([sys.executable, "-m", module, *arguments[len(names) :]], cwd=ROOT, check=False)  # noqa: S603  # our own
     raise SystemExit(done.returncode)
+
+
+def _known() -> list[str]:
+    """The modules that can be run; the others are what these share."""
+    modules = sorted((ROOT / "benchmarks").glob("[a-z]*.py"))
+    return [path.stem for path in modules if '__name__ == "__main__"' in path.read_text("utf-8")]

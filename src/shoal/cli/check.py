@@ -56,9 +56,10 @@ async def _checked(settings: Settings, repair: bool, sample: int | None, progres
 def _tell(report: Report) -> None:
     for line in report.invariants:
         verdict = f"{line.found:,} wrong" if line.found else "all right"
-        click.echo(f"{line.name:<6}{line.promise}: {line.checked:,} checked, {verdict}")
+        click.echo(f"{line.promise}: {line.checked:,} checked, {verdict}")
         for example in line.examples:
             click.echo(f"      {example}")
+    click.echo("picture files are not looked at")
     for note in report.notes:
         click.echo(f"note: {note}")
     if report.repaired:

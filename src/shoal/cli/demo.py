@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
+import signal
 import time
 from collections import Counter
 from pathlib import Path
 
 import click
-import msgspec
 import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from shoal.cli.address import check_address
+from shoal.cli.demo_folder import STORE, Demo, clear, recall, remember
 from shoal.cli.serve import run
 from shoal.core.model import Member
 from shoal.ops.demo.model import DemoPlan
@@ -28,52 +29,61 @@ PASSWORD = "low-tide-at-dawn"  # noqa: S105  # of made-up people, printed for ev
 SCOPES = ("read", "write", "follow")
 
 
-class Demo(msgspec.Struct):
-    """What a demo folder remembers between two runs: the plan's seed and moment, and whether it was carried out."""
-
-    seed: int
-    members: int
-    days: int
-    now_ms: int
-    done: bool = False
+_DEFAULTS = {"members": 120, "days": 28, "seed": 1}
 
 
 @click.command()
 @click.option(
     "--folder", type=click.Path(path_type=Path), default=Path("demo"), show_default=True, help="Where it is kept."
 )
-@click.option(
-    "--members", "size", default=120, show_default=True, type=click.IntRange(10, 600), help="How many people."
-)
-@click.option(
-    "--days", default=28, show_default=True, type=click.IntRange(1, 90), help="How long they have been at it."
-)
-@click.option("--seed", default=1, show_default=True, help="Another number, another network.")
+@click.option("--members", type=click.IntRange(10, 600), help="How many people.  [default: 120]")
+@click.option("--days", type=click.IntRange(1, 90), help="How many days they have been at it.  [default: 28]")
+@click.option("--seed", type=int, help="Another number, another network.  [default: 1]")
 @click.option("--port", default=8500, show_default=True, help="Port to serve at; 0 takes a free one.")
 @click.option("--fresh", is_flag=True, help="Throw the folder's network away and make it anew.")
 @click.option("--no-serve", is_flag=True, help="Make it, print how to log in, and end.")
-def demo(folder: Path, size: int, days: int, seed: int, port: int, fresh: bool, no_serve: bool) -> None:
+def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | None) -> None:
     """Make a network of made-up people who post, and serve it.
 
     The first time takes about half a minute; the next time the same network is served at once.
     """
+    settings = build(store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", rate_limits=False)
+    if not no_serve:
+        check_address(settings.host, port)
     folder.mkdir(parents=True, exist_ok=True)
     if fresh:
-        _clear(folder)
-    settings = build(store=f"sqlite:///{folder / 'shoal.db'}", port=port, title="Shoal demo", rate_limits=False)
+        clear(folder)
     console = Console(stderr=False)
-    state = _state(folder, Demo(seed, size, days, time.time_ns() // 1_000_000))
+    state = _state(folder, {name: value for name, value in asked.items() if value is not None})
     written = plan(state.seed, state.members, state.days, now_ms=state.now_ms)
     if not state.done:
-        asyncio.run(_make(settings, written, console))
+        try:
+            asyncio.run(_make(settings, written, console))
+        except (asyncio.CancelledError, KeyboardInterrupt):
+            again = "shoal demo" if folder == Path("demo") else f"shoal demo --folder {folder}"
+            click.echo(f"stopped; `{again}` goes on from here", err=True)
+            raise SystemExit(130) from None
         state.done = True
-        _remember(folder, state)
+        remember(folder, state)
     hero, token = asyncio.run(_log_in(settings, written))
     if no_serve:
         _tell(console, f"http://{settings.host}:{port}", hero, token)
         console.print("Serve it with [bold]shoal demo[/bold].")
         return
     uvloop.run(run(settings, lambda url: _tell(console, url, hero, token)))
+
+
+def _state(folder: Path, asked: dict[str, int]) -> Demo:
+    """The folder's own, where it has one: a network that was begun is finished as it was begun."""
+    known = recall(folder)
+    if known is None:
+        wanted = _DEFAULTS | asked
+        known = Demo(wanted["seed"], wanted["members"], wanted["days"], time.time_ns() // 1_000_000)
+        remember(folder, known)
+    elif any(getattr(known, name) != value for name, value in asked.items()):
+        has = f"{known.members} members, {known.days} days, seed {known.seed}"
+        click.echo(f"{folder} holds a network already ({has}); --fresh makes a new one", err=True)
+    return known
 
 
 async def _make(settings: Settings, written: DemoPlan, console: Console) -> None:
@@ -88,11 +98,25 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
     bars = Progress(
         TextColumn("{task.description:>8}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), console=console
     )
+    _cancel_at(signal.SIGINT, signal.SIGTERM)
     with bars:
-        tasks = {noun: bars.add_task(noun, total=total) for noun, total in totals.items()}
+        # The clock of each runs from its first step on, not while it waits for those before it.
+        tasks = {noun: bars.add_task(noun, total=total, start=False) for noun, total in totals.items()}
+
+        def advance(noun: str) -> None:
+            bars.start_task(tasks[noun])
+            bars.advance(tasks[noun])
+
         async with open_network(settings) as network:
-            await Stage(network.writes, written, PASSWORD, lambda noun: bars.advance(tasks[noun])).run()
+            await Stage(network.writes, written, PASSWORD, advance).run()
             await network.runner.drain()
+
+
+def _cancel_at(*signals: signal.Signals) -> None:
+    """End the task that calls this, in good order, when one of these comes."""
+    if (task := asyncio.current_task()) is not None:
+        for number in signals:
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def _log_in(settings: Settings, written: DemoPlan) -> tuple[Member, str]:
@@ -123,28 +147,3 @@ def _tell(console: Console, url: str, hero: Member, token: str) -> None:
         soft_wrap=True,
     )
     console.print("  Ctrl-C stops.", highlight=False)
-
-
-def _state(folder: Path, new: Demo) -> Demo:
-    """The folder's own, where it has one: a network that was begun is finished as it was begun."""
-    path = folder / "demo.json"
-    if path.exists():
-        return msgspec.json.decode(path.read_bytes(), type=Demo)
-    _remember(folder, new)
-    return new
-
-
-def _remember(folder: Path, state: Demo) -> None:
-    (folder / "demo.json").write_bytes(msgspec.json.encode(state))
-
-
-def _clear(folder: Path) -> None:
-    """Only what a demo makes is removed, whatever folder was named."""
-    if not (folder / "demo.json").exists():
-        return
-    for path in folder.glob("shoal.db*"):
-        if path.is_file():
-            path.unlink()
-    if (folder / "shoal.db.media").exists():
-        shutil.rmtree(folder / "shoal.db.media")
-    (folder / "demo.json").unlink()

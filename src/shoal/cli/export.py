@@ -23,13 +23,16 @@ from shoal.wiring import open_network
 def export(settings: Settings, name: str, to: Path) -> None:
     """Write all data of the member NAME: profile, posts, comments, reactions, lists of people, pictures.
 
-    It works beside a running server.
+    It works beside a running server. Exit status 1 when pictures could not be found.
     """
     with bars() as progress:
-        asyncio.run(_export(existing(settings), name, to, progress))
+        lost = asyncio.run(_export(existing(settings), name, to, progress))
     click.echo(f"the data of {name} is in {to}")
+    if lost:
+        click.echo(f"{lost:,} {'picture' if lost == 1 else 'pictures'} could not be found: the rest is there", err=True)
+        raise SystemExit(1)
 
 
-async def _export(settings: Settings, name: str, to: Path, progress: Progress) -> None:
+async def _export(settings: Settings, name: str, to: Path, progress: Progress) -> int:
     async with open_network(settings, read_only=True) as network:
-        await exports.export(network, name, to, progress)
+        return await exports.export(network, name, to, progress)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import re
 import sys
 from typing import Any
 
 import click
 
 from shoal.core.errors import ShoalError
+from shoal.graph.sharded import parse_shard_map
 from shoal.settings import Settings, SettingsError, load
 
 COMMANDS = {
@@ -27,6 +29,9 @@ COMMANDS = {
 
 What each is for is said here, so that `shoal --help` need not import them all.
 """
+
+
+_ERRNO = re.compile(r"\[Errno -?\d+\] ")
 
 
 class Commands(click.Group):
@@ -61,8 +66,17 @@ class Commands(click.Group):
         try:
             return super().main(*args, **kwargs)
         except (ShoalError, SettingsError, OSError) as error:
-            click.echo(f"shoal: {error}", err=True)
+            click.echo(f"shoal: {_told(error)}", err=True)
             sys.exit(1)
+
+
+def _told(error: Exception) -> str:
+    """In one line, with the path that it is about, and without the number that the system has for it."""
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"{error.filename} is not there"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return _ERRNO.sub("", str(error))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -74,9 +88,18 @@ class Commands(click.Group):
 def main(ctx: click.Context, store: str | None, media: str | None, config: str | None) -> None:
     """Shoal: a social-feed server."""
     environ = {**os.environ, "SHOAL_CONFIG": config} if config else os.environ
-    settings = load(environ, store=store, media=media)
+    settings = _checked(load(environ, store=store, media=media))
     logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     ctx.obj = settings
+
+
+def _checked(settings: Settings) -> Settings:
+    if not isinstance(settings.store, str):
+        try:
+            parse_shard_map(settings.store)
+        except ValueError as error:
+            raise SettingsError(f"settings: {error}") from error
+    return settings
 
 
 pass_settings = click.make_pass_decorator(Settings)

@@ -10,7 +10,7 @@ from typing import Any
 import click
 from msgspec import structs
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
@@ -56,7 +56,12 @@ def import_(
     with ExitStack() as stack:
         summary = Summary(stack.enter_context(refused.open("wb")) if refused else None)
         progress = stack.enter_context(bars())
-        asyncio.run(_import(settings, sources, summary, progress))
+        try:
+            asyncio.run(_import(settings, sources, summary, progress))
+        except KeyboardInterrupt:
+            stack.close()
+            click.echo("interrupted; the same command again goes on where it was", err=True)
+            raise SystemExit(130) from None
     _tell(summary)
 
 
@@ -73,7 +78,8 @@ async def _import(settings: Settings, sources: Sources, summary: Summary, progre
 
 
 def _tell(summary: Summary) -> None:
-    table = Table("", "taken", "already there", "refused", box=None)
+    numbers = (Column(name, justify="right") for name in ("taken", "already there", "refused"))
+    table = Table("", *numbers, box=None)
     for kind, tally in summary.tallies.items():
         table.add_row(kind, f"{tally.taken:,}", f"{tally.there:,}", f"{tally.refusals:,}")
     Console().print(table)
@@ -81,6 +87,6 @@ def _tell(summary: Summary) -> None:
         for reason, found in tally.refused.items():
             examples = ", ".join(filter(None, found.examples))
             click.echo(f"{kind} refused, {found.count:,}: {reason}{f' ({examples})' if examples else ''}")
-    for what, count in summary.notes.items():
-        click.echo(f"{count:,} {what}")
+    for (one, many), count in summary.notes.items():
+        click.echo(f"{count:,} {one if count == 1 else many}")
     click.echo(f"in {sum(summary.seconds.values()):.1f} s")

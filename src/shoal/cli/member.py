@@ -6,18 +6,19 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from datetime import UTC, datetime
 
 import click
 
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
-from shoal.core.errors import NotFound
-from shoal.core.ids import moment_of
+from shoal.core.errors import InvalidInput, NotFound, Taken
 from shoal.core.model import Member
+from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
 from shoal.services import members
 from shoal.settings import Settings
-from shoal.wiring import open_network
+from shoal.wiring import Network, open_network
 
 _PAGE = 1_000
 
@@ -40,9 +41,20 @@ def member() -> None:
 @pass_settings
 def add(settings: Settings, /, name: str, email: str, display_name: str, reserved: bool, piped: bool) -> None:
     """Make the member NAME, with a password. The server must not be running."""
+    if not piped:
+        _need_terminal()
+        asyncio.run(_check_free(settings, check_user_name(name, reserved=reserved), email))
     secret = _ask(piped=piped)
     made = asyncio.run(_add(settings, name, secret, email=email, display_name=display_name, reserved=reserved))
     click.echo(f"{made.name} is a member now: id {made.id}")
+
+
+async def _check_free(settings: Settings, name: str, email: str) -> None:
+    """Nobody types a password in vain: the store can be had, and neither the name nor the address belongs to anybody."""
+    async with open_network(settings, background=False) as network:
+        for taken in filter(None, (name, email)):
+            if await members.find(network.writes, taken):
+                raise Taken(f"{taken} belongs to a member already")
 
 
 async def _add(settings: Settings, name: str, secret: str, *, email: str, display_name: str, reserved: bool) -> Member:
@@ -58,16 +70,30 @@ async def _add(settings: Settings, name: str, secret: str, *, email: str, displa
 @pass_settings
 def password(settings: Settings, /, name: str, piped: bool) -> None:
     """Give the member NAME another password. The server must not be running."""
-    asyncio.run(_set_password(existing(settings), name, _ask(piped=piped)))
+    existing(settings)
+    if not piped:
+        _need_terminal()
+        asyncio.run(_check_there(settings, name))
+    asyncio.run(_set_password(settings, name, _ask(piped=piped)))
     click.echo(f"{name} has a new password")
 
 
 async def _set_password(settings: Settings, name: str, secret: str) -> None:
     async with open_network(settings, background=False) as network:
-        found = await members.find(network.writes, name)
-        if found is None:
-            raise NotFound(f"there is no member {name!r}")
+        found = await _found(network, name)
         await members.set_password(network.writes, found.id, secret)
+
+
+async def _check_there(settings: Settings, name: str) -> None:
+    async with open_network(settings, background=False) as network:
+        await _found(network, name)
+
+
+async def _found(network: Network, name: str) -> Member:
+    found = await members.find(network.writes, name)
+    if found is None:
+        raise NotFound(f"there is no member {name!r}")
+    return found
 
 
 @member.command("list")
@@ -78,9 +104,10 @@ def list_(settings: Settings) -> None:
 
 
 async def _list(settings: Settings) -> None:
+    click.echo("name\tid\tjoined\tdisplay name")
     async with open_network(settings, read_only=True) as network, aclosing(_everybody(network.store)) as everybody:
         async for found in everybody:
-            joined = f"{moment_of(found.id):%Y-%m-%d}"
+            joined = f"{datetime.fromtimestamp(found.joined / 1000, UTC):%Y-%m-%d}"
             click.echo(f"{found.name}\t{found.id}\t{joined}\t{found.display_name}")
 
 
@@ -91,6 +118,15 @@ async def _everybody(store: Scanner) -> AsyncGenerator[Member, None]:
             if isinstance(node, Member):
                 yield node
         after = page[-1].id
+
+
+def _need_terminal() -> None:
+    if not _at_terminal():
+        raise InvalidInput("there is no terminal to ask for a password at: use --password-stdin")
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _ask(*, piped: bool) -> str:

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from shoal.api.server import Deps
 from shoal.api.server import serve as serve_http
+from shoal.cli.address import check_address
 from shoal.cli.group import pass_settings
 from shoal.ops.control import listening
 from shoal.settings import Settings
@@ -34,7 +35,9 @@ def serve(settings: Settings, host: str | None, port: int | None, base_url: str 
     given = {
         name: value for name, value in (("host", host), ("port", port), ("base_url", base_url)) if value is not None
     }
-    uvloop.run(run(structs.replace(settings, **given), _say_where))
+    chosen = structs.replace(settings, **given)
+    check_address(chosen.host, chosen.port)
+    uvloop.run(run(chosen, _say_where))
 
 
 def _say_where(url: str) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+import signal
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from shoal.core.errors import Taken
@@ -44,8 +46,7 @@ class Stage:
 
     async def run(self) -> None:
         """All of it, in the order in which one thing needs another."""
-        processes = max(1, os.cpu_count() or 1)
-        with ProcessPoolExecutor(processes, multiprocessing.get_context("spawn")) as artists:
+        with _artists() as artists:
             self._members = await _each(self._plan.people, lambda person: self._join(artists, person))
             await _each(self._plan.follows, lambda pair: self._follow(*pair))
             for wave in _waves(self._plan.posts):
@@ -124,7 +125,29 @@ def _waves(planned: Sequence[PlannedPost]) -> list[list[int]]:
 
 async def _draw(artists: ProcessPoolExecutor, draw: Callable[[Any], bytes], what: Any) -> bytes:
     """Drawing takes a core for a tenth of a second: it is done in other processes."""
-    return await asyncio.get_running_loop().run_in_executor(artists, draw, what)
+    with _no_interrupts():
+        drawing = asyncio.get_running_loop().run_in_executor(artists, draw, what)
+    return await drawing
+
+
+@contextmanager
+def _artists() -> Iterator[ProcessPoolExecutor]:
+    """Processes that draw. Whoever leaves early waits for what is being drawn, not for all that was to be."""
+    artists = ProcessPoolExecutor(max(1, os.cpu_count() or 1), multiprocessing.get_context("spawn"))
+    try:
+        yield artists
+    finally:
+        artists.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Ctrl-C at a terminal goes to all processes; those that begin in here do not hear it, from their first moment on."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 async def _each(things: Iterable[Any], act: Callable[[Any], Coroutine[Any, Any, T]]) -> list[T]:

@@ -49,8 +49,10 @@ _PEOPLE = {"follows": FOLLOWS, "followers": FOLLOWED_BY, "blocks": BLOCKS, "mute
 _REACTIONS = {"likes": LIKES, "shares": SHARES, "bookmarks": BOOKMARKS}
 
 
-async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = nothing) -> None:
+async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = nothing) -> int:
     """Write everything of the member of this name to a directory, or to a `.zip` file; nothing is there if it fails.
+
+    How many of their pictures could not be found is what comes back.
 
     Raises `NotFound` for a name that nobody has, `InvalidInput` where something is in the way.
     """
@@ -68,6 +70,7 @@ async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = 
             await writing.people(noun, atype)
         await writing.tags()
         await writing.media()
+    return writing.lost
 
 
 class _Export:
@@ -79,6 +82,8 @@ class _Export:
         self._member = member
         self._open = opened
         self._progress = progress
+        self.lost = 0
+        """Pictures whose file is not there."""
 
     async def profile(self) -> None:
         """What others see of the member, and their settings."""
@@ -194,6 +199,7 @@ class _Export:
             data, _ = await self._files.read(key)
         except NotFound:
             # The picture is lost, or was replaced a moment ago: the rest is worth having.
+            self.lost += 1
             return ""
         with self._open(name) as file:
             file.write(data)

@@ -11,7 +11,7 @@ a million events that do nothing would cost as much as the follows.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -76,7 +76,7 @@ def read_follows(
         ends = fields.text(line.row, "follower"), fields.text(line.row, "followee")
         one, other = people.find(ends[0]), people.find(ends[1])
         if one is None or other is None:
-            summary.refuse("follows", " -> ".join(ends), "one of them is not among the members")
+            summary.refuse("follows", " -> ".join(ends), f"{_which(one, other)} not among the members")
         elif one == other:
             summary.refuse("follows", " -> ".join(ends), "nobody follows themselves")
         else:
@@ -99,7 +99,7 @@ async def take_follows(network: AnyNetwork, people: People, edges: Edges, summar
         seen += len(job.followees)
         progress("follows", seen, total)
 
-    await in_crowd(_jobs(once, people.ids, summary), follow, _AT_ONCE, lambda _: None)
+    await in_crowd(_jobs(once, people, summary), follow, _AT_ONCE, lambda _: None)
 
 
 def _each_once(edges: Edges, people: int) -> Edges:
@@ -108,7 +108,19 @@ def _each_once(edges: Edges, people: int) -> Edges:
     return Edges(*(column[first] for column in edges))
 
 
-def _jobs(edges: Edges, ids: Sequence[int], summary: Summary) -> Iterator[_Job]:
+def _which(follower: int | None, followee: int | None) -> str:
+    if follower is None and followee is None:
+        return "the follower and the followee are"
+    return f"{_end(follower is not None)} is"
+
+
+def _end(follower: object) -> str:
+    """Which end is to blame, given whether the follower is there."""
+    return "the followee" if follower else "the follower"
+
+
+def _jobs(edges: Edges, people: People, summary: Summary) -> Iterator[_Job]:
+    ids = people.ids
     cuts = np.nonzero(np.diff(edges.follower))[0] + 1
     for followers, followees, moments in zip(*(np.split(column, cuts) for column in edges), strict=True):
         if not len(followers):
@@ -116,8 +128,10 @@ def _jobs(edges: Edges, ids: Sequence[int], summary: Summary) -> Iterator[_Job]:
         follower = ids[followers[0]]
         pairs = [(ids[at], moment) for at, moment in zip(followees.tolist(), moments.tolist(), strict=True)]
         known = [pair for pair in pairs if pair[0] and follower]
-        for _ in range(len(pairs) - len(known)):
-            summary.refuse("follows", "", "one of them was refused")
+        for at in followees.tolist():
+            if not (follower and ids[at]):
+                names = people.records[followers[0]].name, people.records[at].name
+                summary.refuse("follows", " -> ".join(names), f"{_end(follower)} was refused")
         for start in range(0, len(known), OPERATIONS):
             part = known[start : start + OPERATIONS]
             yield _Job(follower, [pair[0] for pair in part], [pair[1] for pair in part])

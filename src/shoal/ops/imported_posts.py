@@ -157,7 +157,7 @@ async def take_posts(
     known = await bulk_keys(network, keys)
     missing = [job for job, key in zip(jobs, keys, strict=True) if key not in known]
     summary["posts"].there += len(jobs) - len(missing)
-    summary["photos"].there += sum(job.photo is not None for job in jobs) - sum(j.photo is not None for j in missing)
+    await _count_photos(network, [job for job, key in zip(jobs, keys, strict=True) if key in known], summary)
 
     turns = asyncio.Semaphore(_PICTURES_AT_ONCE)
 
@@ -171,6 +171,16 @@ async def take_posts(
     # The ones with pictures first: their decoding goes on in other processes beside the rest.
     missing.sort(key=lambda job: job.photo is None)
     await in_crowd(missing, make, _AT_ONCE, lambda done: progress("posts", done, len(missing)))
+
+
+async def _count_photos(network: AnyNetwork, there: Sequence[Job], summary: Summary) -> None:
+    """Of posts that are there already, not all have their picture: it was refused then, or nobody named any."""
+    keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
+    known = await bulk_keys(network, list(keys))
+    summary["photos"].there += len(known)
+    for key, photo in keys.items():
+        if key not in known:
+            summary.refuse("photos", photo.name, "its post is there already, without it")
 
 
 async def _make(writes: Writes, job: Job, picture: int, summary: Summary) -> None:
@@ -194,9 +204,9 @@ async def _make(writes: Writes, job: Job, picture: int, summary: Summary) -> Non
     for name, reason in wording.refused_tags:
         summary.refuse("tags", name, reason)
     if wording.cut:
-        summary.note("texts were cut at the limit")
+        summary.note("text was cut at the limit", "texts were cut at the limit")
     if wording.cleaned:
-        summary.note("texts lost characters that are not text")
+        summary.note("text lost characters that are not text", "texts lost characters that are not text")
 
 
 async def _create(writes: Writes, job: Job, draft: Draft) -> None:

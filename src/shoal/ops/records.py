@@ -129,10 +129,13 @@ def member_record(fields: Fields, line: Line) -> MemberRecord:
 def post_record(fields: Fields, line: Line) -> PostRecord:
     """A row as a post. Raises `InvalidInput` for a time that is none."""
     row = line.row
+    moment = fields.value(row, "created_at")
+    if moment in (None, ""):
+        raise InvalidInput("no created_at")
     return PostRecord(
         id=fields.text(row, "id"),
         author=fields.text(row, "author"),
-        created_at=moment_of(fields.value(row, "created_at")),
+        created_at=moment_of(moment),
         title=fields.text(row, "title"),
         text=fields.text(row, "text"),
         tags=_tags(fields.value(row, "tags")),

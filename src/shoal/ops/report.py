@@ -68,10 +68,10 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 PROMISES = {
-    "I1": "home timelines equal their definition",
-    "I2": "counts equal the live associations",
-    "I3": "associations have their inverses",
-    "I4": "tags lead to the live posts that have them",
+    "I1": "home timelines (I1) equal their definition",
+    "I2": "counts (I2) equal the live associations",
+    "I3": "associations (I3) have their inverses",
+    "I4": "tags (I4) lead to the live posts that have them",
     "lists": "lists lead to the objects that belong in them, and to nothing else",
     "ends": "associations lead to objects that exist",
     "keys": "names lead to their owners",

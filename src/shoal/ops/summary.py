@@ -36,8 +36,8 @@ class Summary:
         self.tallies: dict[str, Tally] = {}
         self.seconds: dict[str, float] = {}
         """How long each phase took."""
-        self.notes: dict[str, int] = {}
-        """What was changed on the way in, and how often."""
+        self.notes: dict[tuple[str, str], int] = {}
+        """What was changed on the way in, in words for one and for many, and how often."""
         self._refusals = refusals
 
     def __getitem__(self, kind: str) -> Tally:
@@ -53,6 +53,6 @@ class Summary:
             line = {"kind": kind, "record": record, "reason": reason}
             self._refusals.write(msgspec.json.encode(line) + b"\n")
 
-    def note(self, what: str) -> None:
-        """Something was changed."""
-        self.notes[what] = self.notes.get(what, 0) + 1
+    def note(self, one: str, many: str) -> None:
+        """Something was changed: `one` and `many` go on after the number, as in "text was cut" and "texts were cut"."""
+        self.notes[one, many] = self.notes.get((one, many), 0) + 1
