@@ -139,7 +139,7 @@ def _tell(console: Console, url: str, hero: Member, token: str) -> None:
     console.print(
         f"  log in   name [bold]{hero.name}[/bold] (or anybody), password [bold]{PASSWORD}[/bold]", highlight=False
     )
-    console.print(f"           with any Mastodon client, at {url}\n", highlight=False)
+    console.print(f"           with a Mastodon client that asks for these, at {url}\n", highlight=False)
     console.print("  or, as they are, their home:", highlight=False)
     console.print(
         f'  curl -s -H "Authorization: Bearer {token}" "{url}/api/v1/timelines/home?limit=3"\n',

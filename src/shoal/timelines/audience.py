@@ -65,7 +65,7 @@ class Audience:
 
 
 class Audiences:
-    """Audiences of the sources that posted last: up to `budget` seats in all (4 bytes each), of `sources` at most (400 bytes each)."""
+    """Audiences of the sources that posted last: up to `budget` seats (4 bytes each) and `sources` (400 bytes each)."""
 
     def __init__(self, budget: int = 64_000_000, sources: int = 500_000) -> None:
         self._budget = budget

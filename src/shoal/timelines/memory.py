@@ -43,6 +43,8 @@ class MemoryTimelines:
         self._row: dict[int, int] = {}
         self._free: list[int] = []
         self._used = 0
+        # No id in a timeline and no floor is above this.
+        self._newest = 0
         self.on_drop: Callable[[], None] = _nothing
 
     def __len__(self) -> int:
@@ -84,20 +86,23 @@ class MemoryTimelines:
         if not len(seats):
             return 0
         rows = seats.astype(np.intp)
-        floors = self._floor[rows]
-        if floors.max() >= entry:
-            keep = floors < entry
-            rows, floors = rows[keep], floors[keep]
+        if entry > self._newest:
+            # In order, as most come: above every floor.
+            self._newest = entry
+        else:
+            floors = self._floor[rows]
+            if floors.max() >= entry:
+                rows = rows[floors < entry]
         slots = self._next[rows]
         at = rows * self.length
         at += slots
         evicted = self._flat[at]
         self._flat[at] = entry
         slots += 1
-        slots[slots == self.length] = 0
+        slots *= slots != self.length
         self._next[rows] = slots
         # An id that is on the ring twice may go once without anything being lost: the floor only need not be too low.
-        self._floor[rows] = np.maximum(floors, evicted, out=evicted)
+        self._floor[rows] = np.maximum(self._floor[rows], evicted, out=evicted)
         return len(rows)
 
     async def remove(self, entry: int, seats: Seats) -> None:
@@ -125,6 +130,7 @@ class MemoryTimelines:
 
     def _write(self, row: int, ids: Ids, floor: int) -> None:
         """Lay a row out anew, oldest first, so that the next writes push the oldest out."""
+        self._newest = max(self._newest, floor, int(ids[-1]) if len(ids) else 0)
         ring = self._rings[row]
         ring[: len(ids)] = ids
         ring[len(ids) :] = 0
