@@ -66,14 +66,14 @@ class Recent(Generic[K, V]):
 
 
 class CachedGraph:
-    """A store behind memories of about `objects` kilobytes of objects, as many associations in short lists (250 bytes each), and
-    the counts of twice as many objects (300 bytes each)."""
+    """A store behind memories of about `objects` kilobytes of objects, four times as many associations in short
+    lists (250 bytes each), and the counts of twice as many objects (300 bytes each)."""
 
     def __init__(self, store: Store, objects: int = 200_000) -> None:
         self._store = store
         self._objects: Recent[int, AnyNode] = Recent(objects)
         self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
-        self._lists: Recent[tuple[int, int], dict[int, Assoc]] = Recent(objects)
+        self._lists: Recent[tuple[int, int], dict[int, Assoc]] = Recent(4 * objects)
         self._commits = 0
         # Objects that commits under way change: what is read of them may be older than an event that is out already.
         self._changing: Counter[int] = Counter()
