@@ -57,7 +57,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     loud_from: Positive = 500_000
     """Warm followers above which a member's posts are pulled when read instead of pushed when written."""
     object_cache: Positive = 100_000
-    """Kilobytes of objects kept decoded in memory; what hangs on them (counts, short lists, their JSON) may take three times as much."""
+    """Kilobytes of objects kept decoded in memory; counts, short lists and JSON may take three times as much."""
     tombstone_days: Days = 30.0
     """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
     rate_limits: bool = True
