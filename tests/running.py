@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ParamSpec, TypeVar
 
@@ -41,3 +42,8 @@ async def eventually(question: Callable[[], Awaitable[T]], answer: T, seconds: f
     while (given := await question()) != answer:
         assert loop.time() < deadline, f"{given!r} is still not {answer!r}"
         await asyncio.sleep(0.005)
+
+
+def at_a_desk() -> None:
+    """In a child, before it starts: Ctrl-C reaches it. In the background of a shell it is ignored, and that is inherited."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

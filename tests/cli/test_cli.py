@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
-from tests.running import in_loop
+from tests.running import at_a_desk, in_loop
 from tests.serving import served
 
 from shoal import Shoal
@@ -249,7 +249,12 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
     store = tmp_path / "shoal.db"
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import"]
-    child = subprocess.Popen([*command, "--members", str(tmp_path / "m.csv")], stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen(
+        [*command, "--members", str(tmp_path / "m.csv")],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=at_a_desk,  # noqa: PLW1509  # no thread of the tests holds a lock here
+    )
     until = time.monotonic() + 30
     while not store.with_name("shoal.db-wal").exists() and time.monotonic() < until:
         time.sleep(0.01)
