@@ -1,4 +1,4 @@
-"""The blurs, against those that the reference implementation makes (PyPI `blurhash` 1.1.5)."""
+"""The blurs, against those that the reference implementation makes (the package `blurhash` 1.1.5)."""
 
 from __future__ import annotations
 
