@@ -1,23 +1,32 @@
-# Five verbs for whoever works here: demo, test, check, bench, serve.
+# Six verbs for whoever works here: demo, test, check, bench, serve, cluster.
 # Each sets up what it needs; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test check bench serve setup clean
+.PHONY: demo test check bench serve cluster setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
 
-setup: $(VENV)/.ready
+setup: ready $(VENV)/.engines  ## everything that is needed here, the engines of a cluster included
+
+ready: $(VENV)/.ready
 
 $(VENV)/.ready: pyproject.toml scripts/setup
 	@PYTHON=$(PYTHON) sh scripts/setup $(VENV)
 	@touch $@
 
-demo: setup  ## a live network on the embedded default, with people and posts in it
+$(VENV)/.engines: scripts/engines scripts/dynamodb | $(VENV)/.ready
+	@sh scripts/engines $(VENV)
+	@touch $@
+
+demo: ready  ## a live network on the embedded default, with people and posts in it
 	@$(BIN)/shoal demo
 
-serve: setup  ## the server on ./shoal.db
+serve: ready  ## the server on ./shoal.db
 	@$(BIN)/shoal serve
 
-check: setup  ## types, lint, imports
+cluster: setup  ## a whole small cluster on this machine, in ./cluster
+	@$(BIN)/shoal cluster up
+
+check: ready  ## types, lint, imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy

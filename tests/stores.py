@@ -16,10 +16,14 @@ from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.placement import SHARDS_PER_SOURCE, source_of
 from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import AssocOp, AssocRow, Batch, Store
+from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.memory import MemoryGraph
+from shoal.graph.postgres import PostgresGraph
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
 from shoal.graph.sharded import ShardedGraph, parse_shard_map
 from shoal.graph.sqlite import SqliteGraph
+from tests.engines import dynamodb, postgres
+from tests.stamps import LocalStamps
 
 T = TypeVar("T")
 
@@ -57,6 +61,10 @@ class _Kind(NamedTuple):
     durable: bool
     shard_map: dict[str, str]
     cached: bool = False
+    tables: Callable[[], str] | None = None
+    """Gives the URL of a new DynamoDB table, where stores are those."""
+    postgres: bool = False
+    stamped: bool = False
 
 
 _KINDS = {
@@ -65,6 +73,10 @@ _KINDS = {
     "sharded-memory": _Kind(durable=False, shard_map={"0-31": "0", "32-63": "1"}),
     "sharded-sqlite": _Kind(durable=True, shard_map={"0-9": "0", "10-49": "1", "50-63": "2"}),
     "cached-memory": _Kind(durable=False, shard_map={"0-63": "0"}, cached=True),
+    "dynamodb": _Kind(durable=True, shard_map={"0-63": "0"}, tables=dynamodb.new_table),
+    "postgres": _Kind(durable=True, shard_map={"0-63": "0"}, postgres=True),
+    "sharded-postgres": _Kind(durable=True, shard_map={"0-31": "0", "32-63": "1"}, postgres=True),
+    "stamped-memory": _Kind(durable=False, shard_map={"0-31": "0", "32-63": "1"}, cached=True, stamped=True),
     "cached-sharded-sqlite": _Kind(durable=True, shard_map={"0-31": "0", "32-63": "1"}, cached=True),
 }
 
@@ -76,10 +88,12 @@ class Backend:
     """One graph of a suite. `open` may be called again, after the end of the one before."""
 
     def __init__(self, name: str, folder: Path) -> None:
-        self._durable, shard_map, self._cached = _KINDS[name]
+        self._durable, shard_map, self._cached, tables, self._postgres, self._stamped = _KINDS[name]
         self._folder = folder
         self._clock = Clock()
         self.owners = [int(store) for _, store in sorted(parse_shard_map(shard_map).items())]
+        self._tables = [tables() for _ in set(self.owners)] if tables else []
+        self._databases: dict[int, str] = {}
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Store]:
@@ -87,7 +101,7 @@ class Backend:
         graph: Store = stores[0] if len(stores) == 1 else ShardedGraph(stores, self.owners)
         if self._cached:
             # So small that it forgets all the time.
-            graph = CachedGraph(graph, 8)
+            graph = CachedGraph(graph, 8, stamps=LocalStamps() if self._stamped else None)
         try:
             yield graph
         finally:
@@ -101,6 +115,12 @@ class Backend:
 
         if not self._durable:
             return MemoryGraph(owns, self._clock)
+        if self._tables:
+            return await DynamoGraph.open(self._tables[index], owns=owns)
+        if self._postgres:
+            if index not in self._databases:
+                self._databases[index] = await postgres.database(self)
+            return await PostgresGraph.open(self._databases[index], owns=owns)
         return await SqliteGraph.open(self._folder / f"{index}.db", owns=owns)
 
     async def pass_time(self, seconds: float) -> None:

@@ -21,7 +21,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """How a Shoal runs. Docstrings give the unit."""
 
     store: str | dict[str, str] = "sqlite:///shoal.db"
-    """Where the graph is: `sqlite:///path`, `memory://`, or a shard map such as `{"0-31": url, "32-63": url}`."""
+    """Where the graph is: `sqlite:///path`, `postgresql://host/database`, `dynamodb://table?region=...`, `memory://`, or a shard
+    map such as `{"0-31": url, "32-63": url}`."""
+    timelines: str = "memory://"
+    """Where home timelines are: `memory://` (one process), `redis://host:port` or `redis+cluster://host:port,host:port`. There,
+    several processes share them, and with them rate limits and what is known to be fresh."""
+    broker: str = ""
+    """What carries events to workers: `amqp://user:password@host:port/`; empty: they are claimed from the store."""
+    run_consequences: bool = True
+    """Whether a web process works off events; false where `shoal worker` does."""
     media: str = ""
     """Where pictures are: `file:///directory`, `s3://bucket/prefix?endpoint=...`, `memory://`; empty: beside the store."""
     base_url: str = ""
@@ -51,11 +59,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     timeline_length: Positive = 800
     """Entries that a warm home timeline holds."""
     timeline_members: Positive = 100_000
-    """Warm home timelines that are kept in memory: 8 bytes an entry, so 6.4 KB each."""
+    """Warm home timelines that are kept in memory, where `timelines` is `memory://`: 8 bytes an entry, so 6.4 KB each."""
     timeline_idle_days: Days = 14.0
     """Days without a read after which a home timeline becomes cold."""
     loud_from: Positive = 500_000
-    """Warm followers above which a member's posts are pulled when read instead of pushed when written."""
+    """Followers above which a member's posts are pulled when read instead of pushed when written: the warm ones, or all where
+    several processes share timelines."""
     object_cache: Positive = 100_000
     """Kilobytes of objects kept decoded in memory; counts, short lists and JSON may take three times as much."""
     tombstone_days: Days = 30.0

@@ -6,9 +6,10 @@ import asyncio
 
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph.cached import CachedGraph, Recent
+from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
+from shoal.graph.recent import Recent
 from shoal.graph.schema import LIKED_BY
 from tests.running import in_loop
 from tests.stores import ANN, BEN, POST_OF_BEN, add, begin

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -12,12 +13,29 @@ from shoal.core.events import InverseOp, InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import DATA_SOURCES, source_of
-from shoal.graph.contract import Assoc, Batch, Job
+from shoal.graph.contract import Assoc, AssocRow, Batch, Frozen, Job, Missing
 from shoal.graph.memory import MemoryGraph
+from shoal.graph.rows import KeyRow, Rows
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.graph.sharded import ShardedGraph, parse_shard_map
-from tests.running import in_loop
-from tests.stores import ANN, BEN, CYD, POST_OF_BEN, Backend, add, all_links, begin, broken_promises, end, id_on, moment
+from tests.running import eventually, in_loop
+from tests.stores import (
+    ANN,
+    BEN,
+    CYD,
+    POST_OF_BEN,
+    Backend,
+    add,
+    all_counts,
+    all_links,
+    all_objects,
+    begin,
+    broken_promises,
+    contents,
+    end,
+    id_on,
+    moment,
+)
 
 HALVES = [0] * 32 + [1] * 32
 ANNS, BENS = shard_of(ANN), shard_of(BEN)
@@ -265,6 +283,127 @@ async def test_pages_of_a_list_that_crosses_stores_need_one_store_only() -> None
     two.down = True
     assert len(await graph.assoc_range(ANN, FOLLOWS, limit=10)) == 5
     assert len((await graph.assoc_ranges([ANN], FOLLOWS, limit=10))[ANN]) == 5
+
+
+# Maps that change
+
+
+class Freezing(Fragile):
+    """A store that refuses commits while it is frozen, and counts how often it did."""
+
+    def __init__(self, index: int, owners: Sequence[int]) -> None:
+        super().__init__(index, owners)
+        self.frozen = False
+        self.refused = 0
+
+    async def refusals(self) -> int:
+        """Up to 4."""
+        return min(self.refused, 4)
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        if self.frozen:
+            self.refused += 1
+            raise Frozen("this part of the network is being moved: repeat in a moment")
+        return await super().commit_owing(batch)
+
+
+@in_loop
+async def test_a_commit_that_meets_a_freeze_waits_for_the_new_map() -> None:
+    owners = list(HALVES)
+    one, two = Freezing(0, owners), Freezing(1, owners)
+    graph = ShardedGraph([one, two], owners)
+    await add(graph, Member(id=BEN, name="ben"))
+    two.frozen = True
+    writing = asyncio.gather(
+        begin(graph, BEN, POSTED, POST_OF_BEN, moment(1)), begin(graph, ANN, LIKES, POST_OF_BEN, moment(2), tally=BEN)
+    )
+    await eventually(two.refusals, 4)
+    assert not writing.done()
+    await one.put_rows(Rows(objects=[Member(id=BEN, name="ben")]))
+    graph.remap([one, two], [0] * 64)
+    await writing
+    assert await graph.assoc_count([BEN, POST_OF_BEN], [POSTED, LIKED_BY]) == {
+        POSTED: {BEN: 1},
+        LIKED_BY: {BEN: 1, POST_OF_BEN: 1},
+    }
+    assert await graph.backlog() == 0
+    assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_what_one_map_misses_is_looked_for_by_the_next() -> None:
+    owners = list(HALVES)
+    one, two = Fragile(0, owners), Fragile(1, owners)
+    graph = ShardedGraph([one, two], owners)
+    batch = Batch(BENS)
+    batch.expect(BEN)
+    batch.assoc_add(BEN, POSTED, POST_OF_BEN, moment(1))
+
+    async def missing(_batch: Batch) -> list[tuple[Job, InverseOp]]:
+        await one.put_rows(Rows(objects=[Member(id=BEN, name="ben")]))
+        graph.remap([one, two], [0] * 64)
+        raise Missing("it was deleted in between")
+
+    two.commit_owing = missing  # type: ignore[method-assign, assignment]
+    await graph.commit(batch)
+    batch.expect(CYD)
+    with pytest.raises(Missing):
+        await graph.commit(batch)
+
+
+@in_loop
+async def test_rows_of_data_sources_that_are_not_a_stores_own_are_never_read() -> None:
+    graph, one, _ = two_stores()
+    for n in range(6):
+        await begin(graph, BEN, FOLLOWS, id_on(40, 10 + n), moment(n))
+        await add(graph, Member(id=id_on(40, 20 + n), name="m"))
+    await add(graph, Member(id=ANN, name="ann"))
+    before = await contents(graph), await graph.key_scan(("", ""), 5), await graph.spread()
+    # What a move has copied already, or has left behind.
+    stale = [Member(id=id_on(41, n), name="old") for n in range(9)]
+    links = [AssocRow(id_on(41, n), FOLLOWS.number, ANN, moment(n), alive=True, data=b"") for n in range(9)]
+    counts = [(id_on(41, n), FOLLOWS.number, 1) for n in range(9)]
+    await one.put_rows(Rows(stale, links, counts, [KeyRow("import", "old", id_on(41), 0)]))
+    assert (await contents(graph), await graph.key_scan(("", ""), 5), await graph.spread()) == before
+    for page in (1, 2, 7):
+        assert len(await all_objects(graph, page)) == 7
+        assert len(await all_links(graph, page)) == 12
+        assert len(await all_counts(graph, page)) == 7
+    assert await graph.obj_get([id_on(41)]) == {}
+
+
+class Wary:
+    """Believes a place only after it was asked to make sure, and then the map may be another one."""
+
+    def __init__(self, renewed: Callable[[], None]) -> None:
+        self._sure: set[int] = set()
+        self._renewed = renewed
+
+    def fresh(self, place: int) -> bool:
+        return place in self._sure
+
+    async def renew(self, place: int) -> None:
+        self._sure.add(place)
+        self._renewed()
+
+
+@in_loop
+async def test_nothing_is_asked_of_a_store_by_a_map_that_is_not_sure() -> None:
+    owners = list(HALVES)
+    one, two = Fragile(0, owners), Fragile(1, owners)
+    graph = ShardedGraph([one, two], owners)
+    await one.put_rows(Rows([Member(id=BEN, name="new")], [AssocRow(BEN, FOLLOWS.number, ANN, moment(1), True, b"")]))
+    for ask in (
+        lambda: graph.obj_get([BEN]),
+        lambda: graph.assoc_range(BEN, FOLLOWS, limit=1),
+        lambda: graph.assoc_ranges([BEN], FOLLOWS, limit=1),
+        lambda: graph.assoc_get(BEN, [FOLLOWS], [ANN]),
+    ):
+        graph.remap([one, two], HALVES)
+        graph.watch = Wary(lambda: graph.remap([one, two], [0] * 64))
+        answer = await ask()
+        assert answer
+        assert answer != {FOLLOWS: {}}
 
 
 # Shard maps

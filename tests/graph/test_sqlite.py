@@ -22,10 +22,9 @@ from shoal.core.errors import ShoalError, StorageFull, Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph import sql
 from shoal.graph.contract import Batch
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, Key
-from shoal.graph.sqlite import SqliteGraph
+from shoal.graph.sqlite import SqliteGraph, sql
 from tests import disks
 from tests.running import in_loop, run
 from tests.stores import ANN, BEN, CYD, add, all_links, all_objects, begin, broken_promises, id_on, ids_of, moment

@@ -76,13 +76,15 @@ class IdMaker:
     the second object and whoever asked takes the next id.
     """
 
-    def __init__(self, clock: Callable[[], int] = _now_ms) -> None:
+    def __init__(self, clock: Callable[[], int] = _now_ms, *, first: int = 0) -> None:
         self._clock = clock
+        # Where the sequence of a millisecond begins: makers that begin in different places seldom meet.
+        self._first = first
         # Per shard: milliseconds since the epoch * 1024 + sequence, of the last id given out.
         self._last: dict[int, int] = {}
 
     def __call__(self, shard: int) -> int:
-        ticks = (self._clock() - EPOCH_MS) << SEQUENCE_BITS
+        ticks = (self._clock() - EPOCH_MS) << SEQUENCE_BITS | self._first
         last = self._last.get(shard, -1)
         ticks = max(ticks, last + 1)
         self._last[shard] = ticks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from shoal.core.errors import Conflict
+from shoal.core.errors import Conflict, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
 from shoal.core.model import Node
 from shoal.graph.schema import AnyNode, AssocType, Key
@@ -32,6 +32,10 @@ class KeyTaken(Conflict):
 
 class Missing(Conflict):
     """An object that the batch relies on is not there (any more)."""
+
+
+class Frozen(Unavailable):
+    """This data source is moving to another store: repeat in a moment."""
 
 
 class Assoc(NamedTuple):
@@ -238,8 +242,16 @@ class Outbox(Protocol):
         """How many events are not acknowledged, claimed or not."""
         ...
 
+    async def lag(self) -> float:
+        """For how many seconds the oldest event that is not acknowledged has waited; 0 when there is none."""
+        ...
+
     async def buried(self) -> list[tuple[Job, str]]:
         """What was set aside, with its error."""
+        ...
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        """Give these buried jobs again from where they had come, with no attempt counted; how many of them were buried."""
         ...
 
     def on_event(self, wake: WakeUp) -> None:

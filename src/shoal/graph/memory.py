@@ -8,9 +8,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from shoal.core.events import InverseOp
+from shoal.core.ids import shard_of
+from shoal.core.placement import source_of
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Changes, Known, Link, Owns, decide
+from shoal.graph.rows import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 
 
@@ -34,6 +37,9 @@ class MemoryGraph:
         self._jobs: dict[int, Job] = {}
         self._unclaimed: deque[int] = deque()
         self._buried: list[tuple[Job, str]] = []
+        self._clock = clock
+        # When each event was committed, or given back by `unbury`; in the same order as the jobs.
+        self._since: dict[int, float] = {}
         self._leases = Leases(clock)
         self._seq = 0
         self._wake: WakeUp | None = None
@@ -114,8 +120,12 @@ class MemoryGraph:
             self._relist(triple, link)
         for event in changes.events:
             self._seq += 1
-            self._jobs[self._seq] = Job(self._seq, event)
-            self._unclaimed.append(self._seq)
+            self._wait(Job(self._seq, event))
+
+    def _wait(self, job: Job) -> None:
+        self._jobs[job.seq] = job
+        self._since[job.seq] = self._clock()
+        self._unclaimed.append(job.seq)
 
     def _relist(self, triple: tuple[int, int, int], link: Link) -> None:
         id1, atype, id2 = triple
@@ -139,6 +149,7 @@ class MemoryGraph:
     async def ack(self, jobs: Sequence[Job]) -> None:
         for job in jobs:
             self._jobs.pop(job.seq, None)
+            self._since.pop(job.seq, None)
         self._leases.done([job.seq for job in jobs])
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
@@ -153,8 +164,21 @@ class MemoryGraph:
     async def backlog(self) -> int:
         return len(self._jobs)
 
+    async def lag(self) -> float:
+        return self._clock() - next(iter(self._since.values()), self._clock())
+
     async def buried(self) -> list[tuple[Job, str]]:
         return list(self._buried)
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        seqs = {job.seq for job in jobs}
+        given = [job for job, _ in self._buried if job.seq in seqs]
+        self._buried = [entry for entry in self._buried if entry[0].seq not in seqs]
+        for job in given:
+            self._wait(job._replace(attempt=0))
+        if given and self._wake:
+            self._wake()
+        return len(given)
 
     def on_event(self, wake: WakeUp) -> None:
         self._wake = wake
@@ -185,6 +209,43 @@ class MemoryGraph:
         for name in expired:
             del self._known.keys[name]
         return len(dead) + len(expired)
+
+    async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
+        names = sorted(name for name in self._known.keys if name > after)[:limit]
+        return [KeyRow(*name, *self._known.keys[name]) for name in names]
+
+    async def put_rows(self, rows: Rows) -> None:
+        for node in rows.objects:
+            self._objects[node.id] = node
+            self._known.versions[node.id] = node.version
+        for row in rows.assocs:
+            self._known.links[row[:3]] = link = Link(*row[3:])
+            self._relist(row[:3], link)
+        self._counts.update({row[:2]: row[2] for row in rows.counts})
+        self._known.keys.update({row[:2]: row[2:] for row in rows.keys})
+
+    async def remove_rows(self, rows: Rows) -> None:
+        for node in rows.objects:
+            self._objects.pop(node.id, None)
+            self._known.versions.pop(node.id, None)
+        for row in rows.assocs:
+            if link := self._known.links.pop(row[:3], None):
+                self._relist(row[:3], link._replace(alive=False))
+        for count in rows.counts:
+            self._counts.pop(count[:2], None)
+        for key in rows.keys:
+            self._known.keys.pop(key[:2], None)
+
+    async def spread(self) -> dict[int, Spread]:
+        held: dict[int, Spread] = {}
+        weights = [(id_, weigh(node)) for id_, node in self._objects.items()]
+        weights += [
+            (triple[0], Spread(0, 0, ASSOC_BYTES + len(link.data))) for triple, link in self._known.links.items()
+        ]
+        for id_, weight in weights:
+            source = source_of(shard_of(id_))
+            held[source] = held.get(source, Spread()).plus(weight)
+        return held
 
     async def close(self) -> None:
         """Nothing is held that must be let go of."""

@@ -53,10 +53,15 @@ OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token
 FOLLOWS_TAG = AssocType(21, "follows_tag", inverse=22)  # member -> tag
 TAG_FOLLOWED_BY = AssocType(22, "tag_followed_by", inverse=21)
+LOUD = AssocType(23, "loud")  # everybody -> source of posts
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
 }
+
+
+EVERYBODY = named("list", "everybody")
+"""Where lists begin that concern the whole network."""
 
 
 def tag_id(canonical: str) -> int:

@@ -1,6 +1,6 @@
 """The graph in one SQLite file: the embedded default.
 
-WAL with `synchronous=FULL`; one writer thread (`sqlite_writer`), readers that never wait for it. Short reads run where they
+WAL with `synchronous=FULL`; one writer thread (`writer`), readers that never wait for it. Short reads run where they
 are asked, on the event loop: a handful of index look-ups cost less than handing them to a thread. Long ones (scans, many
 lists) run in a thread of their own. One process owns a file; another may read it.
 """
@@ -24,12 +24,13 @@ import msgspec
 from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.events import InverseOp
-from shoal.graph import sql
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Owns
+from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
-from shoal.graph.sqlite_writer import Writer
+from shoal.graph.sqlite import bulk, sql
+from shoal.graph.sqlite.writer import Writer
 
 T = TypeVar("T")
 
@@ -178,10 +179,13 @@ class SqliteGraph:
 
     async def ack(self, jobs: Sequence[Job]) -> None:
         seqs = [job.seq for job in jobs]
-        self._early.update(seq for seq in seqs if seq > self._claimed)
-        self._leases.done(seqs)
+        self._forget_claims(seqs)
         if self._writer is not None:
             self._writer.acknowledge(seqs)
+
+    def _forget_claims(self, seqs: list[int]) -> None:
+        self._early.update(seq for seq in seqs if seq > self._claimed)
+        self._leases.done(seqs)
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         self._leases.put_back(job, delay)
@@ -191,15 +195,39 @@ class SqliteGraph:
     async def bury(self, job: Job, error: str) -> None:
         def bury(write: sqlite3.Connection) -> None:
             write.execute(sql.BURY, (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error))
+            # At once: an acknowledgement that is written later could meet the job when it was given again.
+            write.execute(sql.OUTBOX_DELETE, (_json([job.seq]),))
 
         await self._write(bury)
-        await self.ack([job])
+        self._forget_claims([job.seq])
 
     async def backlog(self) -> int:
         return int(self._reading.execute(sql.OUTBOX_SIZE).fetchone()[0])
 
+    async def lag(self) -> float:
+        oldest = await self._aside(lambda read: read.execute(sql.OUTBOX_OLDEST).fetchone()[0])
+        return max(0, _now_ms() - oldest) / 1000 if oldest is not None else 0.0
+
     async def buried(self) -> list[tuple[Job, str]]:
         return [(_job(*row[:5]), row[5]) for row in self._reading.execute(sql.BURIED)]
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        wanted = {job.seq for job in jobs}
+        given = [job for job, _ in await self.buried() if job.seq in wanted]
+        seqs = [job.seq for job in given]
+
+        def unbury(write: sqlite3.Connection) -> int:
+            write.execute(sql.UNBURY, (_now_ms(), _json(seqs)))
+            return write.execute(sql.UNBURIED, (_json(seqs),)).rowcount
+
+        count = int(await self._write(unbury))
+        self._early.difference_update(seqs)
+        for job in given:
+            # What is behind the last claim is not read again, unless the store is opened anew.
+            if job.seq <= self._claimed:
+                self._leases.put_back(job._replace(attempt=0), 0.0)
+        self._woken()
+        return count
 
     def on_event(self, wake: WakeUp) -> None:
         self._wake = wake
@@ -225,6 +253,18 @@ class SqliteGraph:
             return tombstones + write.execute(sql.KEY_SWEEP, (now,)).rowcount
 
         return int(await self._write(forget))
+
+    async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
+        return await self._aside(lambda read: bulk.keys_after(read, after, limit))
+
+    async def put_rows(self, rows: Rows) -> None:
+        await self._write(lambda write: bulk.put_rows(write, rows))
+
+    async def remove_rows(self, rows: Rows) -> None:
+        await self._write(lambda write: bulk.remove_rows(write, rows))
+
+    async def spread(self) -> dict[int, Spread]:
+        return await self._aside(bulk.spread)
 
     async def _aside(self, read: Callable[[sqlite3.Connection], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, read, self._scanning)

@@ -20,10 +20,10 @@ import msgspec
 
 from shoal.core.errors import Conflict, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
-from shoal.graph import sql
 from shoal.graph.contract import Batch, Job
 from shoal.graph.resolve import Changes, Known, Link, Owns, Touched, decide
 from shoal.graph.schema import encode_node
+from shoal.graph.sqlite import sql
 
 Owed = list[tuple[Job, InverseOp]]
 Row = tuple[Any, ...]
@@ -205,14 +205,15 @@ class Writer:
         links = sorted((*triple, *link) for triple, link in changes.links.items())
         counts = sorted((*pair, by) for pair, by in changes.counts.items() if by)
         keys = [(*name, *held) for name, held in changes.keys.items() if held is not None]
-        events = [(self._seq + 1 + index, encode(event)) for index, event in enumerate(changes.events)]
+        now = time.time_ns() // 1_000_000
+        events = [(self._seq + 1 + index, encode(event), now) for index, event in enumerate(changes.events)]
         self._seq += len(events)
         for statement, rows, width in (
             (sql.OBJ_PUT, nodes, 3),
             (sql.LINK_PUT, links, 6),
             (sql.COUNT_ADD, counts, 3),
             (sql.KEY_PUT, keys, 4),
-            (sql.OUTBOX_PUT, events, 2),
+            (sql.OUTBOX_PUT, events, 3),
         ):
             for prepared, values in _in_rows(statement, rows, width):
                 write(prepared, values)

@@ -54,6 +54,10 @@ MIGRATIONS: tuple[str, ...] = (
         error TEXT NOT NULL
     );
     """,
+    """
+    ALTER TABLE outbox ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
+    UPDATE outbox SET at = CAST(strftime('%s', 'now') AS INTEGER) * 1000;
+    """,
 )
 """Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
 
@@ -105,8 +109,13 @@ OUTBOX_LAST = "SELECT max(coalesce((SELECT max(seq) FROM outbox), 0), coalesce((
 OUTBOX_DELETE = f"DELETE FROM outbox WHERE seq IN {_IDS}"
 OUTBOX_KEEP = "UPDATE outbox SET step = ?, mark = ?, attempt = ? WHERE seq = ?"
 OUTBOX_SIZE = "SELECT count(*) FROM outbox"
+OUTBOX_OLDEST = "SELECT min(at) FROM outbox"
 BURY = "INSERT OR REPLACE INTO buried VALUES (?, ?, ?, ?, ?, ?)"
 BURIED = "SELECT seq, event, step, mark, attempt, error FROM buried ORDER BY seq"
+UNBURY = f"""
+    INSERT OR IGNORE INTO outbox (seq, event, step, mark, attempt, at)
+    SELECT seq, event, step, mark, 0, ? FROM buried WHERE seq IN {_IDS}"""
+UNBURIED = f"DELETE FROM buried WHERE seq IN {_IDS}"
 
 # Written for many rows at once: {rows} becomes (?, ?), (?, ?) ...
 # A join, for `(a, b) IN (VALUES ...)` would read the whole table.
@@ -125,7 +134,7 @@ LINK_PUT = """
     ON CONFLICT DO UPDATE SET time = excluded.time, alive = excluded.alive, data = excluded.data"""
 COUNT_ADD = "INSERT INTO count VALUES {rows} ON CONFLICT DO UPDATE SET n = n + excluded.n"
 KEY_PUT = "INSERT INTO key VALUES {rows} ON CONFLICT DO UPDATE SET id = excluded.id, until = excluded.until"
-OUTBOX_PUT = "INSERT INTO outbox (seq, event) VALUES {rows}"
+OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
 
 ROWS_AT_ONCE = 256
 

@@ -1,0 +1,292 @@
+"""The items of the one DynamoDB table: their keys, what is in them, and where they stand in the index. `ITEMS` lists them.
+
+The table's keys are `ID` and `sort`; whatever is one object's stands under its id. The one index, `ordered`, is overloaded:
+`part` and `place` of an item say in which order it is found there, and an item without them is not. The index holds keys
+only, so a change that does not move an item costs nothing there. It follows the table within moments, not at once: nothing
+that a member reads comes from it, only scans, sweeps, and candidates for claims, each looked up again in the table.
+
+Numbers in keys are 16 hexadecimal digits, lifted by 2**63 so that text order is their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import md5
+from typing import Any, NamedTuple
+
+from shoal.core import events
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Node
+from shoal.graph.contract import Assoc, AssocRow, Job
+from shoal.graph.resolve import KeyName, Link, Triple
+from shoal.graph.schema import AnyNode, decode_node, encode_node
+
+Item = Mapping[str, Any]
+"""An item as the service speaks of it: `{"ID": {"S": "7"}, ...}`."""
+Value = int | str | bytes | bool
+
+ITEMS = (
+    ("<id>", "object", "version, data", "object#<p>: id"),
+    (
+        "<id1>",
+        "link#<type>#<id2>",
+        "time, alive, data",
+        "link#<p> or, as a tombstone that is swept, dead#<p>: id1, type, id2, time",
+    ),
+    ("<id1>", "list#<type>#<time>#<id2>", "data", "none; there while the association is alive"),
+    ("<id1>", "count#<type>", "n", "count#<p>: id1, type"),
+    ("key#<space>#<name>", "key", "owner, until", "until#<p>: until, digest of the name; when it ends at all"),
+    ("outbox#<p>", "<seq>", "event, step, mark, attempt", "new#<p>: seq; claimed or put back out#<p>: due, seq"),
+    ("buried", "<seq>", "event, step, mark, attempt, error", ""),
+    ("layout", "layout", "version, spread", ""),
+)
+"""Every item: its `ID`, its `sort`, what else is in it, and its place in the index."""
+
+LAYOUT_VERSION = 1
+INDEX = "ordered"
+END = "~"
+"""After every key that begins alike."""
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_TYPES = 999
+
+
+class Address(NamedTuple):
+    """The key of an item in the table."""
+
+    id: str
+    sort: str
+
+    def item(self) -> dict[str, Any]:
+        """The key as the service wants it."""
+        return {"ID": {"S": self.id}, "sort": {"S": self.sort}}
+
+
+class Spot(NamedTuple):
+    """The key of an item in the index."""
+
+    part: str
+    place: str
+
+
+class Pair(NamedTuple):
+    """A list: where it begins, and the number of its type."""
+
+    id1: int
+    atype: int
+
+
+LAYOUT = Address("layout", "layout")
+
+
+def digits(number: int) -> str:
+    """A number as text that sorts as numbers do. One out of 64 bits is taken for the nearest within."""
+    return f"{min(max(number, _LOWEST), _HIGHEST) + 2**63:016x}"
+
+
+def number_of(text: str) -> int:
+    """The number that `digits` wrote."""
+    return int(text, 16) - 2**63
+
+
+def typed(item: Item, name: str) -> Any:
+    """One value of an item."""
+    ((kind, value),) = item[name].items()
+    return int(value) if kind == "N" else value
+
+
+def attribute(value: Value) -> dict[str, Any]:
+    """A value as the service wants it."""
+    if isinstance(value, bool):
+        return {"BOOL": value}
+    if isinstance(value, int):
+        return {"N": str(value)}
+    return {"S": value} if isinstance(value, str) else {"B": value}
+
+
+def item_of(address: Address, values: Mapping[str, Value], spot: Spot | None = None) -> Item:
+    """A whole item."""
+    placed = {**values, "part": spot.part, "place": spot.place} if spot else values
+    return address.item() | {name: attribute(value) for name, value in placed.items()}
+
+
+def address_of(item: Item) -> Address:
+    """Where an item stands in the table."""
+    return Address(item["ID"]["S"], item["sort"]["S"])
+
+
+# Objects
+
+
+def object_at(id_: int) -> Address:
+    """Where an object stands."""
+    return Address(str(id_), "object")
+
+
+def object_spot(id_: int, spread: int) -> Spot:
+    """Where an object is found in a scan."""
+    return Spot(f"object#{shard_of(id_) % spread}", digits(id_))
+
+
+def object_item(node: Node, spread: int) -> Item:
+    """An object as an item."""
+    values: dict[str, Value] = {"version": node.version, "data": encode_node(node)}
+    return item_of(object_at(node.id), values, object_spot(node.id, spread))
+
+
+def node_of(item: Item) -> AnyNode:
+    """The object in an item."""
+    return decode_node(item["data"]["B"])
+
+
+# Associations
+
+
+def link_at(triple: Triple) -> Address:
+    """Where what is known of an association stands, alive or not."""
+    return Address(str(triple[0]), f"link#{triple[1]:03d}#{digits(triple[2])}")
+
+
+def list_at(triple: Triple, time: int) -> Address:
+    """Where a living association stands in its list."""
+    return Address(str(triple[0]), f"list#{triple[1]:03d}#{digits(time)}#{digits(triple[2])}")
+
+
+def list_bounds(pair: Pair, after: int, before: int) -> tuple[Address, Address]:
+    """The first and the last possible entry with `after < time < before`."""
+    start = f"list#{pair.atype:03d}#"
+    return (
+        Address(str(pair.id1), f"{start}{digits(after)}#{END}"),
+        Address(str(pair.id1), f"{start}{digits(before - 1)}#{END}"),
+    )
+
+
+def link_spot(triple: Triple, time: int, *, swept: bool, spread: int) -> Spot:
+    """Where an association is found in a scan: a tombstone that a sweep may forget, among its like."""
+    kind = "dead" if swept else "link"
+    return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
+
+
+def triple_text(triple: tuple[int, int, int]) -> str:
+    """A triple in the order of scans; nothing is between it and its association but the time."""
+    id1, atype, id2 = triple
+    if atype < 0:
+        return digits(id1)
+    return f"{pair_text((id1, atype))}#{digits(id2)}"
+
+
+def pair_text(pair: tuple[int, int]) -> str:
+    """A pair in the order of scans."""
+    id1, atype = pair
+    return digits(id1) if atype < 0 else f"{digits(id1)}#{min(atype, _TYPES):03d}"
+
+
+def link_item(triple: Triple, link: Link, *, swept: bool, spread: int) -> Item:
+    """What is known of an association as an item."""
+    values: dict[str, Value] = {"time": link.time, "alive": link.alive, "data": link.data}
+    return item_of(link_at(triple), values, link_spot(triple, link.time, swept=swept, spread=spread))
+
+
+def triple_in(item: Item) -> Triple:
+    """Which association an item of one is."""
+    address = address_of(item)
+    _, atype, id2 = address.sort.split("#")
+    return int(address.id), int(atype), number_of(id2)
+
+
+def link_of(item: Item) -> Link:
+    """What an item says of its association."""
+    return Link(typed(item, "time"), item["alive"]["BOOL"], item["data"]["B"])
+
+
+def row_of(item: Item) -> AssocRow:
+    """An association as scans give it."""
+    return AssocRow(*triple_in(item), *link_of(item))
+
+
+def entry_of(item: Item) -> Assoc:
+    """An entry of a list."""
+    _, _, time, id2 = item["sort"]["S"].split("#")
+    return Assoc(number_of(id2), number_of(time), item["data"]["B"])
+
+
+# Counts
+
+
+def count_at(pair: Pair) -> Address:
+    """Where the length of a list stands."""
+    return Address(str(pair.id1), f"count#{pair.atype:03d}")
+
+
+def count_spot(pair: Pair, spread: int) -> Spot:
+    """Where a count is found in a scan."""
+    return Spot(f"count#{shard_of(pair.id1) % spread}", pair_text(pair))
+
+
+def pair_in(item: Item) -> Pair:
+    """Whose length an item of a count is."""
+    return Pair(int(item["ID"]["S"]), int(item["sort"]["S"].removeprefix("count#")))
+
+
+# Keys
+
+
+def key_at(name: KeyName) -> Address:
+    """Where a unique name stands."""
+    return Address(f"key#{name[0]}#{name[1]}", "key")
+
+
+def key_item(name: KeyName, owner: int, until: int, spread: int) -> Item:
+    """A unique name as an item; one that ends is found by its end."""
+    address = key_at(name)
+    digest = md5(address.id.encode(), usedforsecurity=False).hexdigest()
+    spot = Spot(f"until#{int(digest, 16) % spread}", f"{digits(until)}#{digest}") if until > 0 else None
+    return item_of(address, {"owner": owner, "until": until}, spot)
+
+
+def holding_of(item: Item) -> tuple[int, int]:
+    """The owner of a key, and until when."""
+    return typed(item, "owner"), typed(item, "until")
+
+
+# Events
+
+
+def outbox_at(part: int) -> str:
+    """The `ID` of one part of the outbox."""
+    return f"outbox#{part}"
+
+
+def event_at(seq: int, spread: int) -> Address:
+    """Where an event stands until it is done."""
+    return Address(outbox_at(_part_of(seq, spread)), digits(seq))
+
+
+def _part_of(seq: int, spread: int) -> int:
+    """The numbers of most events end in zeros: their milliseconds spread them."""
+    return (seq + milliseconds_of(seq)) % spread
+
+
+def new_spot(seq: int, spread: int) -> Spot:
+    """Where an event is found that nobody has claimed."""
+    return Spot(f"new#{_part_of(seq, spread)}", digits(seq))
+
+
+def out_spot(seq: int, due: int, spread: int) -> Spot:
+    """Where an event is found that is out, or put back, until `due` in Unix milliseconds."""
+    return Spot(f"out#{_part_of(seq, spread)}", f"{digits(due)}#{digits(seq)}")
+
+
+def buried_at(seq: int) -> Address:
+    """Where an event stands that was set aside."""
+    return Address("buried", digits(seq))
+
+
+def job_values(job: Job) -> dict[str, Value]:
+    """A job as it is stored."""
+    return {"event": events.encode(job.event), "step": job.step, "mark": job.mark, "attempt": job.attempt}
+
+
+def job_of(item: Item) -> Job:
+    """The job in an item."""
+    step, mark, attempt = (typed(item, name) for name in ("step", "mark", "attempt"))
+    return Job(number_of(item["sort"]["S"]), events.decode(item["event"]["B"]), step, mark, attempt)

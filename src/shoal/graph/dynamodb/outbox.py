@@ -1,0 +1,228 @@
+"""The outbox of a DynamoDB table: events in a few partitions, claimed by conditional updates, so by one claimer each.
+
+A claim changes an event's spot in the index, on the condition that it is the one the claimer saw. New events have the order of
+their numbers there; those that are out or put back, the order of the moment at which they are due again. The index follows
+the table a moment late: a candidate from it may be taken or gone, which its condition tells, and one that is not in it yet is
+claimed all the same by the process that put it there, because that remembers it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+
+from shoal.core.errors import Unavailable
+from shoal.core.events import AnyEvent
+from shoal.core.ids import IdMaker, milliseconds_of
+from shoal.core.placement import SHARDS
+from shoal.graph.contract import Job, WakeUp
+from shoal.graph.dynamodb.items import (
+    END,
+    Address,
+    Item,
+    Spot,
+    Value,
+    address_of,
+    attribute,
+    buried_at,
+    digits,
+    event_at,
+    item_of,
+    job_of,
+    job_values,
+    new_spot,
+    number_of,
+    out_spot,
+    outbox_at,
+)
+from shoal.graph.dynamodb.service import ConditionFailed, Overtaken, Patience, Service
+from shoal.graph.dynamodb.writes import ABSENT, PRESENT, Condition, Transaction, still
+
+_REMEMBERED = 10_000
+"""So many spots of its own events a process remembers. The rest it finds in the index."""
+_EVERYTHING = 2**31
+
+
+class DynamoOutbox:
+    """The events of one table. Their numbers say when they were made, so they are about in order among processes too."""
+
+    def __init__(self, service: Service, spread: int) -> None:
+        self._service = service
+        self._spread = spread
+        self._new_id = IdMaker()
+        self._maker = secrets.randbelow(SHARDS)
+        # Events that this process committed or put back, and where: nobody was seen to claim them.
+        self._new: dict[int, Spot] = {}
+        self._back: dict[int, Spot] = {}
+        # Events that this process claimed or put back, as it left them: they are let go of at the end.
+        self._held: dict[int, Spot] = {}
+        self._wake: WakeUp | None = None
+
+    def on_event(self, wake: WakeUp) -> None:
+        """Call `wake` whenever `added` is called."""
+        self._wake = wake
+
+    def numbered(self, new: Sequence[AnyEvent]) -> list[Job]:
+        """Jobs for events that are about to be committed."""
+        return [Job(self._new_id(self._maker), event) for event in new]
+
+    def added(self, jobs: Sequence[Job]) -> None:
+        """These have been committed."""
+        for job in jobs:
+            _remember(self._new, job.seq, new_spot(job.seq, self._spread))
+        if jobs and self._wake is not None:
+            self._wake()
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        """Those whose lease or delay has ended come first, then new ones; the oldest of each."""
+        waiting = await self._candidates(limit)
+        jobs: list[Job] = []
+        while waiting and len(jobs) < limit:
+            part, waiting = waiting[: limit - len(jobs)], waiting[limit - len(jobs) :]
+            claimed = await asyncio.gather(*[self._take(seq, spot, lease) for seq, spot in part])
+            jobs += [job for job in claimed if job is not None]
+        return jobs
+
+    async def _candidates(self, limit: int) -> list[tuple[int, Spot]]:
+        now = digits(_now_ms())
+        parts = [
+            (f"{kind}#{p}", upto) for kind, upto in (("out", now + END), ("new", END)) for p in range(self._spread)
+        ]
+        pages = await asyncio.gather(*[self._service.index(part, "0", upto, limit) for part, upto in parts])
+        found = {number_of(item["sort"]["S"]): _spot_of(item) for page in pages for item in page}
+        # What this process knows is newer than the index.
+        found |= dict(islice(self._new.items(), limit))
+        found |= {seq: spot for seq, spot in self._back.items() if spot.place < now + END}
+        return sorted(found.items(), key=lambda candidate: (candidate[1].part.startswith("new"), candidate[1].place))
+
+    async def _take(self, seq: int, seen: Spot, lease: float) -> Job | None:
+        spot = out_spot(seq, _now_ms() + round(lease * 1000), self._spread)
+        item = await self._move(seq, spot, {}, still(part=seen.part, place=seen.place))
+        self._let_go({seq})
+        if item is None:
+            return None
+        self._held[seq] = spot
+        return job_of(item)
+
+    async def _move(self, seq: int, spot: Spot, values: Mapping[str, Value], condition: Condition) -> Item | None:
+        """Give an event another spot, and these values; None when it is not as it should be."""
+        changed = {**values, "part": spot.part, "place": spot.place}
+        try:
+            return await self._service.write(
+                "update_item",
+                Key=event_at(seq, self._spread).item(),
+                UpdateExpression="SET " + ", ".join(f"#{name} = :new_{name}" for name in changed),
+                ConditionExpression=condition.expression,
+                ExpressionAttributeNames={f"#{name}": name for name in changed} | dict(condition.names),
+                ExpressionAttributeValues={f":new_{name}": attribute(value) for name, value in changed.items()}
+                | dict(condition.values),
+                ReturnValues="ALL_NEW",
+            )
+        except ConditionFailed:
+            return None
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        """Done, whoever holds them."""
+        seqs = {job.seq for job in jobs}
+        await self._service.forget([event_at(seq, self._spread) for seq in seqs])
+        self._let_go(seqs)
+
+    def _let_go(self, seqs: set[int]) -> None:
+        for seq in seqs:
+            for known in (self._new, self._back, self._held):
+                known.pop(seq, None)
+
+    async def put_back(self, job: Job, delay: float) -> None:
+        """Nothing happens when the event is done in the meantime."""
+        spot = out_spot(job.seq, _now_ms() + round(delay * 1000), self._spread)
+        progress: dict[str, Value] = {"step": job.step, "mark": job.mark, "attempt": job.attempt}
+        if await self._move(job.seq, spot, progress, PRESENT) is None:
+            self._let_go({job.seq})
+            return
+        self._let_go({job.seq})
+        _remember(self._back, job.seq, spot)
+        self._held[job.seq] = spot
+
+    async def bury(self, job: Job, error: str) -> None:
+        """Out of the outbox and among the buried, at once."""
+        burial = self._transaction()
+        burial.put(item_of(buried_at(job.seq), {**job_values(job), "error": error}))
+        burial.delete(event_at(job.seq, self._spread))
+        await self._settle(burial)
+        self._let_go({job.seq})
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        """Give these another chance, from where they had come; how many were there."""
+        items = await self._service.get([buried_at(job.seq) for job in jobs])
+        there = [job_of(item)._replace(attempt=0) for item in items]
+        done = await asyncio.gather(*[self._exhume(job) for job in there])
+        self.added([job for job, exhumed in zip(there, done, strict=True) if exhumed])
+        return sum(done)
+
+    async def _exhume(self, job: Job) -> bool:
+        exhumation = self._transaction()
+        exhumation.delete(buried_at(job.seq), PRESENT)
+        address, spot = event_at(job.seq, self._spread), new_spot(job.seq, self._spread)
+        exhumation.put(item_of(address, job_values(job), spot), ABSENT)
+        try:
+            await self._service.transact(exhumation.writes)
+        except Overtaken:
+            return False
+        return True
+
+    def _transaction(self) -> Transaction:
+        return Transaction(self._service.table, self._spread)
+
+    async def _settle(self, transaction: Transaction) -> None:
+        """A transaction without conditions: what overtakes it only makes it wait."""
+        transaction.check_size()
+        patience = Patience(self._service.patience)
+        while True:
+            try:
+                return await self._service.transact(transaction.writes)
+            except Overtaken as error:
+                await patience.pause(error)
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        """What was set aside, oldest first."""
+        first, last = buried_at(0), Address(buried_at(0).id, END)
+        items = await self._service.stretch(first, last, _EVERYTHING)
+        return [(job_of(item), item["error"]["S"]) for item in items]
+
+    async def backlog(self) -> int:
+        """How many events there are; it reads them all."""
+        return sum(await asyncio.gather(*[self._service.size(outbox_at(p)) for p in range(self._spread)]))
+
+    async def lag(self) -> float:
+        """For how many seconds the oldest undone event has waited; 0 when there is none."""
+        parts = [outbox_at(p) for p in range(self._spread)]
+        heads = await asyncio.gather(*[self._service.stretch(Address(p, "0"), Address(p, END), 1) for p in parts])
+        made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in heads if head]
+        return max(0.0, (_now_ms() - min(made)) / 1000) if made else 0.0
+
+    async def close(self) -> None:
+        """Let go of the leases and delays that this process gave: whoever comes next need not wait for their end."""
+        held, self._held = self._held, {}
+        await asyncio.gather(*[self._release(seq, spot) for seq, spot in held.items()])
+
+    async def _release(self, seq: int, spot: Spot) -> None:
+        with suppress(Unavailable):
+            await self._move(seq, new_spot(seq, self._spread), {}, still(part=spot.part, place=spot.place))
+
+
+def _remember(spots: dict[int, Spot], seq: int, spot: Spot) -> None:
+    spots[seq] = spot
+    if len(spots) > _REMEMBERED:
+        del spots[next(iter(spots))]
+
+
+def _spot_of(item: Item) -> Spot:
+    return Spot(item["part"]["S"], item["place"]["S"])
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,139 @@
+"""Reading a whole DynamoDB table in the order of its keys, for checks, exports and moves; and sweeping it.
+
+The table has no order over all of its items. The index has it in `spread` parts, which are read side by side and merged; then
+the items themselves are read from the table. So a row that is given is as it is now; one that was committed in the last
+moments may be missing from the index still, and appears in the next scan.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from shoal.graph.contract import AssocRow
+from shoal.graph.dynamodb.items import (
+    END,
+    Address,
+    Item,
+    Pair,
+    address_of,
+    count_at,
+    count_spot,
+    digits,
+    item_of,
+    node_of,
+    number_of,
+    pair_in,
+    pair_text,
+    row_of,
+    triple_text,
+    typed,
+)
+from shoal.graph.dynamodb.service import ConditionFailed, Service
+from shoal.graph.dynamodb.writes import Condition, still
+from shoal.graph.schema import AnyNode
+
+_SWEPT_AT_ONCE = 1000
+_SPARE = 8
+"""So many keys more than its share are read of a part, since the parts are not exactly even."""
+
+
+class Scans:
+    """The scans of one table."""
+
+    def __init__(self, service: Service, spread: int) -> None:
+        self._service = service
+        self._spread = spread
+
+    async def objects(self, after: int, limit: int) -> list[AnyNode]:
+        """Objects above an id."""
+        items = await self._page(["object"], digits(after), limit, lambda item: digits(int(item["ID"]["S"])))
+        return [node_of(item) for item in items]
+
+    async def links(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
+        """Associations and tombstones above a triple."""
+        items = await self._page(
+            ["link", "dead"], triple_text(after), limit, lambda item: triple_text(row_of(item)[:3])
+        )
+        return [row_of(item) for item in items]
+
+    async def counts(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+        """Counts above a pair."""
+        items = await self._page(["count"], pair_text(after), limit, lambda item: pair_text(pair_in(item)))
+        return [(*pair_in(item), typed(item, "n")) for item in items]
+
+    async def _page(self, kinds: Sequence[str], after: str, limit: int, order: Callable[[Item], str]) -> list[Item]:
+        """A full page, or what there is: what the index still names and the table has no more is made up for."""
+        parts = [f"{kind}#{p}" for kind in kinds for p in range(self._spread)]
+        # An association that just ended or began again may be in two parts of the index for a moment.
+        page: dict[Address, Item] = {}
+        while len(page) < limit:
+            wanted = limit - len(page)
+            places = await self._places(parts, after + END, wanted)
+            items = await self._service.get([address for _, address in places])
+            page |= {address_of(item): item for item in items}
+            if len(places) < wanted:
+                break
+            after = places[-1][0]
+        return sorted(page.values(), key=order)
+
+    async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, Address]]:
+        """The first `limit` places after one, over all parts: fewer only when there are no more."""
+        share = limit // len(parts) + _SPARE
+        found: list[tuple[str, Address]] = []
+        read = dict.fromkeys(parts, after)
+        """How far each part that has more has been read."""
+        asked = list(parts)
+        while asked:
+            pages = await asyncio.gather(*[self._service.index(part, read[part], END, share) for part in asked])
+            for part, page in zip(asked, pages, strict=True):
+                found += [(item["place"]["S"], address_of(item)) for item in page]
+                if len(page) < share:
+                    del read[part]
+                else:
+                    read[part] = page[-1]["place"]["S"] + END
+            found.sort()
+            # A part that was read as far as the end of the page has nothing to add to it.
+            asked = [part for part, place in read.items() if len(found) < limit or place < found[limit - 1][0]]
+        return found[:limit]
+
+    async def set_count(self, pair: Pair, n: int) -> None:
+        """Put a count right."""
+        item = item_of(count_at(pair), {"n": n}, count_spot(pair, self._spread))
+        await self._service.write("put_item", Item=item)
+
+    async def sweep(self, before: int, now: int) -> int:
+        """Forget old tombstones and ended keys; how many."""
+        parts = range(self._spread)
+        dead = [self._sweep(f"dead#{p}", END, lambda item: _old_tombstone(item, before)) for p in parts]
+        ended = [self._sweep(f"until#{p}", digits(now) + END, _ended_key) for p in parts]
+        return sum(await asyncio.gather(*dead, *ended))
+
+    async def _sweep(self, part: str, upto: str, judge: Callable[[Item], Condition | None]) -> int:
+        swept, after, full = 0, "0", True
+        while full:
+            page = await self._service.index(part, after, upto, _SWEPT_AT_ONCE)
+            done = await asyncio.gather(*[self._forget(item, judge(item)) for item in page])
+            swept += sum(done)
+            full = len(page) == _SWEPT_AT_ONCE
+            after = page[-1]["place"]["S"] + END if page else after
+        return swept
+
+    async def _forget(self, item: Item, condition: Condition | None) -> bool:
+        if condition is None:
+            return False
+        try:
+            await self._service.write("delete_item", Key=address_of(item).item(), **condition.parameters())
+        except ConditionFailed:
+            return False
+        return True
+
+
+def _old_tombstone(item: Item, before: int) -> Condition | None:
+    """It is forgotten as the very one that the index named."""
+    time = number_of(item["place"]["S"].rpartition("#")[2])
+    return still(time=time, alive=False) if time < before else None
+
+
+def _ended_key(item: Item) -> Condition:
+    return still(until=number_of(item["place"]["S"].partition("#")[0]))

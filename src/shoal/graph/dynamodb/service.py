@@ -1,0 +1,334 @@
+"""Requests to DynamoDB: which are sent again and when, what became of a condition, and what each has cost.
+
+The client library's own retries are off, so that every wait has full jitter, ends in time, and is counted. A request that is
+sent again is the same to the letter, its token included: one whose answer was lost has its effect once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Any, NamedTuple
+
+from aiobotocore.config import AioConfig
+from aiobotocore.session import AioSession, get_session
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    HTTPClientError,
+    NoCredentialsError,
+    NoRegionError,
+)
+from botocore.exceptions import (
+    ConnectionError as CutOff,
+)
+
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.graph.dynamodb.items import INDEX, Address, Item
+
+READ_AT_ONCE = 100
+"""So many items the service looks up in one request."""
+WRITE_AT_ONCE = 25
+"""So many it writes in one request that is no transaction."""
+TRANSACTION_ITEMS = 100
+TRANSACTION_BYTES = 4 * 1024 * 1024
+ITEM_BYTES = 400 * 1024
+
+_SIDE_BY_SIDE = 64
+_PAGE = 10_000
+"""The service ends a page at 1 MB anyway; it does not take every number."""
+_FIRST_PAUSE = 0.025
+_LONGEST_PAUSE = 1.0
+_CONNECT_SECONDS = 2.0
+_ANSWER_SECONDS = 5.0
+
+_BUSY = {
+    "ProvisionedThroughputExceededException",
+    "ProvisionedThroughputExceeded",
+    "ThrottlingException",
+    "ThrottlingError",
+    "Throttling",
+    "RequestLimitExceeded",
+    "LimitExceededException",
+}
+_PASSING = {
+    "TransactionConflictException",
+    "TransactionInProgressException",
+    "InternalServerError",
+    "ServiceUnavailable",
+}
+_REFUSED = {
+    "AccessDeniedException",
+    "UnrecognizedClientException",
+    "ExpiredTokenException",
+    "InvalidSignatureException",
+}
+
+
+class ConditionFailed(Exception):
+    """An item is not as the request expected it."""
+
+
+class Overtaken(Exception):
+    """Another transaction changed, or is just changing, an item of this one: read again, and decide anew."""
+
+
+class Spent(NamedTuple):
+    """What one request has cost, in capacity units. What a refused condition costs the service does not say."""
+
+    operation: str
+    reads: float
+    writes: float
+
+
+class Capacity:
+    """What the requests of a graph have cost so far, and how many there were."""
+
+    def __init__(self) -> None:
+        self.reads = 0.0
+        """Read capacity units."""
+        self.writes = 0.0
+        """Write capacity units."""
+        self.requests: Counter[str] = Counter()
+        """Requests that were answered, by operation."""
+        self.retries: Counter[str] = Counter()
+        """What was tried again, by what had happened: the service's word, the client's error, or `Overtaken`."""
+        self.last: Spent | None = None
+        """Of the last request."""
+        self.on_request: Callable[[Spent], None] | None = None
+        """Called after each request, on the event loop."""
+
+    def add(self, operation: str, answer: Mapping[str, Any]) -> None:
+        """Count an answer."""
+        consumed = answer.get("ConsumedCapacity") or []
+        units = sum(part.get("CapacityUnits", 0.0) for part in ([consumed] if isinstance(consumed, dict) else consumed))
+        reading = operation in {"query", "batch_get_item", "get_item"}
+        spent = Spent(operation, units if reading else 0.0, 0.0 if reading else units)
+        self.reads += spent.reads
+        self.writes += spent.writes
+        self.requests[operation] += 1
+        self.last = spent
+        if self.on_request is not None:
+            self.on_request(spent)
+
+
+class Patience:
+    """Pauses that grow, each somewhere between nothing and its longest, for so many seconds in all."""
+
+    def __init__(self, seconds: float) -> None:
+        self._deadline = time.monotonic() + seconds
+        self._longest = _FIRST_PAUSE
+
+    async def pause(self, error: BaseException | None = None) -> None:
+        """Wait before the next try. Raises `Unavailable` when there is no time for one."""
+        delay = random.uniform(0.0, self._longest)  # noqa: S311  # no secret, only a spread
+        self._longest = min(2 * self._longest, _LONGEST_PAUSE)
+        if time.monotonic() + delay > self._deadline:
+            raise Unavailable("the store does not keep up at the moment") from error
+        await asyncio.sleep(delay)
+
+
+@functools.cache
+def _session() -> AioSession:
+    """Loads the description of the service, which takes a while, once."""
+    return get_session()
+
+
+class Service:
+    """The requests that a graph sends for one table."""
+
+    def __init__(self, client: Any, table: str, patience: float, stack: AsyncExitStack) -> None:
+        self.table = table
+        self.capacity = Capacity()
+        self.patience = patience
+        """For so many seconds a request is sent again."""
+        self._client = client
+        self._stack = stack
+        self._places = asyncio.Semaphore(_SIDE_BY_SIDE)
+
+    @classmethod
+    async def connect(cls, table: str, *, region: str | None, endpoint: str | None, patience: float) -> Service:
+        """Credentials are those of the environment."""
+        config = AioConfig(
+            connect_timeout=_CONNECT_SECONDS,
+            read_timeout=_ANSWER_SECONDS,
+            max_pool_connections=_SIDE_BY_SIDE,
+            retries={"mode": "standard", "total_max_attempts": 1},
+        )
+        stack = AsyncExitStack()
+        try:
+            making = _session().create_client("dynamodb", region_name=region, endpoint_url=endpoint, config=config)
+            client = await stack.enter_async_context(making)
+        except (NoRegionError, ValueError) as error:
+            raise Unavailable(f"the store {table} cannot be opened: {error}") from error
+        return cls(client, table, patience, stack)
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._stack.aclose()
+
+    async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
+        """One request, sent again while the service is busy or out of reach.
+
+        Raises `ConditionFailed`, `Overtaken`, and `Unavailable` when patience ends. Other errors of the service are ours.
+        """
+        patience = Patience(self.patience)
+        while True:
+            try:
+                async with self._places:
+                    answer: dict[str, Any] = await getattr(self._client, operation)(**parameters)
+            except (ClientError, BotoCoreError) as error:
+                self.capacity.retries[_passing(error)] += 1
+                await patience.pause(error)
+            else:
+                self.capacity.add(operation, answer)
+                return answer
+
+    async def get(self, addresses: Sequence[Address], *attributes: str) -> list[Item]:
+        """Items of the table as they are now, those that exist, in no order; all of them, or the key and these attributes."""
+        wanted = list(dict.fromkeys(addresses))
+        parts = [wanted[start : start + READ_AT_ONCE] for start in range(0, len(wanted), READ_AT_ONCE)]
+        answers = await asyncio.gather(*[self._get(part, attributes) for part in parts])
+        return [item for answer in answers for item in answer]
+
+    async def _get(self, addresses: Sequence[Address], attributes: Sequence[str]) -> list[Item]:
+        request: dict[str, Any] = {"Keys": [address.item() for address in addresses], "ConsistentRead": True}
+        if attributes:
+            names = ("ID", "sort", *attributes)
+            request["ProjectionExpression"] = ", ".join(f"#{name}" for name in names)
+            request["ExpressionAttributeNames"] = {f"#{name}": name for name in names}
+        asked, items, patience = {self.table: request}, list[Item](), Patience(self.patience)
+        while True:
+            answer = await self.call("batch_get_item", RequestItems=asked, ReturnConsumedCapacity="TOTAL")
+            items += answer["Responses"].get(self.table, [])
+            if not (asked := answer.get("UnprocessedKeys") or {}):
+                return items
+            await patience.pause()
+
+    async def stretch(self, first: Address, last: Address, limit: int, *, newest_first: bool = False) -> list[Item]:
+        """Up to `limit` items of one `ID` of the table as they are now, from one `sort` to another."""
+        return await self._query(
+            limit,
+            KeyConditionExpression="#p = :p AND #s BETWEEN :low AND :high",
+            ExpressionAttributeNames={"#p": "ID", "#s": "sort"},
+            ExpressionAttributeValues={":p": {"S": first.id}, ":low": {"S": first.sort}, ":high": {"S": last.sort}},
+            ScanIndexForward=not newest_first,
+            ConsistentRead=True,
+        )
+
+    async def index(self, part: str, above: str, upto: str, limit: int) -> list[Item]:
+        """Up to `limit` keys of one part of the index as it was a moment ago, in its order, from one place to another."""
+        return await self._query(
+            limit,
+            IndexName=INDEX,
+            KeyConditionExpression="#p = :p AND #s BETWEEN :low AND :high",
+            ExpressionAttributeNames={"#p": "part", "#s": "place"},
+            ExpressionAttributeValues={":p": {"S": part}, ":low": {"S": above}, ":high": {"S": upto}},
+        )
+
+    async def _query(self, limit: int, **parameters: Any) -> list[Item]:
+        """The service may end a page before its limit: 1 MB a request."""
+        items: list[Item] = []
+        after: dict[str, Any] = {}
+        while len(items) < limit:
+            answer = await self.call(
+                "query",
+                TableName=self.table,
+                Limit=min(limit - len(items), _PAGE),
+                ReturnConsumedCapacity="TOTAL",
+                **parameters,
+                **after,
+            )
+            items += answer["Items"]
+            if "LastEvaluatedKey" not in answer:
+                break
+            after = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+        return items
+
+    async def size(self, id_: str) -> int:
+        """How many items one `ID` has."""
+        found: int = 0
+        after: dict[str, Any] = {}
+        while True:
+            answer = await self.call(
+                "query",
+                TableName=self.table,
+                Select="COUNT",
+                KeyConditionExpression="#p = :p",
+                ExpressionAttributeNames={"#p": "ID"},
+                ExpressionAttributeValues={":p": {"S": id_}},
+                ConsistentRead=True,
+                ReturnConsumedCapacity="TOTAL",
+                **after,
+            )
+            found += answer["Count"]
+            if "LastEvaluatedKey" not in answer:
+                return found
+            after = {"ExclusiveStartKey": answer["LastEvaluatedKey"]}
+
+    async def transact(self, writes: Sequence[Mapping[str, Any]]) -> None:
+        """All of these, or none."""
+        await self.call(
+            "transact_write_items",
+            TransactItems=list(writes),
+            ClientRequestToken=uuid.uuid4().hex,
+            ReturnConsumedCapacity="TOTAL",
+        )
+
+    async def write(self, operation: str, **parameters: Any) -> Item:
+        """Change one item; what it is then is returned where the operation says so."""
+        answer = await self.call(operation, TableName=self.table, ReturnConsumedCapacity="TOTAL", **parameters)
+        item: Item = answer.get("Attributes", {})
+        return item
+
+    async def forget(self, addresses: Sequence[Address]) -> None:
+        """Delete items, whatever they are."""
+        parts = [addresses[start : start + WRITE_AT_ONCE] for start in range(0, len(addresses), WRITE_AT_ONCE)]
+        await asyncio.gather(*[self._forget(part) for part in parts])
+
+    async def _forget(self, addresses: Sequence[Address]) -> None:
+        asked = {self.table: [{"DeleteRequest": {"Key": address.item()}} for address in addresses]}
+        patience = Patience(self.patience)
+        while True:
+            answer = await self.call("batch_write_item", RequestItems=asked, ReturnConsumedCapacity="TOTAL")
+            if not (asked := answer.get("UnprocessedItems") or {}):
+                return
+            await patience.pause()
+
+
+def _passing(error: ClientError | BotoCoreError) -> str:
+    """What to call an error that passes; any other is raised as what it means to us."""
+    if isinstance(error, HTTPClientError | CutOff):
+        return type(error).__name__
+    if isinstance(error, NoCredentialsError):
+        raise Unavailable("there are no credentials for the store in the environment") from error
+    if not isinstance(error, ClientError):
+        raise ShoalError("the store cannot be asked") from error
+    code = str(error.response["Error"]["Code"])
+    if code == "ConditionalCheckFailedException":
+        raise ConditionFailed from error
+    if code == "TransactionCanceledException":
+        return _cancelled(error)
+    if code in _REFUSED:
+        raise Unavailable("the store does not accept the credentials") from error
+    if code in _BUSY | _PASSING or error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500:
+        return code
+    raise error
+
+
+def _cancelled(error: ClientError) -> str:
+    """Why a transaction was cancelled: by throttling it is sent again as it is; by another one it is decided anew."""
+    reasons: set[str] = {reason.get("Code", "None") for reason in error.response.get("CancellationReasons", [])} - {
+        "None"
+    }
+    if reasons & {"ConditionalCheckFailed", "TransactionConflict"}:
+        raise Overtaken from error
+    if reasons and reasons <= _BUSY:
+        return min(reasons)
+    raise error

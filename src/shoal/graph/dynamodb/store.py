@@ -1,0 +1,270 @@
+"""The graph in one DynamoDB table: for whoever would rather not run servers. Its items: `items`.
+
+A commit is one transaction. What the batch touches is read, the batch is decided, and everything is written on the condition
+that it is still as it was read; when it is not, the batch is decided anew. Whatever a member reads is read consistently from
+the table itself, each kind of question in one request. Two limits are the service's: a batch that takes more than 100 items
+or 4 MB is refused with `TooLarge`, and one list that many members change at once takes one change after the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+
+from shoal.core.events import InverseOp
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
+from shoal.graph.dynamodb.items import (
+    Pair,
+    count_at,
+    entry_of,
+    holding_of,
+    key_at,
+    link_at,
+    link_of,
+    list_bounds,
+    node_of,
+    object_at,
+    pair_in,
+    triple_in,
+    typed,
+)
+from shoal.graph.dynamodb.outbox import DynamoOutbox
+from shoal.graph.dynamodb.scans import Scans
+from shoal.graph.dynamodb.service import Capacity, Overtaken, Patience, Service
+from shoal.graph.dynamodb.table import parse, prepare
+from shoal.graph.dynamodb.turns import Turns
+from shoal.graph.dynamodb.writes import Transaction, check_number
+from shoal.graph.resolve import Changes, Known, Owns, Touched, decide
+from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
+
+PATIENCE_SECONDS = 4.0
+"""For so long a busy service, one that is out of reach, or a contested item is tried again."""
+
+
+def _everything(_shard: int) -> bool:
+    return True
+
+
+class DynamoGraph:
+    """A whole store in one table. Make one with `open`."""
+
+    def __init__(self, service: Service, spread: int, owns: Owns) -> None:
+        self._service = service
+        self._spread = spread
+        self._owns = owns
+        self._outbox = DynamoOutbox(service, spread)
+        self._scans = Scans(service, spread)
+        self._turns = Turns()
+        self._under_way: set[asyncio.Task[list[tuple[Job, InverseOp]]]] = set()
+
+    @classmethod
+    async def open(cls, url: str, *, owns: Owns = _everything, patience: float = PATIENCE_SECONDS) -> DynamoGraph:
+        """Open or create the table of a URL such as `dynamodb://shoal?region=eu-west-1`; credentials are the environment's.
+
+        `endpoint` in it names another server of the protocol, `spread` into how many parts a new table's index is cut.
+        Raises `InvalidInput` for another URL, `Unavailable` for a table that cannot be had.
+        """
+        place = parse(url)
+        service = await Service.connect(place.table, region=place.region, endpoint=place.endpoint, patience=patience)
+        try:
+            return cls(service, await prepare(service, place.spread), owns)
+        except BaseException:
+            await service.close()
+            raise
+
+    @property
+    def capacity(self) -> Capacity:
+        """What the requests of this graph have cost."""
+        return self._service.capacity
+
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
+        nodes = [node_of(item) for item in await self._service.get([object_at(id_) for id_ in ids])]
+        return {node.id: node for node in nodes}
+
+    async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
+        now = _now_ms()
+        items = await self._service.get([key_at((key.space, key.name)) for key in keys])
+        holdings = {item["ID"]["S"]: holding_of(item) for item in items}
+        found = ((key, holdings.get(key_at((key.space, key.name)).id)) for key in keys)
+        return {key: held[0] for key, held in found if held is not None and not 0 < held[1] <= now}
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
+        for item in await self._service.get([link_at((id1, atype.number, id2)) for atype in atypes for id2 in id2s]):
+            (_, atype, id2), link = triple_in(item), link_of(item)
+            if link.alive:
+                answer[ASSOC_TYPES[atype]][id2] = Assoc(id2, link.time, link.data)
+        return answer
+
+    async def assoc_range(
+        self,
+        id1: int,
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[Assoc]:
+        # The service takes no interval without anything in it.
+        if limit <= 0 or after >= before - 1:
+            return []
+        first, last = list_bounds(Pair(id1, atype.number), after, before)
+        return [
+            entry_of(item) for item in await self._service.stretch(first, last, limit, newest_first=not oldest_first)
+        ]
+
+    async def assoc_ranges(
+        self,
+        id1s: Sequence[int],
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> dict[int, list[Assoc]]:
+        wanted = list(dict.fromkeys(id1s))
+        pages = await asyncio.gather(
+            *[
+                self.assoc_range(id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
+                for id1 in wanted
+            ]
+        )
+        return {id1: page for id1, page in zip(wanted, pages, strict=True) if page}
+
+    async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
+        answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
+        for item in await self._service.get([count_at(Pair(id1, atype.number)) for atype in atypes for id1 in id1s]):
+            id1, number = pair_in(item)
+            if n := typed(item, "n"):
+                answer[ASSOC_TYPES[number]][id1] = n
+        return answer
+
+    async def commit(self, batch: Batch) -> None:
+        await self.commit_owing(batch)
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        task = asyncio.create_task(self._decided(batch))
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        # A caller that goes away takes only its answer along.
+        return await asyncio.shield(task)
+
+    async def _decided(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        """Read, decide and write, again and again until nobody came between."""
+        touched = Touched([batch], self._owns)
+        # Each of these is an item at least: no need to read them to know.
+        check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
+        patience = Patience(self._service.patience)
+        async with self._turns.of(_contested(batch, touched)):
+            while True:
+                try:
+                    return await self._commit(batch, touched)
+                except Overtaken as error:
+                    self.capacity.retries["Overtaken"] += 1
+                    await patience.pause(error)
+
+    async def _commit(self, batch: Batch, touched: Touched) -> list[tuple[Job, InverseOp]]:
+        before = await self._load(touched)
+        known, changes = _copy(before), Changes()
+        owed = decide(batch, known, changes, owns=self._owns, now=_now_ms())
+        jobs = self._outbox.numbered(changes.events)
+        transaction = Transaction(self._service.table, self._spread)
+        transaction.commit(touched, before, changes, jobs)
+        if not transaction.changes:
+            return []
+        transaction.check_size()
+        await self._service.transact(transaction.writes)
+        self._outbox.added(jobs)
+        return list(zip(jobs[len(jobs) - len(owed) :], owed, strict=True))
+
+    async def _load(self, touched: Touched) -> Known:
+        """What is stored of all that a batch touches: one request."""
+        known = Known()
+        addresses = [object_at(id_) for id_ in touched.ids]
+        addresses += [key_at(name) for name in touched.keys]
+        addresses += [link_at(triple) for triple in touched.triples]
+        names = {key_at(name).id: name for name in touched.keys}
+        for item in await self._service.get(addresses, "version", "owner", "until", "time", "alive", "data"):
+            if "version" in item:
+                known.versions[int(item["ID"]["S"])] = typed(item, "version")
+            elif "owner" in item:
+                known.keys[names[item["ID"]["S"]]] = holding_of(item)
+            else:
+                known.links[triple_in(item)] = link_of(item)
+        return known
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        return await self._outbox.claim(limit, lease)
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        await self._outbox.ack(jobs)
+
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
+        await self._outbox.put_back(job, delay)
+
+    async def bury(self, job: Job, error: str) -> None:
+        await self._outbox.bury(job, error)
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        return await self._outbox.unbury(jobs)
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        return await self._outbox.buried()
+
+    async def backlog(self) -> int:
+        return await self._outbox.backlog()
+
+    async def lag(self) -> float:
+        return await self._outbox.lag()
+
+    def on_event(self, wake: WakeUp) -> None:
+        self._outbox.on_event(wake)
+
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
+        return await self._scans.objects(after, limit)
+
+    async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
+        return await self._scans.links(after, limit)
+
+    async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+        return await self._scans.counts(after, limit)
+
+    async def count_set(self, id1: int, atype: int, n: int) -> None:
+        await self._scans.set_count(Pair(id1, atype), n)
+
+    async def sweep(self, before: int, now: int) -> int:
+        return await self._scans.sweep(before, now)
+
+    async def close(self) -> None:
+        try:
+            if self._under_way:
+                await asyncio.wait(self._under_way)
+            await self._outbox.close()
+        finally:
+            await self._service.close()
+
+
+def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
+    """What two batches must not change at once: objects, keys, and lists with their counts, those of tallies too."""
+    yield from (str(id_) for id_ in touched.ids)
+    yield from (key_at(name).id for name in touched.keys)
+    yield from (f"{id1} {atype}" for id1, atype, _ in touched.triples)
+    for op in batch.assocs:
+        if op.tally:
+            counted = op.atype if ASSOC_TYPES[op.atype].tallied else ASSOC_TYPES[op.atype].inverse
+            yield f"{op.tally} {counted}"
+
+
+def _copy(known: Known) -> Known:
+    copy = Known()
+    copy.versions, copy.links, copy.keys = dict(known.versions), dict(known.links), dict(known.keys)
+    return copy
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,49 @@
+"""Where a PostgreSQL store keeps the shard map, and the list of the processes that go by it (`live_map`)."""
+
+from __future__ import annotations
+
+import contextlib
+
+import asyncpg
+import msgspec
+
+from shoal.core.errors import ShoalError
+from shoal.graph.live_map import Heard
+from shoal.graph.moves import Mark
+from shoal.graph.postgres import moving_sql as sql
+from shoal.graph.postgres.connections import Connections
+from shoal.graph.shard_map import ShardMap
+
+_PATIENCE = 1.0
+# What a beat says is worth nothing a moment later: it need not wait for the disk.
+_SETTINGS = {"application_name": "shoal map", "synchronous_commit": "off", "lock_timeout": "900ms"}
+
+
+class PostgresPost:
+    """A connection of its own: however busy the others are, the map is heard of."""
+
+    def __init__(self, url: str) -> None:
+        self._connections = Connections(url, 1, _SETTINGS, _PATIENCE)
+
+    async def beat(self, me: int, version: int, *, joins: bool) -> Heard:
+        """See `live_map.Post`, as of all that follows."""
+        ((newest, stored, peers),) = await self._connections.ask(sql.BEAT, me, version, joins)
+        return Heard(ShardMap.from_plain(newest, msgspec.json.decode(stored)) if stored else None, peers)
+
+    async def offer(self, known: ShardMap) -> None:
+        """One statement."""
+        await self._connections.ask(sql.OFFER, known.version, msgspec.json.encode(known.plain()).decode())
+
+    async def admit(self, sources: list[int], version: int, seconds: float) -> None:
+        """The same."""
+        await self._connections.ask(sql.ADMIT, sources, version, seconds)
+
+    async def marks(self) -> dict[int, Mark]:
+        """Counts the journal."""
+        return {source: Mark(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
+
+    async def close(self, me: int) -> None:
+        """Leave the list, if the store can be reached."""
+        with contextlib.suppress(ShoalError, asyncpg.PostgresError):
+            await self._connections.ask(sql.LEAVE, me)
+        await self._connections.close()

@@ -1,0 +1,161 @@
+"""The outbox of a PostgreSQL store: its events are claimed by any number of processes.
+
+A claim skips what others are claiming at the moment, and holds for its lease. A job whose lease ended - its worker died or
+hangs - comes again with one more attempt counted. What is done or put back is gathered for a moment, and written at the
+latest with the next claim. All this may be lost with the server's last second: then jobs are given again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from shoal.core import events
+from shoal.core.errors import ShoalError
+from shoal.graph.contract import Job, WakeUp
+from shoal.graph.postgres import sql
+from shoal.graph.postgres.connections import LONG_PATIENCE, Connections
+
+_GATHER_SECONDS = 0.03
+"""How long what is done waits for company."""
+_RETRY_SECONDS = 1.0
+
+
+class PostgresOutbox:
+    """The outbox half of a store. `me` names this opener; `lazy` does not wait for the disk, `durable` does."""
+
+    def __init__(self, lazy: Connections, durable: Connections, me: int, check: Callable[[], None]) -> None:
+        self._lazy = lazy
+        self._durable = durable
+        self._me = me
+        self._check = check
+        self._wake: WakeUp | None = None
+        self._done: set[int] = set()
+        self._back: dict[int, tuple[Job, float]] = {}
+        # One at a time: what is being settled must not be given again meanwhile.
+        self._turn = asyncio.Lock()
+        self._gathering: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
+
+    def on_event(self, wake: WakeUp) -> None:
+        """See `contract.Outbox`, as of all that follows."""
+        self._wake = wake
+
+    def woken(self) -> None:
+        """There is work."""
+        if self._wake is not None:
+            self._wake()
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        """Take what has been due for longest."""
+        self._check()
+        rows = await self._settling(sql.CLAIM, limit, float(lease))
+        return sorted(_job(row) for row in rows)
+
+    async def ack(self, jobs: Sequence[Job]) -> None:
+        """Done, whoever else may hold it by now."""
+        for job in jobs:
+            self._done.add(job.seq)
+            self._back.pop(job.seq, None)
+        self._gather()
+
+    async def put_back(self, job: Job, delay: float = 0.0) -> None:
+        """Nothing happens when somebody else took the job over."""
+        if job.seq not in self._done:
+            self._back[job.seq] = (job, delay)
+            self._gather()
+
+    async def bury(self, job: Job, error: str) -> None:
+        """Set aside."""
+        self._check()
+        values = (job.seq, events.encode(job.event), job.step, job.mark, job.attempt, error.replace("\0", " "))
+        async with self._turn:
+            self._back.pop(job.seq, None)
+            await self._durable.ask(sql.BURY, *values)
+
+    async def buried(self) -> list[tuple[Job, str]]:
+        """What was set aside."""
+        rows = await self._lazy.ask(sql.BURIED, patience=LONG_PATIENCE)
+        return [(_job(row[:5]), row[5]) for row in rows]
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        """Give again."""
+        self._check()
+        async with self._turn:
+            seqs = [job.seq for job in jobs]
+            given = len(await self._durable.ask(sql.UNBURY, seqs))
+        if given:
+            self.woken()
+        return given
+
+    async def backlog(self) -> int:
+        """How many are not acknowledged."""
+        await self._flush()
+        return int((await self._lazy.ask(sql.OUTBOX_SIZE, patience=LONG_PATIENCE))[0][0])
+
+    async def lag(self) -> float:
+        """Seconds, by the clock of the server."""
+        await self._flush()
+        return max(0.0, (await self._lazy.ask(sql.OUTBOX_LAG))[0][0] or 0.0)
+
+    async def close(self) -> None:
+        """Write what was gathered, and let others have at once what this opener still holds."""
+        self._closing.set()
+        if self._gathering is not None:
+            await self._gathering
+        try:
+            await self._flush()
+            await self._lazy.ask(sql.LET_GO, self._me, patience=LONG_PATIENCE)
+        except ShoalError:
+            # The leases end by themselves.
+            self._done.clear()
+
+    async def _flush(self) -> None:
+        if self._done or self._back or self._turn.locked():
+            await self._settling(sql.SETTLE)
+
+    async def _settling(self, statement: str, *more: Any) -> list[Any]:
+        """Ask something that takes along what was gathered."""
+        async with self._turn:
+            done, back = list(self._done), dict(self._back)
+            rows = await self._lazy.ask(statement, done, *_columns(back), self._me, *more)
+            self._done.difference_update(done)
+            for seq, kept in back.items():
+                if self._back.get(seq) is kept:
+                    del self._back[seq]
+            return rows
+
+    def _gather(self) -> None:
+        if self._gathering is None or self._gathering.done():
+            self._gathering = asyncio.create_task(self._write_soon(), name="shoal-outbox-settle")
+
+    async def _write_soon(self) -> None:
+        pause = _GATHER_SECONDS
+        while (self._done or self._back) and not self._closing.is_set():
+            try:
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
+            except TimeoutError:
+                pass
+            try:
+                await self._flush()
+            except ShoalError:
+                # The store is away. Nothing is lost by waiting.
+                pause = _RETRY_SECONDS
+
+
+def _columns(back: dict[int, tuple[Job, float]]) -> list[list[Any]]:
+    rows = back.values()
+    return [
+        [job.seq for job, _ in rows],
+        [job.step for job, _ in rows],
+        [job.mark for job, _ in rows],
+        [job.attempt for job, _ in rows],
+        [float(delay) for _, delay in rows],
+    ]
+
+
+def _job(row: Sequence[Any]) -> Job:
+    seq, event, step, mark, attempt = row
+    return Job(seq, events.decode(event), step, mark, attempt)

@@ -1,0 +1,142 @@
+"""Who has a PostgreSQL store open: one process alone, or many that share it.
+
+A process that keeps timelines in memory must be alone, for it would not hear of what others write. The lock lives as long
+as the connection that took it; that one is watched, and taken anew when it was lost. Whoever was alone and finds that
+others have been there meanwhile stays out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+
+import asyncpg
+
+from shoal.core.errors import Unavailable
+from shoal.graph.postgres import sql
+from shoal.graph.postgres.connections import PATIENCE, connect, goodbye
+
+_TAKEN = "the store is in use by another process: stop that one first, or let all of them share the store's timelines"
+MEANWHILE = "another process has used the store meanwhile: start this one again"
+_WAITING = "the store was lost for a moment and is being taken again: repeat in a few seconds"
+_OPEN_SECONDS = 3.0
+"""A process that was killed a moment ago may still be held for alive."""
+_BEAT_SECONDS = 5.0
+_RETRY_SECONDS = 0.3
+
+
+class Owner:
+    """The lock of one opener. Call `check` before every change."""
+
+    def __init__(self, url: str, *, sole: bool, patience: float = PATIENCE) -> None:
+        self.id = secrets.randbits(62) + 1
+        """Names this opener among all others."""
+        self.mark = self.id if sole else 0
+        """What every commit must find written in the store."""
+        self._url = url
+        self._sole = sole
+        self._patience = patience
+        self._connection: asyncpg.Connection | None = None
+        self._refusal: str | None = _WAITING
+        self._watch: asyncio.Task[None] | None = None
+        self._closing = False
+        # Set when the watch has something to do at once.
+        self._stirred = asyncio.Event()
+
+    async def open(self) -> None:
+        """Take the lock. Raises `Unavailable` when it cannot be had."""
+        deadline = asyncio.get_running_loop().time() + min(_OPEN_SECONDS, self._patience)
+        while not await self._take(first=True):
+            if asyncio.get_running_loop().time() > deadline:
+                raise Unavailable(_TAKEN)
+            await asyncio.sleep(_RETRY_SECONDS)
+        self._watch = asyncio.create_task(self._keep(), name="shoal-owner")
+
+    def check(self) -> None:
+        """Raises `Unavailable` while the lock is not held."""
+        if self._refusal is not None:
+            raise Unavailable(self._refusal)
+
+    async def close(self) -> None:
+        """Let the next one in."""
+        self._refusal = "the store is closing"
+        self._closing = True
+        self._stirred.set()
+        if self._watch is not None:
+            await self._watch
+        if self._connection is not None:
+            # The server would notice the end of the connection a little later.
+            with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+                await self._connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
+            await goodbye(self._connection)
+
+    async def _take(self, *, first: bool) -> bool:
+        connection = await connect(self._url, patience=self._patience)
+        try:
+            taken = await connection.fetchval(sql.OWN_ALONE if self._sole else sql.OWN_SHARED)
+            if taken and await connection.fetchval(sql.OWNER) != self.mark:
+                if self._sole and not first:
+                    self._refusal = MEANWHILE
+                    taken = False
+                else:
+                    await self._sign(connection)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            connection.terminate()
+            raise Unavailable(_WAITING) from error
+        if not taken:
+            await goodbye(connection)
+            return False
+        self._connection = connection
+        connection.add_termination_listener(self._lost)
+        self._refusal = "the store is closing" if self._closing else None
+        return True
+
+    async def _sign(self, connection: asyncpg.Connection) -> None:
+        async with connection.transaction():
+            # Waits for the commits that are under way, of somebody who has lost the lock and does not know it yet.
+            await connection.execute(sql.OWNER_LOCK)
+            await connection.execute(sql.OWNER_SET, self.mark)
+
+    def _lost(self, connection: asyncpg.Connection) -> None:
+        if connection is self._connection:
+            self._connection = None
+            self._refusal = self._refusal or _WAITING
+            self._stirred.set()
+
+    async def _keep(self) -> None:
+        while not self._closing and self._refusal != MEANWHILE:
+            if self._connection is None:
+                await self._again()
+            else:
+                await self._beat(self._connection)
+
+    async def _again(self) -> None:
+        try:
+            taken = await self._take(first=False)
+        except Unavailable:
+            taken = False
+        if not taken:
+            await self._rest(_RETRY_SECONDS)
+
+    async def _beat(self, connection: asyncpg.Connection) -> None:
+        """Ask whether the connection still lives; one that died without a word holds nothing any more."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(_BEAT_SECONDS, connection.terminate)
+        try:
+            await connection.fetchval("SELECT 1")
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            connection.terminate()
+            # Its listeners are told in a later turn of the loop.
+            self._lost(connection)
+            return
+        finally:
+            timer.cancel()
+        await self._rest(_BEAT_SECONDS)
+
+    async def _rest(self, seconds: float) -> None:
+        self._stirred.clear()
+        if not self._closing:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._stirred.wait()

@@ -1,0 +1,304 @@
+"""What the PostgreSQL store is made of: its tables, and the functions that change many rows in one call.
+
+Everything is in a schema of its own. A `revision` says which state of a row a decision was made on: it begins at random, so
+that a row that was deleted and made anew is another one, and each change adds 1. The source of a row is its data source
+(`core/placement.py`), from the shard in its id. Tables: docs/data-layout.md.
+"""
+
+from __future__ import annotations
+
+from shoal.graph.postgres.moving_sql import MIGRATION as MOVING
+
+_TABLES = """
+    CREATE SCHEMA shoal;
+    CREATE TABLE shoal.version (
+        applied integer PRIMARY KEY
+    );
+    CREATE TABLE shoal.object (
+        id bigint PRIMARY KEY,
+        version integer NOT NULL,
+        revision integer NOT NULL,
+        data bytea NOT NULL
+    ) WITH (fillfactor = 90);
+    CREATE TABLE shoal.association (
+        id1 bigint NOT NULL,
+        id2 bigint NOT NULL,
+        time bigint NOT NULL,
+        revision integer NOT NULL,
+        atype smallint NOT NULL,
+        alive boolean NOT NULL,
+        data bytea NOT NULL,
+        PRIMARY KEY (id1, atype, id2)
+    );
+    CREATE INDEX association_by_time ON shoal.association (id1, atype, time, id2) WHERE alive;
+    CREATE INDEX association_ended ON shoal.association (time) WHERE NOT alive;
+    -- Counts change in place: the room for that is left in every page.
+    CREATE TABLE shoal.count (
+        id1 bigint NOT NULL,
+        n bigint NOT NULL,
+        atype smallint NOT NULL,
+        PRIMARY KEY (id1, atype)
+    ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+    CREATE TABLE shoal.key (
+        id bigint NOT NULL,
+        until bigint NOT NULL,
+        revision integer NOT NULL,
+        source smallint NOT NULL,
+        space text COLLATE "C" NOT NULL,
+        name text COLLATE "C" NOT NULL,
+        PRIMARY KEY (space, name)
+    );
+    CREATE INDEX key_by_end ON shoal.key (until) WHERE until > 0;
+    -- Rows live for moments, and are found by when they are due: what is dead must go soon, however many are alive.
+    CREATE TABLE shoal.outbox (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        ready_at timestamptz NOT NULL,
+        since timestamptz NOT NULL DEFAULT now(),
+        mark bigint NOT NULL DEFAULT 0,
+        holder bigint,
+        step integer NOT NULL DEFAULT 0,
+        attempt integer NOT NULL DEFAULT 0,
+        leased boolean NOT NULL DEFAULT false,
+        event bytea NOT NULL
+    ) WITH (
+        autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+        autovacuum_vacuum_insert_threshold = -1, autovacuum_analyze_scale_factor = 0,
+        autovacuum_analyze_threshold = 100000
+    );
+    CREATE INDEX outbox_due ON shoal.outbox (ready_at, seq);
+    CREATE TABLE shoal.buried (
+        seq bigint PRIMARY KEY,
+        mark bigint NOT NULL,
+        step integer NOT NULL,
+        attempt integer NOT NULL,
+        event bytea NOT NULL,
+        error text NOT NULL
+    );
+    -- Who opened the store alone the last time; 0 after an opening that was shared.
+    CREATE TABLE shoal.owner (
+        one boolean PRIMARY KEY DEFAULT true CHECK (one),
+        id bigint NOT NULL
+    );
+    INSERT INTO shoal.owner (id) VALUES (0);
+    -- Data sources on their way to another store, and the names of what was written of them meanwhile.
+    CREATE TABLE shoal.moving (
+        source smallint PRIMARY KEY CHECK (source BETWEEN 0 AND 63),
+        state text NOT NULL CHECK (state IN ('copying', 'frozen'))
+    );
+    CREATE TABLE shoal.journal (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        kind text NOT NULL CHECK (kind IN ('object', 'association', 'count', 'key')),
+        a bigint,
+        b bigint,
+        c bigint,
+        space text,
+        name text
+    );
+    CREATE FUNCTION shoal.source_of(id bigint) RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+        'SELECT (((id >> 10) & 8191) / 128)::smallint';
+"""
+
+# A look at `moving` or `owner` locks that table until the end of the transaction, against nobody but whoever changes it: when
+# that is done, no commit that had not seen the change is under way.
+_WATCH = """
+    CREATE FUNCTION shoal.watch(
+        objects bigint[], id1s bigint[], atypes smallint[], id2s bigint[], count_id1s bigint[], count_atypes smallint[],
+        spaces text[], names text[], sources smallint[]
+    ) RETURNS void LANGUAGE plpgsql AS $$
+    DECLARE
+        frozen text;
+    BEGIN
+        WITH written (source, kind, a, b, c, space, name) AS (
+            SELECT shoal.source_of(w.id), 'object', w.id, NULL::bigint, NULL::bigint, NULL::text, NULL::text
+            FROM unnest(objects) AS w (id)
+            UNION ALL
+            SELECT shoal.source_of(w.id1), 'association', w.id1, w.atype, w.id2, NULL, NULL
+            FROM unnest(id1s, atypes, id2s) AS w (id1, atype, id2)
+            UNION ALL
+            SELECT shoal.source_of(w.id1), 'count', w.id1, w.atype, NULL, NULL, NULL
+            FROM unnest(count_id1s, count_atypes) AS w (id1, atype)
+            UNION ALL
+            SELECT w.source, 'key', NULL, NULL, NULL, w.space, w.name
+            FROM unnest(spaces, names, sources) AS w (space, name, source)
+        ), moved AS (
+            SELECT w.*, m.state FROM written AS w JOIN shoal.moving AS m USING (source)
+        ), noted AS (
+            INSERT INTO shoal.journal (kind, a, b, c, space, name)
+            SELECT kind, a, b, c, space, name FROM moved WHERE state = 'copying'
+        )
+        SELECT string_agg(DISTINCT source::text, ',') INTO frozen FROM moved WHERE state = 'frozen';
+        IF frozen IS NOT NULL THEN
+            RAISE EXCEPTION 'a data source is frozen' USING ERRCODE = 'SHFRZ', DETAIL = frozen;
+        END IF;
+    END $$;
+"""
+
+# A row that is to be new comes with a positive revision; one that replaces revision r comes with -(r + 1). So one INSERT
+# serves both, in the order of its rows, and what it gives back tells whether every row was as it was expected to be: a new
+# one that was there already is not given back, and one to be replaced that has gone keeps its negative revision.
+# Rows that were only looked at are locked last and without waiting: whoever holds them may wait for us.
+_COMMIT = """
+    CREATE FUNCTION shoal.commit(
+        owned_by bigint,
+        object_ids bigint[], object_versions integer[], object_revisions integer[], object_data bytea[],
+        gone_ids bigint[], gone_revisions integer[],
+        link_id1s bigint[], link_atypes smallint[], link_id2s bigint[], link_times bigint[], link_revisions integer[],
+        link_alive boolean[], link_data bytea[],
+        count_id1s bigint[], count_atypes smallint[], count_ns bigint[],
+        key_spaces text[], key_names text[], key_ids bigint[], key_untils bigint[], key_revisions integer[],
+        key_sources smallint[],
+        lost_spaces text[], lost_names text[], lost_revisions integer[], lost_sources smallint[],
+        events bytea[], event_delays double precision[],
+        expected_ids bigint[],
+        seen_id1s bigint[], seen_atypes smallint[], seen_id2s bigint[], seen_revisions integer[],
+        seen_spaces text[], seen_names text[], seen_key_revisions integer[]
+    ) RETURNS bigint[] LANGUAGE plpgsql AS $$
+    #variable_conflict use_column
+    DECLARE
+        fits boolean;
+        seqs bigint[] := '{}';
+    BEGIN
+        IF NOT EXISTS (SELECT FROM shoal.owner WHERE id = owned_by) THEN
+            RAISE EXCEPTION 'others have the store' USING ERRCODE = 'SHOUT';
+        END IF;
+        IF EXISTS (SELECT FROM shoal.moving) THEN
+            PERFORM shoal.watch(
+                object_ids || gone_ids, link_id1s, link_atypes, link_id2s, count_id1s, count_atypes,
+                key_spaces || lost_spaces, key_names || lost_names, key_sources || lost_sources);
+        END IF;
+        IF cardinality(object_ids) > 0 THEN
+            WITH put AS (
+                INSERT INTO shoal.object AS o (id, version, revision, data)
+                SELECT * FROM unnest(object_ids, object_versions, object_revisions, object_data)
+                ON CONFLICT (id) DO UPDATE
+                SET version = excluded.version, revision = -excluded.revision, data = excluded.data
+                WHERE o.revision = -excluded.revision - 1
+                RETURNING revision
+            ) SELECT count(*) FILTER (WHERE revision > 0) = cardinality(object_ids) INTO fits FROM put;
+            IF NOT fits THEN
+                RAISE EXCEPTION 'an object has changed' USING ERRCODE = 'SHOLD';
+            END IF;
+        END IF;
+        IF cardinality(gone_ids) > 0 THEN
+            WITH gone AS (
+                DELETE FROM shoal.object WHERE id = ANY (gone_ids) RETURNING id, revision
+            ) SELECT coalesce(array_agg(revision ORDER BY id), '{}') = gone_revisions INTO fits FROM gone;
+            IF NOT fits THEN
+                RAISE EXCEPTION 'an object has changed' USING ERRCODE = 'SHOLD';
+            END IF;
+        END IF;
+        IF cardinality(link_id1s) > 0 THEN
+            WITH put AS (
+                INSERT INTO shoal.association AS a (id1, atype, id2, time, revision, alive, data)
+                SELECT * FROM unnest(
+                    link_id1s, link_atypes, link_id2s, link_times, link_revisions, link_alive, link_data)
+                ON CONFLICT (id1, atype, id2) DO UPDATE
+                SET time = excluded.time, revision = -excluded.revision, alive = excluded.alive, data = excluded.data
+                WHERE a.revision = -excluded.revision - 1
+                RETURNING revision
+            ) SELECT count(*) FILTER (WHERE revision > 0) = cardinality(link_id1s) INTO fits FROM put;
+            IF NOT fits THEN
+                RAISE EXCEPTION 'an association has changed' USING ERRCODE = 'SHOLD';
+            END IF;
+        END IF;
+        IF cardinality(key_ids) > 0 THEN
+            WITH put AS (
+                INSERT INTO shoal.key AS k (space, name, id, until, revision, source)
+                SELECT * FROM unnest(key_spaces, key_names, key_ids, key_untils, key_revisions, key_sources)
+                ON CONFLICT (space, name) DO UPDATE
+                SET id = excluded.id, until = excluded.until, revision = -excluded.revision
+                WHERE k.revision = -excluded.revision - 1
+                RETURNING revision
+            ) SELECT count(*) FILTER (WHERE revision > 0) = cardinality(key_ids) INTO fits FROM put;
+            IF NOT fits THEN
+                RAISE EXCEPTION 'a key has changed' USING ERRCODE = 'SHOLD';
+            END IF;
+        END IF;
+        FOR i IN 1 .. cardinality(lost_names) LOOP
+            DELETE FROM shoal.key
+            WHERE space = lost_spaces[i] AND name = lost_names[i] AND revision = lost_revisions[i];
+            IF NOT FOUND THEN
+                RAISE EXCEPTION 'a key has changed' USING ERRCODE = 'SHOLD';
+            END IF;
+        END LOOP;
+        IF cardinality(events) > 0 THEN
+            WITH put AS (
+                INSERT INTO shoal.outbox (ready_at, event)
+                SELECT now() + make_interval(secs => e.delay), e.event
+                FROM unnest(events, event_delays) WITH ORDINALITY AS e (event, delay, place) ORDER BY e.place
+                RETURNING seq
+            ) SELECT array_agg(seq ORDER BY seq) INTO seqs FROM put;
+        END IF;
+        -- Late, for many commits may wait for the same count.
+        INSERT INTO shoal.count AS c (id1, atype, n)
+        SELECT * FROM unnest(count_id1s, count_atypes, count_ns)
+        ON CONFLICT (id1, atype) DO UPDATE SET n = c.n + excluded.n;
+        IF cardinality(expected_ids) > 0 THEN
+            SELECT count(*) = cardinality(expected_ids) INTO fits FROM (
+                SELECT FROM shoal.object WHERE id = ANY (expected_ids) FOR KEY SHARE NOWAIT) AS found;
+            IF NOT fits THEN
+                RAISE EXCEPTION 'an object has gone' USING ERRCODE = 'SHOLD';
+            END IF;
+        END IF;
+        IF cardinality(seen_id1s) > 0 AND EXISTS (
+            SELECT FROM unnest(seen_id1s, seen_atypes, seen_id2s, seen_revisions) AS w (id1, atype, id2, revision)
+            LEFT JOIN LATERAL (
+                SELECT a.revision FROM shoal.association AS a
+                WHERE a.id1 = w.id1 AND a.atype = w.atype AND a.id2 = w.id2 FOR SHARE NOWAIT
+            ) AS stored ON true
+            WHERE coalesce(stored.revision, 0) <> w.revision
+        ) THEN
+            RAISE EXCEPTION 'an association has changed' USING ERRCODE = 'SHOLD';
+        END IF;
+        IF cardinality(seen_names) > 0 AND EXISTS (
+            SELECT FROM unnest(seen_spaces, seen_names, seen_key_revisions) AS w (space, name, revision)
+            LEFT JOIN LATERAL (
+                SELECT k.revision FROM shoal.key AS k WHERE k.space = w.space AND k.name = w.name FOR SHARE NOWAIT
+            ) AS stored ON true
+            WHERE coalesce(stored.revision, 0) <> w.revision
+        ) THEN
+            RAISE EXCEPTION 'a key has changed' USING ERRCODE = 'SHOLD';
+        END IF;
+        RETURN seqs;
+    END $$;
+"""
+
+# What was done or put back is settled first, so that it is not given again.
+_CLAIM = """
+    CREATE FUNCTION shoal.settle(
+        done bigint[], seqs bigint[], steps integer[], marks bigint[], attempts integer[], delays double precision[],
+        me bigint
+    ) RETURNS void LANGUAGE plpgsql AS $$
+    BEGIN
+        IF cardinality(done) > 0 THEN
+            DELETE FROM shoal.outbox WHERE seq = ANY (done);
+        END IF;
+        FOR i IN 1 .. cardinality(seqs) LOOP
+            -- Whoever took the job over when the lease had ended goes on with it.
+            UPDATE shoal.outbox
+            SET step = steps[i], mark = marks[i], attempt = attempts[i], leased = false,
+                ready_at = now() + make_interval(secs => delays[i])
+            WHERE seq = seqs[i] AND holder IS NOT DISTINCT FROM me;
+        END LOOP;
+    END $$;
+    CREATE FUNCTION shoal.claim(
+        done bigint[], seqs bigint[], steps integer[], marks bigint[], attempts integer[], delays double precision[],
+        me bigint, most integer, lease double precision
+    ) RETURNS SETOF shoal.outbox LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM shoal.settle(done, seqs, steps, marks, attempts, delays, me);
+        RETURN QUERY
+        WITH due AS (
+            SELECT seq FROM shoal.outbox WHERE ready_at <= now()
+            ORDER BY ready_at, seq LIMIT most FOR UPDATE SKIP LOCKED
+        )
+        UPDATE shoal.outbox
+        SET ready_at = now() + make_interval(secs => lease), leased = true, holder = me,
+            attempt = attempt + leased::integer
+        WHERE seq = ANY (ARRAY (SELECT seq FROM due))
+        RETURNING *;
+    END $$;
+"""
+
+MIGRATIONS: tuple[str, ...] = (_TABLES + _WATCH + _COMMIT + _CLAIM, MOVING)
+"""Schema versions in order; the greatest of `shoal.version` says how many have been applied. They only ever grow at the end."""

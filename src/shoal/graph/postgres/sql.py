@@ -1,0 +1,113 @@
+"""The SQL of the PostgreSQL store, in one place, named. Its tables and functions: `schema`.
+
+A question is one statement, and names what it asks for in arrays.
+"""
+
+from __future__ import annotations
+
+LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(hashtext('shoal.migration'))"
+STATE = """
+    SELECT to_regnamespace('shoal') IS NOT NULL AS schema, to_regclass('shoal.version') IS NOT NULL AS ours,
+        current_setting('server_encoding') AS encoding"""
+VERSION = "SELECT coalesce(max(applied), 0) FROM shoal.version"
+APPLIED = "INSERT INTO shoal.version VALUES ($1)"
+
+OWN_ALONE = "SELECT pg_try_advisory_lock(hashtext('shoal.owner'))"
+OWN_SHARED = "SELECT pg_try_advisory_lock_shared(hashtext('shoal.owner'))"
+OWNER = "SELECT id FROM shoal.owner"
+OWNER_LOCK = "LOCK TABLE shoal.owner IN ACCESS EXCLUSIVE MODE"
+OWNER_SET = "UPDATE shoal.owner SET id = $1"
+DISOWN = "SELECT pg_advisory_unlock_all()"
+
+OBJ_GET = "SELECT data FROM shoal.object WHERE id = ANY ($1::bigint[])"
+OBJ_SCAN = "SELECT data FROM shoal.object WHERE id > $1 ORDER BY id LIMIT $2"
+
+# LATERAL with OFFSET 0: one descent of the index for each row asked for, whatever the planner believes of the tables.
+KEY_GET = """
+    SELECT k.space, k.name, k.id, k.until FROM unnest($1::text[], $2::text[]) AS w (space, name)
+    CROSS JOIN LATERAL (SELECT * FROM shoal.key WHERE space = w.space AND name = w.name OFFSET 0) AS k"""
+ASSOC_GET = """
+    SELECT atype, id2, time, data FROM shoal.association
+    WHERE id1 = $1 AND atype = ANY ($2::smallint[]) AND id2 = ANY ($3::bigint[]) AND alive"""
+ASSOC_RANGE = """
+    SELECT id2, time, data FROM shoal.association
+    WHERE id1 = $1 AND atype = $2 AND alive AND time < $3 AND time > $4 ORDER BY time DESC, id2 DESC LIMIT $5"""
+ASSOC_RANGE_OLDEST = ASSOC_RANGE.replace("DESC", "ASC")
+ASSOC_RANGES = """
+    SELECT w.id1, a.id2, a.time, a.data FROM unnest($1::bigint[]) AS w (id1)
+    CROSS JOIN LATERAL (
+        SELECT id2, time, data FROM shoal.association
+        WHERE id1 = w.id1 AND atype = $2 AND alive AND time < $3 AND time > $4 ORDER BY time DESC, id2 DESC LIMIT $5
+    ) AS a"""
+ASSOC_RANGES_OLDEST = ASSOC_RANGES.replace("DESC", "ASC")
+ASSOC_SCAN = """
+    SELECT id1, atype, id2, time, alive, data FROM shoal.association
+    WHERE (id1, atype, id2) > ($1::bigint, $2::bigint, $3::bigint) ORDER BY id1, atype, id2 LIMIT $4"""
+COUNT_GET = """
+    SELECT atype, id1, n FROM shoal.count
+    WHERE id1 = ANY ($1::bigint[]) AND atype = ANY ($2::smallint[]) AND n <> 0"""
+COUNT_SCAN = """
+    SELECT id1, atype, n FROM shoal.count
+    WHERE (id1, atype) > ($1::bigint, $2::bigint) ORDER BY id1, atype LIMIT $3"""
+
+# One answer for all that a group of batches touches, in columns that the three kinds share.
+LOAD = """
+    SELECT 1 AS kind, o.revision, o.id, o.version::bigint, 0::bigint, 0::bigint, false, ''::bytea, '', ''
+    FROM shoal.object AS o WHERE o.id = ANY ($1::bigint[])
+    UNION ALL
+    SELECT 2, a.revision, a.id1, a.atype, a.id2, a.time, a.alive, a.data, '', ''
+    FROM unnest($2::bigint[], $3::smallint[], $4::bigint[]) AS w (id1, atype, id2)
+    CROSS JOIN LATERAL (
+        SELECT * FROM shoal.association WHERE id1 = w.id1 AND atype = w.atype AND id2 = w.id2 OFFSET 0) AS a
+    UNION ALL
+    SELECT 3, k.revision, k.id, k.until, 0, 0, false, '', k.space, k.name
+    FROM unnest($5::text[], $6::text[]) AS w (space, name)
+    CROSS JOIN LATERAL (SELECT * FROM shoal.key WHERE space = w.space AND name = w.name OFFSET 0) AS k"""
+
+COMMIT = f"SELECT shoal.commit({', '.join(f'${place}' for place in range(1, 38))})"
+
+COUNT_SET = """
+    WITH watched AS (
+        SELECT shoal.watch('{}', '{}', '{}', '{}', ARRAY[$1::bigint], ARRAY[$2::smallint], '{}', '{}', '{}')
+    )
+    INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
+    ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
+# What is moving is swept where it arrives.
+ASSOC_SWEEP = """
+    WITH dead AS (
+        SELECT id1, atype, id2 FROM shoal.association
+        WHERE NOT alive AND time < $1 AND atype <> ALL ($2::smallint[])
+            AND NOT EXISTS (SELECT FROM shoal.moving WHERE source = shoal.source_of(id1))
+        LIMIT $3 FOR UPDATE SKIP LOCKED
+    ), swept AS (
+        DELETE FROM shoal.association AS a USING dead AS d
+        WHERE a.id1 = d.id1 AND a.atype = d.atype AND a.id2 = d.id2 RETURNING 1
+    ) SELECT count(*) FROM swept"""
+KEY_SWEEP = """
+    WITH swept AS (
+        DELETE FROM shoal.key WHERE until > 0 AND until <= $1
+            AND source NOT IN (SELECT source FROM shoal.moving) RETURNING 1
+    ) SELECT count(*) FROM swept"""
+
+MOVE_LOCK = "LOCK TABLE shoal.moving IN ACCESS EXCLUSIVE MODE"
+MOVE_SET = "INSERT INTO shoal.moving VALUES ($1, $2) ON CONFLICT (source) DO UPDATE SET state = excluded.state"
+MOVE_END = "DELETE FROM shoal.moving WHERE source = $1"
+
+SETTLE = "SELECT shoal.settle($1::bigint[], $2, $3, $4, $5, $6, $7)"
+CLAIM = "SELECT seq, event, step, mark, attempt FROM shoal.claim($1::bigint[], $2, $3, $4, $5, $6, $7, $8, $9)"
+LET_GO = "UPDATE shoal.outbox SET ready_at = now(), leased = false, holder = NULL WHERE holder = $1"
+OUTBOX_SIZE = "SELECT count(*) FROM shoal.outbox"
+# In the order of their numbers the oldest come first, but for the few that were buried in between.
+OUTBOX_LAG = """
+    SELECT extract(epoch FROM now() - min(since))::double precision
+    FROM (SELECT since FROM shoal.outbox ORDER BY seq LIMIT 1000) AS first"""
+BURY = """
+    WITH done AS (DELETE FROM shoal.outbox WHERE seq = $1)
+    INSERT INTO shoal.buried (seq, event, step, mark, attempt, error) VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (seq) DO UPDATE SET
+        step = excluded.step, mark = excluded.mark, attempt = excluded.attempt, error = excluded.error"""
+BURIED = "SELECT seq, event, step, mark, attempt, error FROM shoal.buried ORDER BY seq"
+UNBURY = """
+    WITH given AS (DELETE FROM shoal.buried WHERE seq = ANY ($1::bigint[]) RETURNING seq, event, step, mark)
+    INSERT INTO shoal.outbox (seq, ready_at, event, step, mark) OVERRIDING SYSTEM VALUE
+    SELECT seq, now(), event, step, mark FROM given ON CONFLICT (seq) DO NOTHING RETURNING seq"""

@@ -1,0 +1,267 @@
+"""The graph in a PostgreSQL database, for networks of several processes and servers.
+
+A read is one statement on a pooled connection; a commit goes with its group (`writer`). The tables are in a schema
+of their own, so a database may be shared with others. Any number of processes may have the store open, unless one wants to
+be alone (`owner`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from itertools import starmap
+from typing import Any
+
+import asyncpg
+
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable
+from shoal.core.events import InverseOp
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job
+from shoal.graph.postgres import schema, sql
+from shoal.graph.postgres.bulk import PostgresBulk
+from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connections
+from shoal.graph.postgres.outbox import PostgresOutbox
+from shoal.graph.postgres.owner import Owner
+from shoal.graph.postgres.writer import GROUPS, Writer
+from shoal.graph.resolve import Owns
+from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
+
+_PLACED = [atype.number for atype in ASSOC_TYPES.values() if atype.placed]
+_READERS = 8
+_SWEEP_PAGE = 5_000
+"""So many tombstones are forgotten in one transaction."""
+
+
+def _everything(_shard: int) -> bool:
+    return True
+
+
+class PostgresGraph:
+    """A whole store in one database. Make one with `open`."""
+
+    def __init__(self, reading: Connections, writing: Connections | None, owner: Owner, owns: Owns) -> None:
+        self._read_only = writing is None
+        self._reading = reading
+        self._writing = writing or reading
+        self._owner = owner
+        self._outbox = outbox = PostgresOutbox(reading, self._writing, owner.id, self._check)
+        self._writer = Writer(self._writing, owner.mark, owns, outbox.woken)
+        self.claim = outbox.claim
+        self.ack = outbox.ack
+        self.put_back = outbox.put_back
+        self.bury = outbox.bury
+        self.buried = outbox.buried
+        self.unbury = outbox.unbury
+        self.backlog = outbox.backlog
+        self.lag = outbox.lag
+        self.on_event = outbox.on_event
+        bulk = PostgresBulk(reading, self._writing, self._check)
+        self.key_scan = bulk.key_scan
+        self.put_rows = bulk.put_rows
+        self.remove_rows = bulk.remove_rows
+        self.spread = bulk.spread
+
+    @classmethod
+    async def open(
+        cls,
+        url: str,
+        *,
+        owns: Owns = _everything,
+        read_only: bool = False,
+        sole: bool = False,
+        readers: int = _READERS,
+        patience: float = PATIENCE,
+    ) -> PostgresGraph:
+        """Open the store in this database, or make it there.
+
+        `sole` keeps all other writers out, and is refused when there are any. `readers` is the number of connections for
+        reading, `patience` how many seconds a request waits for the server. Raises `Unavailable`.
+        """
+        owner = Owner(url, sole=sole, patience=patience)
+        async with AsyncExitStack() as undo:
+            # A claim or an acknowledgement may be lost with the server; nothing else is written through these.
+            settings = {"default_transaction_read_only": "on"} if read_only else {"synchronous_commit": "off"}
+            reading = Connections(url, readers, settings, patience)
+            undo.push_async_callback(reading.close)
+            writing = None
+            if not read_only:
+                writing = Connections(url, GROUPS + 1, {"synchronous_commit": "on"}, patience)
+                undo.push_async_callback(writing.close)
+                await writing.use(_migrate, patience=LONG_PATIENCE)
+                await owner.open()
+                undo.push_async_callback(owner.close)
+            await reading.use(_check_version)
+            undo.pop_all()
+        return cls(reading, writing, owner, owns)
+
+    @property
+    def round_trips(self) -> int:
+        """How many statements were sent so far, each a round trip."""
+        return self._reading.asked + (0 if self._read_only else self._writing.asked)
+
+    @property
+    def overtaken(self) -> int:
+        """How many groups were judged anew, because others had changed what they looked at."""
+        return self._writer.overtaken
+
+    def _check(self) -> None:
+        if self._read_only:
+            raise ShoalError("the store was opened for reading only")
+        self._owner.check()
+
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
+        if not ids:
+            return {}
+        nodes = [decode_node(data) for (data,) in await self._reading.ask(sql.OBJ_GET, ids)]
+        return {node.id: node for node in nodes}
+
+    async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
+        # No name with a null character is ever stored: PostgreSQL has none in a text.
+        by_name = {(key.space, key.name): key for key in keys if "\0" not in key.name}
+        if not by_name:
+            return {}
+        now = _now_ms()
+        spaces, names = zip(*by_name, strict=True)
+        rows = await self._reading.ask(sql.KEY_GET, spaces, names)
+        return {by_name[space, name]: id_ for space, name, id_, until in rows if not 0 < until <= now}
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
+        if id2s:
+            numbers = [atype.number for atype in atypes]
+            for number, id2, moment, data in await self._reading.ask(sql.ASSOC_GET, id1, numbers, id2s):
+                answer[ASSOC_TYPES[number]][id2] = Assoc(id2, moment, data)
+        return answer
+
+    async def assoc_range(
+        self,
+        id1: int,
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[Assoc]:
+        statement = sql.ASSOC_RANGE_OLDEST if oldest_first else sql.ASSOC_RANGE
+        rows = await self._reading.ask(statement, id1, atype.number, before, after, limit)
+        return list(starmap(Assoc, rows))
+
+    async def assoc_ranges(
+        self,
+        id1s: Sequence[int],
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> dict[int, list[Assoc]]:
+        if not id1s:
+            return {}
+        statement = sql.ASSOC_RANGES_OLDEST if oldest_first else sql.ASSOC_RANGES
+        # Each list once, however often it was named.
+        wanted = list(dict.fromkeys(id1s))
+        lists: dict[int, list[Assoc]] = {}
+        for id1, *entry in await self._reading.ask(statement, wanted, atype.number, before, after, limit):
+            lists.setdefault(id1, []).append(Assoc(*entry))
+        return lists
+
+    async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
+        answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
+        if id1s:
+            numbers = [atype.number for atype in atypes]
+            for number, id1, n in await self._reading.ask(sql.COUNT_GET, id1s, numbers):
+                answer[ASSOC_TYPES[number]][id1] = n
+        return answer
+
+    async def commit(self, batch: Batch) -> None:
+        await self._submit(batch, settles=False)
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        return await self._submit(batch, settles=True)
+
+    async def _submit(self, batch: Batch, *, settles: bool) -> list[tuple[Job, InverseOp]]:
+        self._check()
+        if any("\0" in op.key.name for op in batch.keys):
+            raise InvalidInput("a name may not have a null character in it")
+        # A caller that goes away takes only its answer along: the group is committed all the same.
+        return await self._writer.submit(batch, settles=settles)
+
+    async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
+        rows = await self._reading.ask(sql.OBJ_SCAN, after, limit, patience=LONG_PATIENCE)
+        return [decode_node(data) for (data,) in rows]
+
+    async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
+        return list(starmap(AssocRow, await self._reading.ask(sql.ASSOC_SCAN, *after, limit, patience=LONG_PATIENCE)))
+
+    async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
+        return list(map(tuple, await self._reading.ask(sql.COUNT_SCAN, *after, limit, patience=LONG_PATIENCE)))
+
+    async def count_set(self, id1: int, atype: int, n: int) -> None:
+        await self._change(sql.COUNT_SET, id1, atype, n)
+
+    async def sweep(self, before: int, now: int) -> int:
+        swept = page = await self._change(sql.ASSOC_SWEEP, before, _PLACED, _SWEEP_PAGE)
+        while page == _SWEEP_PAGE:
+            page = await self._change(sql.ASSOC_SWEEP, before, _PLACED, _SWEEP_PAGE)
+            swept += page
+        return swept + await self._change(sql.KEY_SWEEP, now)
+
+    async def _change(self, statement: str, *values: Any) -> int:
+        """A change that is a statement of its own; the number that it gives, if any."""
+        self._check()
+        rows = await self._writing.ask(statement, *values, patience=LONG_PATIENCE)
+        return int(rows[0][0]) if rows else 0
+
+    async def moving(self, source: int, state: str | None) -> None:
+        """Say that a data source is `copying` or `frozen`, or that it is not moving; every later commit heeds it."""
+
+        async def change(connection: asyncpg.Connection) -> None:
+            async with connection.transaction():
+                # Waits for the commits that did not see the new state, and holds up those that are to see it.
+                await connection.execute(sql.MOVE_LOCK)
+                if state is None:
+                    await connection.execute(sql.MOVE_END, source)
+                else:
+                    await connection.execute(sql.MOVE_SET, source, state)
+
+        self._check()
+        await self._writing.use(change)
+
+    async def close(self) -> None:
+        if not self._read_only:
+            await self._writer.close()
+            await self._outbox.close()
+            await self._owner.close()
+            await self._writing.close()
+        await self._reading.close()
+
+
+async def _migrate(connection: asyncpg.Connection) -> None:
+    """Apply the schema versions that are missing. Other openers wait; a schema of somebody else's is left alone."""
+    async with connection.transaction():
+        await connection.execute(sql.LOCK_MIGRATION)
+        state = await connection.fetchrow(sql.STATE)
+        if state["encoding"] != "UTF8":
+            raise Unavailable("the database does not keep its texts in UTF-8: make another one")
+        if state["schema"] and not state["ours"]:
+            raise Unavailable("the database has a schema named shoal that is not Shoal's: use another database")
+        applied = await connection.fetchval(sql.VERSION) if state["ours"] else 0
+        for number, script in enumerate(schema.MIGRATIONS[applied:], applied + 1):
+            await connection.execute(script)
+            await connection.execute(sql.APPLIED, number)
+
+
+async def _check_version(connection: asyncpg.Connection) -> None:
+    state = await connection.fetchrow(sql.STATE)
+    version = await connection.fetchval(sql.VERSION) if state["ours"] else 0
+    if version != len(schema.MIGRATIONS):
+        raise Unavailable(f"the store has schema version {version}; this Shoal reads {len(schema.MIGRATIONS)}")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

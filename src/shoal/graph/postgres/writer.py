@@ -1,0 +1,264 @@
+"""Commits to a PostgreSQL store: whatever waits is taken as one group, which costs two round trips.
+
+The first loads what the batches look at; then they are judged one after the other (`resolve.decide`); the second stores the
+outcome if all of it is still as it was loaded, and refuses otherwise. No lock is held between the two, for this process may
+stop at any moment and others write to the same rows. What was refused is loaded and judged anew.
+
+Groups go side by side, but never two with a row in common, so batches of this process see each other in order. A batch is
+answered when its group is durable; a group whose connection was lost may have been stored or not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import asyncpg
+
+from shoal.core.errors import Conflict, Unavailable
+from shoal.core.events import InverseOp
+from shoal.core.ids import shard_of
+from shoal.core.placement import source_of
+from shoal.graph.contract import Batch, Job
+from shoal.graph.postgres import sql
+from shoal.graph.postgres.connections import FROZEN, Connections, frozen_refusal
+from shoal.graph.postgres.owner import MEANWHILE
+from shoal.graph.postgres.rows import Loaded, Name, commit_values, load_values
+from shoal.graph.resolve import Changes, Owns, Touched, decide
+
+Owed = list[tuple[Job, InverseOp]]
+
+GROUPS = 3
+"""So many groups are under way at a time, each on a connection of its own."""
+_GROUP_BATCHES = 512
+_GROUP_OPERATIONS = 20_000
+_GROUP_ATTEMPTS = 4
+_ALONE_ATTEMPTS = 40
+_JITTER_SECONDS = 0.002
+_LONGEST_JITTER_SECONDS = 0.1
+_SETTLE_SECONDS = 5.0
+"""An inverse that is owed is settled by whoever committed; only after so long a worker takes it up."""
+
+# The rows have changed; two groups waited for each other; a row that was only looked at is being written.
+_OVERTAKEN = {"SHOLD", "40001", "40P01", "55P03"}
+_OUTSIDE = "SHOUT"
+
+
+class _Overtaken(Exception):
+    """Somebody else has changed what the group was judged on: nothing was stored."""
+
+
+class _SourcesFrozen(Exception):
+    """Nothing was stored, because of these data sources."""
+
+    def __init__(self, sources: set[int]) -> None:
+        super().__init__(sources)
+        self.sources = sources
+
+
+class _Task:
+    """A batch and whoever waits for it. `settles`: the caller sees to what is owed."""
+
+    __slots__ = ("_triples", "batch", "future", "names", "settles", "written")
+
+    def __init__(self, batch: Batch, owns: Owns, future: asyncio.Future[Owed], *, settles: bool) -> None:
+        touched = Touched([batch], owns)
+        self.batch = batch
+        self.future = future
+        self.settles = settles
+        self._triples = touched.triples
+        self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.triples
+        self.names: set[Name] = self.written | touched.ids
+
+    def sources(self) -> set[int]:
+        """The data sources of all that it may write."""
+        shards = [shard_of(op.id) for op in self.batch.objects] + [op.key.shard for op in self.batch.keys]
+        shards += [shard_of(triple[0]) for triple in self._triples]
+        shards += [shard_of(op.tally) for op in self.batch.assocs if op.tally]
+        return {source_of(shard) for shard in shards}
+
+
+class Writer:
+    """Takes batches from the event loop; `close` finishes those it has."""
+
+    def __init__(self, connections: Connections, owned_by: int, owns: Owns, wake: Callable[[], None]) -> None:
+        self._connections = connections
+        self._owned_by = owned_by
+        self._owns = owns
+        self._wake = wake
+        self._tasks: deque[_Task] = deque()
+        self._groups: set[asyncio.Task[None]] = set()
+        # What the groups under way may write.
+        self._busy: set[Name] = set()
+        self._starting = False
+        self._closing = False
+        self.overtaken = 0
+        """How often a group was judged anew."""
+
+    def submit(self, batch: Batch, *, settles: bool) -> asyncio.Future[Owed]:
+        """Have it committed; the future gives what is owed to other stores."""
+        future: asyncio.Future[Owed] = asyncio.get_running_loop().create_future()
+        if self._closing:
+            future.set_exception(Unavailable("the store is closing"))
+            return future
+        self._tasks.append(_Task(batch, self._owns, future, settles=settles))
+        if not self._starting and len(self._groups) < GROUPS:
+            # Not at once: others of this turn of the loop come along.
+            self._starting = True
+            asyncio.get_running_loop().call_soon(self._start)
+        return future
+
+    async def close(self) -> None:
+        """Commit what waits."""
+        self._closing = True
+        while self._tasks or self._groups:
+            self._start()
+            await asyncio.wait(self._groups)
+
+    def _start(self) -> None:
+        self._starting = False
+        while self._tasks and len(self._groups) < GROUPS and (tasks := self._take()):
+            group = asyncio.create_task(self._run(tasks))
+            self._groups.add(group)
+
+    def _take(self) -> list[_Task]:
+        """The next group, oldest first; what has a row in common with a group under way waits, and what comes after it too."""
+        taken: list[_Task] = []
+        waiting: list[_Task] = []
+        blocked: set[Name] = set()
+        operations = 0
+        while self._tasks and len(taken) + len(waiting) < _GROUP_BATCHES and operations < _GROUP_OPERATIONS:
+            task = self._tasks.popleft()
+            if task.names.isdisjoint(self._busy) and task.names.isdisjoint(blocked):
+                taken.append(task)
+                operations += len(task.batch.assocs) + 1
+            else:
+                waiting.append(task)
+                blocked |= task.names
+        self._tasks.extendleft(reversed(waiting))
+        for task in taken:
+            self._busy |= task.written
+        return taken
+
+    async def _run(self, tasks: list[_Task]) -> None:
+        answers = await self._answers(tasks)
+        for task in tasks:
+            self._busy -= task.written
+        # A group of its own must not count while the next one is begun.
+        self._groups.difference_update({asyncio.current_task()})
+        self._start()
+        for task, answer in zip(tasks, answers, strict=True):
+            if task.future.done():
+                continue
+            if isinstance(answer, Exception):
+                task.future.set_exception(answer)
+            else:
+                task.future.set_result(answer)
+
+    async def _answers(self, tasks: list[_Task]) -> list[Any]:
+        """What each batch gives, or why it was refused. One that harms its neighbours is refused alone."""
+        try:
+            return await self._patiently(tasks)
+        except _SourcesFrozen as frozen:
+            return await self._without(tasks, frozen.sources)
+        except Unavailable as error:
+            return [_again(error) for _ in tasks]
+        except _Overtaken:
+            if len(tasks) == 1:
+                return [Unavailable("too many others change the same things: repeat in a moment", retry_after=1.0)]
+        except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
+            if len(tasks) == 1:
+                return [error]
+        return [(await self._answers([task]))[0] for task in tasks]
+
+    async def _without(self, tasks: list[_Task], frozen: set[int]) -> list[Any]:
+        out = [not frozen.isdisjoint(task.sources()) for task in tasks]
+        if not any(out):
+            out = [True] * len(tasks)
+        rest = [task for task, refused in zip(tasks, out, strict=True) if not refused]
+        answers = iter(await self._answers(rest) if rest else [])
+        return [frozen_refusal() if refused else next(answers) for refused in out]
+
+    async def _patiently(self, tasks: list[_Task]) -> list[Any]:
+        attempts = _GROUP_ATTEMPTS if len(tasks) > 1 else _ALONE_ATTEMPTS
+        for attempt in range(attempts):
+            try:
+                return await self._commit(tasks)
+            except _Overtaken:
+                self.overtaken += 1
+                await asyncio.sleep(_jitter(attempt))
+        raise _Overtaken
+
+    async def _commit(self, tasks: list[_Task]) -> list[Any]:
+        touched = Touched([task.batch for task in tasks], self._owns)
+        loaded = Loaded(await self._connections.ask(sql.LOAD, *load_values(touched)))
+        changes = Changes()
+        answers: list[Any] = []
+        accepted: list[Batch] = []
+        unsettled: set[int] = set()
+        now = time.time_ns() // 1_000_000
+        for task in tasks:
+            try:
+                owed = decide(task.batch, loaded.known, changes, owns=self._owns, now=now)
+            except Conflict as conflict:
+                answers.append(conflict)
+                continue
+            accepted.append(task.batch)
+            first = len(changes.events) - len(owed)
+            answers.append(list(enumerate(owed, first)))
+            if task.settles:
+                unsettled.update(range(first, len(changes.events)))
+        if accepted:
+            delays = [_SETTLE_SECONDS if at in unsettled else 0.0 for at in range(len(changes.events))]
+            seqs = await self._store(commit_values(changes, loaded, Touched(accepted, self._owns), accepted, delays))
+            answers = [_with_jobs(answer, changes, seqs) for answer in answers]
+            if len(unsettled) < len(changes.events):
+                self._wake()
+        return answers
+
+    async def _store(self, values: Sequence[Any]) -> list[int]:
+        async def call(connection: asyncpg.Connection) -> list[int]:
+            self._connections.asked += 1
+            try:
+                seqs: list[int] = await connection.fetchval(sql.COMMIT, self._owned_by, *values)
+            except asyncpg.PostgresError as error:
+                told = _told(error)
+                if told is error:
+                    raise
+                raise told from error
+            return seqs
+
+        return await self._connections.use(call)
+
+
+def _told(error: Exception) -> Exception:
+    """What `shoal.commit` means by its error; another one is left to the connections."""
+    state = getattr(error, "sqlstate", None)
+    if state in _OVERTAKEN:
+        return _Overtaken()
+    if state == FROZEN:
+        return _SourcesFrozen({int(source) for source in getattr(error, "detail", "").split(",")})
+    return Unavailable(MEANWHILE) if state == _OUTSIDE else error
+
+
+def _with_jobs(answer: Any, changes: Changes, seqs: list[int]) -> Any:
+    """What is owed, with the jobs that were made of it; a refusal stays one."""
+    if isinstance(answer, Exception):
+        return answer
+    return [(Job(seqs[at], changes.events[at]), op) for at, op in answer]
+
+
+def _jitter(attempt: int) -> float:
+    longest = min(_JITTER_SECONDS * 2.0**attempt, _LONGEST_JITTER_SECONDS)
+    return random.random() * longest  # noqa: S311  # it guards nothing
+
+
+def _again(error: Unavailable) -> Unavailable:
+    """The same for each who waits: an exception that is raised in many places collects all their traces."""
+    copy = type(error)(str(error), retry_after=error.retry_after)
+    copy.__cause__ = error
+    return copy

@@ -1,0 +1,47 @@
+"""A bounded memory of what was used last."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """A bounded memory of what was used last, in two generations: about `size` entries, never more than twice as many."""
+
+    __slots__ = ("_filled", "_old", "_size", "_weights", "_young")
+
+    def __init__(self, size: int) -> None:
+        self._size = max(1, size // 2)
+        self._filled = 0
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+        # Of what weighs more than 1.
+        self._weights: dict[K, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._young) + len(self._old)
+
+    def get(self, key: K) -> V | None:
+        """What is remembered, or None."""
+        found = self._young.get(key)
+        if found is None and (found := self._old.pop(key, None)) is not None:
+            self.put(key, found, self._weights.get(key, 1))
+        return found
+
+    def put(self, key: K, value: V, weight: int = 1) -> None:
+        """Remember; what has not been used for a generation is forgotten. `weight`: how many entries this one counts for."""
+        if self._filled >= self._size:
+            self._old, self._young, self._filled = self._young, {}, 0
+            self._weights = {kept: weight_ for kept, weight_ in self._weights.items() if kept in self._old}
+        if weight > 1:
+            self._weights[key] = weight
+        self._young[key] = value
+        self._filled += weight
+
+    def forget(self, key: K) -> None:
+        """Forget one."""
+        self._young.pop(key, None)
+        self._old.pop(key, None)

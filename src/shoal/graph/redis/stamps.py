@@ -1,0 +1,214 @@
+"""Stamps of objects on Redis (`freshness.Stamps`), so that several processes may each remember what they read of a graph.
+
+An object has either a stamp or marks of those who are changing it, in one key. A mark says until when it holds, in case its
+holder died; a stamp goes when a change begins and when it ends. A server that took over from another, or started again,
+has another history, which is a part of every stamp: then all are new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.errors import Unavailable
+from shoal.graph.gathering import Gathering
+from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Part, Script, keys_of, shards_of
+
+_log = logging.getLogger(__name__)
+
+_PREFIX = "s"
+_BATCH = 250
+_MARK_SECONDS = 30
+_LIFE_SECONDS = 86_400
+_RETRY_SECONDS = 0.5
+_TOKEN_BYTES = 8
+
+_MARKS = (
+    f"local KEY, LIFE, HOLDS = {KEY_BYTES}, {_LIFE_SECONDS}, {_MARK_SECONDS}\n"
+    + r"""
+local function key_at(i) return string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY) end
+
+local function now()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) + tonumber(time[2]) / 1000000
+end
+
+-- The marks that still hold, without this one. A value is 's' and a stamp, or 'm' and marks: token (8), deadline (8).
+local function others(value, token)
+  local left = {}
+  if value and string.sub(value, 1, 1) == 'm' then
+    local moment = now()
+    for at = 2, #value, 16 do
+      local held = string.sub(value, at, at + 7)
+      if held ~= token and struct.unpack('<d', value, at + 8) > moment then
+        left[#left + 1] = string.sub(value, at, at + 15)
+      end
+    end
+  end
+  return table.concat(left)
+end
+"""
+)
+
+_READ = Script(
+    _MARKS
+    + r"""
+-- ARGV: keys, a stamp for those that have none.
+local stamps, story = {}, history()
+for i = 1, #ARGV[1] / KEY do
+  local key = key_at(i)
+  local value = first(i, 'GET', key)
+  if value == nil or others(value, '') ~= '' then
+    stamps[i] = false
+  else
+    if not value or string.sub(value, 1, 1) == 'm' then
+      value = 's' .. ARGV[2]
+      redis.call('SET', key, value, 'EX', LIFE)
+    end
+    stamps[i] = story .. string.sub(value, 2)
+  end
+end
+return {refused, stamps}
+"""
+)
+
+_BEGIN = Script(
+    _MARKS
+    + r"""
+-- ARGV: keys, the token of each.
+local deadline = struct.pack('<d', now() + HOLDS)
+for i = 1, #ARGV[1] / KEY do
+  local key = key_at(i)
+  local token = string.sub(ARGV[2], i * 8 - 7, i * 8)
+  local value = first(i, 'GET', key)
+  if value ~= nil then redis.call('SET', key, 'm' .. others(value, token) .. token .. deadline, 'EX', HOLDS) end
+end
+return {refused, true}
+"""
+)
+
+_END = Script(
+    _MARKS
+    + r"""
+-- ARGV: keys, the token of each.
+for i = 1, #ARGV[1] / KEY do
+  local key = key_at(i)
+  local value = first(i, 'GET', key)
+  if value then
+    local left = others(value, string.sub(ARGV[2], i * 8 - 7, i * 8))
+    if left == '' then redis.call('DEL', key) else redis.call('SET', key, 'm' .. left, 'KEEPTTL') end
+  end
+end
+return {refused, true}
+""",
+    grows=False,
+)
+
+
+class _Change(NamedTuple):
+    """Objects under one token."""
+
+    ids: Sequence[int]
+    token: bytes
+
+
+class RedisStamps:
+    """Stamps that live a day, and marks that hold for 30 seconds: a commit must not take longer."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._reading = Gathering(self._read)
+        self._beginning = Gathering(self._begin)
+        self._ending = Gathering(self._end)
+        # Ends that could not be told: the token of each object, and until when its stamp may live.
+        self._owed: dict[int, tuple[bytes, float]] = {}
+        self._telling: asyncio.Task[None] | None = None
+
+    async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
+        return await self._reading.ask(ids) if ids else {}
+
+    async def begin(self, ids: Sequence[int]) -> bytes:
+        token = secrets.token_bytes(_TOKEN_BYTES)
+        if ids:
+            await self._beginning.ask(_Change(ids, token))
+        return token
+
+    async def end(self, ids: Sequence[int], begun: object) -> None:
+        if not ids:
+            return
+        change = _Change(ids, begun if isinstance(begun, bytes) else secrets.token_bytes(_TOKEN_BYTES))
+        try:
+            await self._ending.ask(change)
+        except Unavailable:
+            self._owe(change)
+
+    async def _read(self, asked: list[Sequence[int]]) -> list[dict[int, bytes]]:
+        every = np.unique(np.array([id_ for ids in asked for id_ in ids], np.int64))
+        keys = keys_of(_PREFIX, every)
+        new = secrets.token_bytes(16)
+        parts = await self._nodes.each(_READ, shards_of(every), lambda at: (keys[at].tobytes(), new), batch=_BATCH)
+        found: dict[int, bytes] = {}
+        for part in parts:
+            stamped = zip(every[part.at].tolist(), part.result, strict=True)
+            found.update((id_, stamp) for id_, stamp in stamped if stamp)
+        return [{id_: found[id_] for id_ in ids if id_ in found} for ids in asked]
+
+    async def _begin(self, changes: list[_Change]) -> list[None]:
+        await self._tell(_BEGIN, changes)
+        return [None] * len(changes)
+
+    async def _end(self, changes: list[_Change]) -> list[None]:
+        await self._tell(_END, changes)
+        return [None] * len(changes)
+
+    async def _tell(self, script: Script, changes: list[_Change]) -> list[Part]:
+        every = np.array([id_ for change in changes for id_ in change.ids], np.int64)
+        keys = keys_of(_PREFIX, every)
+        held = [np.frombuffer(change.token, np.uint8) for change in changes]
+        tokens = np.repeat(np.array(held), [len(change.ids) for change in changes], axis=0)
+
+        def arguments(at: NDArray[np.intp]) -> tuple[bytes, bytes]:
+            return keys[at].tobytes(), tokens[at].tobytes()
+
+        return await self._nodes.each(script, shards_of(every), arguments, batch=_BATCH)
+
+    def _owe(self, change: _Change) -> None:
+        self._owed.update(dict.fromkeys(change.ids, (change.token, time.monotonic() + _LIFE_SECONDS)))
+        if self._telling is None:
+            _log.warning("the stamps cannot be reached: what changed is told when they can")
+            self._telling = asyncio.ensure_future(self._settle())
+
+    async def _settle(self) -> None:
+        """Tell what is owed, until it is told or every stamp that it is about has gone by itself."""
+        while self._owed:
+            await asyncio.sleep(_RETRY_SECONDS)
+            with contextlib.suppress(Unavailable):
+                await self._tell_owed()
+        self._telling = None
+
+    async def _tell_owed(self) -> None:
+        now = time.monotonic()
+        owed = {id_: held for id_, held in self._owed.items() if held[1] > now}
+        if owed:
+            await self._tell(_END, [_Change((id_,), token) for id_, (token, _) in owed.items()])
+        # Some may have changed again meanwhile.
+        self._owed = {id_: held for id_, held in self._owed.items() if held[1] > now and owed.get(id_) is not held}
+
+    async def close(self) -> None:
+        """Finish what was asked for; what is owed is tried once more."""
+        for gathering in (self._reading, self._beginning, self._ending):
+            await gathering.close()
+        if self._telling is not None:
+            self._telling.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._telling
+            with contextlib.suppress(Unavailable):
+                await self._tell_owed()

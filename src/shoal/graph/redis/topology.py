@@ -1,0 +1,120 @@
+"""Which Redis server has which logical shard, from the servers themselves."""
+
+from __future__ import annotations
+
+from binascii import crc_hqx
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import numpy as np
+from numpy.typing import NDArray
+from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from shoal.core.placement import SHARDS
+
+NOWHERE = -1
+Client = Any
+"""A client of redis-py, whose own types change from release to release."""
+
+_PORT = 6379
+_SLOTS = 16_384
+# The slot of the hash tag of each shard: Redis takes the CRC-16 of XModem.
+_SLOT_OF = np.array([crc_hqx(b"%04x" % shard, 0) % _SLOTS for shard in range(SHARDS)])
+
+
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+
+class Topology(NamedTuple):
+    """The masters, and for each logical shard which of them has it (`NOWHERE`: none)."""
+
+    addresses: tuple[Address, ...]
+    places: NDArray[np.int16]
+
+
+class Url(NamedTuple):
+    """What a URL says."""
+
+    addresses: tuple[Address, ...]
+    clustered: bool
+    tls: bool
+    db: int
+    user: str | None
+    password: str | None
+
+    async def look(self, client: Client, address: Address) -> Topology | None:
+        """What this server knows; None when it is a replica outside a Cluster. Raises the errors of the client."""
+        if self.clustered:
+            return _of_cluster(await client.execute_command("CLUSTER SLOTS"), address)
+        standing = await client.info("replication")
+        return Topology((address,), np.zeros(SHARDS, np.int16)) if standing["role"] == "master" else None
+
+
+def parse(url: str) -> Url:
+    """Raises `ValueError`, which names what is wrong but not the password."""
+    scheme, _, rest = url.partition("://")
+    if scheme not in {"redis", "rediss", "redis+cluster", "rediss+cluster"}:
+        raise ValueError("a Redis is given as redis://, rediss://, redis+cluster:// or rediss+cluster://")
+    hosts, _, db = rest.partition("/")
+    login, _, hosts = hosts.rpartition("@")
+    user, _, password = login.partition(":")
+    addresses = tuple(_address(host) for host in hosts.split(","))
+    if not (db or "0").isdecimal() or ("cluster" in scheme and int(db or 0)):
+        raise ValueError("the path of a Redis URL is the number of a database, and a Cluster has only 0")
+    return Url(
+        addresses,
+        clustered="cluster" in scheme,
+        tls=scheme.startswith("rediss"),
+        db=int(db or 0),
+        user=unquote(user) or None,
+        password=unquote(password) or None,
+    )
+
+
+def _address(text: str) -> Address:
+    host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
+    if not colon:
+        host, port = text, str(_PORT)
+    if not host or not port.isdecimal():
+        raise ValueError("a Redis URL names its servers as host:port,host:port")
+    return Address(host.strip("[]"), int(port))
+
+
+def connect(url: Url, address: Address, connections: int, connect_seconds: float, answer_seconds: float) -> Client:
+    """A client of one server. It repeats nothing by itself: that is decided where the whole is known."""
+    tls: dict[str, Any] = {"connection_class": SSLConnection} if url.tls else {}
+    pool = BlockingConnectionPool(
+        max_connections=connections,
+        timeout=answer_seconds,
+        host=address.host,
+        port=address.port,
+        db=url.db,
+        username=url.user,
+        password=url.password,
+        socket_connect_timeout=connect_seconds,
+        socket_timeout=answer_seconds,
+        socket_keepalive=True,
+        retry=Retry(NoBackoff(), 0),
+        protocol=2,
+        **tls,
+    )
+    return Redis.from_pool(pool)
+
+
+def _of_cluster(ranges: Any, asked: Address) -> Topology:
+    addresses: list[Address] = []
+    slots = np.full(_SLOTS, NOWHERE, np.int16)
+    for first, last, master, *_ in ranges:
+        # A server that does not know its own name yet answers with an empty one.
+        host = master[0].decode() if master[0] else asked.host
+        address = Address(host, int(master[1]))
+        if address not in addresses:
+            addresses.append(address)
+        slots[first : last + 1] = addresses.index(address)
+    return Topology(tuple(addresses), slots[_SLOT_OF])

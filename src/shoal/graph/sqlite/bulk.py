@@ -1,0 +1,66 @@
+"""Whole rows in and out of an SQLite store, for moving a network and for seeing how it lies."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from shoal.graph.rows import ASSOC_BYTES, MEMBER_MARK, POST_MARK, KeyRow, Rows, Spread
+from shoal.graph.schema import encode_node
+
+_KEYS = "SELECT space, name, id, until FROM key WHERE (space, name) > (?, ?) ORDER BY space, name LIMIT ?"
+
+_PUT = (
+    "INSERT OR REPLACE INTO object VALUES (?, ?, ?)",
+    "INSERT OR REPLACE INTO association VALUES (?, ?, ?, ?, ?, ?)",
+    "INSERT OR REPLACE INTO count VALUES (?, ?, ?)",
+    "INSERT OR REPLACE INTO key VALUES (?, ?, ?, ?)",
+)
+_REMOVE = (
+    "DELETE FROM object WHERE id = ?",
+    "DELETE FROM association WHERE id1 = ? AND atype = ? AND id2 = ?",
+    "DELETE FROM count WHERE id1 = ? AND atype = ?",
+    "DELETE FROM key WHERE space = ? AND name = ?",
+)
+
+# An id is 10 bits of sequence, 7 of shard within its data source, and 6 of data source.
+_OBJECTS = """
+    SELECT id >> 17 & 63, sum(instr(substr(data, 1, 32), ?) > 0), sum(instr(substr(data, 1, 32), ?) > 0), sum(length(data))
+    FROM object GROUP BY 1"""
+_ASSOCS = "SELECT id1 >> 17 & 63, 0, 0, sum(length(data) + ?) FROM association GROUP BY 1"
+
+
+def keys_after(read: sqlite3.Connection, after: tuple[str, str], limit: int) -> list[KeyRow]:
+    """A page of keys."""
+    return [KeyRow._make(row) for row in read.execute(_KEYS, (*after, limit))]
+
+
+def put_rows(write: sqlite3.Connection, rows: Rows) -> None:
+    """Store rows as they stand, in the transaction that is open."""
+    objects = [(node.id, node.version, encode_node(node)) for node in rows.objects]
+    _each(write, _PUT, (objects, rows.assocs, rows.counts, rows.keys))
+
+
+def remove_rows(write: sqlite3.Connection, rows: Rows) -> None:
+    """Take rows away, in the transaction that is open."""
+    objects = [(node.id,) for node in rows.objects]
+    assocs, counts, keys = (
+        [row[:width] for row in part] for width, part in ((3, rows.assocs), (2, rows.counts), (2, rows.keys))
+    )
+    _each(write, _REMOVE, (objects, assocs, counts, keys))
+
+
+def _each(write: sqlite3.Connection, statements: Sequence[str], parts: Sequence[Sequence[Any]]) -> None:
+    for statement, part in zip(statements, parts, strict=True):
+        if part:
+            write.executemany(statement, part)
+
+
+def spread(read: sqlite3.Connection) -> dict[int, Spread]:
+    """How much lies on each data source."""
+    held: dict[int, Spread] = {}
+    rows = [*read.execute(_OBJECTS, (MEMBER_MARK, POST_MARK)), *read.execute(_ASSOCS, (ASSOC_BYTES,))]
+    for source, *part in rows:
+        held[source] = held.get(source, Spread()).plus(Spread(*part))
+    return held

@@ -1,0 +1,47 @@
+"""The DynamoDB of the tests: one server for all of them, and a new table for each."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import uuid
+from pathlib import Path
+from tempfile import mkdtemp
+
+import pytest
+
+from shoal.ops.engines.dynamodb import start
+from shoal.ops.engines.program import NotInstalled, Program
+
+CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
+"""It takes any."""
+
+
+@functools.cache
+def _server() -> Program | None:
+    os.environ.update(CREDENTIALS)
+    folder = Path(mkdtemp(prefix="shoal-dynamodb-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    try:
+        program = start(folder, durable=False)
+    except NotInstalled:
+        if os.environ.get("CI"):
+            raise
+        return None
+    atexit.register(program.stop)
+    return program
+
+
+def endpoint() -> str:
+    """Where the server is. A desk without one skips the test."""
+    program = _server()
+    if program is None:
+        pytest.skip("DynamoDB Local is not installed: sh scripts/dynamodb")
+    return program.url
+
+
+def new_table(spread: int = 2, *, at: str = "") -> str:
+    """The URL of a table that is not there yet. It is cut into few parts, for a scan asks each of them."""
+    return f"dynamodb://shoal-{uuid.uuid4().hex}?region=local&endpoint={at or endpoint()}&spread={spread}"

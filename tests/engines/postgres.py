@@ -1,0 +1,80 @@
+"""One PostgreSQL server for all tests, and empty databases on it.
+
+Databases are used again when the test that had them is over: making one takes longer than most tests.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from shoal.ops.engines import postgres
+from shoal.ops.engines.program import NotInstalled, Program
+
+_TABLES = ("object", "association", "count", "key", "outbox", "buried", "moving", "journal", "shard_map", "process")
+_numbers = itertools.count()
+_free: list[str] = []
+
+
+def folder() -> Path:
+    """A folder that the user of the engine can reach; it goes with the test run."""
+    path = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
+    path.chmod(0o755)
+    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    return path
+
+
+def start_own() -> Program:
+    """A server that a test may stop. It skips the test at a desk that has no PostgreSQL."""
+    try:
+        program = postgres.start(folder())
+    except NotInstalled as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+    atexit.register(program.kill)
+    return program
+
+
+@functools.cache
+def server() -> Program:
+    """The server that tests share; nobody stops it."""
+    return start_own()
+
+
+async def database(owner: object) -> str:
+    """The URL of an empty database, which is given to others when `owner` is no more."""
+    url = _free.pop() if _free else await _new()
+    await _empty(url)
+    weakref.finalize(owner, _free.append, url)
+    return url
+
+
+async def _new() -> str:
+    connection = await asyncpg.connect(server().url)
+    try:
+        name = f"test_{next(_numbers)}"
+        await connection.execute(f"CREATE DATABASE {name}")
+    finally:
+        await connection.close()
+    return server().url.removesuffix("/postgres") + f"/{name}"
+
+
+async def _empty(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        if await connection.fetchval("SELECT to_regnamespace('shoal') IS NOT NULL"):
+            for table in _TABLES:
+                await connection.execute(f"DELETE FROM shoal.{table}")  # noqa: S608  # our own names
+            await connection.execute("ALTER SEQUENCE shoal.outbox_seq_seq RESTART")
+    finally:
+        await connection.close()

@@ -1,0 +1,57 @@
+"""RabbitMQ for the tests: one node for all of them, each with queues of its own."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from shoal.ops.engines import rabbitmq
+from shoal.ops.engines.program import NotInstalled, Program
+
+_numbers = itertools.count(1)
+
+
+def node() -> Program:
+    """The node that tests share, running. At a desk without RabbitMQ the test is skipped; in CI it fails."""
+    try:
+        return _started()
+    except NotInstalled as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@functools.cache
+def _started() -> Program:
+    program = start_another()
+    atexit.register(stop, program)
+    return program
+
+
+def start_another() -> Program:
+    """A node of one's own, to be stopped with `stop`: for a test that does it harm."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-rabbitmq-"))
+    folder.chmod(0o755)
+    try:
+        return rabbitmq.start(folder)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def stop(program: Program) -> None:
+    """End a node, and forget what it had."""
+    program.kill()
+    shutil.rmtree(program.folder, ignore_errors=True)
+
+
+def namespace() -> str:
+    """Names of queues that no other test has."""
+    return f"test-{os.getpid()}-{next(_numbers)}"

@@ -1,0 +1,86 @@
+"""Redis for tests: one server and one Cluster, started when first asked for and kept for the session.
+
+Who breaks an engine on purpose starts one of their own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+from redis import Redis
+
+from shoal.ops.engines import redis as engine
+from shoal.ops.engines.program import NotInstalled, Program, find
+
+NODE_TIMEOUT = 1.5
+
+
+def folder() -> Path:
+    """A folder that another user may enter; it goes with the session."""
+    made = Path(tempfile.mkdtemp(prefix="shoal-redis-"))
+    made.chmod(0o755)
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return made
+
+
+def installed() -> None:
+    """Skip the test where the program is missing; in CI it must not be."""
+    try:
+        find("redis-server", "redis-server")
+    except NotInstalled as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+def own(*options: str) -> Program:
+    """A server that a test may kill, and stops."""
+    installed()
+    return engine.start(folder(), "redis", *options)
+
+
+def own_cluster(masters: int = 3, replicas: int = 1) -> engine.Cluster:
+    """A Cluster that a test may kill, and stops."""
+    installed()
+    return engine.start_cluster(folder(), masters, replicas, node_timeout=NODE_TIMEOUT)
+
+
+@cache
+def _single() -> Program:
+    program = own()
+    atexit.register(program.kill)
+    return program
+
+
+@cache
+def _cluster() -> engine.Cluster:
+    cluster = own_cluster()
+    atexit.register(_kill, cluster)
+    return cluster
+
+
+def _kill(cluster: engine.Cluster) -> None:
+    for member in cluster.members:
+        member.program.kill()
+
+
+def single() -> str:
+    """The address of a server with nothing on it."""
+    program = _single()
+    with Redis.from_url(program.url) as client:
+        client.flushall()
+    return program.url
+
+
+def cluster() -> str:
+    """The address of a Cluster with nothing on it."""
+    running = _cluster()
+    for member in running.masters:
+        member.ask("FLUSHALL")
+    return running.url

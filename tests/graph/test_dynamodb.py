@@ -1,0 +1,624 @@
+"""What only the DynamoDB graph promises: requests, limits, what overtakes what, and what is tried again."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple
+
+import pytest
+
+from shoal.core.errors import Conflict, InvalidInput, ShoalError, TooLarge, Unavailable
+from shoal.core.events import InverseOwed, PostCreated
+from shoal.core.ids import named, shard_of
+from shoal.core.model import Member, Post
+from shoal.core.placement import source_of
+from shoal.graph.contract import Batch, KeyTaken, Missing
+from shoal.graph.dynamodb import DynamoGraph
+from shoal.graph.dynamodb.items import ITEMS
+from shoal.graph.dynamodb.service import Spent
+from shoal.graph.schema import (
+    COMMENTED_BY,
+    COMMENTS_ON,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKED_BY,
+    LIKES,
+    POSTED,
+    TAGGED,
+    user_name_key,
+)
+from tests.engines.dynamodb import new_table
+from tests.engines.dynamodb_faults import (
+    Fault,
+    Moods,
+    after,
+    has_a_late_index,
+    leaves_all_undone,
+    loses_its_answer,
+    moody,
+    says,
+)
+from tests.running import eventually, in_loop
+from tests.stores import (
+    ANN,
+    BEN,
+    CYD,
+    POST_OF_BEN,
+    add,
+    all_counts,
+    all_links,
+    all_objects,
+    begin,
+    broken_promises,
+    end,
+    id_on,
+    ids_of,
+    moment,
+)
+
+LONG = 3600.0
+NAME = user_name_key("ben")
+
+
+@asynccontextmanager
+async def opened(*urls: str, patience: float = 10.0) -> AsyncIterator[list[DynamoGraph]]:
+    """Several graphs, as if each were in a process of its own."""
+    async with AsyncExitStack() as stack:
+        graphs = []
+        for url in urls:
+            graphs.append(await DynamoGraph.open(url, patience=patience))
+            stack.push_async_callback(graphs[-1].close)
+        yield graphs
+
+
+class Scene(NamedTuple):
+    """One table, reached directly, and through a server that has its moods."""
+
+    graph: DynamoGraph
+    behind: DynamoGraph
+    moods: Moods
+
+
+@asynccontextmanager
+async def scene(patience: float = 10.0) -> AsyncIterator[Scene]:
+    url = new_table()
+    async with moody() as moods:
+        beyond = url.partition("&endpoint=")[0] + f"&endpoint={moods.url}"
+        async with opened(url) as (graph,), opened(beyond, patience=patience) as (behind,):
+            yield Scene(graph, behind, moods)
+
+
+async def a_small_world(graph: DynamoGraph) -> None:
+    members = [Member(id=ANN, name="ann"), Member(id=BEN, name="ben"), Member(id=CYD, name="cyd")]
+    for member in members:
+        await add(graph, member)
+    batch = Batch(NAME.shard)
+    batch.key_add(NAME, BEN)
+    await graph.commit(batch)
+    await add(graph, Post(id=POST_OF_BEN, author_id=BEN, text="hello"))
+    await begin(graph, BEN, POSTED, POST_OF_BEN, POST_OF_BEN)
+    await begin(graph, BEN, FOLLOWS, CYD, moment(1))
+    for n, follower in enumerate((ANN, CYD)):
+        await begin(graph, follower, FOLLOWS, BEN, moment(n))
+        await begin(graph, id_on(7, n), COMMENTS_ON, POST_OF_BEN, id_on(7, n))
+
+
+Ask = Callable[[DynamoGraph], Awaitable[Any]]
+
+
+class Question(NamedTuple):
+    ask: Ask
+    answer: Callable[[Any], bool]
+
+
+QUESTIONS = {
+    "timeline": Question(lambda g: g.obj_get([POST_OF_BEN, id_on(9, 9), BEN]), lambda a: set(a) == {POST_OF_BEN, BEN}),
+    "user by name": Question(lambda g: g.key_get([NAME]), lambda a: a == {NAME: BEN}),
+    "followees": Question(lambda g: g.assoc_range(BEN, FOLLOWS, limit=40), lambda a: ids_of(a) == [CYD]),
+    "followers": Question(lambda g: g.assoc_range(BEN, FOLLOWED_BY, limit=40), lambda a: ids_of(a) == [CYD, ANN]),
+    "both counts": Question(
+        lambda g: g.assoc_count([BEN], [FOLLOWS, FOLLOWED_BY]),
+        lambda a: a == {FOLLOWS: {BEN: 1}, FOLLOWED_BY: {BEN: 2}},
+    ),
+    "posts by user": Question(lambda g: g.assoc_range(BEN, POSTED, limit=40), lambda a: ids_of(a) == [POST_OF_BEN]),
+    "post by id": Question(lambda g: g.obj_get([POST_OF_BEN]), lambda a: a[POST_OF_BEN].text == "hello"),
+    "comments by post": Question(
+        lambda g: g.assoc_range(POST_OF_BEN, COMMENTED_BY, limit=40), lambda a: ids_of(a) == [id_on(7, 1), id_on(7, 0)]
+    ),
+}
+"""The nine of the article: followers and followees are counted by one question."""
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+@in_loop
+async def test_each_of_the_nine_questions_is_one_request(name: str) -> None:
+    async with opened(new_table()) as (graph,):
+        await a_small_world(graph)
+        asked = graph.capacity.requests.total()
+        assert QUESTIONS[name].answer(await QUESTIONS[name].ask(graph))
+        assert graph.capacity.requests.total() == asked + 1
+
+
+@in_loop
+async def test_a_commit_is_one_reading_and_one_transaction() -> None:
+    async with opened(new_table()) as (graph,):
+        await a_small_world(graph)
+        before = graph.capacity.requests.copy()
+        batch = Batch(shard_of(ANN))
+        batch.obj_add(Post(id=id_on(0, 9), author_id=ANN, text="hello"))
+        batch.assoc_add(ANN, POSTED, id_on(0, 9), id_on(0, 9))
+        batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(3), tally=BEN)
+        batch.expect(POST_OF_BEN)
+        batch.emit(PostCreated(post_id=id_on(0, 9), author_id=ANN))
+        await graph.commit(batch)
+        assert graph.capacity.requests - before == {"batch_get_item": 1, "transact_write_items": 1}
+
+
+# Limits
+
+
+@in_loop
+async def test_a_batch_of_a_hundred_items_is_taken_and_one_more_is_refused_before_anything_is_asked() -> None:
+    async with opened(new_table()) as (graph,):
+        members = [Member(id=id_on(7, n), name="m") for n in range(101)]
+        await add(graph, *members[:100])
+        asked = graph.capacity.requests.total()
+        with pytest.raises(TooLarge, match="at most 100 items"):
+            await add(graph, *[Member(id=id_on(8, n), name="m") for n in range(101)])
+        assert graph.capacity.requests.total() == asked
+        assert len(await all_objects(graph)) == 100
+
+
+@in_loop
+async def test_what_a_batch_brings_with_it_counts_too() -> None:
+    async with opened(new_table()) as (graph,):
+        batch = Batch(shard_of(ANN))
+        for n in range(17):
+            # Each takes two associations, two entries of lists and two counts, of which one is the same for all.
+            batch.assoc_add(ANN, FOLLOWS, id_on(9, n), moment(n))
+        await graph.commit(batch)
+        batch = Batch(shard_of(ANN))
+        for n in range(20):
+            batch.assoc_add(ANN, FOLLOWS, id_on(10, n), moment(n))
+        with pytest.raises(TooLarge, match="these are 101"):
+            await graph.commit(batch)
+        assert await graph.assoc_count([ANN], [FOLLOWS]) == {FOLLOWS: {ANN: 17}}
+        assert await broken_promises(graph) == []
+
+
+@pytest.mark.parametrize(("number", "size", "message"), [(1, 400 * 1024, "one item"), (12, 390_000, "at most 4 MB")])
+@in_loop
+async def test_more_bytes_than_the_service_takes_are_refused(number: int, size: int, message: str) -> None:
+    async with opened(new_table()) as (graph,):
+        with pytest.raises(TooLarge, match=message):
+            await add(graph, *[Member(id=id_on(7, n), name="m", note="x" * size) for n in range(number)])
+        assert "transact_write_items" not in graph.capacity.requests
+        assert await all_objects(graph) == []
+
+
+# The client library says that so large a body takes the loop's time to send. It does.
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")
+@in_loop
+async def test_nearly_as_many_bytes_as_the_service_takes_are_taken() -> None:
+    async with opened(new_table()) as (graph,):
+        members = [Member(id=id_on(7, n), name="m", note="x" * 390_000) for n in range(10)]
+        await add(graph, *members)
+        assert await graph.obj_get([member.id for member in members]) == {member.id: member for member in members}
+
+
+# Overtaken between reading and writing
+
+
+async def delete_the_post(graph: DynamoGraph) -> None:
+    batch = Batch(shard_of(BEN))
+    batch.obj_del(POST_OF_BEN)
+    await graph.commit(batch)
+
+
+async def take_the_name(graph: DynamoGraph) -> None:
+    batch = Batch(NAME.shard)
+    batch.key_add(NAME, CYD)
+    await graph.commit(batch)
+
+
+async def edit(graph: DynamoGraph, text: str) -> None:
+    batch = Batch(shard_of(BEN))
+    batch.obj_set(Post(id=POST_OF_BEN, author_id=BEN, version=2, text=text))
+    await graph.commit(batch)
+
+
+def liked() -> Batch:
+    batch = Batch(shard_of(ANN))
+    batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(1), tally=BEN)
+    batch.expect(POST_OF_BEN)
+    return batch
+
+
+def named_ben() -> Batch:
+    batch = Batch(NAME.shard)
+    batch.obj_add(Member(id=BEN, name="ben"))
+    batch.key_add(NAME, BEN)
+    return batch
+
+
+def edited() -> Batch:
+    batch = Batch(shard_of(BEN))
+    batch.obj_set(Post(id=POST_OF_BEN, author_id=BEN, version=2, text="mine"))
+    return batch
+
+
+def added_again() -> Batch:
+    batch = Batch(shard_of(BEN))
+    batch.obj_add(Post(id=id_on(40, 7), author_id=BEN))
+    return batch
+
+
+class Race(NamedTuple):
+    batch: Callable[[], Batch]
+    between: Callable[[DynamoGraph], Awaitable[None]]
+    error: type[Conflict]
+
+
+RACES = {
+    "what it relies on is deleted": Race(liked, delete_the_post, Missing),
+    "its name is taken": Race(named_ben, take_the_name, KeyTaken),
+    "its object is changed": Race(edited, lambda graph: edit(graph, "theirs"), Conflict),
+    "its id is taken": Race(added_again, lambda graph: add(graph, Post(id=id_on(40, 7), author_id=BEN)), Conflict),
+}
+
+
+@pytest.mark.parametrize("name", RACES)
+@in_loop
+async def test_a_batch_whose_condition_ceased_to_hold_after_it_was_read_is_refused(name: str) -> None:
+    race = RACES[name]
+    async with scene() as (graph, behind, moods):
+        await add(graph, Post(id=POST_OF_BEN, author_id=BEN))
+        moods.next("TransactWriteItems", after(lambda: race.between(graph)))
+        with pytest.raises(race.error):
+            await behind.commit(race.batch())
+        assert behind.capacity.retries == {"Overtaken": 1}
+        assert await all_links(graph) == []
+
+
+@in_loop
+async def test_an_association_that_came_between_is_lifted_past_and_counted_once() -> None:
+    async with scene() as (graph, behind, moods):
+        moods.next("TransactWriteItems", after(lambda: begin(graph, ANN, LIKES, POST_OF_BEN, moment(9), tally=BEN)))
+        await begin(behind, ANN, LIKES, POST_OF_BEN, moment(3), tally=BEN)
+        assert [entry.time for entry in await graph.assoc_range(ANN, LIKES, limit=5)] == [moment(9) + 1]
+        assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 1, BEN: 1}}
+        assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_an_end_that_saw_nothing_to_end_is_decided_anew_when_a_beginning_came_between() -> None:
+    async with scene() as (graph, behind, moods):
+        batch = Batch(shard_of(ANN))
+        batch.assoc_del(ANN, FOLLOWS, BEN, moment(9))
+        batch.assoc_add(ANN, FOLLOWS, CYD, moment(9))
+        moods.next("TransactWriteItems", after(lambda: begin(graph, ANN, FOLLOWS, BEN, moment(3))))
+        await behind.commit(batch)
+        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, limit=5)) == [CYD]
+        assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_processes_that_change_the_same_things_at_once_leave_counts_exact() -> None:
+    url = new_table()
+    async with opened(url, url, url, patience=60.0) as graphs:
+        members = [id_on(source, 3) for source in range(20)]
+        for act in (begin, begin, end, begin):
+            doing = [
+                act(graph, member, LIKES, POST_OF_BEN, moment(n), tally=BEN)
+                for n, member in enumerate(members)
+                for graph in graphs
+            ]
+            await asyncio.gather(*doing)
+        assert await graphs[0].assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 20, BEN: 20}}
+        assert await broken_promises(graphs[0]) == []
+
+
+@in_loop
+async def test_commits_of_one_process_wait_for_each_other_instead_of_overtaking() -> None:
+    async with opened(new_table()) as (graph,):
+        liking = [begin(graph, id_on(n, 3), LIKES, POST_OF_BEN, moment(n), tally=BEN) for n in range(20)]
+        await asyncio.gather(*liking, *[begin(graph, ANN, FOLLOWS, BEN, moment(n)) for n in range(20)])
+        assert graph.capacity.retries == {}
+
+
+# Busy
+
+
+BUSY = {
+    "throttled": says("ThrottlingException"),
+    "throughput exceeded": says("ProvisionedThroughputExceededException"),
+    "too many requests": says("RequestLimitExceeded"),
+    "in progress": says("TransactionInProgressException"),
+    "conflicting": says("TransactionCanceledException", "None", "TransactionConflict"),
+    "throttled inside": says("TransactionCanceledException", "ThrottlingError", "None"),
+    "answer lost": loses_its_answer,
+}
+
+
+@pytest.mark.parametrize("name", BUSY)
+@in_loop
+async def test_a_commit_that_meets_a_busy_service_is_made_once(name: str) -> None:
+    async with scene() as (graph, behind, moods):
+        batch = Batch(shard_of(ANN))
+        batch.obj_add(Member(id=ANN, name="ann"))
+        batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
+        batch.emit(PostCreated(post_id=1, author_id=ANN))
+        moods.next("TransactWriteItems", BUSY[name], BUSY[name])
+        await behind.commit(batch)
+        assert behind.capacity.retries.total() == 2
+        assert await graph.assoc_count([ANN, BEN], [FOLLOWS]) == {FOLLOWS: {ANN: 1}}
+        assert (await graph.backlog(), len(await all_links(graph))) == (1, 2)
+
+
+READS: dict[str, tuple[str, Ask]] = {
+    "objects": ("BatchGetItem", lambda graph: graph.obj_get([POST_OF_BEN])),
+    "lists": ("Query", lambda graph: graph.assoc_range(BEN, FOLLOWED_BY, limit=2)),
+    "counts": ("BatchGetItem", lambda graph: graph.assoc_count([BEN], [FOLLOWED_BY])),
+}
+
+
+@pytest.mark.parametrize("fault", [says("ThrottlingException"), loses_its_answer], ids=["throttled", "answer lost"])
+@pytest.mark.parametrize("name", READS)
+@in_loop
+async def test_a_question_to_a_busy_service_is_asked_again(name: str, fault: Fault) -> None:
+    operation, ask = READS[name]
+    async with scene() as (graph, behind, moods):
+        await a_small_world(graph)
+        moods.next(operation, fault, fault, fault)
+        assert await ask(behind) == await ask(graph)
+        assert behind.capacity.retries.total() == 3
+
+
+@in_loop
+async def test_items_that_the_service_left_out_are_asked_for_again() -> None:
+    async with scene() as (graph, behind, moods):
+        await a_small_world(graph)
+        moods.next("BatchGetItem", leaves_all_undone, leaves_all_undone)
+        assert set(await behind.obj_get([ANN, BEN, id_on(1, 1)])) == {ANN, BEN}
+        batch = Batch(shard_of(ANN))
+        batch.emit(PostCreated(post_id=1, author_id=ANN))
+        await graph.commit(batch)
+        moods.next("BatchWriteItem", leaves_all_undone, leaves_all_undone)
+        await behind.ack(await behind.claim(5, LONG))
+        assert await graph.backlog() == 0
+
+
+@pytest.mark.parametrize("fault", [says("ThrottlingException"), loses_its_answer], ids=["throttled", "answer lost"])
+@in_loop
+async def test_a_service_that_stays_busy_is_unavailable_in_the_end(fault: Fault) -> None:
+    async with scene(patience=0.2) as (_, behind, moods):
+        moods.always = fault
+        for ask in (behind.obj_get([ANN]), behind.assoc_range(ANN, FOLLOWS, limit=2), begin(behind, ANN, LIKES, 1, 1)):
+            with pytest.raises(Unavailable):
+                await ask
+        moods.always = None
+        assert await behind.obj_get([ANN]) == {}
+
+
+@in_loop
+async def test_a_commit_that_is_always_overtaken_is_unavailable_in_the_end() -> None:
+    async with scene(patience=0.2) as (graph, behind, moods):
+        moods.always = says("TransactionCanceledException", "TransactionConflict")
+        moods.next("BatchGetItem", *[after(lambda: asyncio.sleep(0))] * 1000)
+        with pytest.raises(Unavailable):
+            await begin(behind, ANN, LIKES, POST_OF_BEN, 1)
+        moods.always = None
+        assert await all_links(graph) == []
+
+
+@in_loop
+async def test_credentials_that_are_not_accepted_are_told_from_a_fault_of_ours() -> None:
+    async with scene() as (_, behind, moods):
+        moods.next("BatchGetItem", says("UnrecognizedClientException"))
+        with pytest.raises(Unavailable, match="credentials"):
+            await behind.obj_get([ANN])
+        moods.next("BatchGetItem", says("ValidationException"))
+        with pytest.raises(Exception, match="ValidationException") as raised:
+            await behind.obj_get([ANN])
+        assert not isinstance(raised.value, ShoalError)
+
+
+@in_loop
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(Unavailable):
+        await DynamoGraph.open("dynamodb://shoal?region=local&endpoint=http://127.0.0.1:1", patience=0.1)
+
+
+# Capacity
+
+
+@in_loop
+async def test_what_each_request_has_cost_is_told_and_added_up() -> None:
+    async with opened(new_table()) as (graph,):
+        told: list[Spent] = []
+        graph.capacity.on_request = told.append
+        reads, writes = graph.capacity.reads, graph.capacity.writes
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1))
+        await graph.assoc_range(ANN, FOLLOWS, limit=5)
+        assert [spent.operation for spent in told] == ["batch_get_item", "transact_write_items", "query"]
+        assert told[1].writes > 0.0
+        assert (told[2].reads, told[2].writes) == (1.0, 0.0)
+        assert graph.capacity.last == told[2]
+        assert graph.capacity.reads - reads == sum(spent.reads for spent in told)
+        assert graph.capacity.writes - writes == sum(spent.writes for spent in told)
+
+
+# The table
+
+
+@in_loop
+async def test_a_table_stays_cut_as_it_was_made() -> None:
+    url = new_table(spread=3)
+    async with opened(url, url.replace("spread=3", "spread=7")) as (graph, other):
+        await asyncio.gather(*[add(graph, Member(id=id_on(source), name="m")) for source in range(20)])
+        await asyncio.gather(*[add(other, Member(id=id_on(source, 1), name="m")) for source in range(20)])
+        assert len(await all_objects(graph)) == len(await all_objects(other)) == 40
+
+
+@pytest.mark.parametrize("page", [5, 50])
+@in_loop
+async def test_scans_are_in_order_and_their_pages_full_over_many_parts(page: int) -> None:
+    async with opened(new_table(spread=16)) as (graph,):
+        ids = [id_on(source, n) for n in range(2) for source in range(60)]
+        await asyncio.gather(*[add(graph, Member(id=id_, name="m")) for id_ in ids])
+        tags = [named("tag", str(n)) for n in range(5)]
+        await asyncio.gather(
+            *[begin(graph, id_, TAGGED, tag, moment(n)) for n, id_ in enumerate(ids[:30]) for tag in tags]
+        )
+        assert [node.id for node in await all_objects(graph, page)] == sorted(ids)
+        assert len(await graph.obj_scan(-1, page)) == page
+        rows = [row[:3] for row in await all_links(graph, page)]
+        assert rows == sorted(rows)
+        assert len(rows) == 2 * 30 * 5
+        assert len(await all_counts(graph, page)) == 30 + 5
+        assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_several_who_make_the_table_at_once_all_have_it() -> None:
+    url = new_table()
+    graphs = await asyncio.gather(*[DynamoGraph.open(url) for _ in range(4)])
+    await add(graphs[0], Member(id=ANN, name="ann"))
+    assert all([ANN in await graph.obj_get([ANN]) for graph in graphs])
+    await asyncio.gather(*[graph.close() for graph in graphs])
+
+
+@pytest.mark.parametrize(
+    "url", ["dynamodb://", "sqlite://shoal", "dynamodb://a/b", "dynamodb://a?color=red", "dynamodb://a?spread=0"]
+)
+@in_loop
+async def test_a_url_that_names_no_table_is_refused(url: str) -> None:
+    with pytest.raises(InvalidInput):
+        await DynamoGraph.open(url)
+
+
+@in_loop
+async def test_every_item_of_a_table_is_of_a_kind_that_is_written_down() -> None:
+    url = new_table()
+    async with opened(url) as (graph,):
+        await a_small_world(graph)
+        await end(graph, ANN, FOLLOWS, BEN, moment(9))
+        await emit(graph, 1, 2, 3)
+        await graph.bury((await graph.claim(2, LONG))[0], "no")
+        items = (await graph._service.call("scan", TableName=graph._service.table))["Items"]
+    kinds = {(_kind(id_), _kind(sort)): set(values.replace(" or", ",").split(", ")) for id_, sort, values, _ in ITEMS}
+    found: dict[tuple[str, str], set[str]] = {}
+    for item in items:
+        kind = _kind(item["ID"]["S"]), _kind(item["sort"]["S"])
+        found.setdefault(kind, set()).update(item.keys() - {"ID", "sort", "part", "place"})
+    assert found == kinds
+
+
+def _kind(text: str) -> str:
+    """What a part of a key begins with; nothing for a number or the name of one."""
+    kind = text.partition("#")[0]
+    return "" if kind.startswith("<") or kind.lstrip("-").isdecimal() or len(kind) == 16 else kind
+
+
+# The outbox, among several processes
+
+
+async def emit(graph: DynamoGraph, *posts: int) -> None:
+    for post in posts:
+        batch = Batch(shard_of(ANN))
+        batch.emit(PostCreated(post_id=post, author_id=ANN))
+        await graph.commit(batch)
+
+
+def posts_of(jobs: list[Any]) -> list[int]:
+    return [job.event.post_id for job in jobs]
+
+
+@in_loop
+async def test_each_event_is_given_to_one_process_and_none_is_passed_over() -> None:
+    url = new_table()
+    async with opened(url, url, url) as graphs:
+        await asyncio.gather(*[emit(graph, *range(start, 60, 3)) for start, graph in enumerate(graphs)])
+        given: list[int] = []
+        while pages := [jobs for jobs in await asyncio.gather(*[g.claim(8, LONG) for g in graphs]) if jobs]:
+            given += [post for jobs in pages for post in posts_of(jobs)]
+        assert sorted(given) == list(range(60))
+
+
+@in_loop
+async def test_what_a_process_held_that_died_is_given_to_another_when_its_lease_ends() -> None:
+    url = new_table()
+    async with opened(url) as (other,):
+        dead = await DynamoGraph.open(url)
+        await emit(dead, 1, 2)
+        assert posts_of(await dead.claim(5, 0.3)) == [1, 2]
+        await dead._service.close()  # as a process that is killed: it lets go of nothing
+        assert await other.claim(5, LONG) == []
+        given: list[int] = []
+
+        async def all_given() -> list[int]:
+            given.extend(posts_of(await other.claim(5, LONG)))
+            return given
+
+        await eventually(all_given, [1, 2])
+
+
+@in_loop
+async def test_a_process_that_closes_lets_go_of_what_it_held_but_not_of_what_another_took() -> None:
+    url = new_table()
+    async with opened(url) as (other,):
+        async with opened(url) as (first,):
+            await emit(first, 1, 2)
+            slow, quick = await first.claim(5, 0.0)
+            assert posts_of(await other.claim(1, LONG)) == [1]
+            await first.put_back(quick, LONG)
+        assert posts_of(await other.claim(5, LONG)) == [2]
+        assert slow.event.post_id == 1  # type: ignore[union-attr]
+
+
+@in_loop
+async def test_what_a_process_put_into_the_outbox_it_finds_there_though_the_index_is_late() -> None:
+    async with scene() as (graph, behind, moods):
+        moods.always = has_a_late_index
+        await emit(behind, 1, 2)
+        first, second = await behind.claim(5, LONG)
+        await behind.put_back(second._replace(mark=7))
+        await behind.ack([first])
+        assert await behind.claim(5, LONG) == [second._replace(mark=7)]
+        await behind.bury(second, "no")
+        assert await behind.unbury([second]) == 1
+        await behind.ack(await behind.claim(5, LONG))
+        assert await graph.backlog() == 0
+
+
+@in_loop
+async def test_what_the_index_still_names_though_it_is_gone_is_passed_over() -> None:
+    async with scene() as (graph, behind, moods):
+        await emit(graph, 1, 2)
+        doomed, _ = await graph.claim(5, 0.0)
+        moods.next("UpdateItem", after(lambda: graph.ack([doomed])))
+        assert posts_of(await behind.claim(5, LONG)) == [2]
+        assert await behind.backlog() == 1
+
+
+@in_loop
+async def test_a_number_is_never_given_to_two_events() -> None:
+    url = new_table()
+    async with opened(url, url) as graphs:
+        await asyncio.gather(*[emit(graph, *range(25)) for graph in graphs])
+        jobs = await graphs[0].claim(100, LONG)
+        assert len({job.seq for job in jobs}) == 50
+
+
+@in_loop
+async def test_a_store_of_some_shards_owes_the_inverses_that_belong_elsewhere() -> None:
+    graph = await DynamoGraph.open(new_table(), owns=lambda shard: source_of(shard) < 32)
+    batch = Batch(shard_of(ANN))
+    batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
+    ((job, op),) = await graph.commit_owing(batch)
+    assert job.event == InverseOwed(op=op)
+    assert [row[:3] for row in await all_links(graph)] == [(ANN, FOLLOWS.number, BEN)]
+    assert await graph.claim(5, LONG) == [job]
+    await graph.close()

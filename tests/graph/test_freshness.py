@@ -1,0 +1,163 @@
+"""Several memories of one graph: none shows what is older than the request, whoever changed it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from shoal.core.ids import shard_of
+from shoal.core.model import Post
+from shoal.graph.cached import CachedGraph
+from shoal.graph.contract import MAX_TIME, Assoc, Batch
+from shoal.graph.freshness import one_request
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, AnyNode, AssocType
+from tests.running import in_loop
+from tests.stamps import LocalStamps
+from tests.stores import ANN, BEN, POST_OF_BEN, add, begin, end, moment
+
+
+class Counted(MemoryGraph):
+    """A store that counts what it is asked, and whose answers may take a moment."""
+
+    asked = 0
+    seconds = 0.0
+
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
+        self.asked += 1
+        found = await super().obj_get(ids)
+        await asyncio.sleep(self.seconds)
+        return found
+
+    async def assoc_range(  # as in the class above
+        self,
+        id1: int,
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[Assoc]:
+        self.asked += 1
+        return await super().assoc_range(id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
+
+
+def two_memories() -> tuple[Counted, LocalStamps, CachedGraph, CachedGraph]:
+    store, stamps = Counted(), LocalStamps()
+    return store, stamps, CachedGraph(store, stamps=stamps), CachedGraph(store, stamps=stamps)
+
+
+async def text_of(graph: CachedGraph) -> str | None:
+    post = (await graph.obj_get((POST_OF_BEN,))).get(POST_OF_BEN)
+    return post.text if isinstance(post, Post) else None
+
+
+async def rewrite(graph: CachedGraph, text: str, version: int) -> None:
+    batch = Batch(shard_of(POST_OF_BEN))
+    batch.obj_set(Post(id=POST_OF_BEN, author_id=BEN, text=text, version=version))
+    await graph.commit(batch)
+
+
+@in_loop
+async def test_what_another_changes_is_read_anew_and_all_else_is_remembered() -> None:
+    store, _, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert [await text_of(two) for _ in range(5)] == ["first"] * 5
+    assert store.asked == 1
+    await rewrite(one, "second", 2)
+    assert [await text_of(graph) for graph in (two, one, two)] == ["second"] * 3
+    assert store.asked == 3
+    await begin(two, ANN, LIKES, POST_OF_BEN, moment(1))
+    for graph in (one, two):
+        assert (await graph.assoc_count((POST_OF_BEN,), (LIKED_BY,)))[LIKED_BY] == {POST_OF_BEN: 1}
+
+
+@in_loop
+async def test_what_was_read_before_a_change_is_not_remembered_after_it() -> None:
+    store, _, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    store.seconds = 0.02
+    slow = asyncio.create_task(text_of(two))
+    await asyncio.sleep(0)
+    await rewrite(one, "second", 2)
+    await slow
+    assert await text_of(two) == "second"
+
+
+@in_loop
+async def test_nothing_is_remembered_of_what_is_being_changed() -> None:
+    store, stamps, one, _ = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    begun = await stamps.begin([POST_OF_BEN])
+    for _ in range(3):
+        await text_of(one)
+    assert store.asked == 3
+    await stamps.end([POST_OF_BEN], begun)
+    for _ in range(3):
+        await text_of(one)
+    assert store.asked == 4
+
+
+@in_loop
+async def test_without_stamps_everything_is_read_from_the_graph_and_writes_go_on() -> None:
+    store, stamps, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    assert await text_of(two) == "first"
+    stamps.away = True
+    await rewrite(one, "second", 2)
+    asked = store.asked
+    assert [await text_of(two) for _ in range(3)] == ["second"] * 3
+    assert store.asked == asked + 3
+    stamps.away = False
+    assert await text_of(two) == "second"
+
+
+@in_loop
+async def test_one_request_asks_for_a_stamp_once_but_sees_its_own_change() -> None:
+    _, stamps, one, two = two_memories()
+    await add(one, Post(id=POST_OF_BEN, author_id=BEN, text="first"))
+    with one_request():
+        stamps.asked.clear()
+        for _ in range(3):
+            await text_of(one)
+        assert stamps.asked == [[POST_OF_BEN]]
+        await rewrite(one, "second", 2)
+        assert await text_of(one) == "second"
+    await rewrite(two, "third", 3)
+    with one_request():
+        assert await text_of(one) == "third"
+
+
+@pytest.mark.parametrize("posts", [3, 64, 65, 100])
+@in_loop
+async def test_the_newest_of_a_list_are_remembered_and_no_page_is_short_of_any(posts: int) -> None:
+    store, _, one, two = two_memories()
+    for number in range(posts):
+        await begin(one, BEN, POSTED, number, moment(number))
+    newest = [moment(number) for number in reversed(range(posts))]
+    for _ in range(2):
+        for limit in (1, 20, 64):
+            page = await two.assoc_range(BEN, POSTED, limit=limit)
+            assert [assoc.time for assoc in page] == newest[:limit]
+    assert store.asked == 1
+    for before in (newest[0], newest[-1], newest[len(newest) // 2]):
+        page = await two.assoc_range(BEN, POSTED, before=before, limit=20)
+        assert [assoc.time for assoc in page] == [time for time in newest if time < before][:20]
+        page = await two.assoc_range(BEN, POSTED, after=before, limit=20)
+        assert [assoc.time for assoc in page] == [time for time in newest if time > before][:20]
+        page = await two.assoc_range(BEN, POSTED, after=before, limit=20, oldest_first=True)
+        assert [assoc.time for assoc in page] == [time for time in newest[::-1] if time > before][:20]
+    await end(one, BEN, POSTED, posts - 1, moment(posts + 1))
+    assert [assoc.time for assoc in await two.assoc_range(BEN, POSTED, limit=1)] == newest[1:2]
+
+
+@in_loop
+async def test_an_unfollow_in_another_process_holds_at_once() -> None:
+    _, _, one, two = two_memories()
+    await begin(one, ANN, FOLLOWS, BEN, moment(1))
+    assert BEN in (await two.assoc_get(ANN, (FOLLOWS,), (BEN,)))[FOLLOWS]
+    await end(one, ANN, FOLLOWS, BEN, moment(2))
+    assert (await two.assoc_get(ANN, (FOLLOWS,), (BEN,)))[FOLLOWS] == {}

@@ -1,0 +1,112 @@
+"""Which Redis server is asked for what, and what is said when none answers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+
+from shoal.core.errors import Unavailable
+from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
+from shoal.graph.redis.topology import Address, parse
+from shoal.ops.engines import redis as engine
+from tests.engines import redis
+from tests.running import eventually, in_loop
+
+IDS = np.arange(500, dtype=np.int64) * 1_000_003 << 8
+ECHO = Script("local out = {} for i = 1, #ARGV[1] / 25 do out[i] = string.sub(ARGV[1], i * 25 - 24, i * 25) end "
+              "for i, key in ipairs(out) do first(i, 'SET', key, 'x') end return {refused, out}")  # fmt: skip
+
+
+async def touched(nodes: Nodes) -> list[bytes]:
+    """The keys that were asked for, in the order of `IDS`."""
+    keys = keys_of("x", IDS)
+    parts = await nodes.each(ECHO, shards_of(IDS), lambda at: (keys[at].tobytes(),), batch=40)
+    found = dict(pair for part in parts for pair in zip(part.at.tolist(), part.result, strict=True))
+    return [found[at] for at in range(len(IDS))]
+
+
+def test_keys_say_the_shard_and_the_id() -> None:
+    keys = keys_of("t", np.array([(77 << 23) + (8_191 << 10) + 5, -1, 0]))
+    assert keys[0].tobytes() == b"t:{1fff}:00000000%08x" % ((77 << 23) + (8_191 << 10) + 5)
+    assert keys[1].tobytes() == b"t:{1fff}:ffffffffffffffff"
+    assert keys[2].tobytes() == b"t:{0000}:0000000000000000"
+
+
+@pytest.mark.parametrize("where", ["single", "cluster"])
+@in_loop
+async def test_every_key_is_asked_for_once_where_it_lives(where: str) -> None:
+    nodes = Nodes(getattr(redis, where)())
+    assert await touched(nodes) == [key.tobytes() for key in keys_of("x", IDS)]
+    assert sorted([id_ async for page in nodes.ids("x") for id_ in page.tolist()]) == IDS.tolist()
+    await nodes.close()
+
+
+@in_loop
+async def test_the_master_is_found_among_servers_and_another_when_it_changes() -> None:
+    master = redis.own()
+    replica = engine.start(redis.folder(), "replica", "--replicaof", *master.url[8:-2].split(":"))
+    nodes = Nodes(f"redis://{replica.url[8:-2]},{master.url[8:]}", answer_seconds=0.5)
+    await touched(nodes)
+    address = nodes._topology and nodes._topology.addresses[0]
+    assert address == Address(*_pair(master.url))
+    master.stop()
+    with pytest.raises(Unavailable):
+        await touched(nodes)
+    client = nodes._server(Address(*_pair(replica.url))).client
+    await client.execute_command("REPLICAOF", "NO", "ONE")
+
+    async def works() -> bool:
+        try:
+            await touched(nodes)
+        except Unavailable:
+            return False
+        return True
+
+    await eventually(works, True)
+    await nodes.close()
+    replica.stop()
+
+
+def _pair(url: str) -> tuple[str, int]:
+    host, port = url[8:-2].split(":")
+    return host, int(port)
+
+
+@in_loop
+async def test_where_nobody_listens_it_is_unavailable_also_to_many_at_once() -> None:
+    program = redis.own()
+    nodes = Nodes(program.url, answer_seconds=0.3)
+    await touched(nodes)
+    program.pause()
+    before = nodes.calls
+    answers = await asyncio.gather(*(touched(nodes) for _ in range(50)), return_exceptions=True)
+    assert all(isinstance(answer, Unavailable) for answer in answers)
+    assert all("127.0.0.1" not in str(answer) for answer in answers)
+    # Those who stood in line did not wait for a timeout each.
+    assert nodes.calls - before < 50
+    program.kill()
+    with pytest.raises(Unavailable):
+        await touched(nodes)
+    await nodes.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "addresses", "more"),
+    [
+        ("redis://one:1/2", [("one", 1)], (False, False, 2, None, None)),
+        ("redis://one", [("one", 6379)], (False, False, 0, None, None)),
+        ("rediss://:p%40ss@one:1,two:2/0", [("one", 1), ("two", 2)], (False, True, 0, None, "p@ss")),
+        ("redis+cluster://me:pw@[::1]:1,two", [("::1", 1), ("two", 6379)], (True, False, 0, "me", "pw")),
+        ("rediss+cluster://one:1", [("one", 1)], (True, True, 0, None, None)),
+    ],
+)
+def test_a_url_names_servers(url: str, addresses: list[tuple[str, int]], more: tuple[object, ...]) -> None:
+    assert parse(url) == (tuple(addresses), *more)
+
+
+@pytest.mark.parametrize("url", ["http://one", "redis://", "redis://one:x", "redis://one/x", "redis+cluster://one:1/3"])
+def test_a_url_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="Redis"):
+        parse(url)

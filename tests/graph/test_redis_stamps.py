@@ -1,0 +1,181 @@
+"""Stamps on Redis: the same for everybody, new after every change, and none while something changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import numpy as np
+import pytest
+from redis import Redis
+
+from shoal.core.errors import Unavailable
+from shoal.graph.redis import stamps as redis_stamps
+from shoal.graph.redis.nodes import Nodes, keys_of
+from shoal.graph.redis.stamps import RedisStamps
+from tests.engines import redis
+from tests.running import eventually, in_loop
+
+IDS = [5 << 10, 6 << 10, 5_000 << 10, -(2**62)]
+ONE, TWO = IDS[:2]
+
+
+@asynccontextmanager
+async def stamps_at(url: str) -> AsyncIterator[RedisStamps]:
+    nodes = Nodes(url, answer_seconds=0.5)
+    stamps = RedisStamps(nodes)
+    yield stamps
+    await stamps.close()
+    await nodes.close()
+
+
+def key(id_: int) -> bytes:
+    return keys_of("s", np.array([id_])).tobytes()
+
+
+on_both = pytest.mark.parametrize("where", ["single", "cluster"])
+
+
+@on_both
+@in_loop
+async def test_everybody_reads_the_same_stamps_until_something_changes(where: str) -> None:
+    url = getattr(redis, where)()
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+        stamps = await mine.read(IDS)
+        assert stamps.keys() == set(IDS)
+        assert await yours.read(IDS) == stamps
+        assert await yours.read([ONE, ONE]) == {ONE: stamps[ONE]}
+        assert await mine.read([]) == {}
+        await yours.end([ONE, IDS[3]], await yours.begin([ONE, IDS[3]]))
+        after = await mine.read(IDS)
+        assert {id_ for id_ in IDS if after[id_] != stamps[id_]} == {ONE, IDS[3]}
+
+
+@on_both
+@in_loop
+async def test_what_is_being_changed_has_no_stamp(where: str) -> None:
+    url = getattr(redis, where)()
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+        before = await mine.read(IDS)
+        begun = await yours.begin([TWO, IDS[2]])
+        assert await mine.read(IDS) == {ONE: before[ONE], IDS[3]: before[IDS[3]]}
+        await yours.end([TWO, IDS[2]], begun)
+        assert (await mine.read(IDS)).keys() == set(IDS)
+
+
+@in_loop
+async def test_the_end_of_one_change_does_not_end_another() -> None:
+    url = redis.single()
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+        first, second, third = await mine.begin([ONE]), await yours.begin([ONE]), await yours.begin([ONE])
+        await mine.end([ONE], first)
+        assert await mine.read([ONE]) == {}
+        await yours.end([ONE], third)
+        await yours.end([ONE], third)
+        assert await mine.read([ONE]) == {}
+        await yours.end([ONE], second)
+        assert (await mine.read([ONE])).keys() == {ONE}
+
+
+@in_loop
+async def test_a_change_that_could_not_be_marked_still_ends_the_stamp() -> None:
+    url = redis.single()
+    async with stamps_at(url) as mine, stamps_at(url) as yours:
+        before = await mine.read([ONE])
+        held = await yours.begin([TWO])
+        await mine.end([ONE, TWO], None)
+        after = await mine.read([ONE, TWO])
+        assert after.keys() == {ONE}
+        assert after != before
+        await yours.end([TWO], held)
+
+
+@in_loop
+async def test_the_mark_of_who_died_ends_by_itself_also_when_others_keep_coming() -> None:
+    async with stamps_at(redis.single()) as stamps:
+        await stamps.begin([ONE])
+        with Redis.from_url(redis._single().url) as server:
+            assert 0 < server.ttl(key(ONE)) <= 30
+            value = server.get(key(ONE))
+            assert isinstance(value, bytes)
+            # Its deadline has passed.
+            server.set(key(ONE), value[:9] + bytes(8))
+        assert (await stamps.read([ONE])).keys() == {ONE}
+        with Redis.from_url(redis._single().url) as server:
+            server.set(key(ONE), value[:9] + bytes(8))
+        later = await stamps.begin([ONE])
+        assert await stamps.read([ONE]) == {}
+        await stamps.end([ONE], later)
+        assert (await stamps.read([ONE])).keys() == {ONE}
+
+
+@in_loop
+async def test_stamps_live_a_day_at_the_most() -> None:
+    async with stamps_at(redis.single()) as stamps:
+        await stamps.read([ONE])
+        with Redis.from_url(redis._single().url) as server:
+            assert 0 < server.ttl(key(ONE)) <= 86_400
+
+
+@in_loop
+async def test_those_who_ask_in_one_turn_share_a_call() -> None:
+    nodes = Nodes(redis.single())
+    stamps = RedisStamps(nodes)
+    answers = await asyncio.gather(*(stamps.read([id_ << 10, 7 << 10]) for id_ in range(10)))
+    assert nodes.calls == 1
+    assert len({answer[7 << 10] for answer in answers}) == 1
+    begun = await asyncio.gather(*(stamps.begin([id_ << 10]) for id_ in range(9)))
+    await asyncio.gather(*(stamps.end([id_ << 10], token) for id_, token in enumerate(begun)))
+    assert nodes.calls == 3
+    await stamps.close()
+    await nodes.close()
+
+
+@in_loop
+async def test_a_restart_makes_every_stamp_new() -> None:
+    program = redis.own()
+    async with stamps_at(program.url) as stamps:
+        before = await stamps.read(IDS)
+        with Redis.from_url(program.url) as server:
+            server.save()
+        program.kill()
+        program.start()
+
+        async def read() -> bool:
+            try:
+                after = await stamps.read(IDS)
+            except Unavailable:
+                return False
+            return after.keys() == before.keys() and not set(after.values()) & set(before.values())
+
+        await eventually(read, True)
+    program.stop()
+
+
+@in_loop
+async def test_a_change_that_ends_while_redis_is_away_is_told_when_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(redis_stamps, "_RETRY_SECONDS", 0.02)
+    program = redis.own()
+    async with stamps_at(program.url) as stamps:
+        before = await stamps.read(IDS)
+        begun = await stamps.begin([ONE])
+        # It holds still: nothing is lost, so the history stays.
+        program.pause()
+        await stamps.end([ONE], begun)
+        await stamps.end([TWO], None)
+        with pytest.raises(Unavailable):
+            await stamps.read([TWO])
+        with pytest.raises(Unavailable):
+            await stamps.begin([TWO])
+        program.resume()
+
+        async def told() -> bool:
+            try:
+                after = await stamps.read(IDS)
+            except Unavailable:
+                return False
+            return after.keys() == before.keys() and {id_ for id_ in IDS if after[id_] == before[id_]} == set(IDS[2:])
+
+        await eventually(told, True)
+    program.stop()
