@@ -30,13 +30,29 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 class World:
     """An outbox with a runner; what consequences do, they write down in `done`."""
 
-    def __init__(self, table: Table, *, batch: int = 256, attempts: int = 3) -> None:
+    def __init__(
+        self,
+        table: Table,
+        *,
+        batch: int = 256,
+        attempts: int = 3,
+        concurrency: int = 1,
+        step_seconds: float | None = None,
+    ) -> None:
         self.clock = Clock()
         self.graph = MemoryGraph(clock=self.clock)
         self.done: list[str] = []
         self.finished: list[Job] = []
         self.runner = Runner(
-            self.graph, table, self.done, batch=batch, attempts=attempts, first_delay=1.0, done=self.finished.append
+            self.graph,
+            table,
+            self.done,
+            batch=batch,
+            attempts=attempts,
+            first_delay=1.0,
+            concurrency=concurrency,
+            step_seconds=step_seconds,
+            done=self.finished.append,
         )
 
     async def emit(self, *events: PostCreated | ShareCreated | FollowChanged | ShareDeleted) -> None:
@@ -293,3 +309,131 @@ async def test_a_job_waits_for_a_store_that_is_down_for_as_long_as_it_takes() ->
         world.clock.now += 1.1
     assert world.done == ["done"]
     assert await world.graph.buried() == []
+
+
+@in_loop
+async def test_a_job_that_comes_back_too_often_is_buried_before_it_does_more_harm() -> None:
+    """Stores that count claims give it with its attempts: whoever had it never came to say that it failed."""
+    world = World({PostCreated: (saying("harm"),)}, attempts=3)
+    await world.emit(BIG)
+    (job,) = await world.graph.claim(1, 60.0)
+    await world.graph.put_back(job._replace(attempt=3))
+    await world.runner.drain()
+    assert world.done == []
+    assert [(buried.event, error) for buried, error in await world.graph.buried()] == [
+        (BIG, "its worker died or hung 3 times")
+    ]
+
+
+@in_loop
+async def test_a_step_that_takes_too_long_has_failed() -> None:
+    async def hang(done: list[str], event: object, mark: int) -> None:
+        done.append("begun")
+        await asyncio.Event().wait()
+
+    world = World({PostCreated: (hang,), ShareCreated: (saying("other"),)}, attempts=1, step_seconds=0.01)
+    await world.emit(BIG, SMALL)
+    await world.runner.drain()
+    assert world.done == ["begun", "other"]
+    assert [(job.event, error) for job, error in await world.graph.buried()] == [(BIG, "TimeoutError()")]
+
+
+@in_loop
+async def test_jobs_run_side_by_side_up_to_the_concurrency() -> None:
+    at_once: list[int] = []
+    running = 0
+
+    async def wait(done: list[str], event: object, mark: int) -> None:
+        nonlocal running
+        running += 1
+        at_once.append(running)
+        await asyncio.sleep(0.001)
+        running -= 1
+        done.append("done")
+
+    world = World({PostCreated: (wait,)}, concurrency=4)
+    await world.emit(*[BIG] * 20)
+    world.runner.start()
+    await world.runner.drain()
+    await world.runner.stop()
+    assert len(world.done) == len(world.finished) == world.runner.finished == 20
+    assert max(at_once) == 4
+
+
+@in_loop
+async def test_without_a_start_a_turn_runs_a_claim_side_by_side() -> None:
+    world = World({PostCreated: (paging("a", 3),), ShareCreated: (failing(1),)}, concurrency=4)
+    await world.emit(BIG, SMALL, BIG)
+    assert await world.runner.turn() == 3
+    world.clock.now = 2.0
+    await world.runner.drain()
+    assert sorted(world.done) == ["a0", "a0", "a1", "a1", "a2", "a2", "done", "failed"]
+
+
+@in_loop
+async def test_a_slow_job_holds_up_only_its_own_place() -> None:
+    may_end = asyncio.Event()
+
+    async def slow(done: list[str], event: object, mark: int) -> None:
+        await may_end.wait()
+        done.append("slow")
+
+    world = World({PostCreated: (slow,), ShareCreated: (saying("small"),)}, concurrency=2)
+    await world.emit(BIG, *[SMALL] * 10)
+    world.runner.start()
+    await eventually(world.graph.backlog, 1)
+    await world.emit(*[SMALL] * 10)
+    await eventually(world.graph.backlog, 1)
+    assert world.done == ["small"] * 20
+    may_end.set()
+    await world.runner.drain()
+    await world.runner.stop()
+    assert world.done[-1] == "slow"
+
+
+@in_loop
+async def test_stop_finishes_what_runs_side_by_side_and_claims_no_more() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(done: list[str], event: object, mark: int) -> None:
+        begun.set()
+        await may_end.wait()
+        done.append("slow")
+
+    world = World({PostCreated: (slow,)}, concurrency=2)
+    await world.emit(BIG, BIG, BIG)
+    world.runner.start()
+    await begun.wait()
+    stopping = asyncio.create_task(world.runner.stop())
+    await asyncio.sleep(0.01)
+    assert not stopping.done()
+    may_end.set()
+    await stopping
+    assert world.done == ["slow", "slow"]
+    assert await world.graph.backlog() == 1
+
+
+@in_loop
+async def test_a_job_that_ends_while_others_are_acknowledged_is_acknowledged_too() -> None:
+    acknowledging = asyncio.Event()
+
+    class Slow(MemoryGraph):
+        async def ack(self, jobs: Sequence[Job]) -> None:
+            acknowledging.set()
+            await asyncio.sleep(0.01)
+            await super().ack(jobs)
+
+    async def late(done: list[str], event: object, mark: int) -> None:
+        await acknowledging.wait()
+        done.append("late")
+
+    outbox, done = Slow(), list[str]()
+    runner = Runner(outbox, {PostCreated: (late,), ShareCreated: (saying("early"),)}, done, concurrency=4)
+    batch = Batch(shard_of(ANN))
+    batch.emit(BIG)
+    batch.emit(SMALL)
+    await outbox.commit(batch)
+    runner.start()
+    await eventually(outbox.backlog, 0)
+    await runner.stop()
+    assert done == ["early", "late"]

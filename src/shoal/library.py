@@ -83,7 +83,7 @@ class Shoal:
 
     async def settle(self, patience: float = 60.0) -> None:
         """Return when everything that follows from what was done so far has happened: fan-out, above all."""
-        await self.network.runner.drain(patience)
+        await self.network.settle(patience)
 
 
 class Handle:

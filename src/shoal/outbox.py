@@ -3,6 +3,9 @@
 A job's event has consequences, run in order; one may stop after a page and be resumed from its mark, so a big fan-out never
 holds up the rest. A consequence that fails is tried again with growing delays; after `attempts` failures its job is buried.
 Delivery is at least once: consequences are idempotent.
+
+Jobs run one after the other, which is best where everything is in memory. With `concurrency` so many run side by side, each
+waiting for stores on other machines: what they ask in the same turn of the loop can travel together.
 """
 
 from __future__ import annotations
@@ -33,7 +36,10 @@ _POLL_SECONDS = 0.5
 
 
 class Runner(Generic[E]):
-    """Runs the consequences of one outbox in this process."""
+    """Runs the consequences of one outbox in this process.
+
+    A consequence that takes longer than `step_seconds` has failed. `finished` counts the jobs that are done.
+    """
 
     def __init__(
         self,
@@ -45,6 +51,9 @@ class Runner(Generic[E]):
         lease: float = 60.0,
         attempts: int = 8,
         first_delay: float = 0.1,
+        concurrency: int = 1,
+        step_seconds: float | None = None,
+        poll_seconds: float = _POLL_SECONDS,
         done: Callable[[Job], None] | None = None,
     ) -> None:
         self._outbox = outbox
@@ -54,7 +63,13 @@ class Runner(Generic[E]):
         self._lease = lease
         self._attempts = attempts
         self._first_delay = first_delay
+        self._concurrency = concurrency
+        self._step_seconds = step_seconds
+        self._poll_seconds = poll_seconds
         self._done = done
+        self.finished = 0
+        self._finished: list[Job] = []
+        self._in_hand: set[asyncio.Task[None]] = set()
         self._work = asyncio.Event()
         self._at_work = False
         self._stopping = False
@@ -82,21 +97,68 @@ class Runner(Generic[E]):
 
     async def turn(self) -> int:
         """Claim once and run what was claimed; how many jobs that was."""
+        if self._concurrency > 1:
+            claimed = await self._begin(self._concurrency)
+            await self._finish()
+            return claimed
         jobs = await self._outbox.claim(self._batch, self._lease)
-        finished: list[Job] = []
         try:
-            await self._steps(jobs, finished)
+            await self._steps(jobs)
         finally:
             # Also when one of them stops the turn: what is done is not done again.
-            if finished:
-                await self._outbox.ack(finished)
+            await self._acknowledge()
         return len(jobs)
 
-    async def _steps(self, jobs: Sequence[Job], finished: list[Job]) -> None:
+    async def _begin(self, limit: int) -> int:
+        """Claim up to so many, and set them going."""
+        jobs = await self._outbox.claim(limit, self._lease)
+        for job in jobs:
+            task = asyncio.create_task(self._aside(job))
+            self._in_hand.add(task)
+            task.add_done_callback(self._in_hand.discard)
+        return len(jobs)
+
+    async def _aside(self, job: Job) -> None:
+        try:
+            if await self._step(job):
+                self._finished.append(job)
+        except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
+            _log.exception("%s %d is left", type(job.event).__name__, job.seq)
+
+    async def _settle(self) -> None:
+        """Wait until a job ends, or for new ones when there is room; then acknowledge all that have ended."""
+        # None is in hand when the last ended while those before it were acknowledged.
+        if self._in_hand:
+            await self._wait()
+            # Those that end in the same turn of the loop are acknowledged together.
+            await asyncio.sleep(0)
+        await self._acknowledge()
+
+    async def _wait(self) -> None:
+        waits: list[asyncio.Future[Any]] = [*self._in_hand]
+        room = len(self._in_hand) < self._concurrency and not self._stopping
+        woken = asyncio.ensure_future(self._work.wait()) if room and self._task is not None else None
+        if woken is not None:
+            waits.append(woken)
+        await asyncio.wait(waits, timeout=self._poll_seconds, return_when=asyncio.FIRST_COMPLETED)
+        if woken is not None:
+            woken.cancel()
+
+    async def _finish(self) -> None:
+        while self._in_hand or self._finished:
+            await self._settle()
+
+    async def _acknowledge(self) -> None:
+        if self._finished:
+            finished, self._finished = self._finished, []
+            self.finished += len(finished)
+            await self._outbox.ack(finished)
+
+    async def _steps(self, jobs: Sequence[Job]) -> None:
         began, share = time.monotonic(), _BREATH_SECONDS
         for job in jobs:
             if await self._step(job):
-                finished.append(job)
+                self._finished.append(job)
             if (paused := time.monotonic()) - began > share:
                 await asyncio.sleep(0)
                 began = time.monotonic()
@@ -108,27 +170,43 @@ class Runner(Generic[E]):
             self._work.clear()
             self._at_work = True
             try:
-                ran = await self.turn()
+                ran = await (self.turn() if self._concurrency == 1 else self._some())
             except Exception:  # noqa: BLE001  # the store may come back; the runner must be there then
                 _log.exception("the outbox could not be read")
                 ran = 0
-            self._at_work = False
+            self._at_work = bool(self._in_hand or self._finished)
             if not ran and not self._stopping:
                 await self._rest()
+        await self._finish()
+
+    async def _some(self) -> int:
+        """Fill up with jobs, and go on as soon as one of them ends; 0 when there was nothing to do.
+
+        So a slow one holds up only its own place.
+        """
+        free = self._concurrency - len(self._in_hand)
+        claimed = await self._begin(free) if free else 0
+        if claimed < free and not (self._in_hand or self._finished):
+            return 0
+        await self._settle()
+        return 1
 
     async def _rest(self) -> None:
         try:
-            async with asyncio.timeout(_POLL_SECONDS):
+            async with asyncio.timeout(self._poll_seconds):
                 await self._work.wait()
         except TimeoutError:
             pass
 
     async def _step(self, job: Job) -> bool:
         """Run one job as far as its first page goes; whether all its consequences are done."""
+        if job.attempt >= self._attempts:
+            return await self._bury(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())
         try:
             while job.step < len(consequences):
-                mark = await consequences[job.step](self._effects, job.event, job.mark)
+                work = consequences[job.step](self._effects, job.event, job.mark)
+                mark = await (work if self._step_seconds is None else _within(self._step_seconds, work))
                 if mark is not None:
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0))
                     return False
@@ -149,12 +227,23 @@ class Runner(Generic[E]):
         job = job._replace(attempt=job.attempt + 1)
         name = type(job.event).__name__
         if job.attempt >= self._attempts:
-            _log.error("%s %d is buried after %d attempts", name, job.seq, job.attempt, exc_info=error)
-            try:
-                await self._outbox.bury(job, repr(error))
-            except ShoalError:
-                _log.warning("%s %d cannot be buried now", name, job.seq)
-                await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
+            _log.error("%s %d has failed %d times", name, job.seq, job.attempt, exc_info=error)
+            await self._bury(job, repr(error))
             return
         _log.warning("%s %d failed, attempt %d", name, job.seq, job.attempt, exc_info=error)
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
+
+    async def _bury(self, job: Job, error: str) -> bool:
+        name = type(job.event).__name__
+        try:
+            await self._outbox.bury(job, error)
+            _log.error("%s %d is buried: %s", name, job.seq, error)
+        except ShoalError:
+            _log.warning("%s %d cannot be buried now", name, job.seq)
+            await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
+        return False
+
+
+async def _within(seconds: float, work: Awaitable[int | None]) -> int | None:
+    async with asyncio.timeout(seconds):
+        return await work

@@ -16,21 +16,21 @@ import pytest
 from PIL import Image
 
 from shoal.api.public_pages import _page
-from shoal.api.server import serve
+from shoal.api.server import listen
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
 from tests.api.world import BASE, Someone, World, picture, served, world
 
 _PROGRAM = """
 import asyncio, sys
-from shoal.api.server import Deps, serve
+from shoal.api.server import Deps, listen, serve
 from shoal.settings import load
 from shoal.wiring import open_network
 
 async def main():
     async with open_network(load({}, store="sqlite:///" + sys.argv[1])) as network:
         deps = Deps(network.settings, network.store, network.writes, network.reads, network.media)
-        await serve(deps, host="127.0.0.1", port=0, ready=lambda url: print(url, flush=True))
+        await serve(deps, listener=listen("127.0.0.1", 0), ready=lambda url: print(url, flush=True))
     print("closed", flush=True)
 
 asyncio.run(main())
@@ -58,13 +58,9 @@ def test_addresses_are_those_of_the_settings_where_they_say() -> None:
         assert address == "https://example.org"
 
 
-def test_an_address_that_is_taken_is_an_error_of_the_system(shared: World) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        serving = serve(
-            shared.deps, host="127.0.0.1", port=taken.getsockname()[1], ready=lambda _: pytest.fail("taken")
-        )
-        with pytest.raises(OSError, match="in use"):
-            shared.run(serving)
+def test_an_address_that_is_taken_is_an_error_of_the_system() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
+        listen("127.0.0.1", taken.getsockname()[1])
 
 
 def test_a_media_file_may_be_kept_for_ever_and_can_run_nothing(shared: World) -> None:

@@ -16,7 +16,7 @@ import obstore
 from PIL import Image
 
 from shoal import settings as configuration
-from shoal.api.server import Deps, build, serve
+from shoal.api.server import Deps, build, listen, serve
 from shoal.core.model import Member
 from shoal.graph.contract import AssocRow, Graph
 from shoal.graph.schema import AnyNode
@@ -84,7 +84,7 @@ class World:
         graph = cast("Graph", self.graph)
         self.writes: Writes = replace(network.writes, graph=graph)
         self.deps = Deps(
-            network.settings, network.store, self.writes, replace(network.reads, graph=graph), network.media, BASE
+            network.settings, network.store, self.writes, replace(network.reads, graph=graph), network.media, None, BASE
         )
         self.app = build(self.deps)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
@@ -117,7 +117,7 @@ class World:
 
     def settle(self) -> None:
         """Everything that follows from what was done has happened."""
-        self.run(self.network.runner.drain(20.0))
+        self.run(self.network.settle(20.0))
 
     def state(self) -> State:
         """Everything there is. Two states are equal when nothing was done in between."""
@@ -166,7 +166,7 @@ def served(**settings: Any) -> Iterator[str]:
     async def main() -> None:
         async with open_network(chosen) as network:
             deps = Deps(network.settings, network.store, network.writes, network.reads, network.media)
-            task = asyncio.create_task(serve(deps, host="127.0.0.1", port=0, ready=tell))
+            task = asyncio.create_task(serve(deps, listener=listen("127.0.0.1", 0), ready=tell))
             handle.append((asyncio.get_running_loop(), task))
             with contextlib.suppress(asyncio.CancelledError):
                 await task

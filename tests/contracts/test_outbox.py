@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -23,11 +25,25 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member, Visibility
 from shoal.graph.contract import Batch, Job, Store
 from shoal.graph.schema import FOLLOWS, POSTED
+from tests.broker.relayed import RelayedBackend
 from tests.running import eventually, in_loop
-from tests.stores import ANN, BEN, CYD, Backend, add, begin, id_on, moment
+from tests.stores import ANN, BACKENDS, BEN, CYD, DURABLE, Backend, add, begin, id_on, moment
 
-SHORT, LONG = 0.02, 3600.0
-"""Leases and delays in seconds: one that a test waits for, and one that does not end while it runs."""
+
+@pytest.fixture(params=[*BACKENDS, "rabbitmq"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend | RelayedBackend:
+    """Every outbox there is: those of the graphs, and the broker's."""
+    return RelayedBackend(tmp_path) if request.param == "rabbitmq" else Backend(request.param, tmp_path)
+
+
+@pytest.fixture(params=[*DURABLE, "rabbitmq"])
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend | RelayedBackend:
+    """Those that outlive their process."""
+    return RelayedBackend(tmp_path) if request.param == "rabbitmq" else Backend(request.param, tmp_path)
+
+
+SHORT, LONG = 0.2, 3600.0
+"""Leases and delays in seconds: one that a test waits for, longer than a few claims take, and one that does not end."""
 
 EVENTS: list[AnyEvent] = [
     PostCreated(post_id=1, author_id=2, visibility=Visibility.UNLISTED, tag_ids=(-3, -4), mention_ids=(5,)),
@@ -57,6 +73,10 @@ async def claim_all(graph: Store, page: int = 10) -> list[Job]:
     while claimed := await graph.claim(page, LONG):
         jobs += claimed
     return jobs
+
+
+def in_order(jobs: list[Job]) -> list[Job]:
+    return sorted(jobs, key=lambda job: (job.store, job.seq))
 
 
 @in_loop
@@ -127,7 +147,8 @@ async def test_a_lease_that_ended_gives_the_event_again(backend: Backend) -> Non
         await backend.pass_time(SHORT * 1.5)
         again = await claim_all(graph)
         assert posts_of(again) == [1, 2, 3]
-        assert again == first
+        # Some stores count the lease that ended as a failed attempt.
+        assert [job._replace(attempt=0) for job in again] == first
         assert await claim_all(graph) == []
 
 
@@ -175,9 +196,9 @@ async def test_what_is_put_back_for_later_is_given_after_the_delay(backend: Back
         first, second = await claim_all(graph)
         await graph.put_back(first, LONG)
         await graph.put_back(second, SHORT)
-        assert await graph.backlog() == 2
+        await eventually(graph.backlog, 2)
         await backend.pass_time(SHORT * 1.5)
-        assert await claim_all(graph) == [second]
+        await eventually(lambda: claim_all(graph), [second])
 
 
 @in_loop
@@ -204,6 +225,52 @@ async def test_what_is_buried_is_set_aside_with_its_error(backend: Backend) -> N
         await graph.ack([second])
         await eventually(graph.backlog, 0)
         assert await claim_all(graph) == []
+
+
+@in_loop
+async def test_a_buried_job_is_given_again_when_it_is_replayed_from_where_it_had_come(backend: Backend) -> None:
+    async with backend.open() as graph:
+        await emit(graph, 1, 2)
+        await emit(graph, 3, actor=CYD)
+        jobs = await claim_all(graph)
+        for job in jobs:
+            await graph.bury(job._replace(step=1, mark=5, attempt=8), "no")
+        woken: list[int] = []
+        graph.on_event(lambda: woken.append(1))
+        firsts = [in_order([job for job in jobs if job.store == store])[0] for store in {job.store for job in jobs}]
+        assert await graph.unbury(firsts) == len(firsts)
+        assert woken
+        again = in_order([job._replace(step=1, mark=5) for job in firsts])
+        assert in_order(await claim_all(graph)) == again
+        assert in_order([job for job, _ in await graph.buried()]) == [
+            job._replace(step=1, mark=5, attempt=8) for job in jobs if job not in firsts
+        ]
+        assert await graph.unbury(again) == 0
+        await eventually(graph.backlog, len(again))
+        await graph.ack(again)
+        await eventually(graph.backlog, 0)
+
+
+@in_loop
+async def test_the_lag_is_how_long_the_oldest_undone_event_has_waited(backend: Backend) -> None:
+    async with backend.open() as graph:
+        assert await graph.lag() == 0
+        await emit(graph, 1)
+        await backend.pass_time(0.05)
+        await emit(graph, 2, actor=CYD)
+        jobs = sorted(await claim_all(graph), key=lambda job: posts_of([job]))
+        before, since = await graph.lag(), time.monotonic()
+        assert before >= 0.05
+        await graph.ack(jobs[:1])
+        await eventually(graph.backlog, 1)
+        await graph.put_back(jobs[1])
+        await backend.pass_time(0.01)
+        # The clock of the leases may stand still, or be the real one: it went by at most this much.
+        passed = time.monotonic() - since + 0.01
+        assert 0 < await graph.lag() <= before + passed - 0.04
+        await graph.ack(await claim_all(graph))
+        await eventually(graph.backlog, 0)
+        assert await graph.lag() == 0
 
 
 @in_loop
@@ -245,8 +312,11 @@ async def test_what_was_claimed_and_not_acknowledged_is_given_again_after_reopen
         assert posts_of(await claim_all(graph)) == [2, 4]
 
 
+@pytest.mark.parametrize("name", DURABLE)
 @in_loop
-async def test_how_far_an_event_has_come_survives_reopening(durable: Backend) -> None:
+async def test_how_far_an_event_has_come_survives_reopening(name: str, tmp_path: Path) -> None:
+    """A store forgets delays with its process; a broker keeps them."""
+    durable = Backend(name, tmp_path)
     async with durable.open() as graph:
         await emit(graph, 1, 2)
         first, _ = await claim_all(graph)
@@ -254,6 +324,19 @@ async def test_how_far_an_event_has_come_survives_reopening(durable: Backend) ->
         await graph.put_back(first._replace(step=3, mark=moment(8), attempt=2), LONG)
     async with durable.open() as graph:
         assert (await claim_all(graph))[0] == first._replace(step=3, mark=moment(8), attempt=2)
+
+
+@in_loop
+async def test_what_was_replayed_survives_reopening(durable: Backend) -> None:
+    async with durable.open() as graph:
+        await emit(graph, 1, 2)
+        first, second = await claim_all(graph)
+        await graph.bury(first._replace(attempt=8, mark=3), "no")
+        await graph.unbury([first])
+        await graph.ack([second])
+    async with durable.open() as graph:
+        assert await claim_all(graph) == [first._replace(mark=3)]
+        assert await graph.buried() == []
 
 
 @in_loop

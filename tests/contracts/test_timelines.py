@@ -2,31 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.graph.redis.nodes import Nodes
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
+from shoal.timelines.redis import RedisTimelines
+from tests.engines import redis
 from tests.running import in_loop, run
 
-Open = Callable[[int], Timelines]
-BACKENDS: dict[str, Open] = {"memory": lambda length: MemoryTimelines(capacity=16, length=length)}
-ANN, BEN, CYD = 11, 12, 13
+Open = Callable[[int], AbstractAsyncContextManager[Timelines]]
+ANN, BEN, CYD = 11 << 10, 12 << 10, 5_000 << 10
+"""On three shards, which the Cluster keeps on three servers."""
 MANY = 1_000
+
+
+@asynccontextmanager
+async def in_memory(length: int) -> AsyncIterator[Timelines]:
+    yield MemoryTimelines(capacity=16, length=length)
+
+
+@asynccontextmanager
+async def on_redis(url: str, length: int) -> AsyncIterator[Timelines]:
+    nodes = Nodes(url)
+    timelines = RedisTimelines(nodes, length)
+    await timelines.clear()
+    yield timelines
+    await timelines.close()
+    await nodes.close()
+
+
+BACKENDS: dict[str, Open] = {
+    "memory": in_memory,
+    "redis": lambda length: on_redis(redis.single(), length),
+    "redis-cluster": lambda length: on_redis(redis.cluster(), length),
+}
 
 on_every_backend = pytest.mark.parametrize("backend", list(BACKENDS))
 
 
-async def begun(backend: str, length: int = 3, *members: int) -> Timelines:
-    """A store with these warm and empty timelines: Ann's, when none is named."""
-    timelines = BACKENDS[backend](length)
-    for member in members or (ANN,):
+async def warm_up(timelines: Timelines, *members: int) -> None:
+    for member in members:
         await timelines.create(member)
-    return timelines
+        await timelines.fill(member, [], 0)
+
+
+@asynccontextmanager
+async def begun(backend: str, length: int = 3, *members: int) -> AsyncIterator[Timelines]:
+    """A store with these warm and empty timelines: Ann's, when none is named."""
+    async with BACKENDS[backend](length) as timelines:
+        await warm_up(timelines, *(members or (ANN,)))
+        yield timelines
 
 
 async def push(timelines: Timelines, entry: int, *members: int) -> int:
@@ -42,152 +75,193 @@ async def ids(timelines: Timelines, member: int = ANN) -> list[int]:
 @on_every_backend
 @in_loop
 async def test_a_cold_timeline_takes_nothing_and_says_so(backend: str) -> None:
-    timelines = await begun(backend)
-    assert not timelines.warm(BEN)
-    assert len(timelines.seats((BEN,))) == 0
-    assert await push(timelines, 5, BEN) == 0
-    await timelines.union(BEN, [1, 2], 0)
-    await timelines.subtract(BEN, [1])
-    await timelines.drop((BEN,))
-    assert await timelines.read(BEN, limit=5) is None
-    assert await timelines.floor(BEN) is None
+    async with begun(backend) as timelines:
+        assert await push(timelines, 5, BEN) == 0
+        await timelines.union(BEN, [1, 2], 0)
+        await timelines.fill(BEN, [1, 2], 0)
+        await timelines.subtract(BEN, [1])
+        await timelines.remove(1, timelines.seats((BEN,)))
+        await timelines.drop((BEN,))
+        assert await timelines.read(BEN, limit=5) is None
+        assert await timelines.floor(BEN) is None
 
 
 @on_every_backend
 @in_loop
-async def test_a_created_timeline_is_warm_empty_and_complete(backend: str) -> None:
-    timelines = await begun(backend)
-    assert timelines.warm(ANN)
-    assert await timelines.read(ANN, limit=5) == ([], 0)
-    assert await timelines.floor(ANN) == 0
+async def test_a_timeline_takes_writes_from_its_beginning_and_is_read_once_it_is_filled(backend: str) -> None:
+    async with begun(backend, 5, BEN) as timelines:
+        await timelines.create(ANN)
+        assert await timelines.floor(ANN) == 0
+        assert await push(timelines, 7) == 1
+        assert await push(timelines, 8) == 1
+        await timelines.union(ANN, [5, 6], 0)
+        await timelines.subtract(ANN, [6])
+        await timelines.remove(8, timelines.seats((ANN,)))
+        assert await timelines.read(ANN, limit=5) is None
+        await timelines.create(ANN)
+        await timelines.fill(ANN, [3, 4], 2)
+        assert await timelines.read(ANN, limit=5) == ([7, 5, 4, 3], 2)
+
+
+@on_every_backend
+@in_loop
+async def test_a_filled_timeline_stays_filled(backend: str) -> None:
+    async with begun(backend) as timelines:
+        assert await timelines.read(ANN, limit=5) == ([], 0)
+        await push(timelines, 9)
+        await timelines.fill(ANN, [4], 3)
+        assert await timelines.read(ANN, limit=5) == ([9, 4], 3)
 
 
 @on_every_backend
 @in_loop
 async def test_creating_a_warm_timeline_changes_nothing(backend: str) -> None:
-    timelines = await begun(backend)
-    await push(timelines, 5)
-    await timelines.create(ANN)
-    assert await ids(timelines) == [5]
+    async with begun(backend) as timelines:
+        await push(timelines, 5)
+        await timelines.create(ANN)
+        assert await ids(timelines) == [5]
 
 
 @on_every_backend
 @in_loop
 async def test_a_push_reaches_the_warm_among_those_it_is_for(backend: str) -> None:
-    timelines = await begun(backend, 3, ANN, BEN)
-    assert await push(timelines, 5, ANN, BEN, CYD) == 2
-    assert await push(timelines, 6, BEN) == 1
-    assert await ids(timelines) == [5]
-    assert await ids(timelines, BEN) == [6, 5]
+    async with begun(backend, 3, ANN, BEN) as timelines:
+        assert await push(timelines, 5, ANN, BEN, CYD) == 2
+        assert await push(timelines, 6, BEN) == 1
+        assert await ids(timelines) == [5]
+        assert await ids(timelines, BEN) == [6, 5]
 
 
 @on_every_backend
 @in_loop
 async def test_entries_are_read_in_order_of_id_however_they_came(backend: str) -> None:
     for order in permutations((1, 2, 3)):
-        timelines = await begun(backend)
-        for entry in order:
-            await push(timelines, entry)
-        assert await timelines.read(ANN, limit=MANY) == ([3, 2, 1], 0), order
+        async with begun(backend) as timelines:
+            for entry in order:
+                await push(timelines, entry)
+            assert await timelines.read(ANN, limit=MANY) == ([3, 2, 1], 0), order
 
 
 @on_every_backend
 @in_loop
 async def test_a_repeated_push_shows_once(backend: str) -> None:
-    timelines = await begun(backend, 5)
-    for entry in (7, 7, 8, 7):
-        await push(timelines, entry)
-    assert await ids(timelines) == [8, 7]
+    async with begun(backend, 5) as timelines:
+        for entry in (7, 7, 8, 7):
+            await push(timelines, entry)
+        assert await ids(timelines) == [8, 7]
 
 
 @on_every_backend
 @in_loop
 async def test_what_no_longer_fits_raises_the_floor_past_it(backend: str) -> None:
-    timelines = await begun(backend)
-    for entry in (1, 2, 3, 4):
-        await push(timelines, entry)
-    assert await timelines.read(ANN, limit=MANY) == ([4, 3, 2], 1)
+    async with begun(backend) as timelines:
+        for entry in (1, 2, 3, 4):
+            await push(timelines, entry)
+        assert await timelines.read(ANN, limit=MANY) == ([4, 3, 2], 1)
 
 
 @on_every_backend
 @in_loop
 async def test_a_push_below_the_floor_is_passed_over(backend: str) -> None:
-    timelines = await begun(backend, 3, ANN, BEN)
-    await timelines.union(ANN, [20], 10)
-    assert await push(timelines, 9, ANN, BEN) == 1
-    assert await push(timelines, 10, ANN) == 0
-    assert await timelines.read(ANN, limit=MANY) == ([20], 10)
-    assert await ids(timelines, BEN) == [9]
+    async with begun(backend, 3, ANN, BEN) as timelines:
+        await timelines.union(ANN, [20], 10)
+        assert await push(timelines, 9, ANN, BEN) == 1
+        assert await push(timelines, 10, ANN) == 0
+        assert await timelines.read(ANN, limit=MANY) == ([20], 10)
+        assert await ids(timelines, BEN) == [9]
 
 
 @on_every_backend
 @in_loop
 async def test_a_union_keeps_the_newest_that_fit_and_tells_where_it_ends(backend: str) -> None:
-    timelines = await begun(backend)
-    await push(timelines, 4)
-    await timelines.union(ANN, [1, 2, 3, 5], 0)
-    assert await timelines.read(ANN, limit=MANY) == ([5, 4, 3], 2)
+    async with begun(backend) as timelines:
+        await push(timelines, 4)
+        await timelines.union(ANN, [1, 2, 3, 5], 0)
+        assert await timelines.read(ANN, limit=MANY) == ([5, 4, 3], 2)
 
 
 @on_every_backend
 @in_loop
 async def test_a_floor_never_sinks(backend: str) -> None:
-    timelines = await begun(backend)
-    await timelines.union(ANN, [5, 6], 4)
-    await timelines.union(ANN, [1, 2], 0)
-    assert await timelines.read(ANN, limit=MANY) == ([6, 5], 4)
+    async with begun(backend) as timelines:
+        await timelines.union(ANN, [5, 6], 4)
+        await timelines.union(ANN, [1, 2], 0)
+        assert await timelines.read(ANN, limit=MANY) == ([6, 5], 4)
 
 
 @on_every_backend
 @in_loop
 async def test_removed_and_subtracted_entries_are_gone_and_the_rest_stays(backend: str) -> None:
-    timelines = await begun(backend, 5, ANN, BEN)
-    for entry in (1, 2, 3, 2):
-        await push(timelines, entry, ANN, BEN)
-    await timelines.remove(2, timelines.seats((ANN, BEN)))
-    await timelines.remove(9, timelines.seats((ANN,)))
-    assert await ids(timelines) == await ids(timelines, BEN) == [3, 1]
-    await timelines.subtract(ANN, [1, 9])
-    assert await ids(timelines) == [3]
-    assert await ids(timelines, BEN) == [3, 1]
+    async with begun(backend, 5, ANN, BEN) as timelines:
+        for entry in (1, 2, 3, 2):
+            await push(timelines, entry, ANN, BEN)
+        await timelines.remove(2, timelines.seats((ANN, BEN)))
+        await timelines.remove(9, timelines.seats((ANN,)))
+        assert await ids(timelines) == await ids(timelines, BEN) == [3, 1]
+        await timelines.subtract(ANN, [1, 9])
+        assert await ids(timelines) == [3]
+        assert await ids(timelines, BEN) == [3, 1]
 
 
 @on_every_backend
 @in_loop
 async def test_what_was_removed_makes_no_room_below_the_floor(backend: str) -> None:
-    timelines = await begun(backend)
-    await timelines.union(ANN, [1, 2, 3, 4], 0)
-    await timelines.subtract(ANN, [4, 3])
-    assert await timelines.read(ANN, limit=MANY) == ([2], 1)
+    async with begun(backend) as timelines:
+        await timelines.union(ANN, [1, 2, 3, 4], 0)
+        await timelines.subtract(ANN, [4, 3])
+        assert await timelines.read(ANN, limit=MANY) == ([2], 1)
 
 
 @on_every_backend
 @in_loop
 async def test_a_page_is_cut_by_before_after_and_limit_in_either_direction(backend: str) -> None:
-    timelines = await begun(backend, 8)
-    await timelines.union(ANN, [1, 2, 3, 4, 5, 6], 0)
-    for before, after, limit in [(7, 0, 9), (5, 0, 2), (7, 2, 2), (5, 2, 9), (3, 2, 5), (MANY, 6, 1)]:
-        expected = [entry for entry in range(1, 7) if after < entry < before]
-        up = await timelines.read(ANN, before=before, after=after, limit=limit, oldest_first=True)
-        down = await timelines.read(ANN, before=before, after=after, limit=limit)
-        assert up == (expected[:limit], 0)
-        assert down == (expected[::-1][:limit], 0)
+    async with begun(backend, 8) as timelines:
+        await timelines.union(ANN, [1, 2, 3, 4, 5, 6], 0)
+        for before, after, limit in [(7, 0, 9), (5, 0, 2), (7, 2, 2), (5, 2, 9), (3, 2, 5), (MANY, 6, 1)]:
+            expected = [entry for entry in range(1, 7) if after < entry < before]
+            up = await timelines.read(ANN, before=before, after=after, limit=limit, oldest_first=True)
+            down = await timelines.read(ANN, before=before, after=after, limit=limit)
+            assert up == (expected[:limit], 0)
+            assert down == (expected[::-1][:limit], 0)
 
 
 @on_every_backend
 @in_loop
 async def test_a_dropped_timeline_is_cold_and_begins_anew(backend: str) -> None:
-    timelines = await begun(backend, 3, ANN, BEN)
-    await timelines.union(ANN, [5, 6], 4)
-    await push(timelines, 7, BEN)
-    await timelines.drop((ANN, CYD))
-    assert not timelines.warm(ANN)
-    assert await timelines.read(ANN, limit=5) is None
-    await timelines.create(ANN)
-    await timelines.create(CYD)
-    assert await timelines.read(ANN, limit=5) == ([], 0)
-    assert await timelines.read(CYD, limit=5) == ([], 0)
-    assert await ids(timelines, BEN) == [7]
+    async with begun(backend, 3, ANN, BEN) as timelines:
+        await timelines.union(ANN, [5, 6], 4)
+        await push(timelines, 7, BEN)
+        await timelines.drop((ANN, CYD))
+        assert await timelines.read(ANN, limit=5) is None
+        await warm_up(timelines, ANN, CYD)
+        assert await timelines.read(ANN, limit=5) == ([], 0)
+        assert await timelines.read(CYD, limit=5) == ([], 0)
+        assert await ids(timelines, BEN) == [7]
+
+
+@on_every_backend
+@in_loop
+async def test_entries_pushed_at_once_reach_each_their_own(backend: str) -> None:
+    async with begun(backend, 9, ANN, BEN, CYD) as timelines:
+        sent = [(1, (ANN,)), (2, (ANN, BEN, 77)), (3, (CYD, BEN)), (4, (78,)), (5, (ANN, BEN, CYD))]
+        written = await asyncio.gather(*(push(timelines, entry, *members) for entry, members in sent))
+        assert written == [1, 2, 2, 0, 3]
+        assert await ids(timelines) == [5, 2, 1]
+        await asyncio.gather(
+            timelines.remove(5, timelines.seats((ANN, CYD))), timelines.remove(2, timelines.seats((BEN,)))
+        )
+        assert await asyncio.gather(*(ids(timelines, member) for member in (ANN, BEN, CYD))) == [[2, 1], [5, 3], [3]]
+
+
+@on_every_backend
+@in_loop
+async def test_the_warm_are_listed_and_cleared(backend: str) -> None:
+    async with begun(backend, 3, ANN, BEN, CYD) as timelines:
+        assert sorted(await timelines.members(9)) == [ANN, BEN, CYD]
+        assert len(await timelines.members(2)) == 2
+        await timelines.clear()
+        assert await timelines.members(9) == []
+        assert await timelines.read(ANN, limit=5) is None
 
 
 class Modelled:
@@ -206,7 +280,7 @@ class Modelled:
             await self._compare(known, entry)
 
     async def _create(self, member: int, entry: int, others: list[int]) -> None:
-        await self.timelines.create(member)
+        await warm_up(self.timelines, member)
         self.held.setdefault(member, set())
 
     async def _push(self, member: int, entry: int, others: list[int]) -> None:
@@ -263,9 +337,10 @@ def test_above_its_floor_a_timeline_is_exactly_what_was_put_there(
     backend: str, length: int, acts: list[tuple[str, int, int, list[int]]]
 ) -> None:
     async def story() -> None:
-        modelled = Modelled(await begun(backend, length, ANN, BEN))
-        modelled.held = {ANN: set(), BEN: set()}
-        for act in acts:
-            await modelled.act(*act)
+        async with begun(backend, length, ANN, BEN) as timelines:
+            modelled = Modelled(timelines)
+            modelled.held = {ANN: set(), BEN: set()}
+            for act in acts:
+                await modelled.act(*act)
 
     run(story())

@@ -21,6 +21,7 @@ async def warmed(timelines: MemoryTimelines, *members: int) -> list[int]:
     """Make them warm, and list who of the first ten is."""
     for member in members:
         await timelines.create(member)
+        await timelines.fill(member, [], 0)
     return [member for member in range(1, 11) if timelines.warm(member)]
 
 
@@ -47,6 +48,7 @@ async def test_a_sixteenth_of_all_rows_is_freed_at_once() -> None:
     timelines = ticking(32)
     await warmed(timelines, *range(101, 133))
     await timelines.create(200)
+    await timelines.fill(200, [], 0)
     assert len(timelines) == 31
     assert not timelines.warm(101)
     assert not timelines.warm(102)
@@ -78,8 +80,10 @@ async def test_nobody_is_told_of_a_drop_that_drops_nothing() -> None:
 async def test_a_row_that_changes_hands_brings_nothing_along() -> None:
     timelines = ticking(1)
     await timelines.create(1)
+    await timelines.fill(1, [], 0)
     await timelines.union(1, [5, 6, 7], 4)
     await timelines.create(2)
+    await timelines.fill(2, [], 0)
     assert await timelines.read(2, limit=9) == ([], 0)
     for entry in (1, 2, 3):
         await timelines.push(entry, timelines.seats((2,)))

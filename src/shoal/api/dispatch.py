@@ -19,6 +19,7 @@ from shoal.api.params import read_params
 from shoal.api.replies import RawHeader, Reply, encode, start
 from shoal.api.scopes import granted
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated
+from shoal.graph.freshness import one_request
 
 _CLOSE = (b"connection", b"close")
 
@@ -56,7 +57,8 @@ class Api:
             if found is None and self._fallback is not None and not _is_api(scope["path"]):
                 await self._fallback(scope, receive, send)
             else:
-                await self._http(found, scope, receive, send)
+                with one_request():
+                    await self._http(found, scope, receive, send)
         elif scope["type"] == "websocket":
             await self._websocket(scope, receive, send)
         else:
@@ -69,7 +71,7 @@ class Api:
         request = Request(scope, inbox.receive)
         more: list[RawHeader] = []
         try:
-            entry, values = self._entry(found, request, more)
+            entry, values = await self._entry(found, request, more)
             caller = await self._admit(entry.route, request, more)
             answer = await self._run(entry, values, caller, request, inbox)
             content = b"" if isinstance(answer, Response) else encode(answer.body)
@@ -84,7 +86,7 @@ class Api:
         else:
             await _send(answer, content, more, inbox, send)
 
-    def _entry(
+    async def _entry(
         self, found: tuple[dict[str, Entry], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
     ) -> tuple[Entry, tuple[str, ...]]:
         """The route that is meant and the values in its path. Who asks for what is not there is counted too."""
@@ -93,7 +95,7 @@ class Api:
             entry = found[0].get("GET" if method == "HEAD" else method)
             if entry is not None:
                 return entry, found[1]
-        self._take("api", ANONYMOUS, request, more)
+        await self._take("api", ANONYMOUS, request, more)
         raise NotFound if found is None else MethodNotAllowed(found[0])
 
     async def _admit(self, route: Route, request: Request, more: list[RawHeader]) -> Caller:
@@ -106,7 +108,7 @@ class Api:
             except (Unauthenticated, NotAllowed) as error:
                 failure = error
         # Before any refusal, so that guessing tokens is limited as well.
-        self._take(route.limit_class, caller, request, more)
+        await self._take(route.limit_class, caller, request, more)
         if failure is not None:
             raise failure
         if caller.token_id:
@@ -115,9 +117,9 @@ class Api:
             raise Unauthenticated
         return caller
 
-    def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
+    async def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
         who = caller.member_id if caller.member_id is not None else ratelimit.address_of(request.scope)
-        window = self._limiter.take(ratelimit.Key(limit_class, who))
+        window = await self._limiter.take(ratelimit.Key(limit_class, who))
         if window is None:
             return
         more += ratelimit.headers(window)

@@ -15,8 +15,8 @@ from shoal.api import present
 from shoal.api.addresses import Addresses
 from shoal.core.model import App, Media, Member, Post, Share
 from shoal.feeds.hydrate import Entry, Profile
-from shoal.graph.cached import Recent
 from shoal.graph.contract import Reader
+from shoal.graph.recent import Recent
 
 _encode = msgspec.json.Encoder().encode
 

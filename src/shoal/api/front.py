@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from shoal.api.addresses import Addresses
 from shoal.api.census import Census
 from shoal.api.entity_json import Presenter
+from shoal.api.ratelimit import DEFAULTS, OFF, Limiter, MemoryLimiter
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Graph, Store
 from shoal.media.library import MediaLibrary
@@ -23,6 +24,8 @@ class Deps:
     writes: Writes
     reads: Reads
     media: MediaLibrary
+    limiter: Limiter | None = None
+    """Who may ask how often, counted with other processes; None: counted here, as the settings say."""
     base_url: str = ""
     """The root of every URL that clients are given, without a slash at the end; empty: as the settings say."""
 
@@ -39,6 +42,7 @@ class Front:
     at: Addresses
     present: Presenter
     census: Census
+    limiter: Limiter
 
 
 def front_of(deps: Deps) -> Front:
@@ -55,4 +59,5 @@ def front_of(deps: Deps) -> Front:
         at=at,
         present=Presenter(deps.writes.graph, at, settings.object_cache),
         census=Census(deps.store),
+        limiter=deps.limiter or MemoryLimiter(DEFAULTS if settings.rate_limits else OFF),
     )

@@ -69,7 +69,7 @@ class Limiter(Protocol):
     def classes(self) -> frozenset[str]:
         """The classes that it knows, limited or not."""
 
-    def take(self, key: Key, cost: int = 1) -> Window | None:
+    async def take(self, key: Key, cost: int = 1) -> Window | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
 
 
@@ -97,7 +97,7 @@ class MemoryLimiter:
         self._clock = clock
         self._capacity = capacity
 
-    def take(self, key: Key, cost: int = 1) -> Window | None:
+    async def take(self, key: Key, cost: int = 1) -> Window | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
         counts = self._counts.get(key.limit_class)
         if counts is None:

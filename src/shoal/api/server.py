@@ -20,11 +20,10 @@ from shoal.api.front import Deps, Front, front_of
 from shoal.api.limited import Limited
 from shoal.api.middleware import CORS_PATHS
 from shoal.api.public_pages import PublicPages
-from shoal.api.ratelimit import DEFAULTS, OFF, MemoryLimiter
 from shoal.api.routing import build_app
 from shoal.api.table import table
 
-__all__ = ["Deps", "build", "serve"]
+__all__ = ["Deps", "build", "listen", "serve"]
 
 _DRAWN = (MISSING_AVATAR, MISSING_HEADER)
 _CONNECTIONS = 10_000
@@ -39,14 +38,17 @@ def build(deps: Deps) -> ASGIApp:
     return _application(front_of(deps))
 
 
-async def serve(deps: Deps, *, host: str, port: int, ready: Callable[[str], None]) -> None:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that several processes may serve from; port 0 takes a free one. Raises `OSError` when it cannot be had."""
+    return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
+
+
+async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], None]) -> None:
     """Serve until SIGINT or SIGTERM, or until cancelled; requests under way get ten seconds to end.
 
-    Port 0 takes a free one. `ready` is called with the root of all URLs once connections are taken. Raises `OSError` when
-    the address cannot be had.
+    `ready` is called with the root of all URLs once connections are taken. The listener is closed at the end.
     """
-    listener = socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
-    base_url = deps.base_url or deps.settings.base_url or _address(listener, host)
+    base_url = deps.base_url or deps.settings.base_url or _address(listener, deps.settings.host)
     front = front_of(replace(deps, base_url=base_url))
     config = uvicorn.Config(
         _application(front),
@@ -80,13 +82,12 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
 
 
 def _application(front: Front) -> ASGIApp:
-    limiter = MemoryLimiter(DEFAULTS if front.settings.rate_limits else OFF)
     return build_app(
         table(front.settings),
         front,
         authenticate=partial(caller_of, front.graph),
-        limiter=limiter,
-        fallback=Limited(Files(front.media, PublicPages(front)), limiter, _limit_class),
+        limiter=front.limiter,
+        fallback=Limited(Files(front.media, PublicPages(front)), front.limiter, _limit_class),
         cors_paths=(*CORS_PATHS, *_DRAWN),
     )
 

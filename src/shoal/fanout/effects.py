@@ -2,12 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
 
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Graph
-from shoal.timelines.audience import Audiences
-from shoal.timelines.contract import Timelines
+from shoal.timelines.contract import Seats, Timelines
+
+Act = Callable[[Seats], Awaitable[object]]
+"""What is done to one page of followers."""
+
+
+class Followers(Protocol):
+    """The followers of sources, page by page, as seats of the timelines."""
+
+    async def page(self, source: int, act: Act, size: int, left: int) -> int:
+        """Act on the page of followers that `left` leads to (0: from the beginning); what leads to the next, 0 at the end.
+
+        Everybody who followed the source before the first page was asked for, and still does, is in one of the pages. Of a
+        loud source there are none.
+        """
+        ...
+
+    async def changed(self, source: int) -> None:
+        """Somebody, cold or warm, has begun or ended to follow the source: said before anything else is done about it.
+
+        Of `EVERYBODY`: any member, any source.
+        """
+        ...
+
+    def joined(self, source: int, member: int) -> None:
+        """A member follows the source, and may be warm."""
+        ...
+
+    def left(self, source: int, member: int) -> None:
+        """A member does not follow the source any more."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,12 +47,8 @@ class Effects:
 
     graph: Graph
     timelines: Timelines
-    audiences: Audiences
+    followers: Followers
     new_id: IdMaker
-    loud: set[int] = field(default_factory=set)
-    """Sources with too many warm followers to push to; shared with the readers, who pull from them."""
-    loud_from: int = 500_000
-    """A source with more warm followers than this is loud."""
     page: int = 20_000
     """How many followers are pushed to, or read, before other jobs have a turn."""
     merge: int = 800

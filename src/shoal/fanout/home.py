@@ -6,34 +6,16 @@ come late, twice or in another order. Readers filter all the same; nobody sees w
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from functools import partial
-from typing import NamedTuple
 
 from shoal.core.events import FollowChanged, PostCreated, PostDeleted, PostUpdated, ShareCreated, ShareDeleted
 from shoal.core.model import Post, Visibility
-from shoal.fanout.effects import Effects
-from shoal.graph.contract import MAX_TIME
-from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, followers, following, tag_id
-from shoal.timelines.audience import Audience
-from shoal.timelines.contract import Seats
+from shoal.fanout.effects import Act, Effects
+from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, following, tag_id
 
-
-class _Mark(NamedTuple):
-    """How far a fan-out has come: the place of the source among the event's, which reading of its audience, and how many of
-    its seats are left (0: not begun). 12, 20 and 31 bits."""
-
-    place: int = 0
-    serial: int = 0
-    left: int = 0
-
-    def pack(self) -> int:
-        return self.place << 51 | self.serial << 31 | self.left
-
-    @classmethod
-    def unpack(cls, mark: int) -> _Mark:
-        return cls(mark >> 51, mark >> 31 & (1 << 20) - 1, mark & (1 << 31) - 1)
+_LEFT_BITS = 54
+"""Of a mark: below is what the followers left to be done, above which of the event's sources it is of (9 bits)."""
 
 
 async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
@@ -82,75 +64,21 @@ async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: 
     return await _each_page(effects, partial(effects.timelines.remove, entry), sources, page, mark)
 
 
-async def _each_page(
-    effects: Effects, act: Callable[[Seats], Awaitable[object]], sources: tuple[int, ...], page: int, mark: int
-) -> int | None:
-    """Act on one page of each source's audience; the mark to go on from, when one had more than a page."""
-    begun = _Mark.unpack(mark)
-    for place in range(begun.place, len(sources)):
-        audience = await _audience(effects, sources[place])
-        if audience is None:
-            continue
-        last, anew = len(audience), False
-        if place == begun.place and begun.left:
-            anew = begun.serial != audience.serial
-            last = last if anew else min(last, begun.left)
-        while last:
-            first = max(0, last - page)
-            await act(audience.seats(first, last))
-            # Fan-outs that take turns may push each other's audience out of memory. One that had to be read anew is gone
-            # through in this turn: by pages it would begin again for ever.
-            if first and not anew:
-                return _Mark(place, audience.serial, first).pack()
-            if first:
-                await asyncio.sleep(0)
-            last = min(first, len(audience))
+async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page: int, mark: int) -> int | None:
+    """Act on one page of each source's followers; the mark to go on from, when one had more than a page."""
+    left = mark & (1 << _LEFT_BITS) - 1
+    for place in range(mark >> _LEFT_BITS, len(sources)):
+        left = await effects.followers.page(sources[place], act, page, left)
+        if left:
+            return place << _LEFT_BITS | left
     return None
-
-
-async def _audience(effects: Effects, source: int) -> Audience | None:
-    """The warm followers of a source; None when they are too many to push to."""
-    if source in effects.loud:
-        return None
-    # None, not falsy: an audience without a warm follower is known too, and must not be read again for each post.
-    if (audience := effects.audiences.get(source)) is None:
-        audience = await _read_audience(effects, source)
-    if len(audience) > effects.loud_from:
-        effects.loud.add(source)
-    return None if source in effects.loud else audience
-
-
-async def _read_audience(effects: Effects, source: int) -> Audience:
-    audience = effects.audiences.begin(source)
-    before = MAX_TIME
-    while len(audience) <= effects.loud_from:
-        page = await effects.graph.assoc_range(source, followers(source), before=before, limit=effects.page)
-        audience.extend(effects.timelines.seats([follower.id2 for follower in page]))
-        if len(page) < effects.page:
-            break
-        before = page[-1].time
-        await asyncio.sleep(0)
-    if len(audience) > effects.loud_from:
-        # Not read to its end: it must not pass for whole, even when some leave it now.
-        effects.loud.add(source)
-    await _touch_up(effects, source, audience)
-    effects.audiences.finish(source, audience)
-    return audience
-
-
-async def _touch_up(effects: Effects, source: int, audience: Audience) -> None:
-    """Those who came, went, or became warm while the audience was being read."""
-    while audience.touched:
-        member = audience.touched.pop()
-        follows = await _follows(effects, member, source)
-        for seat in effects.timelines.seats((member,)).tolist():
-            audience.add(seat) if follows else audience.discard(seat)
 
 
 async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
     """A member's timeline holds what a source posted exactly if they follow it now."""
     member, source = event.follower_id, event.source_id
-    if not effects.timelines.warm(member):
+    await effects.followers.changed(source)
+    if await effects.timelines.floor(member) is None:
         return None
     follows = await _follows(effects, member, source)
     while True:
@@ -168,7 +96,7 @@ async def _follows(effects: Effects, member: int, source: int) -> bool:
 
 async def _merge(effects: Effects, member: int, source: int) -> None:
     """The audience first: an entry that is posted from now on is pushed, all others are in the list."""
-    effects.audiences.add(source, member, effects.timelines.seats((member,)))
+    effects.followers.joined(source, member)
     floor = await effects.timelines.floor(member)
     if floor is None:
         return
@@ -180,7 +108,7 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
 
 async def _subtract(effects: Effects, member: int, source: int) -> None:
     """The intersection of the timeline with what the source posted goes, less what another source also brings."""
-    effects.audiences.discard(source, member, effects.timelines.seats((member,)))
+    effects.followers.left(source, member)
     window = await effects.timelines.read(member, limit=effects.merge)
     if window is None or not window.ids:
         return

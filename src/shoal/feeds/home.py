@@ -6,31 +6,41 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
+from shoal.core.errors import Unavailable
 from shoal.core.model import Post, Visibility
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor, Sources, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME
-from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, POSTED, TAG_OF, tag_id
+from shoal.graph.freshness import one_request
+from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, POSTED, TAG_OF, tag_id
 from shoal.timelines.contract import Window
 
+_log = logging.getLogger(__name__)
+
 _FOLLOWS_PAGE = 20_000
+_LOUD = 100_000
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     """A page of the viewer's home timeline. A cold timeline is rebuilt first; there is no visible end before the last entry."""
-    tags = await _followed_tags(reads, viewer)
+    with one_request():
+        # Whether these lists are empty is asked at once: mostly they are, and are not asked for one by one below.
+        await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, POSTED, LOUD))
+        tags = await _followed_tags(reads, viewer)
 
-    async def skeleton(at: Cursor) -> list[int]:
-        return await _materialised(reads, viewer, at)
+        async def skeleton(at: Cursor) -> list[int]:
+            return await _materialised(reads, viewer, at)
 
-    async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return await _belonging(reads, viewer, found, tags)
+        async def keep(found: Sequence[Entry]) -> list[Entry]:
+            return await _belonging(reads, viewer, found, tags)
 
-    return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+        return await read_page(reads.graph, viewer, cursor, skeleton, keep)
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
@@ -61,28 +71,24 @@ async def warm_up(reads: Reads, viewer: int) -> None:
 
 
 async def _rebuild(reads: Reads, viewer: int) -> None:
-    """Create, join the audiences, then union: an entry that is posted in between is pushed, all others are pulled."""
+    """Create, join the audiences, then fill: an entry that is posted in between is pushed, all others are pulled."""
     await reads.timelines.create(viewer)
     try:
         sources = await _sources(reads, viewer, await _followed_tags(reads, viewer), own=False)
-        seats = reads.timelines.seats((viewer,))
-        for atype in sources:
-            for source in sources[atype]:
+        if reads.audiences is not None:
+            seats = reads.timelines.seats((viewer,))
+            for source in chain.from_iterable(sources.values()):
                 reads.audiences.add(source, viewer, seats)
         ids = await pull(reads.graph, sources, Cursor(limit=reads.length + 1))
         floor = ids[reads.length] if len(ids) > reads.length else 0
-        await reads.timelines.union(viewer, ids[: reads.length], floor)
+        await reads.timelines.fill(viewer, ids[: reads.length], floor)
     except BaseException:
         await reads.timelines.drop((viewer,))
         raise
 
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor) -> list[int]:
-    if viewer in reads.rebuilding or not reads.timelines.warm(viewer):
-        await warm_up(reads, viewer)
-    window = await reads.timelines.read(
-        viewer, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-    )
+    window = await _window(reads, viewer, at)
     if window is None or _incomplete(window, at):
         sources = await _sources(reads, viewer, await _followed_tags(reads, viewer))
         if window is None or at.oldest_first:
@@ -90,6 +96,25 @@ async def _materialised(reads: Reads, viewer: int, at: Cursor) -> list[int]:
         below = at._replace(before=min(at.before, window.floor + 1))
         return _merged([window.ids, await _unpushed(reads, viewer, at), await pull(reads.graph, sources, below)], at)
     return _merged([window.ids, await _unpushed(reads, viewer, at)], at)
+
+
+async def _window(reads: Reads, viewer: int, at: Cursor) -> Window | None:
+    """What is materialised, rebuilt first when it is cold; None when it cannot be had now: then everything is pulled."""
+
+    async def read() -> Window | None:
+        return await reads.timelines.read(
+            viewer, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+        )
+
+    try:
+        window = await read()
+        if window is None:
+            await warm_up(reads, viewer)
+            window = await read()
+    except Unavailable:
+        _log.warning("home timelines cannot be reached; a page is pulled")
+        return None
+    return window
 
 
 def _incomplete(window: Window, at: Cursor) -> bool:
@@ -103,9 +128,10 @@ async def _unpushed(reads: Reads, viewer: int, at: Cursor) -> list[int]:
         viewer, POSTED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
     )
     own = [entry.time for entry in mine]
-    if not reads.loud:
+    loud = [source.id2 for source in await reads.graph.assoc_range(EVERYBODY, LOUD, limit=_LOUD)]
+    if not loud:
         return own
-    followed = await reads.graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(reads.loud))
+    followed = await reads.graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), loud)
     sources = {POSTED: list(followed[FOLLOWS]), TAG_OF: list(followed[FOLLOWS_TAG])}
     return own + await pull(reads.graph, sources, at)
 

@@ -16,9 +16,8 @@ class Reads:
 
     graph: Reader
     timelines: Timelines
-    audiences: Audiences
-    loud: set[int] = field(default_factory=set)
-    """Sources whose entries are not pushed: the same set that the fan-out keeps."""
+    audiences: Audiences | None
+    """Who is pushed to, where this process keeps that; a timeline that is rebuilt joins them."""
     length: int = 800
     """How many entries a timeline is rebuilt with."""
     rebuilding: dict[int, asyncio.Future[None]] = field(default_factory=dict)

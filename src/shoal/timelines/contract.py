@@ -2,22 +2,24 @@
 
 A timeline is a set of entry ids (of posts and shares), read in order of id, with a `floor`: above it the timeline is complete
 once events are done, at and below it nothing is promised and the reader goes on by pull. A timeline that has been created
-is *warm*; any other is *cold*, and writing to it is no effect. Every write is idempotent, and writes commute.
+is *warm*; any other is *cold*, and writing to it is no effect. It can be read once it has been filled: what is posted between
+the two is pushed, all that was there before is pulled. Every write is idempotent, and writes commute.
 
-Members are addressed by *seats*, which only the store understands: packed integers, for writing to many at once.
+Members are addressed by *seats*, which only the store understands: packed integers, for writing to many at once. A store may
+forget any timeline at any time. One that several processes share raises `Unavailable` when it cannot be reached.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from shoal.graph.contract import MAX_TIME
 
-Seats = NDArray[np.int32]
+Seats = NDArray[np.signedinteger[Any]]
 Ids = NDArray[np.int64]
 
 
@@ -31,16 +33,26 @@ class Window(NamedTuple):
 class Timelines(Protocol):
     """Home timelines of many members."""
 
-    def seats(self, members: Sequence[int]) -> Seats:
-        """The seats of those members that are warm, in no promised order."""
+    @property
+    def length(self) -> int:
+        """How many entries a timeline holds."""
         ...
 
-    def warm(self, member: int) -> bool:
-        """Whether the member's timeline is written to."""
+    @property
+    def seat_type(self) -> type[np.signedinteger[Any]]:
+        """What seats are made of."""
+        ...
+
+    def seats(self, members: Sequence[int]) -> Seats:
+        """The seats of those members that may be warm, in no promised order."""
         ...
 
     async def create(self, member: int) -> None:
-        """Begin an empty timeline (floor 0), so that pushes reach it from now on; nothing happens to a warm one."""
+        """Begin an empty timeline (floor 0) that is to be filled: writes reach it from now on; nothing happens to a warm one."""
+        ...
+
+    async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
+        """As `union`, and from now on the timeline can be read."""
         ...
 
     async def push(self, entry: int, seats: Seats) -> int:
@@ -62,7 +74,7 @@ class Timelines(Protocol):
     async def read(
         self, member: int, *, before: int = MAX_TIME, after: int = 0, limit: int, oldest_first: bool = False
     ) -> Window | None:
-        """Up to `limit` ids with `after < id < before`, above the floor, newest first (or oldest); None when cold."""
+        """Up to `limit` ids with `after < id < before`, above the floor, newest first (or oldest); None when cold or not filled."""
         ...
 
     async def floor(self, member: int) -> int | None:
@@ -71,4 +83,16 @@ class Timelines(Protocol):
 
     async def drop(self, members: Sequence[int]) -> None:
         """Make these timelines cold and forget them."""
+        ...
+
+    async def drop_idle(self, seconds: float) -> None:
+        """Make cold what nobody has read for so long."""
+        ...
+
+    async def clear(self) -> None:
+        """Make every timeline cold."""
+        ...
+
+    async def members(self, most: int) -> list[int]:
+        """Up to so many members whose timelines are warm, in no promised order."""
         ...

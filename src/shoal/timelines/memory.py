@@ -11,6 +11,7 @@ from __future__ import annotations
 import mmap
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,8 @@ class MemoryTimelines:
         self._member = np.zeros(capacity, np.int64)
         self._read_at = np.zeros(capacity, np.float64)
         self._row: dict[int, int] = {}
+        # Those that are not filled yet.
+        self._begun: set[int] = set()
         self._free: list[int] = []
         self._used = 0
         # No id in a timeline and no floor is above this.
@@ -50,6 +53,10 @@ class MemoryTimelines:
     def __len__(self) -> int:
         return len(self._row)
 
+    @property
+    def seat_type(self) -> type[np.int32]:
+        return np.int32
+
     def seats(self, members: Sequence[int]) -> Seats:
         row = self._row
         return np.array([row[member] for member in members if member in row], np.int32)
@@ -57,9 +64,8 @@ class MemoryTimelines:
     def warm(self, member: int) -> bool:
         return member in self._row
 
-    def members(self) -> list[int]:
-        """Everybody whose timeline is warm."""
-        return list(self._row)
+    async def members(self, most: int) -> list[int]:
+        return list(islice(self._row, most))
 
     async def create(self, member: int) -> None:
         if member in self._row:
@@ -71,6 +77,7 @@ class MemoryTimelines:
         self._member[row] = member
         self._read_at[row] = self._clock()
         self._row[member] = row
+        self._begun.add(member)
 
     def _take_row(self) -> int:
         if self._free:
@@ -110,6 +117,10 @@ class MemoryTimelines:
         row, slot = np.nonzero(rings == entry)
         self._rings[seats[row], slot] = 0
 
+    async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
+        await self.union(member, ids, floor)
+        self._begun.discard(member)
+
     async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
         row = self._row.get(member)
         if row is None:
@@ -141,7 +152,7 @@ class MemoryTimelines:
         self, member: int, *, before: int = MAX_TIME, after: int = 0, limit: int, oldest_first: bool = False
     ) -> Window | None:
         row = self._row.get(member)
-        if row is None:
+        if row is None or member in self._begun:
             return None
         self._read_at[row] = self._clock()
         floor = int(self._floor[row])
@@ -161,6 +172,12 @@ class MemoryTimelines:
     async def drop(self, members: Sequence[int]) -> None:
         self._forget(members)
 
+    async def drop_idle(self, seconds: float) -> None:
+        self._forget(self.idle(seconds))
+
+    async def clear(self) -> None:
+        self._forget(list(self._row))
+
     def idle(self, seconds: float) -> list[int]:
         """Members whose timelines nobody has read for so long."""
         rows = np.nonzero(self._read_at[: self._used] < self._clock() - seconds)[0]
@@ -168,6 +185,7 @@ class MemoryTimelines:
 
     def _forget(self, members: Sequence[int]) -> None:
         rows = [self._row.pop(member) for member in members if member in self._row]
+        self._begun.difference_update(members)
         self._free.extend(rows)
         if rows:
             self._read_at[rows] = np.inf

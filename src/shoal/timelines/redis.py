@@ -1,0 +1,239 @@
+"""Home timelines on Redis: one packed string a member, written by scripts that run inside the server.
+
+What `redis_scripts` says of its layout decides how a timeline is read here: the last `length` entries that came count, and
+what they pushed out is the floor. A timeline that was begun under another history of its server - before a failover, or a
+restart from an old snapshot - is cold: a write to it may have been lost. Writing needs no look at that.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from shoal.core.ids import milliseconds_of
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.gathering import Gathering
+from shoal.graph.redis.nodes import Nodes, Part, Script, keys_of, shards_of
+from shoal.timelines import redis_scripts as scripts
+from shoal.timelines.contract import Window
+
+Members = NDArray[np.int64]
+_Sent = tuple[int, Members]
+"""An entry, and for whom it is."""
+
+_PREFIX = "t"
+_PUSHES = 300
+"""Keys in a call: less than 0.5 ms of the server, of a slow one 2 ms, cuts and all."""
+_REMOVALS = 50
+_READS = 16
+_CUTS = 4
+_LATE_SECONDS = 60.0
+_BEGUN = 10_000
+
+
+class RedisTimelines:
+    """Timelines of up to `length` entries, for members whose ids are their seats.
+
+    One that nobody reads for `idle_seconds` is forgotten. `slack`: how far a string may outgrow its length before it is cut,
+    as a part of it.
+    """
+
+    def __init__(
+        self,
+        nodes: Nodes,
+        length: int = 800,
+        *,
+        idle_seconds: float = 14 * 86_400,
+        slack: float = 0.75,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.length = length
+        self._nodes = nodes
+        self._idle = max(1, int(idle_seconds))
+        self._clock = clock
+        self._room = 8 * length
+        spare = int(length * slack)
+        # When three fifths are used it is cut, later for some than for others; a tenth is left for those that have to wait.
+        self._full = scripts.HEAD_BYTES + self._room + 8 * (spare * 3 // 5)
+        self._spread = max(1, spare * 3 // 10)
+        self._half = (scripts.HEAD_BYTES + self._room + 8 * spare) // 2
+        self._begun: dict[int, bytes] = {}
+        self._pushing = Gathering(self._push)
+        self._removing = Gathering(self._remove)
+        self._reading = Gathering(self._read)
+
+    @property
+    def seat_type(self) -> type[np.int64]:
+        return np.int64
+
+    def seats(self, members: Sequence[int]) -> Members:
+        return np.array(members, np.int64)
+
+    async def create(self, member: int) -> None:
+        beginning = await self._one(scripts.CREATE, member, secrets.token_bytes(7), self._idle)
+        if len(self._begun) >= _BEGUN:
+            del self._begun[next(iter(self._begun))]
+        self._begun[member] = beginning
+
+    async def fill(self, member: int, ids: Sequence[int], floor: int) -> None:
+        # Ours only: what another process began since may lack what was pushed before.
+        await self._merge(member, ids, floor, b"f", self._begun.pop(member, b""))
+
+    async def union(self, member: int, ids: Sequence[int], floor: int) -> None:
+        await self._merge(member, ids, floor, b"", b"")
+
+    async def _merge(self, member: int, ids: Sequence[int], floor: int, fill: bytes, beginning: bytes) -> None:
+        every = np.unique(np.array(ids, np.int64))
+        if len(every) > self.length:
+            floor = max(floor, int(every[-self.length - 1]))
+        packed = every[-self.length :].astype("<i8").tobytes()
+        edge = floor.to_bytes(8, "little")
+        await self._one(scripts.MERGE, member, self._room, self._half, edge, packed, fill, beginning)
+
+    async def subtract(self, member: int, ids: Sequence[int]) -> None:
+        await self._one(scripts.SUBTRACT, member, self._room, np.array(ids, "<i8").tobytes())
+
+    async def push(self, entry: int, seats: Members) -> int:
+        return await self._pushing.ask((entry, seats)) if len(seats) else 0
+
+    async def remove(self, entry: int, seats: Members) -> None:
+        if len(seats):
+            await self._removing.ask((entry, seats))
+
+    async def _push(self, sent: list[_Sent]) -> list[int]:
+        members, owners = _together(sent)
+        keys = keys_of(_PREFIX, members)
+        # Younger than any floor in all likelihood: then floors are not looked at.
+        recent = (self._clock() - _LATE_SECONDS) * 1000
+        late = [b"0" if milliseconds_of(entry) > recent else b"1" for entry, _ in sent]
+
+        def arguments(at: NDArray[np.intp]) -> list[bytes | int]:
+            runs = [word for owner, n in _runs(owners[at]) for word in (_packed(sent[owner][0]), n, late[owner])]
+            return [keys[at].tobytes(), self._room, self._full, self._spread, self._half, _CUTS, *runs]
+
+        written = [0] * len(sent)
+        parts = await self._nodes.each(scripts.PUSH, shards_of(members), arguments, batch=_PUSHES, bulk=True)
+        for part in parts:
+            for (owner, _), count in zip(_runs(owners[part.at]), part.result, strict=True):
+                written[owner] += count
+        return written
+
+    async def _remove(self, sent: list[_Sent]) -> list[None]:
+        members, owners = _together(sent)
+        keys = keys_of(_PREFIX, members)
+
+        def arguments(at: NDArray[np.intp]) -> list[bytes | int]:
+            runs = [word for owner, n in _runs(owners[at]) for word in (_packed(sent[owner][0]), n)]
+            return [keys[at].tobytes(), self._room, *runs]
+
+        await self._nodes.each(scripts.REMOVE, shards_of(members), arguments, batch=_REMOVALS, bulk=True)
+        return [None] * len(sent)
+
+    async def read(
+        self, member: int, *, before: int = MAX_TIME, after: int = 0, limit: int, oldest_first: bool = False
+    ) -> Window | None:
+        data = await self._reading.ask(member)
+        if data is None:
+            return None
+        ids, floor = self._visible(data)
+        ids = _in_order(ids[(ids > after) & (ids < before)])
+        page = ids[:limit] if oldest_first else ids[: -limit - 1 : -1]
+        return Window(page.tolist(), floor)
+
+    async def _read(self, members: list[int]) -> list[bytes | None]:
+        every = np.array(members, np.int64)
+        keys = keys_of(_PREFIX, every)
+        found: list[bytes | None] = [None] * len(members)
+        parts = await self._nodes.each(
+            scripts.READ, shards_of(every), lambda at: (keys[at].tobytes(), self._idle), batch=_READS
+        )
+        for part in parts:
+            for at, data in zip(part.at.tolist(), part.result, strict=True):
+                found[at] = data or found[at]
+        return found
+
+    def _visible(self, data: bytes) -> tuple[Members, int]:
+        """The entries above the floor in the order in which they came, and the floor."""
+        row = np.frombuffer(data, "<i8", offset=scripts.FLOOR_AT)
+        kept = max(1, len(row) - self.length)
+        floor = int(row[:kept].max())
+        ids = row[kept:]
+        return ids[ids > floor], floor
+
+    async def floor(self, member: int) -> int | None:
+        data = await self._one(scripts.LOOK, member)
+        return None if data is None else self._visible(data)[1]
+
+    async def drop(self, members: Sequence[int]) -> None:
+        for member in members:
+            self._begun.pop(member, None)
+        await self._all(scripts.DROP, np.array(members, np.int64))
+
+    async def drop_idle(self, seconds: float) -> None:
+        # At the age of `idle_seconds` they go by themselves.
+        if seconds < self._idle:
+            async for page in self._nodes.ids(_PREFIX):
+                await self._all(scripts.DROP_IDLE, page, int(self._idle - seconds))
+
+    async def clear(self) -> None:
+        self._begun.clear()
+        async for page in self._nodes.ids(_PREFIX):
+            await self._all(scripts.DROP, page)
+
+    async def members(self, most: int) -> list[int]:
+        found: dict[int, None] = {}
+        async for page in self._nodes.ids(_PREFIX):
+            for part in await self._all(scripts.WARM, page):
+                warm = np.array(part.result, bool)
+                found.update(dict.fromkeys(page[part.at[warm]].tolist()))
+            if len(found) >= most:
+                break
+        return list(found)[:most]
+
+    async def _all(self, script: Script, members: Members, *arguments: int) -> list[Part]:
+        """Run a script that is given keys, and the same for all of them."""
+        keys = keys_of(_PREFIX, members)
+        return await self._nodes.each(
+            script, shards_of(members), lambda at: (keys[at].tobytes(), *arguments), batch=_PUSHES, bulk=True
+        )
+
+    async def _one(self, script: Script, member: int, *arguments: bytes | int) -> Any:
+        """Run a script for one timeline."""
+        every = np.array([member], np.int64)
+        key = keys_of(_PREFIX, every).tobytes()
+        parts = await self._nodes.each(script, shards_of(every), lambda _: (key, *arguments), batch=1)
+        return parts[-1].result
+
+    async def close(self) -> None:
+        """Finish what was asked for."""
+        await self._pushing.close()
+        await self._removing.close()
+        await self._reading.close()
+
+
+def _in_order(ids: Members) -> Members:
+    """Each once, oldest first. Most come that way."""
+    return ids if (ids[1:] > ids[:-1]).all() else np.unique(ids)
+
+
+def _packed(entry: int) -> bytes:
+    return entry.to_bytes(8, "little")
+
+
+def _together(sent: list[_Sent]) -> tuple[Members, NDArray[np.intp]]:
+    """All members, and whose entry each of them is to get."""
+    members = np.concatenate([seats for _, seats in sent])
+    return members, np.repeat(np.arange(len(sent)), [len(seats) for _, seats in sent])
+
+
+def _runs(owners: NDArray[np.intp]) -> list[tuple[int, int]]:
+    """Equal neighbours, and how many of them there are."""
+    if not len(owners):
+        return []
+    starts = np.concatenate(([0], np.flatnonzero(np.diff(owners)) + 1, [len(owners)]))
+    return list(zip(owners[starts[:-1]].tolist(), np.diff(starts).tolist(), strict=True))

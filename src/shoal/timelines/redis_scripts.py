@@ -1,0 +1,270 @@
+"""What is done to timelines inside Redis.
+
+A timeline is one string: a head of 32 bytes - the history of the server that began it (16), the beginning it is of (7),
+`b` for begun or `f` for filled, and the floor (8) - and then the entries, 8 bytes each (little-endian), in the order in
+which they came. A push appends 8 bytes. Of the entries the last `room` count; what stands before them has been pushed out,
+the greatest of that is the floor, and it is cut off now and then. An entry that was taken off leaves a zero.
+
+Positive 64-bit integers have the order of the floating-point numbers with the same bits (below 0x7FF0 << 48, which ids
+reach in 2058), so Lua compares them as such: nothing is converted, nothing rounded.
+"""
+
+from __future__ import annotations
+
+from shoal.graph.redis.nodes import KEY_BYTES, Script
+
+HEAD_BYTES = 32
+FLOOR_AT = 24
+
+_HERE = (
+    f"local KEY = {KEY_BYTES}\n"
+    + r"""
+local function order(data, at) return struct.unpack('<d', data, at) end
+
+local MANY = '<' .. string.rep('d', 50)
+
+-- The greatest of the 8-byte numbers in data[from..to].
+local function greatest(data, from, to)
+  local most, at = -1, from
+  while at + 399 <= to do
+    local numbers = {struct.unpack(MANY, data, at)}
+    -- After the numbers comes where they ended.
+    numbers[51] = nil
+    most, at = math.max(most, unpack(numbers)), at + 400
+  end
+  for rest = at, to, 8 do most = math.max(most, (order(data, rest))) end
+  return struct.pack('<d', most)
+end
+
+-- Writes a head and slots[from..]. A string that is appended to beyond its room gets twice its length. Grown at `half`, it has
+-- room for all that comes until it is cut again, and for no more; in one piece it would take twice its whole length. (Three
+-- quarters first: memory comes in sizes a quarter apart, so the second step is sure to go beyond the first.)
+local function write(key, head, slots, from, half)
+  local before = from - #head - 1
+  if #slots - before <= math.max(half, 64) then
+    redis.call('SET', key, head .. string.sub(slots, from), 'KEEPTTL')
+    return
+  end
+  local step = math.max(#head, math.floor(half * 3 / 4))
+  redis.call('SET', key, head .. string.sub(slots, from, before + step), 'KEEPTTL')
+  redis.call('APPEND', key, string.sub(slots, before + step + 1, before + half))
+  redis.call('APPEND', key, string.sub(slots, before + half + 1))
+end
+"""
+)
+
+PUSH = Script(
+    _HERE
+    + r"""
+-- ARGV: keys, room in bytes, the length from which it is cut, by how much that is spread, half of the most it may reach,
+-- how many cuts a call; then for each entry: itself, how many of the keys are its own, '1' if floors may be above it.
+local keys, room, full = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local spread, half, cuts = tonumber(ARGV[4]), tonumber(ARGV[5]), tonumber(ARGV[6])
+local written, seen, cold = {}, 0, 0
+
+local function cut(key)
+  local data = redis.call('GET', key)
+  local last = #data - room
+  write(key, string.sub(data, 1, 24) .. greatest(data, 25, last), data, last + 1, half)
+end
+
+-- Audiences that are pushed to together would be cut together: each key has a length of its own.
+local function due(key)
+  local a, b, c = string.byte(key, -9, -7)
+  return full + 8 * ((a * 7 + b * 31 + c * 113) % spread)
+end
+
+for run = 7, #ARGV, 3 do
+  local entry, late, count = ARGV[run], ARGV[run + 2] == '1', 0
+  local value = order(entry, 1)
+  for i = seen + 1, seen + tonumber(ARGV[run + 1]) do
+    local key = string.sub(keys, (i - 1) * KEY + 1, i * KEY)
+    local takes = true
+    if late then
+      local floor = first(i, 'GETRANGE', key, 24, 31)
+      takes = floor and #floor == 8 and order(floor, 1) < value
+    elseif cold * 4 > i then
+      -- Many are cold here: ask first. Where most are warm, appending to one that is not there, and undoing it, costs less.
+      takes = first(i, 'EXISTS', key) == 1
+      if not takes then cold = cold + 1 end
+    end
+    if takes then
+      local size = first(i, 'APPEND', key, entry)
+      if size == 8 then
+        redis.call('DEL', key)
+        cold = cold + 1
+      elseif size then
+        count = count + 1
+        if size > full and cuts > 0 and size > due(key) then
+          cut(key)
+          cuts = cuts - 1
+        end
+      end
+    end
+  end
+  seen = seen + tonumber(ARGV[run + 1])
+  written[#written + 1] = count
+end
+return {refused, written}
+"""
+)
+
+REMOVE = Script(
+    _HERE
+    + r"""
+-- ARGV: keys, room in bytes; then for each entry: itself, how many of the keys are its own.
+local keys, room, seen = ARGV[1], tonumber(ARGV[2]), 0
+for run = 3, #ARGV, 2 do
+  local entry = ARGV[run]
+  for i = seen + 1, seen + tonumber(ARGV[run + 1]) do
+    local key = string.sub(keys, (i - 1) * KEY + 1, i * KEY)
+    local data = first(i, 'GET', key)
+    -- What has been pushed out stays: it says how high the floor is.
+    local at = data and string.find(data, entry, math.max(33, #data - room + 1), true)
+    while at do
+      if at % 8 == 1 then redis.call('SETRANGE', key, at - 1, string.rep('\0', 8)) end
+      at = string.find(data, entry, at + (at % 8 == 1 and 8 or 1), true)
+    end
+  end
+  seen = seen + tonumber(ARGV[run + 1])
+end
+return {refused, true}
+""",
+    grows=False,
+)
+
+SUBTRACT = Script(
+    _HERE
+    + r"""
+-- ARGV: one key, room in bytes, entries.
+local data, gone = first(1, 'GET', ARGV[1]), {}
+if data then
+  for at = 1, #ARGV[3], 8 do gone[string.sub(ARGV[3], at, at + 7)] = true end
+  local from, slots, found = math.max(33, #data - tonumber(ARGV[2]) + 1), {}, false
+  for at = from, #data, 8 do
+    local slot = string.sub(data, at, at + 7)
+    if gone[slot] then slot, found = string.rep('\0', 8), true end
+    slots[#slots + 1] = slot
+  end
+  if found then redis.call('SETRANGE', ARGV[1], from - 1, table.concat(slots)) end
+end
+return {refused, true}
+""",
+    grows=False,
+)
+
+CREATE = Script(
+    r"""
+-- ARGV: one key, 7 bytes that are new, seconds. Gives which beginning the timeline is of, be it this one or an earlier one.
+local head, now = first(1, 'GETRANGE', ARGV[1], 0, 31), history()
+if not head then return {refused, false} end
+if #head == 32 and string.sub(head, 1, 16) == now then return {refused, string.sub(head, 17, 23)} end
+redis.call('SET', ARGV[1], now .. ARGV[2] .. 'b' .. string.rep('\0', 8), 'EX', ARGV[3])
+return {refused, ARGV[2]}
+"""
+)
+
+MERGE = Script(
+    _HERE
+    + r"""
+-- ARGV: one key, room in bytes, half of the most it may reach, floor, entries, 'f' to fill,
+-- the beginning that is to be filled (or nothing: whichever).
+local key, room, half, fill = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[6] == 'f'
+local data = first(1, 'GET', key)
+if not data or string.sub(data, 1, 16) ~= history() then return {refused, 0} end
+if ARGV[7] ~= '' and string.sub(data, 17, 23) ~= ARGV[7] then return {refused, 0} end
+
+local kept = math.max(33, #data - room + 1)
+local pushed_out = greatest(data, 25, kept - 1) .. ARGV[4]
+local floor = greatest(pushed_out, 1, 16)
+local lowest, numbers = order(floor, 1), {}
+local function take(from, start)
+  for at = start, #from, 8 do
+    local number = order(from, at)
+    if number > lowest then numbers[#numbers + 1] = number end
+  end
+end
+take(data, kept)
+take(ARGV[5], 1)
+table.sort(numbers)
+
+local slots, previous = {}, lowest
+for _, number in ipairs(numbers) do
+  if number > previous then
+    slots[#slots + 1] = struct.pack('<d', number)
+    previous = number
+  end
+end
+local over = #slots - room / 8
+if over > 0 then floor = slots[over] end
+local state = fill and 'f' or string.sub(data, 24, 24)
+local head = string.sub(data, 1, 23) .. state .. floor
+write(key, head, table.concat(slots, '', math.max(over, 0) + 1), 1, half)
+return {refused, 1}
+"""
+)
+
+READ = Script(
+    f"local KEY = {KEY_BYTES}\n"
+    + r"""
+-- ARGV: keys, and seconds; each as it is, of the filled, which live on for so long. Those of another history go.
+local found, now = {}, history()
+for i = 1, #ARGV[1] / KEY do
+  local key = string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)
+  local data = first(i, 'GETEX', key, 'EX', ARGV[2])
+  if data and string.sub(data, 1, 16) ~= now then
+    redis.call('UNLINK', key)
+    data = false
+  end
+  found[i] = data and string.sub(data, 24, 24) == 'f' and data or false
+end
+return {refused, found}
+""",
+    grows=False,
+)
+
+LOOK = Script(
+    r"""
+-- ARGV: one key; the timeline as it is, if it is of this history.
+local data = first(1, 'GET', ARGV[1])
+return {refused, data and string.sub(data, 1, 16) == history() and data or false}
+""",
+    grows=False,
+)
+
+DROP = Script(
+    f"local KEY = {KEY_BYTES}\n"
+    + r"""
+for i = 1, #ARGV[1] / KEY do first(i, 'UNLINK', string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)) end
+return {refused, true}
+""",
+    grows=False,
+)
+
+WARM = Script(
+    f"local KEY = {KEY_BYTES}\n"
+    + r"""
+-- ARGV: keys; whether each can be read.
+local warm, now = {}, history()
+for i = 1, #ARGV[1] / KEY do
+  local head = first(i, 'GETRANGE', string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY), 0, 31)
+  warm[i] = head and string.sub(head, 1, 16) == now and string.sub(head, 24, 24) == 'f' and 1 or 0
+end
+return {refused, warm}
+""",
+    grows=False,
+)
+
+DROP_IDLE = Script(
+    f"local KEY = {KEY_BYTES}\n"
+    + r"""
+-- ARGV: keys, seconds; those that have fewer seconds left go.
+for i = 1, #ARGV[1] / KEY do
+  local key = string.sub(ARGV[1], (i - 1) * KEY + 1, i * KEY)
+  local left = first(i, 'TTL', key)
+  if left and left < tonumber(ARGV[2]) then redis.call('UNLINK', key) end
+end
+return {refused, true}
+""",
+    grows=False,
+)

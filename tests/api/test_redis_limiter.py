@@ -1,0 +1,111 @@
+"""Rate limits that processes share: exact for all of them together, and no obstacle when Redis is away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from redis import Redis
+
+from shoal.api.ratelimit import Key, Rule
+from shoal.api.redis_limiter import RedisLimiter
+from shoal.graph.redis.nodes import Nodes
+from tests.engines import redis
+from tests.running import eventually, in_loop
+
+RULES = {"api": Rule(5, 86_400), "files": Rule(0, 60), "short": Rule(2, 1)}
+ANN, BEN = Key("api", 5 << 10), Key("api", 5_000 << 10)
+
+
+@asynccontextmanager
+async def limiter_at(url: str) -> AsyncIterator[RedisLimiter]:
+    nodes = Nodes(url, answer_seconds=0.3)
+    yield RedisLimiter(nodes, RULES)
+    await nodes.close()
+
+
+@pytest.mark.parametrize("where", ["single", "cluster"])
+@in_loop
+async def test_processes_count_together(where: str) -> None:
+    url = getattr(redis, where)()
+    async with AsyncExitStack() as stack:
+        limiters = [await stack.enter_async_context(limiter_at(url)) for _ in range(3)]
+        for key in (ANN, BEN, Key("api", "192.0.2.1"), Key("api", "2001:db8::/64")):
+            windows = [window for _ in range(3) for limiter in limiters if (window := await limiter.take(key))]
+            assert [window.remaining for window in windows] == [4, 3, 2, 1, 0, 0, 0, 0, 0]
+            assert [bool(window.wait) for window in windows] == [False] * 5 + [True] * 4
+            assert len({(window.limit, window.reset) for window in windows}) == 1
+            assert windows[0].reset % 86_400 == 0
+
+
+@in_loop
+async def test_of_many_at_once_exactly_as_many_come_through_as_may() -> None:
+    url = redis.single()
+    async with limiter_at(url) as one, limiter_at(url) as other:
+        windows = await asyncio.gather(*(limiter.take(ANN) for limiter in (one, other) * 20))
+        assert sum(window is not None and not window.wait for window in windows) == 5
+
+
+@in_loop
+async def test_a_refused_request_is_not_counted_and_costs_may_differ() -> None:
+    async with limiter_at(redis.single()) as limiter:
+        remaining = [window.remaining for cost in (3, 3, 2, 1) if (window := await limiter.take(ANN, cost))]
+        assert remaining == [2, 2, 0, 0]
+
+
+@in_loop
+async def test_classes_without_a_limit_ask_nobody() -> None:
+    nodes = Nodes(redis.single())
+    limiter = RedisLimiter(nodes, RULES)
+    assert limiter.classes == {"api", "files", "short"}
+    assert await limiter.take(Key("files", 1)) is None
+    assert nodes.calls == 0
+    await nodes.close()
+
+
+@in_loop
+async def test_counts_go_with_their_window() -> None:
+    async with limiter_at(redis.single()) as limiter:
+        key = Key("short", 9)
+        # Some three in a row fall into one window.
+        while not (window := await limiter.take(key)) or not window.wait:
+            pass
+        assert 0 < window.wait <= 1.0
+        await limiter.take(ANN)
+        with Redis.from_url(redis._single().url) as server:
+            ages = {name: server.pttl(name) for name in server.keys("r:*")}
+            assert len([age for age in ages.values() if 0 < age <= 86_400_000]) == len(ages)
+
+            async def held() -> int:
+                return len(list(server.keys("r:*short*")))
+
+            await eventually(held, 0)
+        after = await limiter.take(key)
+        assert after is not None
+        assert not after.wait
+
+
+@in_loop
+async def test_while_redis_is_away_a_process_counts_for_itself_and_says_so_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    program = redis.own()
+    async with limiter_at(program.url) as limiter:
+        await limiter.take(ANN)
+        program.pause()
+        with caplog.at_level(logging.WARNING):
+            windows = [window for _ in range(7) if (window := await limiter.take(ANN))]
+        assert [window.remaining for window in windows] == [4, 3, 2, 1, 0, 0, 0]
+        assert [bool(window.wait) for window in windows] == [False] * 5 + [True] * 2
+        assert len(caplog.records) == 1
+        program.resume()
+
+        async def shared() -> bool:
+            window = await limiter.take(ANN, 0)
+            return window is not None and window.remaining > 0
+
+        await eventually(shared, True)
+    program.stop()
