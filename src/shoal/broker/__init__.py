@@ -1,0 +1,1 @@
+"""The outbox carried by a message broker to workers on other machines."""

@@ -1,0 +1,94 @@
+"""Carries the events of a store's outbox to a broker: claimed, sent, and acknowledged once the broker has them.
+
+Any number of relays may work on one store, each in its process. One that dies after sending and before acknowledging sends
+twice: that does no harm. While the broker is away the events stay in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from shoal.core.errors import Unavailable
+from shoal.graph.contract import Job, Outbox
+
+_log = logging.getLogger(__name__)
+
+_AWAY_SECONDS = 0.5
+"""How long to wait when the broker or the store is away."""
+_PART_OF_LEASE = 0.75
+"""Jobs that could not be sent for so much of their lease are let go of: they come again when it ends."""
+
+Send = Callable[[Sequence[Job]], Awaitable[None]]
+"""Puts jobs where workers find them, and returns when they are safe there. Raises `Unavailable`."""
+
+
+class Relay:
+    """Relays one outbox, in this process."""
+
+    def __init__(
+        self, outbox: Outbox, send: Send, *, batch: int = 512, lease: float = 30.0, poll_seconds: float = 0.05
+    ) -> None:
+        self._outbox = outbox
+        self._send = send
+        self._batch = batch
+        self._lease = lease
+        self._poll_seconds = poll_seconds
+        self._work = asyncio.Event()
+        self._end = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        outbox.on_event(self._work.set)
+
+    def start(self) -> None:
+        """Relay in the background from now on."""
+        self._task = asyncio.create_task(self._run(), name="shoal-relay")
+
+    async def stop(self) -> None:
+        """Finish what is being sent, then rest; what is not sent stays in the outbox."""
+        self._end.set()
+        self._work.set()
+        if self._task is not None:
+            await self._task
+
+    async def turn(self) -> int:
+        """Relay one batch; how many jobs that was. Raises `Unavailable` when the broker stays away."""
+        jobs = await self._outbox.claim(self._batch, self._lease)
+        if jobs:
+            await self._sent(jobs)
+            await self._outbox.ack(jobs)
+        return len(jobs)
+
+    async def _sent(self, jobs: Sequence[Job]) -> None:
+        """Try until they are sent: what is given back could only be claimed again, one by one."""
+        loop = asyncio.get_running_loop()
+        patience = loop.time() + self._lease * _PART_OF_LEASE
+        while True:
+            try:
+                return await self._send(jobs)
+            except Unavailable:
+                if self._end.is_set() or loop.time() > patience:
+                    raise
+            await _either(self._end, _AWAY_SECONDS)
+
+    async def _run(self) -> None:
+        while not self._end.is_set():
+            self._work.clear()
+            try:
+                if not await self.turn():
+                    await _either(self._work, self._poll_seconds)
+            except Unavailable as error:
+                _log.warning("events wait in the store: %s", error)
+                await _either(self._end, _AWAY_SECONDS)
+            except Exception:  # noqa: BLE001  # the store may come back; the relay must be there then
+                _log.exception("the outbox could not be relayed")
+                await _either(self._end, _AWAY_SECONDS)
+
+
+async def _either(event: asyncio.Event, seconds: float) -> None:
+    """Return when the event is set, or so much later."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return

@@ -1,0 +1,350 @@
+"""The outbox on RabbitMQ, on a real node: what dies, hangs up, comes twice or never ends."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from shoal.broker.queues import now_ms, write
+from shoal.broker.rabbitmq import RabbitOutbox
+from shoal.broker.relay import Relay
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch, Job
+from shoal.graph.memory import MemoryGraph
+from shoal.ops.engines.program import Program
+from shoal.outbox import Runner
+from tests.broker.relayed import claim
+from tests.engines import rabbitmq
+from tests.running import eventually, in_loop
+from tests.stores import ANN
+
+
+@pytest.fixture(autouse=True)
+def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    with caplog.at_level(logging.CRITICAL + 1):
+        yield
+
+
+@pytest.fixture
+def node() -> Iterator[Program]:
+    """A node that a test may do harm to."""
+    rabbitmq.node()
+    program = rabbitmq.start_another()
+    yield program
+    rabbitmq.stop(program)
+
+
+@asynccontextmanager
+async def outbox(
+    namespace: str, *, url: str = "", taking: bool = True, prefetch: int = 512, deaths: int = 8
+) -> AsyncIterator[RabbitOutbox]:
+    opened = await RabbitOutbox.open(
+        url or rabbitmq.node().url, namespace=namespace, taking=taking, prefetch=prefetch, deaths=deaths
+    )
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+def jobs(*numbers: int, store: int = 0) -> list[Job]:
+    return [Job(n, PostCreated(post_id=n, author_id=ANN), store=store) for n in numbers]
+
+
+def posts(claimed: list[Job]) -> list[int]:
+    return [job.event.post_id for job in claimed if isinstance(job.event, PostCreated)]
+
+
+async def claimed(work: RabbitOutbox, count: int) -> list[Job]:
+    """So many, however many deliveries have arrived at once."""
+    taken: list[Job] = []
+    while len(taken) < count:
+        taken += await claim(work)
+    return taken
+
+
+async def emit(graph: MemoryGraph, *posts: int) -> None:
+    batch = Batch(shard_of(ANN))
+    for post in posts:
+        batch.emit(PostCreated(post_id=post, author_id=ANN))
+    await graph.commit(batch)
+
+
+@in_loop
+async def test_whoever_waits_is_woken_when_a_job_arrives() -> None:
+    async with outbox(rabbitmq.namespace()) as work:
+        woken = asyncio.Event()
+        work.on_event(woken.set)
+        await work.send(jobs(1))
+        async with asyncio.timeout(10):
+            await woken.wait()
+        assert posts(await work.claim(10, 60.0)) == [1]
+
+
+@in_loop
+async def test_a_job_that_was_done_and_not_acknowledged_is_given_to_another_worker() -> None:
+    namespace = rabbitmq.namespace()
+    async with outbox(namespace) as dying:
+        await dying.send(jobs(1, 2, 3))
+        taken = await claimed(dying, 3)
+        await dying.ack(taken[1:2])
+    async with outbox(namespace) as other:
+        assert sorted(posts(await claimed(other, 2))) == [1, 3]
+
+
+@in_loop
+async def test_two_workers_share_the_jobs_and_none_is_given_to_both() -> None:
+    namespace = rabbitmq.namespace()
+    async with outbox(namespace, prefetch=10) as one, outbox(namespace, prefetch=10) as two:
+        await one.send(jobs(*range(200)))
+        given: list[int] = []
+        shares = [0, 0]
+        while len(given) < 200:
+            for at, worker in enumerate((one, two)):
+                taken = await worker.claim(10, 60.0)
+                given += posts(taken)
+                shares[at] += len(taken)
+                await worker.ack(taken)
+            await asyncio.sleep(0.001)
+        assert sorted(given) == list(range(200))
+        assert min(shares) > 0
+        await eventually(one.backlog, 0)
+
+
+@in_loop
+async def test_a_job_that_comes_twice_at_once_is_in_hand_once() -> None:
+    async with outbox(rabbitmq.namespace()) as work:
+        await work.send(jobs(1, 2, 1))
+        taken = await claim(work)
+        assert posts(taken) == [1, 2]
+        await work.ack(taken)
+        await eventually(work.backlog, 0)
+
+
+@in_loop
+async def test_jobs_of_the_same_number_are_told_apart_by_their_store_and_their_event() -> None:
+    """A shard map may change while jobs are on their way, and then a store's number is another's."""
+    async with outbox(rabbitmq.namespace()) as work:
+        others = [Job(1, PostCreated(post_id=2, author_id=ANN)), *jobs(1, store=1)]
+        await work.send([*jobs(1), *others])
+        assert await claim(work) == [*jobs(1), *others]
+
+
+@in_loop
+async def test_a_delay_is_kept_by_the_broker_and_ends_though_nobody_is_there() -> None:
+    namespace = rabbitmq.namespace()
+    async with outbox(namespace) as work:
+        await work.send(jobs(1, 2))
+        first, second = await claim(work)
+        await work.put_back(first._replace(step=1, mark=5, attempt=2), 0.3)
+        assert await claim(work) == []
+        await work.ack([second])
+        await eventually(work.backlog, 1)
+    async with outbox(namespace) as other:
+        await eventually(lambda: claim(other), [first._replace(step=1, mark=5, attempt=2)])
+
+
+@in_loop
+async def test_a_job_whose_workers_die_is_buried_after_the_eighth_and_those_beside_it_are_not() -> None:
+    """Whatever a dead worker had at hand counts as given. The job that kills is told from it by being given alone."""
+    namespace = rabbitmq.namespace()
+    done: set[int] = set()
+    deaths = 0
+    async with outbox(namespace, taking=False) as watcher:
+        await watcher.send(jobs(*range(20)))
+        while await watcher.backlog():
+            async with outbox(namespace) as worker:
+                while taken := await claim(worker):
+                    if 7 in posts(taken):
+                        # The process ends here, as far as the broker can tell: nothing that it has is acknowledged.
+                        deaths += 1
+                        break
+                    done.update(posts(taken))
+                    await worker.ack(taken)
+        assert deaths == 8
+        assert done == set(range(20)) - {7}
+        assert [(posts([job]), error) for job, error in await watcher.buried()] == [
+            ([7], "its worker died or hung 8 times")
+        ]
+
+
+@in_loop
+async def test_what_is_buried_can_be_looked_at_again_and_again_and_replayed_in_part() -> None:
+    async with outbox(rabbitmq.namespace()) as work:
+        await work.send(jobs(1, 2, 3))
+        for job in await claimed(work, 3):
+            await work.bury(job._replace(step=1, mark=9, attempt=8), f"error {job.seq}")
+        for _ in range(3):
+            assert sorted((job.seq, job.attempt, error) for job, error in await work.buried()) == [
+                (n, 8, f"error {n}") for n in (1, 2, 3)
+            ]
+        assert await work.unbury(jobs(2, 5)) == 1
+        assert sorted(job.seq for job, _ in await work.buried()) == [1, 3]
+        assert await claim(work) == [job._replace(step=1, mark=9) for job in jobs(2)]
+
+
+@in_loop
+async def test_the_backlog_counts_what_other_workers_have_in_hand_and_what_is_delayed() -> None:
+    namespace = rabbitmq.namespace()
+    async with outbox(namespace, taking=False) as watcher, outbox(namespace) as worker:
+        await watcher.send(jobs(1, 2, 3))
+        await eventually(watcher.backlog, 3)
+        taken = await claim(worker)
+        await worker.ack(taken[:1])
+        await eventually(watcher.backlog, 2)
+        await worker.put_back(taken[1], 3600.0)
+        await eventually(watcher.backlog, 2)
+        await worker.ack(taken[2:])
+        await eventually(watcher.backlog, 1)
+        tally = await watcher.tally()
+        assert (tally.workers, tally.in_hand) == (1, 0)
+        assert tally.rate > 0
+
+
+@in_loop
+async def test_the_lag_is_that_of_the_oldest_job_wherever_it_is() -> None:
+    namespace = rabbitmq.namespace()
+    async with outbox(namespace, taking=False) as watcher:
+        assert await watcher.lag() == 0
+        await watcher.send(jobs(1))
+        await asyncio.sleep(0.05)
+        waiting = await watcher.lag()
+        assert waiting >= 0.05
+        async with outbox(namespace) as worker:
+            taken = await claim(worker)
+            in_hand = await watcher.lag()
+            assert in_hand >= waiting
+            await worker.put_back(taken[0], 3600.0)
+            assert await watcher.lag() >= in_hand
+        assert await watcher.backlog() == 1
+
+
+@in_loop
+async def test_a_worker_that_does_not_answer_counts_as_having_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.broker.census._PATIENCE_SECONDS", 0.05)
+    namespace = rabbitmq.namespace()
+    async with outbox(namespace, taking=False) as watcher, outbox(namespace) as stuck:
+        # It asks for jobs on one connection and would answer on another, which is gone.
+        await stuck._putting.close()
+        assert (await watcher.tally()).silent == 1
+        assert await watcher.backlog() == 1
+
+
+@in_loop
+async def test_without_a_broker_nothing_is_claimed_and_nothing_can_be_sent(node: Program) -> None:
+    namespace = rabbitmq.namespace()
+    await asyncio.to_thread(node.stop)
+    async with outbox(namespace, url=node.url) as work:
+        assert await work.claim(10, 60.0) == []
+        with pytest.raises(Unavailable):
+            await work.send(jobs(1))
+        with pytest.raises(Unavailable):
+            await work.backlog()
+        await asyncio.to_thread(node.start)
+        await eventually(lambda: _sent(work), True, 30.0)
+        assert set(posts(await claim(work))) == {1}
+
+
+async def _sent(work: RabbitOutbox) -> bool:
+    try:
+        await work.send(jobs(1))
+    except Unavailable:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("how", ["stop", "kill"])
+@in_loop
+async def test_a_broker_that_goes_and_comes_back_under_load_loses_nothing(node: Program, how: str) -> None:
+    graph, done = MemoryGraph(), set[int]()
+
+    async def note(done: set[int], event: PostCreated, mark: int) -> int | None:
+        await asyncio.sleep(0)
+        done.add(event.post_id)
+        return mark + 1 if event.post_id % 10 == 0 and mark < 2 else None
+
+    async with outbox(rabbitmq.namespace(), url=node.url) as work:
+        runner, relay = Runner(work, {PostCreated: (note,)}, done), Relay(graph, work.send)
+        runner.start()
+        relay.start()
+        numbers = itertools.count()
+        stopping = asyncio.create_task(asyncio.to_thread(getattr(node, how)))
+        while not stopping.done():
+            await emit(graph, *itertools.islice(numbers, 20))
+            await asyncio.sleep(0.002)
+        await emit(graph, *itertools.islice(numbers, 20))
+        await asyncio.to_thread(node.start)
+        emitted = next(numbers)
+        await eventually(graph.backlog, 0, 60.0)
+        await eventually(lambda: _count(done), emitted, 60.0)
+        await runner.drain()
+        await relay.stop()
+        await runner.stop()
+        assert await work.buried() == []
+
+
+async def _count(done: set[int]) -> int:
+    return len(done)
+
+
+@in_loop
+async def test_jobs_that_could_not_be_put_back_are_kept_and_given_again() -> None:
+    async with outbox(rabbitmq.namespace()) as work:
+        await work.send(jobs(1))
+        (job,) = await claim(work)
+        await work._putting.close()
+        await work.put_back(job._replace(mark=5))
+        assert await work.claim(10, 60.0) == []
+        await eventually(lambda: work.claim(10, 60.0), [job._replace(mark=5)])
+
+
+@in_loop
+async def test_a_channel_that_the_broker_ends_is_opened_anew() -> None:
+    """As it does to whoever has a job in hand for longer than it allows."""
+    async with outbox(rabbitmq.namespace()) as work:
+        await work.send(jobs(1))
+        assert posts(await claim(work)) == [1]
+        assert work._work is not None
+        with pytest.raises(Exception, match="no queue"):
+            await work._work.queue_declare("nothing-of-ours", passive=True)
+        await eventually(lambda: _claimed(work), [1])
+
+
+async def _claimed(work: RabbitOutbox) -> list[int]:
+    return posts(await work.claim(10, 60.0))
+
+
+@in_loop
+async def test_queues_that_somebody_deleted_are_made_anew() -> None:
+    async with outbox(rabbitmq.namespace()) as work:
+        assert work._work is not None
+        await work._work.queue_delete(work._queues.work)
+        await eventually(lambda: _sent(work), True)
+        await eventually(lambda: _claimed(work), [1])
+
+
+@in_loop
+async def test_what_this_version_cannot_read_is_left_to_others_and_holds_up_nothing() -> None:
+    async with outbox(rabbitmq.namespace()) as work:
+        (job,) = jobs(1)
+        unknown = write(job, now_ms()).replace(b"post_created", b"post_praised")
+        await work._putting.publish(work._queues.work, [unknown, write(job, now_ms()), b"nonsense"])
+        taken = await claim(work)
+        assert taken == [job]
+        await work.ack(taken)
+        assert await claim(work) == []
+        await eventually(work.backlog, 2)
+        assert (await work.tally()).in_hand == 0
+
+
+@in_loop
+async def test_a_broker_is_named_by_an_url_that_it_can_have() -> None:
+    with pytest.raises(InvalidInput):
+        await RabbitOutbox.open("redis://localhost")

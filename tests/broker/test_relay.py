@@ -1,0 +1,121 @@
+"""The relay: what it sends, what it acknowledges, and what it does while the broker is away."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from shoal.broker.relay import Relay
+from shoal.core.errors import Unavailable
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch, Job
+from shoal.graph.memory import MemoryGraph
+from tests.running import eventually, in_loop
+from tests.stores import ANN, Clock
+
+
+@pytest.fixture(autouse=True)
+def _no_log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr("shoal.broker.relay._AWAY_SECONDS", 0.005)
+    with caplog.at_level(logging.CRITICAL + 1):
+        yield
+
+
+class Broker:
+    """Where jobs are sent; it can be away."""
+
+    def __init__(self) -> None:
+        self.away = False
+        self.got: list[int] = []
+
+    async def send(self, jobs: Sequence[Job]) -> None:
+        await asyncio.sleep(0)
+        if self.away:
+            raise Unavailable("away")
+        self.got += [job.seq for job in jobs]
+
+
+async def emit(graph: MemoryGraph, count: int) -> None:
+    batch = Batch(shard_of(ANN))
+    for n in range(count):
+        batch.emit(PostCreated(post_id=n, author_id=ANN))
+    await graph.commit(batch)
+
+
+@in_loop
+async def test_a_batch_is_sent_in_order_and_then_acknowledged() -> None:
+    graph, broker = MemoryGraph(), Broker()
+    relay = Relay(graph, broker.send, batch=3)
+    await emit(graph, 5)
+    assert [await relay.turn() for _ in range(3)] == [3, 2, 0]
+    assert broker.got == [1, 2, 3, 4, 5]
+    assert await graph.backlog() == 0
+
+
+@in_loop
+async def test_a_started_relay_sends_what_is_committed_without_being_asked() -> None:
+    graph, broker = MemoryGraph(), Broker()
+    relay = Relay(graph, broker.send, poll_seconds=3600.0)
+    relay.start()
+    await asyncio.sleep(0.01)
+    await emit(graph, 5)
+    await eventually(graph.backlog, 0)
+    await relay.stop()
+    assert broker.got == [1, 2, 3, 4, 5]
+
+
+@in_loop
+async def test_while_the_broker_is_away_events_stay_in_the_store_and_are_sent_when_it_is_back() -> None:
+    graph, broker = MemoryGraph(), Broker()
+    relay = Relay(graph, broker.send)
+    broker.away = True
+    relay.start()
+    await emit(graph, 3)
+    await asyncio.sleep(0.03)
+    assert (broker.got, await graph.backlog()) == ([], 3)
+    broker.away = False
+    await eventually(graph.backlog, 0)
+    await relay.stop()
+    assert broker.got == [1, 2, 3]
+
+
+@in_loop
+async def test_a_relay_that_ends_while_the_broker_is_away_leaves_its_jobs_to_the_next() -> None:
+    clock, broker = Clock(), Broker()
+    graph = MemoryGraph(clock=clock)
+    relay = Relay(graph, broker.send, lease=30.0)
+    broker.away = True
+    relay.start()
+    await emit(graph, 3)
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(5):
+        await relay.stop()
+    broker.away = False
+    next_one = Relay(graph, broker.send)
+    assert await next_one.turn() == 0
+    clock.now = 31.0
+    assert await next_one.turn() == 3
+
+
+@in_loop
+async def test_a_store_that_is_away_for_a_while_is_asked_again() -> None:
+    class Away(MemoryGraph):
+        asked = 0
+
+        async def claim(self, limit: int, lease: float) -> list[Job]:
+            self.asked += 1
+            if self.asked < 4:
+                raise Unavailable("away") if self.asked % 2 else OSError("away")
+            return await super().claim(limit, lease)
+
+    graph, broker = Away(), Broker()
+    await emit(graph, 1)
+    relay = Relay(graph, broker.send)
+    relay.start()
+    await eventually(graph.backlog, 0)
+    await relay.stop()
+    assert broker.got == [1]

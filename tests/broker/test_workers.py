@@ -1,0 +1,43 @@
+"""Real worker processes on a real broker: one hangs, one is killed, and every job is done."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from shoal.broker.rabbitmq import RabbitOutbox
+from shoal.core.events import PostCreated
+from shoal.graph.contract import Job
+from tests.broker.workers import HANGS, KILLS
+from tests.engines import rabbitmq
+from tests.running import at_a_desk, eventually, in_loop
+from tests.stores import ANN
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+POSTS = [*range(200), HANGS, *range(200, 300), KILLS, *range(300, 400)]
+
+
+@in_loop
+async def test_a_worker_that_hangs_or_dies_leaves_no_job_undone(tmp_path: Path) -> None:
+    url, namespace = rabbitmq.node().url, rabbitmq.namespace()
+    watcher = await RabbitOutbox.open(url, namespace=namespace, taking=False)
+    await watcher.send([Job(n, PostCreated(post_id=n, author_id=ANN)) for n in POSTS])
+    command = [sys.executable, "-m", "tests.broker.workers", url, namespace, str(tmp_path)]
+    workers = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, preexec_fn=at_a_desk)  # noqa: ASYNC220, PLW1509
+
+    async def done() -> set[int]:
+        path = tmp_path / "done"
+        return {int(line) for line in path.read_text().split()} if path.exists() else set()
+
+    try:
+        await eventually(done, set(POSTS), 60.0)
+        await eventually(watcher.backlog, 0, 30.0)
+        assert await watcher.buried() == []
+        assert (tmp_path / str(HANGS)).exists()
+        assert (tmp_path / str(KILLS)).exists()
+    finally:
+        workers.send_signal(signal.SIGTERM)
+        assert workers.wait(30) == 0
+        await watcher.close()
