@@ -14,7 +14,10 @@ TREES = {name: ast.parse(text) for name, text in TEXTS.items() if text.strip()}
 
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 ENGINES = {"sqlite", "postgres", "dynamodb", "redis", "rabbitmq"}
-MAY_NAME_ENGINES = re.compile(r"^(wiring|settings)\.py$|^graph/(sql|sqlite|sqlite_writer|postgres|dynamodb)\.py$")
+MAY_NAME_ENGINES = re.compile(
+    r"^wiring/|^settings\.py$|^graph/(sqlite|postgres|dynamodb|redis)/"
+    r"|^(timelines|api)/redis\w*\.py$|^broker/rabbitmq\w*\.py$|^ops/engines/\w+\.py$"
+)
 
 
 def test_the_tree_is_here() -> None:

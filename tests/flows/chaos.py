@@ -13,8 +13,8 @@ from random import Random
 from typing import Any, TypeVar
 
 from shoal.core.events import InverseOp
-from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
+from tests.stamps import LocalStamps
 
 T = TypeVar("T")
 Step = Callable[[str], Awaitable[None]]
@@ -77,21 +77,24 @@ class Between:
         return call
 
 
-class Haltable(CachedGraph):
-    """A graph that can be looked at while nobody changes it."""
+class Haltable:
+    """A store that can be looked at while nobody changes it."""
 
     def __init__(self, store: Store) -> None:
-        super().__init__(store, objects=16)
+        self._store = store
         self._halts = 0
         self._committing = 0
         self._changed = asyncio.Condition()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
         async with self._changed:
             await self._changed.wait_for(lambda: not self._halts)
             self._committing += 1
         try:
-            return await super().commit_owing(batch)
+            return await self._store.commit_owing(batch)
         finally:
             async with self._changed:
                 self._committing -= 1
@@ -109,6 +112,28 @@ class Haltable(CachedGraph):
             async with self._changed:
                 self._halts -= 1
                 self._changed.notify_all()
+
+
+class SlowStamps(LocalStamps):
+    """Who asks for stamps, or changes them, may have to wait."""
+
+    def __init__(self, dice: Dice) -> None:
+        super().__init__()
+        self._dice = dice
+
+    async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
+        await self._dice.pause()
+        found = await super().read(ids)
+        await self._dice.pause()
+        return found
+
+    async def begin(self, ids: Sequence[int]) -> object:
+        await self._dice.pause()
+        return await super().begin(ids)
+
+    async def end(self, ids: Sequence[int], begun: object) -> None:
+        await self._dice.pause()
+        await super().end(ids, begun)
 
 
 class Unruly:
@@ -149,6 +174,12 @@ class Unruly:
 
     async def buried(self) -> list[tuple[Job, str]]:
         return []
+
+    async def lag(self) -> float:
+        return await self._outbox.lag()
+
+    async def unbury(self, jobs: Sequence[Job]) -> int:
+        raise AssertionError(f"nothing of {jobs} is ever buried")
 
     def on_event(self, wake: WakeUp) -> None:
         """Its workers do not sleep."""

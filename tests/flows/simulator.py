@@ -11,18 +11,25 @@ from itertools import count, product
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
+import numpy as np
+
 from shoal.core.errors import Conflict, NotAllowed, NotFound, Unavailable
 from shoal.core.ids import EPOCH_MS, IdMaker
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
-from shoal.fanout.effects import Effects
+from shoal.fanout.effects import Effects, Followers
+from shoal.fanout.listed import ListedFollowers
+from shoal.fanout.loudness import Loudness
+from shoal.fanout.packed import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds import home
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.pipeline import Page
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
+from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import Graph, Job, Outbox, Store
+from shoal.graph.freshness import Stamps
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
@@ -31,9 +38,10 @@ from shoal.services import members, posts, reactions, relationships
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
 from shoal.timelines.audience import Audiences
-from shoal.timelines.contract import Timelines
+from shoal.timelines.contract import Seats, Timelines
 from shoal.timelines.memory import MemoryTimelines
-from tests.flows.chaos import Between, Crash, Dice, Haltable, Unruly
+from tests.flows.chaos import Between, Crash, Dice, Haltable, SlowStamps, Unruly
+from tests.flows.engines import Engines, opened
 from tests.flows.recount import World
 
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
@@ -53,35 +61,60 @@ class Op(NamedTuple):
     number: int
 
 
-class Simulator:
-    """One network of `stores` stores, all of whose chances come from `seed`."""
+class Addressed(MemoryTimelines):
+    """Timelines whose seats are members, cold or warm, as those that several processes share."""
 
-    def __init__(self, seed: int, stores: int) -> None:
+    @property
+    def seat_type(self) -> type[Any]:
+        return np.int64
+
+    def seats(self, members: Sequence[int]) -> Seats:
+        return np.array(members, np.int64)
+
+    async def push(self, entry: int, seats: Seats) -> int:
+        return await super().push(entry, super().seats(seats.tolist()))
+
+    async def remove(self, entry: int, seats: Seats) -> None:
+        await super().remove(entry, super().seats(seats.tolist()))
+
+
+class Simulator:
+    """One network of `stores` stores, all of whose chances come from `seed`.
+
+    When it is `shared`, members write in one process and read in another, and a third works off events; each remembers.
+    With `engines` it is, on real ones.
+    """
+
+    def __init__(self, seed: int, stores: int, *, shared: bool = False, engines: Engines | None = None) -> None:
         self.dice = dice = Dice(seed)
+        self.stamps: Stamps | None = SlowStamps(dice) if shared else None
         self.stores = stores
+        self._engines = engines
         self._away = dice.random.choice((0.02, 0.2, 0.5))
-        self.graph = Haltable(self._store(stores))
+        if engines:
+            self.stamps = engines.stamps
+        self.halting = Haltable(self._store(stores))
+        self.graph, reading, working = self._processes(dice)
         ticks = count(1)
         # What is forgotten is made anew, and faults with it: in some runs nothing is.
-        self.timelines = MemoryTimelines(dice.random.choice((4, 16)), LENGTH, clock=lambda: float(next(ticks)))
+        kind = Addressed if shared else MemoryTimelines
+        memory = kind(dice.random.choice((4, 16)), LENGTH, clock=lambda: float(next(ticks)))
         audiences = Audiences(dice.random.choice((1, 1_000, 1_000)))
-        self.timelines.on_drop = audiences.clear
-        loud: set[int] = set()
-        self.reads = Reads(self.graph, self.timelines, audiences, loud, LENGTH)
+        memory.on_drop = audiences.clear
+        self.timelines: Timelines = engines.timelines if engines else memory
+        self.reads = Reads(reading, self.timelines, None if self.stamps else audiences, LENGTH)
         self._now = EPOCH_MS + 10_000_000
         new_id = IdMaker(self._clock)
         # Pictures play no part: nothing asks for the library.
         self.writes = Writes(self.graph, new_id, cast("MediaLibrary", None))
-        self.effects = Effects(
-            cast("Graph", Between(self.graph, dice.crash, dice.crash)),
-            cast("Timelines", Between(self.timelines, dice.crash, dice.crash_later)),
-            audiences,
-            new_id,
-            loud,
-            loud_from=dice.random.choice((2, 1_000, 1_000)),
-            page=dice.random.choice((1, 2, 1_000)),
-            merge=LENGTH,
-        )
+        graph = cast("Graph", Between(working, dice.crash, dice.crash))
+        timelines = cast("Timelines", Between(self.timelines, dice.crash, dice.crash_later))
+        loudness = Loudness(graph, new_id, dice.random.choice((2, 1_000, 1_000)))
+        page = dice.random.choice((1, 2, 1_000))
+        followers: Followers = PackedFollowers(graph, timelines, audiences, loudness, read=page)
+        if self.stamps:
+            followers = ListedFollowers(graph, timelines, self.stamps, loudness, dice.random.choice((60, 10_000)))
+        self.effects = Effects(graph, timelines, followers, new_id, page=page, merge=LENGTH)
         self.outbox = Unruly(cast("Outbox", self.graph), dice)
         self.runner = Runner(self.outbox, TABLE, self.effects, attempts=1_000_000, first_delay=0.0)
         self.members: list[Member] = []
@@ -89,19 +122,28 @@ class Simulator:
         self.author_of: dict[int, int] = {}
         self._last: dict[int, Op] = {}
 
+    def _processes(self, dice: Dice) -> tuple[CachedGraph, CachedGraph, CachedGraph]:
+        store = cast("Store", self.halting)
+        if self.stamps is None:
+            graph = CachedGraph(store, 16)
+            return graph, graph, graph
+        one, two, three = (CachedGraph(store, 16, stamps=self.stamps) for _ in range(3))
+        return one, two, three
+
     def _clock(self) -> int:
         """Milliseconds that sometimes stand still and sometimes go back."""
         self._now += self.dice.random.choice((0, 1, 2, 5, -3))
         return self._now
 
     def _store(self, stores: int) -> Store:
-        if stores == 1:
-            return cast("Store", Between(MemoryGraph(), self.dice.pause, self.dice.pause))
         owners = [source * stores // 64 for source in range(64)]
 
         def part(at: int) -> Store:
-            memory = MemoryGraph(lambda shard: owners[source_of(shard)] == at)
-            return cast("Store", Between(memory, self._reach, self.dice.pause))
+            owned = self._engines.stores[at] if self._engines else MemoryGraph(lambda n: owners[source_of(n)] == at)
+            return cast("Store", Between(owned, self.dice.pause if stores == 1 else self._reach, self.dice.pause))
+
+        if stores == 1:
+            return part(0)
 
         return ShardedGraph([part(at) for at in range(stores)], owners)
 
@@ -174,7 +216,9 @@ class Simulator:
         for _ in range(_PATIENCE):
             if not await self.outbox.backlog():
                 return
-            await self.runner.turn()
+            if not await self.runner.turn() and self._engines:
+                # What a commit owes is left to it for a moment.
+                await asyncio.sleep(0.01)
         raise AssertionError("the events never come to an end")
 
     async def _all_post(self) -> None:
@@ -214,7 +258,7 @@ class Simulator:
         post = await posts.create(self.writes, self._id(op.actor), draft)
         self.posts.append(post)
         self.author_of[post.id] = post.author_id
-        async with self.graph.halted():
+        async with self.halting.halted():
             there = await self._first_after(post.author_id, post.id) == post.id
             assert there is (post.id in await self.graph.obj_get((post.id,))), "one's own post is not there"
 
@@ -273,7 +317,7 @@ class Simulator:
 
     async def _like(self, op: Op) -> None:
         viewer, post = self._id(op.actor), await reactions.like(self.writes, self._id(op.actor), self._chosen(op).id)
-        async with self.graph.halted():
+        async with self.halting.halted():
             found = await hydrate(self.graph, viewer, (post.id,), unasked=False)
             assert all(entry.liked for entry in found), "one's own like is not there"
 
@@ -282,7 +326,7 @@ class Simulator:
 
     async def _share(self, op: Op) -> None:
         share = await reactions.share(self.writes, self._id(op.actor), self._chosen(op).id)
-        async with self.graph.halted():
+        async with self.halting.halted():
             world = await World.of(cast("Store", self.graph))
             there = await self._first_after(share.author_id, share.id) == share.id
             assert there is world.in_home(share.author_id, world.objects.get(share.id)), "one's own share is not there"
@@ -299,7 +343,7 @@ class Simulator:
     async def _look(self, op: Op) -> None:
         """Read one's home; nothing is shown that one may not see at this moment."""
         viewer = self._id(op.actor)
-        async with self.graph.halted():
+        async with self.halting.halted():
             world = await World.of(cast("Store", self.graph))
             page = await home.page(self.reads, viewer, Cursor(limit=1 + op.number % 4))
             for entry in page.entries:
@@ -351,7 +395,8 @@ class Simulator:
         ]
         assert not wrong, wrong
         # The warm ones first: those that are read become warm, and others cold for it.
-        for member in sorted(self.members, key=lambda member: not self.timelines.warm(member.id)):
+        cold = {member.id for member in self.members if await self.timelines.floor(member.id) is None}
+        for member in sorted(self.members, key=lambda member: member.id in cold):
             await self._check_home(member, world.home(member.id))
 
     async def _check_home(self, member: Member, expected: list[int]) -> None:
@@ -397,15 +442,34 @@ async def _together(*acts: Coroutine[Any, Any, object]) -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Jobs take turns at every chance rather than by the clock, lists are cleared in small pages, and failures are not logged."""
+    """Jobs take turns at every chance rather than by the clock, lists are cleared in small pages,
+    failures are not logged, and what a commit owes is soon anybody's."""
     logging.disable(logging.ERROR)
     try:
-        with patch("shoal.outbox._BREATH_SECONDS", -1.0), patch("shoal.fanout.cleanup._PAGE", 2):
+        with (
+            patch("shoal.outbox._BREATH_SECONDS", -1.0),
+            patch("shoal.fanout.cleanup._PAGE", 2),
+            patch("shoal.graph.postgres.writer._SETTLE_SECONDS", 0.05),
+        ):
             yield
     finally:
         logging.disable(logging.NOTSET)
 
 
-def run(seed: int, stores: int, ops: Sequence[Any]) -> None:
-    """One run, from beginning to end."""
-    asyncio.run(Simulator(seed, stores).run([Op(*op) for op in ops]))
+def run(seed: int, stores: int, ops: Sequence[Any], *, shared: bool = False) -> None:
+    """One run in memory, from beginning to end."""
+
+    async def main() -> None:
+        await Simulator(seed, stores, shared=shared).run([Op(*op) for op in ops])
+
+    asyncio.run(main())
+
+
+def run_on_engines(seed: int, ops: Sequence[Any]) -> None:
+    """One run on two PostgreSQL stores and a Redis Cluster."""
+
+    async def main() -> None:
+        async with opened(2, LENGTH, cluster=True) as engines:
+            await Simulator(seed, 2, engines=engines).run([Op(*op) for op in ops])
+
+    asyncio.run(main())

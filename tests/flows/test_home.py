@@ -15,14 +15,16 @@ from shoal.core.events import FollowChanged, InverseOp
 from shoal.core.placement import source_of
 from shoal.fanout import home as fanout
 from shoal.fanout.effects import Effects
+from shoal.fanout.packed import PackedFollowers
 from shoal.feeds import home
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Batch, Job
 from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import EVERYBODY, LOUD, tag_id
 from shoal.graph.sharded import ShardedGraph
 from shoal.settings import Settings
 from shoal.timelines.audience import Audience, Audiences
-from shoal.wiring import open_network
+from shoal.wiring import Network, open_network
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -30,6 +32,15 @@ from tests.running import in_loop
 async def warm(*handles: Handle) -> None:
     for handle in handles:
         await handle.home()
+
+
+async def loud(shoal: Shoal) -> set[int]:
+    return {source.id2 for source in await shoal.network.store.assoc_range(EVERYBODY, LOUD, limit=9)}
+
+
+def packed(network: Network) -> PackedFollowers:
+    assert isinstance(network.effects.followers, PackedFollowers)
+    return network.effects.followers
 
 
 async def same_as_defined(handle: Handle) -> bool:
@@ -85,13 +96,13 @@ async def test_only_warm_timelines_are_written_and_cold_ones_are_rebuilt_when_re
         await ann.create("hello")
         await shoal.settle()
         timelines = shoal.network.timelines
-        assert timelines.warm(ben.id)
-        assert not timelines.warm(cyd.id)
+        assert await timelines.floor(ben.id) is not None
+        assert await timelines.floor(cyd.id) is None
         window = await timelines.read(ben.id, limit=9)
         assert window is not None
         assert len(window.ids) == 1
         assert await home_texts(cyd) == ["hello"]
-        assert timelines.warm(cyd.id)
+        assert await timelines.floor(cyd.id) is not None
 
 
 @in_loop
@@ -127,7 +138,7 @@ async def test_a_rebuild_that_fails_leaves_the_timeline_cold() -> None:
         await ann.create("hello")
         with patch.object(home, "pull", side_effect=Unavailable("away")), pytest.raises(Unavailable):
             await ben.home()
-        assert not shoal.network.timelines.warm(ben.id)
+        assert await shoal.network.timelines.floor(ben.id) is None
         assert await home_texts(ben) == ["hello"]
 
 
@@ -160,7 +171,7 @@ async def test_posts_of_the_loud_are_pulled() -> None:
         await star.create("loud now #tide")
         await ann.create("not less")
         await shoal.settle()
-        assert shoal.network.effects.loud == {star.id, ann.id}
+        assert await loud(shoal) == {star.id, ann.id}
         for fan in fans:
             assert await home_texts(fan) == ["not less", "loud now #tide", "quiet yet"]
             assert await same_as_defined(fan)
@@ -177,7 +188,7 @@ async def test_a_loud_tag_is_pulled() -> None:
         await warm(ben, cyd)
         await ann.create("low #tide")
         await shoal.settle()
-        assert len(shoal.network.effects.loud) == 1
+        assert await loud(shoal) == {tag_id("tide")}
         assert await home_texts(ben) == await home_texts(cyd) == ["low #tide"]
 
 
@@ -191,17 +202,19 @@ async def test_an_audience_that_was_not_read_to_its_end_never_passes_for_whole()
         await shoal.settle()
         await warm(*fans)
         network = shoal.network
-        touch_up = fanout._touch_up
+        followers = packed(network)
+        touch_up = followers._touch_up
 
-        async def some_leave(effects: Effects, source: int, audience: Audience) -> None:
+        async def some_leave(source: int, audience: Audience) -> None:
             if source == star.id:
                 for fan in fans[3:]:
                     await fan.unfollow(star)
-                    network.effects.audiences.discard(star.id, fan.id, network.timelines.seats([fan.id]))
-            await touch_up(effects, source, audience)
+                    followers.left(star.id, fan.id)
+            await touch_up(source, audience)
 
         object.__setattr__(network.effects, "page", 1)
-        with patch.object(fanout, "_touch_up", some_leave):
+        followers._read = 1
+        with patch.object(followers, "_touch_up", some_leave):
             await star.create("hello")
             await shoal.settle()
         for fan in fans[:3]:
@@ -218,7 +231,7 @@ async def test_big_fan_outs_that_push_each_other_out_of_memory_come_to_an_end() 
             await fan.follow(ben)
         await warm(*fans)
         object.__setattr__(network.effects, "page", 1)
-        object.__setattr__(network.effects, "audiences", Audiences(budget=1))
+        packed(network).audiences = Audiences(budget=1)
         await ann.create("one")
         await ben.create("two")
         for _ in range(100):
@@ -421,22 +434,23 @@ async def test_whoever_comes_and_goes_while_an_audience_is_read_is_in_it_or_not(
         await ben.follow(ann)
         await warm(ben, cyd)
         await shoal.settle()
-        touch_up = fanout._touch_up
+        followers = packed(network)
+        touch_up = followers._touch_up
 
-        async def they_come_and_go(effects: Effects, source: int, audience: Audience) -> None:
+        async def they_come_and_go(source: int, audience: Audience) -> None:
             if source == ann.id:
                 await cyd.follow(ann)
                 await ben.unfollow(ann)
                 for fan in (ben, cyd):
                     changed = FollowChanged(follower_id=fan.id, source_id=ann.id)
-                    await fanout.reconcile_follow(effects, changed, 0)
-            await touch_up(effects, source, audience)
+                    await fanout.reconcile_follow(network.effects, changed, 0)
+            await touch_up(source, audience)
 
         await ann.create("one")
-        with patch.object(fanout, "_touch_up", they_come_and_go):
+        with patch.object(followers, "_touch_up", they_come_and_go):
             await network.runner.turn()
         await network.store.ack(await network.store.claim(10, 60.0))
-        audience = network.effects.audiences.get(ann.id)
+        audience = followers.audiences.get(ann.id)
         assert audience is not None
         assert audience.seats(0, len(audience)).tolist() == network.timelines.seats([cyd.id]).tolist()
         await ann.create("two")
@@ -471,7 +485,7 @@ async def test_a_follow_whose_other_end_is_late_misses_no_post(what: str) -> Non
     async def opened(*_: object, **__: object) -> ShardedGraph:
         return graph
 
-    with patch("shoal.wiring._open_store", opened):
+    with patch("shoal.wiring.network.open_store", opened):
         async with open_network(Settings(store="memory://"), background=False) as network:
             ann, dan = await register(Shoal(network), "ann", "dan")
             await warm(dan)
@@ -498,7 +512,7 @@ async def test_a_tag_that_hears_of_a_post_late_still_brings_it() -> None:
     async def opened(*_: object, **__: object) -> ShardedGraph:
         return graph
 
-    with patch("shoal.wiring._open_store", opened):
+    with patch("shoal.wiring.network.open_store", opened):
         async with open_network(Settings(store="memory://"), background=False) as network:
             ann, dan = await register(Shoal(network), "ann", "dan")
             await ann.follow_tag("surf")

@@ -14,6 +14,7 @@ from shoal.core.model import Post
 from shoal.feeds import home, people, thread, user
 from shoal.feeds.pull import Cursor
 from shoal.graph.schema import FOLLOWED_BY
+from shoal.timelines.memory import MemoryTimelines
 from tests.flows.reading import Read, calls, statements
 from tests.running import in_loop
 
@@ -86,7 +87,9 @@ async def test_reading_past_the_materialised_end_costs_a_fixed_number_of_reads()
     costs = []
     for followees in (5, 100):
         async with a_reader_of(followees, 200) as (shoal, ann):
-            shoal.network.timelines.on_drop()
+            timelines = shoal.network.timelines
+            assert isinstance(timelines, MemoryTimelines)
+            timelines.on_drop()
             reads = shoal.network.reads
             await _home_of(ann)(reads)
             seats = shoal.network.timelines.seats([ann.id])

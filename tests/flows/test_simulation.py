@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.flows.simulator import NAMES, run
+from tests.flows.simulator import NAMES, run, run_on_engines
 
 VERBS = {
     "publish": 8,
@@ -48,8 +48,17 @@ OPS = st.tuples(
 )
 
 
+@pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
 @settings(deadline=None, max_examples=100)
 @given(seed=st.integers(0, 2**32), ops=st.lists(OPS, min_size=30, max_size=90))
-def test_in_the_end_everything_is_as_defined(stores: int, seed: int, ops: list[tuple[str, int, int, int]]) -> None:
-    run(seed, stores, ops)
+def test_in_the_end_everything_is_as_defined(
+    stores: int, shared: bool, seed: int, ops: list[tuple[str, int, int, int]]
+) -> None:
+    run(seed, stores, ops, shared=shared)
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 2**32), ops=st.lists(OPS, min_size=20, max_size=50))
+def test_so_it_is_on_several_engines_that_processes_share(seed: int, ops: list[tuple[str, int, int, int]]) -> None:
+    run_on_engines(seed, ops)

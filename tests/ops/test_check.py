@@ -183,7 +183,7 @@ async def test_a_timeline_that_lacks_an_entry_is_found_and_dropped(tmp_path: Pat
         report = await check(shoal.network, repair=True)
         assert found(report) == {"I1"}
         assert report["I1"].examples == [f"the home timeline of @ben lacks {world.post} and has nothing too much"]
-        assert not shoal.network.timelines.warm(ben.id)
+        assert await shoal.network.timelines.floor(ben.id) is None
         assert await ben.home() == whole
         assert (await check(shoal.network)).clean
 
@@ -205,7 +205,7 @@ async def test_a_store_with_no_warm_timeline_is_sampled_and_left_cold(tmp_path: 
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         assert (await check(shoal.network))["I1"].checked == 2
-        assert shoal.network.timelines.members() == []
+        assert await shoal.network.timelines.members(9) == []
 
 
 @in_loop

@@ -109,7 +109,7 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
 
         async with open_network(settings) as network:
             await Stage(network.writes, written, PASSWORD, advance).run()
-            await network.runner.drain()
+            await network.settle()
 
 
 def _cancel_at(*signals: signal.Signals) -> None:

@@ -17,11 +17,16 @@ from shoal.settings import Settings, SettingsError, load
 
 COMMANDS = {
     "serve": "Serve the network over HTTP.",
+    "worker": "Work off what follows from events, beside servers or on other machines.",
+    "jobs": "Show the work that waits, and replay what was set aside.",
+    "cluster": "Run a whole small cluster on this machine.",
     "demo": "Make a network of made-up people who post, and serve it.",
     "import": "Take in members, follows, posts and photos from CSV and JSONL.",
     "export": "Write a member's own data to a directory or a zip file.",
     "check": "Compare what is stored with what is promised, and repair it.",
     "member": "Make members, set their passwords, list them.",
+    "move": "Take a whole network to other stores.",
+    "shards": "Show how the network lies on its stores, and move parts of it while it runs.",
     "placement": "Show where a name lives.",
     "bench": "Measure.",
 }

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import gc
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
 
 import click
 import uvloop
 from msgspec import structs
 
-from shoal.api.server import Deps
+from shoal.api.server import Deps, listen
 from shoal.api.server import serve as serve_http
 from shoal.cli.address import check_address
 from shoal.cli.group import pass_settings
+from shoal.core.errors import InvalidInput
 from shoal.ops.control import listening
+from shoal.ops.pulse import beating
+from shoal.ops.supervisor import Supervisor
 from shoal.settings import Settings
-from shoal.wiring import control_path, open_network
+from shoal.wiring import base_url, control_path, open_network
 
 _SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter: the writer thread waits so long for its turn, several times a commit."""
@@ -29,15 +34,49 @@ _GC_THRESHOLD = 50_000
 @click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
 @click.option("--port", type=click.IntRange(0, 65_535), help="Port to listen on; 0 takes a free one.  [default: 8500]")
 @click.option("--base-url", metavar="URL", help="How clients reach the server, when that is another address.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="How many processes answer; several need timelines that they share.",
+)
+@click.option("--listener", type=int, hidden=True, help="A socket that this process was given.")
 @pass_settings
-def serve(settings: Settings, host: str | None, port: int | None, base_url: str | None) -> None:
+def serve(
+    settings: Settings, host: str | None, port: int | None, base_url: str | None, workers: int, listener: int | None
+) -> None:
     """Serve the network over HTTP, until Ctrl-C."""
     given = {
         name: value for name, value in (("host", host), ("port", port), ("base_url", base_url)) if value is not None
     }
     chosen = structs.replace(settings, **given)
+    if listener is not None:
+        uvloop.run(_serve_beside_others(chosen, socket.socket(fileno=listener)))
+        return
     check_address(chosen.host, chosen.port)
-    uvloop.run(run(chosen, _say_where))
+    if workers == 1:
+        uvloop.run(run(chosen, _say_where))
+    else:
+        _serve_together(chosen, workers)
+
+
+def _serve_together(settings: Settings, workers: int) -> None:
+    """Several processes that take connections from one socket, each started again when it dies."""
+    if urlsplit(settings.timelines).scheme == "memory":
+        raise InvalidInput("several processes need timelines that they share: set timelines to redis://host:port")
+    with listen(settings.host, settings.port) as listener:
+        listener.set_inheritable(True)
+        chosen = structs.replace(settings, port=listener.getsockname()[1])
+        _say_where(base_url(chosen))
+        command = [sys.executable, "-m", "shoal.cli", *sys.argv[1:]]
+        command += ["--port", str(chosen.port), "--listener", str(listener.fileno())]
+        Supervisor(command, workers, pass_fds=[listener.fileno()]).run()
+
+
+async def _serve_beside_others(settings: Settings, listener: socket.socket) -> None:
+    async with beating():
+        await run(settings, lambda _url: None, listener)
 
 
 def _say_where(url: str) -> None:
@@ -45,14 +84,14 @@ def _say_where(url: str) -> None:
     sys.stdout.flush()
 
 
-async def run(settings: Settings, ready: Callable[[str], None]) -> None:
-    """Open the network and serve it, until a signal ends it."""
+async def run(settings: Settings, ready: Callable[[str], None], listener: socket.socket | None = None) -> None:
+    """Open the network and serve it, until a signal ends it; on this socket, if one is given."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     async with AsyncExitStack() as stack:
         network = await stack.enter_async_context(open_network(settings))
-        if (socket := control_path(settings)) is not None:
-            await stack.enter_async_context(listening(network, socket))
+        if (path := control_path(settings)) is not None:
+            await stack.enter_async_context(listening(network, path))
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD, 20, 50)
-        deps = Deps(settings, network.store, network.writes, network.reads, network.media)
-        await serve_http(deps, host=settings.host, port=settings.port, ready=ready)
+        deps = Deps(settings, network.store, network.writes, network.reads, network.media, network.limiter)
+        await serve_http(deps, listener=listener or listen(settings.host, settings.port), ready=ready)

@@ -108,7 +108,7 @@ async def _look(
     network: AnyNetwork, progress: Progress, *, read_only: bool
 ) -> tuple[dict[str, Found], scan.Objects, scan.Counts]:
     if not read_only:
-        await network.runner.drain(_PATIENCE_SECONDS)
+        await network.settle(_PATIENCE_SECONDS)
     keys = _Keys(network.store)
     objects = await scan.read_objects(network.store, keys.watch, progress)
     links = await scan.read_links(network.store, progress)

@@ -1,7 +1,7 @@
 """A way into a running server for its operator: a socket file beside the store, which only the owner may open.
 
 One connection is one request: a line of JSON with a verb, answered by lines of JSON. `check` is answered by progress and then
-a report, `status` by what the server holds. Whoever hangs up ends what they asked for.
+a report, `status` by what the server holds, `replay` by how many jobs were given again. Whoever hangs up ends what they asked for.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import msgspec
 
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.ops.check import check
+from shoal.ops.jobs import replay
 from shoal.ops.network import AnyNetwork
 from shoal.ops.report import Progress, Report
 
@@ -27,15 +28,17 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_LINE = 1 << 20
 _PROGRESS_SECONDS = 0.2
+_MOST_WARM = 10_000_000
 _INTERNAL = "the server met an error of its own; its log says which"
 
 
 class Request(msgspec.Struct):
-    """What is asked: `check` (with `repair` and `sample` as in `ops.check`) or `status`."""
+    """What is asked: `check` (with `repair` and `sample` as in `ops.check`), `status`, or `replay` (of `jobs`; None: all)."""
 
     verb: str
     repair: bool = False
     sample: int | None = None
+    jobs: list[str] | None = None
 
 
 class Status(msgspec.Struct):
@@ -53,6 +56,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     progress: tuple[str, int, int] | None = None
     report: Report | None = None
     status: Status | None = None
+    replayed: int | None = None
     error: str = ""
 
 
@@ -103,6 +107,14 @@ async def ask_status(path: Path) -> Status | None:
     return None
 
 
+async def ask_replay(path: Path, jobs: list[str] | None) -> int | None:
+    """Have the server that holds the store give these buried jobs again; how many, or None when none answers."""
+    async with aclosing(_ask(path, Request("replay", jobs=jobs))) as answers:
+        async for answer in answers:
+            return answer.replayed
+    return None
+
+
 async def _ask(path: Path, request: Request) -> AsyncGenerator[Answer, None]:
     try:
         with _at(path) as address:
@@ -150,8 +162,10 @@ async def _answered(
     try:
         if request.verb == "status":
             return Answer(status=await _status(network))
+        if request.verb == "replay":
+            return Answer(replayed=await replay({"store": network.store}, request.jobs))
         if request.verb != "check":
-            raise InvalidInput("the verbs are check and status")  # noqa: TRY301  # answered like any other refusal
+            raise InvalidInput("the verbs are check, status and replay")  # noqa: TRY301  # answered like any other refusal
         async with checking:
             told = _Telling(writer)
             return Answer(report=await check(network, repair=request.repair, sample=request.sample, progress=told))
@@ -164,7 +178,8 @@ async def _answered(
 
 async def _status(network: AnyNetwork) -> Status:
     store = network.store
-    return Status(os.getpid(), len(network.timelines), await store.backlog(), len(await store.buried()))
+    warm = await network.timelines.members(_MOST_WARM)
+    return Status(os.getpid(), len(warm), await store.backlog(), len(await store.buried()))
 
 
 class _Telling:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
+from shoal.core.errors import Unavailable
+
 J = TypeVar("J")
+
+_PATIENCE_SECONDS = 60.0
+_FIRST_PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 5.0
 
 
 async def in_crowd(
     jobs: Iterable[J], act: Callable[[J], Awaitable[None]], at_once: int, done: Callable[[int], None]
 ) -> None:
-    """Act on every job, and tell how many are done. The first error stops all of them, and is raised."""
+    """Act on every job, and tell how many are done. The first error stops all of them, and is raised.
+
+    A store that is busy or away for a while is no error: the job is begun anew, so it must be one that may be.
+    """
     waiting = iter(jobs)
     finished = 0
 
     async def work() -> None:
         nonlocal finished
         for job in waiting:
-            await act(job)
+            await _patiently(act, job)
             finished += 1
             done(finished)
 
@@ -29,3 +39,17 @@ async def in_crowd(
                 crowd.create_task(work())
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
+
+
+async def _patiently(act: Callable[[J], Awaitable[None]], job: J) -> None:
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + _PATIENCE_SECONDS, _FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await act(job)
+        except Unavailable:
+            if loop.time() + pause > deadline:
+                raise
+        # Not all at the same moment.
+        await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311  # guards nothing
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

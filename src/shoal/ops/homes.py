@@ -24,6 +24,7 @@ from shoal.ops.scan import Counts, Objects
 MOST_CONNECTED = 50
 BY_CHANCE = 200
 
+_ALL = 1_000_000
 _PAGES = 3
 _PAGE = 40
 _LOOKS = 3
@@ -34,7 +35,7 @@ Read = Callable[[Reads, int, Cursor], Awaitable[Page]]
 
 async def homes(network: AnyNetwork, objects: Objects, counts: Counts, sample: int | None, progress: Progress) -> Found:
     """The warm timelines (`sample` of them by chance, or all); with none warm, those of a sample of members."""
-    warm = network.timelines.members()
+    warm = await network.timelines.members(_ALL)
     chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
     findings = []
     for at, member in enumerate(chosen, 1):
@@ -72,7 +73,7 @@ async def _settled_difference(network: AnyNetwork, member: int) -> str | None:
     for _ in range(_LOOKS - 1):
         if not found:
             return None
-        await network.runner.drain()
+        await network.settle()
         found &= await _difference(network, member)
     if not found:
         return None

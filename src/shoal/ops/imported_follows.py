@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from shoal.core.errors import TooLarge
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS
@@ -142,13 +143,31 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
     stands = await network.store.assoc_get(job.follower, (FOLLOWS, BLOCKS, BLOCKED_BY), job.followees)
     shard = shard_of(job.follower)
     batch = Batch(shard)
+    there = [followee for followee in job.followees if followee in stands[FOLLOWS]]
+    barred = (stands[BLOCKS].keys() | stands[BLOCKED_BY].keys()) - stands[FOLLOWS].keys()
+    blocked = [followee for followee in job.followees if followee in barred]
+    passed = {*there, *blocked}
     for followee, moment in zip(job.followees, job.moments, strict=True):
-        if followee in stands[FOLLOWS]:
-            summary["follows"].there += 1
-        elif followee in stands[BLOCKS] or followee in stands[BLOCKED_BY]:
-            summary.refuse("follows", f"{job.follower} -> {followee}", "one of them has blocked the other")
-        else:
+        if followee not in passed:
             batch.assoc_add(job.follower, FOLLOWS, followee, compose(EPOCH_MS + moment, shard))
     if batch.assocs:
+        await _commit(network, batch)
+    # Counted when it is done: where the store was busy, all of this is begun anew.
+    summary["follows"].there += len(there)
+    summary["follows"].taken += len(batch.assocs)
+    for followee in blocked:
+        summary.refuse("follows", f"{job.follower} -> {followee}", "one of them has blocked the other")
+
+
+async def _commit(network: AnyNetwork, batch: Batch) -> None:
+    """In as many parts as the store wants: some take only a few changes at once."""
+    try:
         await network.store.commit(batch)
-        summary["follows"].taken += len(batch.assocs)
+    except TooLarge:
+        if len(batch.assocs) == 1:
+            raise
+        half = len(batch.assocs) // 2
+        for follows in (batch.assocs[:half], batch.assocs[half:]):
+            part = Batch(batch.shard)
+            part.assocs = follows
+            await _commit(network, part)

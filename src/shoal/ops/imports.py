@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from shoal.core.errors import InvalidInput
+from shoal.graph.schema import EVERYBODY
 from shoal.ops import imported_members, imported_posts
 from shoal.ops.imported_follows import Edges, read_follows, references, take_follows
 from shoal.ops.imported_members import People, read_members, take_members
@@ -99,9 +100,10 @@ async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, pr
         async with _with_own_decoder(network) as writes:
             await take_posts(network, jobs, writes, summary, progress)
     with _timed(summary, "consequences"):
-        await network.runner.drain(_PATIENCE_SECONDS)
+        await network.settle(_PATIENCE_SECONDS)
         # See `imported_follows`: what was read meanwhile knows nothing of the follows.
-        await network.timelines.drop(network.timelines.members())
+        await network.effects.followers.changed(EVERYBODY)
+        await network.timelines.clear()
     return summary
 
 

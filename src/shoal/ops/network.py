@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from shoal.fanout.effects import Effects
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Store
 from shoal.media.library import MediaLibrary
 from shoal.outbox import Runner
 from shoal.services.writes import Writes
-from shoal.timelines.memory import MemoryTimelines
+from shoal.timelines.contract import Timelines
 
 
 class AnyNetwork(Protocol):
@@ -21,8 +22,13 @@ class AnyNetwork(Protocol):
         ...
 
     @property
-    def timelines(self) -> MemoryTimelines:
-        """Home timelines that are warm in this process."""
+    def timelines(self) -> Timelines:
+        """Home timelines that are warm."""
+        ...
+
+    @property
+    def effects(self) -> Effects:
+        """What consequences touch."""
         ...
 
     @property
@@ -38,6 +44,10 @@ class AnyNetwork(Protocol):
     @property
     def runner(self) -> Runner[Any]:
         """Runs the consequences of events."""
+        ...
+
+    async def settle(self, patience: float = 60.0) -> None:
+        """Return when everything that follows from what was done so far has happened."""
         ...
 
     @property

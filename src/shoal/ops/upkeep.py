@@ -9,7 +9,7 @@ import time
 
 from shoal.core.ids import floor_at
 from shoal.graph.contract import Scanner
-from shoal.timelines.memory import MemoryTimelines
+from shoal.timelines.contract import Timelines
 
 _log = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ _DAY_SECONDS = 86_400.0
 class Upkeep:
     """Works in the background between `start` and `stop`; `once` does it now."""
 
-    def __init__(self, store: Scanner, timelines: MemoryTimelines, idle_days: float, tombstone_days: float) -> None:
+    def __init__(self, store: Scanner, timelines: Timelines, idle_days: float, tombstone_days: float) -> None:
         self._store = store
         self._timelines = timelines
         self._idle_days = idle_days
@@ -40,9 +40,7 @@ class Upkeep:
 
     async def once(self) -> None:
         """Drop what is idle, sweep what is old."""
-        idle = self._timelines.idle(self._idle_days * _DAY_SECONDS)
-        if idle:
-            await self._timelines.drop(idle)
+        await self._timelines.drop_idle(self._idle_days * _DAY_SECONDS)
         now = time.time_ns() // 1_000_000
         await self._store.sweep(floor_at(now - int(self._tombstone_days * _DAY_SECONDS * 1000)), now)
 

@@ -1,0 +1,78 @@
+"""`shoal jobs`: the work that waits, what was set aside and why, and giving that another chance."""
+
+from __future__ import annotations
+
+import asyncio
+
+import click
+import msgspec
+
+from shoal.cli.group import pass_settings
+from shoal.cli.stores import existing
+from shoal.core.errors import Unavailable
+from shoal.ops import jobs as work
+from shoal.ops.control import ask_replay
+from shoal.settings import Settings
+from shoal.wiring import control_path
+from shoal.wiring.outboxes import open_outboxes
+
+
+@click.group(invoke_without_command=True)
+@click.pass_context
+def jobs(ctx: click.Context) -> None:
+    """Show what follows from events and is not done yet, and replay what was set aside."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_, as_json=False)
+
+
+@jobs.command("list")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object, for monitoring.")
+@pass_settings
+def list_(settings: Settings, as_json: bool) -> None:
+    """Show how much waits and for how long, and every job that was set aside. Works beside a running server."""
+    standing = asyncio.run(_surveyed(existing(settings)))
+    if as_json:
+        click.echo(msgspec.json.encode(standing))
+    else:
+        _tell(standing)
+
+
+async def _surveyed(settings: Settings) -> work.Work:
+    async with open_outboxes(settings, read_only=True) as outboxes:
+        return await work.survey(outboxes)
+
+
+def _tell(standing: work.Work) -> None:
+    since = f", the oldest for {standing.oldest_seconds:.1f} s" if standing.waiting else ""
+    click.echo(f"waiting: {standing.waiting:,}{since}")
+    if standing.workers is not None:
+        silent = f" ({standing.silent_workers} do not answer)" if standing.silent_workers else ""
+        click.echo(f"workers: {standing.workers}{silent}, {standing.in_hand:,} jobs in hand")
+        click.echo(f"done: {standing.done_per_second:,} a second")
+    click.echo(f"set aside: {len(standing.buried):,}")
+    for job in standing.buried:
+        click.echo(f"  {job.job}\t{job.event}\tstep {job.step}\t{job.attempts} attempts\t{job.error}")
+
+
+@jobs.command()
+@click.argument("names", nargs=-1, metavar="[JOB ...]")
+@click.option("--all", "everything", is_flag=True, help="Every job that was set aside.")
+@pass_settings
+def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None:
+    """Give jobs that were set aside another chance, from where they had come. JOB is as `shoal jobs` shows it: 0:57."""
+    if bool(names) == everything:
+        raise click.UsageError("name the jobs, or say --all")
+    chosen = None if everything else work.check_names(names)
+    given = asyncio.run(_replayed(existing(settings), chosen))
+    click.echo(f"{given:,} replayed")
+
+
+async def _replayed(settings: Settings, names: list[str] | None) -> int:
+    path = control_path(settings)
+    if path is not None and not settings.broker and (given := await ask_replay(path, names)) is not None:
+        return given
+    try:
+        async with open_outboxes(settings, read_only=False) as outboxes:
+            return await work.replay(outboxes, names)
+    except Unavailable as error:
+        raise Unavailable(f"nothing was replayed: {error}") from error

@@ -1,0 +1,90 @@
+"""What waits in the outboxes of a network, what was set aside and why, and giving that another chance.
+
+A network has one outbox, the store's; with a broker it has the broker's too, where the work is done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from shoal.broker.tally import Tally
+from shoal.core.errors import InvalidInput
+from shoal.graph.contract import Job, Outbox
+
+_NAME = re.compile(r"(?:(\d+):)?(\d+)")
+
+
+class Buried(msgspec.Struct):
+    """A job that was set aside. `job` names it: the number of its store, a colon, and its number there."""
+
+    job: str
+    outbox: str
+    event: str
+    step: int
+    attempts: int
+    error: str
+
+
+class Work(msgspec.Struct, omit_defaults=True):
+    """How the work stands. Counts of workers are those of a broker; None without one."""
+
+    waiting: int
+    oldest_seconds: float
+    buried: list[Buried]
+    workers: int | None = None
+    silent_workers: int | None = None
+    in_hand: int | None = None
+    done_per_second: float | None = None
+
+
+@runtime_checkable
+class Counted(Protocol):
+    """An outbox that knows its workers."""
+
+    async def tally(self) -> Tally:
+        """What they say."""
+        ...
+
+
+async def survey(outboxes: Mapping[str, Outbox]) -> Work:
+    """How the work stands in all outboxes together."""
+    work = Work(0, 0.0, [])
+    for name, outbox in outboxes.items():
+        work.waiting += await outbox.backlog()
+        work.oldest_seconds = max(work.oldest_seconds, await outbox.lag())
+        work.buried += [_told(name, job, error) for job, error in await outbox.buried()]
+        if isinstance(outbox, Counted):
+            tally = await outbox.tally()
+            work.workers, work.silent_workers = tally.workers + tally.silent, tally.silent
+            work.in_hand, work.done_per_second = tally.in_hand, round(tally.rate, 1)
+    return work
+
+
+def _told(outbox: str, job: Job, error: str) -> Buried:
+    return Buried(f"{job.store}:{job.seq}", outbox, type(job.event).__name__, job.step, job.attempt, error)
+
+
+def check_names(names: Sequence[str]) -> list[str]:
+    """The names of jobs, as `survey` gives them or without the store. Raises `InvalidInput` for what is none."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise InvalidInput(f"{name!r} is no job: they are named as 0:57, or 57", field="job")
+    return list(names)
+
+
+async def replay(outboxes: Mapping[str, Outbox], names: Sequence[str] | None) -> int:
+    """Give these buried jobs again (None: all of them); how many. A name without a store means any store's."""
+    given = 0
+    for outbox in outboxes.values():
+        chosen = [job for job, _ in await outbox.buried() if names is None or _is_named(job, names)]
+        if chosen:
+            given += await outbox.unbury(chosen)
+    return given
+
+
+def _is_named(job: Job, names: Sequence[str]) -> bool:
+    return f"{job.store}:{job.seq}" in names or str(job.seq) in names

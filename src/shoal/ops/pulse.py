@@ -1,0 +1,69 @@
+"""A child's side of a supervisor: it says every moment that its event loop turns, and ends when its supervisor does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+
+VARIABLE = "SHOAL_PULSE"
+"""In the environment of a child: the number of the file that it writes its pulse to, and the id of its supervisor."""
+
+_BEAT_SECONDS = 0.25
+_SET_PARENT_DEATH_SIGNAL = 1
+
+
+def is_child(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a supervisor started this process."""
+    return VARIABLE in environ
+
+
+@asynccontextmanager
+async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None]:
+    """Beat for as long as the block runs; nothing happens in a process that has no supervisor."""
+    if not is_child(environ):
+        yield
+        return
+    pulse, parent = map(int, environ[VARIABLE].split(":"))
+    os.set_inheritable(pulse, False)
+    _end_with(parent)
+    task = asyncio.create_task(_beat(pulse), name="shoal-pulse")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        os.close(pulse)
+
+
+async def until_told() -> None:
+    """Return when this process is told to end: SIGTERM, or Ctrl-C."""
+    told = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told.set)
+    try:
+        await told.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+
+
+async def _beat(pulse: int) -> None:
+    while True:
+        # A supervisor that does not read for a while has enough of it in the pipe.
+        with contextlib.suppress(BlockingIOError):
+            os.write(pulse, b".")
+        await asyncio.sleep(_BEAT_SECONDS)
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel kill this process when its supervisor ends, however that ends: nobody else watches it."""
+    ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        # It had ended before.
+        os.kill(os.getpid(), signal.SIGKILL)

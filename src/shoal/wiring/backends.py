@@ -1,0 +1,56 @@
+"""Which backend a URL means. Their modules are imported when they are needed: each may need an extra of its own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from shoal.core.errors import InvalidInput
+
+
+class Backend(NamedTuple):
+    """A class, and the extra of our package that brings what it needs."""
+
+    module: str
+    name: str
+    extra: str = ""
+
+    def load(self) -> Any:
+        """The class. Raises `InvalidInput` when its extra is not installed."""
+        try:
+            return getattr(importlib.import_module(self.module), self.name)
+        except ModuleNotFoundError as error:
+            if not self.extra or (error.name or "").startswith("shoal"):
+                raise
+            raise InvalidInput(
+                f"this needs the extra shoal[{self.extra}]: pip install 'shoal[{self.extra}]'"
+            ) from error
+
+
+STORES: Mapping[str, Backend] = {
+    "sqlite": Backend("shoal.graph.sqlite", "SqliteGraph"),
+    "memory": Backend("shoal.graph.memory", "MemoryGraph"),
+    "postgresql": Backend("shoal.graph.postgres", "PostgresGraph", "postgres"),
+    "postgres": Backend("shoal.graph.postgres", "PostgresGraph", "postgres"),
+    "dynamodb": Backend("shoal.graph.dynamodb", "DynamoGraph", "dynamodb"),
+}
+LIVE_STORES: Mapping[str, Backend] = dict.fromkeys(
+    ("postgresql", "postgres"), Backend("shoal.graph.postgres.map", "PostgresPost", "postgres")
+)
+"""Where data sources may move while processes run: how they hear of it."""
+MOVING_STORES: Mapping[str, Backend] = dict.fromkeys(
+    ("postgresql", "postgres"), Backend("shoal.graph.postgres.moving", "PostgresSide", "postgres")
+)
+"""How a mover sees a store."""
+SHARED_STORES = frozenset({"postgresql", "postgres", "dynamodb"})
+"""Those that several processes may write to at once."""
+
+
+def scheme_of(url: str, field: str, allowed: Mapping[str, object], shown: str) -> str:
+    """The scheme of a URL. Raises `InvalidInput` for one that is not among the allowed ones."""
+    scheme = urlsplit(url).scheme
+    if scheme not in allowed:
+        raise InvalidInput(f"{field}: {scheme or url!r} is not one of {shown}", field=field)
+    return scheme

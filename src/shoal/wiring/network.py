@@ -1,0 +1,168 @@
+"""Every part of a network, opened together and closed together."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from shoal.api.ratelimit import Limiter
+from shoal.broker.relay import Relay
+from shoal.core.ids import IdMaker
+from shoal.fanout.effects import Effects, Followers
+from shoal.fanout.listed import ListedFollowers
+from shoal.fanout.loudness import Loudness
+from shoal.fanout.packed import PackedFollowers
+from shoal.fanout.table import TABLE
+from shoal.feeds.reads import Reads
+from shoal.graph.cached import CachedGraph
+from shoal.graph.contract import Outbox, Store
+from shoal.media.decoder import Decoder
+from shoal.media.library import MediaLibrary
+from shoal.media.limits import Limits as MediaLimits
+from shoal.media.store import MediaStore
+from shoal.ops.upkeep import Upkeep
+from shoal.outbox import Runner
+from shoal.services.writes import Limits, Writes
+from shoal.settings import Settings
+from shoal.timelines.audience import Audiences
+from shoal.timelines.contract import Timelines
+from shoal.timelines.memory import MemoryTimelines
+from shoal.wiring.places import domain_of, media_url
+from shoal.wiring.sharing import Sharing, open_broker, open_sharing
+from shoal.wiring.stores import open_store
+
+_STEP_SECONDS = 60.0
+"""A page of a fan-out takes well under a second: one that takes so long never ends."""
+_CONCURRENCY = 64
+"""Jobs at work in one process when their stores are elsewhere: what they ask for at the same time travels together."""
+_LOOK_SECONDS = 0.02
+_QUIET_LOOKS = 3
+_POLL_SECONDS = 0.05
+"""How often events are looked for that another process committed."""
+
+
+class Role(Enum):
+    """What a process is for."""
+
+    WEB = "web"
+    """It answers members, and works off events unless others do."""
+    WORKER = "worker"
+    """It works off events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """Everything that runs, each part whole."""
+
+    settings: Settings
+    store: Store
+    timelines: Timelines
+    writes: Writes
+    reads: Reads
+    effects: Effects
+    runner: Runner[Effects]
+    media: MediaLibrary
+    limiter: Limiter | None
+    """Shared with other processes; None: each front end makes its own."""
+
+    async def settle(self, patience: float = 60.0) -> None:
+        """Return when everything that follows from what was done so far has happened, here or in workers.
+
+        Raises `TimeoutError` after `patience` seconds.
+        """
+        async with asyncio.timeout(patience):
+            await self.runner.drain(patience)
+            if not self.settings.broker:
+                return
+            # What is on its way is in neither for a moment: nothing may be found several times on end.
+            quiet = 0
+            while quiet < _QUIET_LOOKS:
+                await asyncio.sleep(_LOOK_SECONDS)
+                quiet = 0 if await self.store.backlog() else quiet + 1
+                await self.runner.drain(patience)
+
+
+@asynccontextmanager
+async def open_network(
+    settings: Settings, *, read_only: bool = False, background: bool = True, role: Role = Role.WEB
+) -> AsyncIterator[Network]:
+    """Open every part, and close it again. `background` runs consequences and upkeep; without it, `runner.turn` does.
+
+    Raises `Unavailable` for a store that cannot be opened, `InvalidInput` for a URL that names no backend.
+    """
+    async with AsyncExitStack() as stack:
+        sharing = await open_sharing(settings, stack)
+        raw = await open_store(settings, stack, read_only=read_only, sole=sharing is None and not read_only)
+        store = CachedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None)
+        working = background and not read_only and (role is Role.WORKER or settings.run_consequences)
+        broker = await open_broker(settings, stack, taking=working)
+        outbox: Outbox = store if broker is None else broker
+        network = await _assemble(settings, store, sharing, outbox, stack)
+        if background and not read_only:
+            _start(network, broker, stack, working=working)
+        yield network
+
+
+async def _assemble(
+    settings: Settings, store: CachedGraph, sharing: Sharing | None, outbox: Outbox, stack: AsyncExitStack
+) -> Network:
+    limits = MediaLimits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_pixels)
+    decoder = await stack.enter_async_context(Decoder(limits))
+    media = MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits)
+    new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
+    loudness = Loudness(store, new_id, settings.loud_from)
+    audiences = None
+    timelines: Timelines
+    followers: Followers
+    if sharing is None:
+        timelines = memory = MemoryTimelines(settings.timeline_members, settings.timeline_length)
+        audiences = Audiences()
+        memory.on_drop = audiences.clear
+        followers = PackedFollowers(store, timelines, audiences, loudness)
+    else:
+        timelines = sharing.timelines
+        followers = ListedFollowers(store, timelines, sharing.stamps, loudness)
+    effects = Effects(store, timelines, followers, new_id, merge=settings.timeline_length)
+    return Network(
+        settings=settings,
+        store=store,
+        timelines=timelines,
+        writes=Writes(store, new_id, media, _limits(settings), domain_of(settings)),
+        reads=Reads(store, timelines, audiences, settings.timeline_length),
+        effects=effects,
+        runner=_runner(outbox, effects, afar=sharing is not None),
+        media=media,
+        limiter=sharing.limiter if sharing and settings.rate_limits else None,
+    )
+
+
+def _runner(outbox: Outbox, effects: Effects, *, afar: bool) -> Runner[Effects]:
+    if not afar:
+        return Runner(outbox, TABLE, effects)
+    return Runner(
+        outbox, TABLE, effects, concurrency=_CONCURRENCY, step_seconds=_STEP_SECONDS, poll_seconds=_POLL_SECONDS
+    )
+
+
+def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
+    """What runs beside requests; it stops in the opposite order."""
+    settings = network.settings
+    upkeep = Upkeep(network.store, network.timelines, settings.timeline_idle_days, settings.tombstone_days)
+    upkeep.start()
+    stack.push_async_callback(upkeep.stop)
+    if broker is not None:
+        relay = Relay(network.store, broker.send)
+        relay.start()
+        stack.push_async_callback(relay.stop)
+    if working:
+        network.runner.start()
+        stack.push_async_callback(network.runner.stop)
+
+
+def _limits(settings: Settings) -> Limits:
+    return Limits(text=settings.max_post_characters, media=settings.max_media_per_post)

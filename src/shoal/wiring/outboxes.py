@@ -1,0 +1,21 @@
+"""The outboxes of a network by themselves, for whoever only looks at the work that waits, or replays it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from shoal.graph.contract import Outbox
+from shoal.settings import Settings
+from shoal.wiring.sharing import open_broker
+from shoal.wiring.stores import open_store
+
+
+@asynccontextmanager
+async def open_outboxes(settings: Settings, *, read_only: bool) -> AsyncIterator[dict[str, Outbox]]:
+    """By where they are: `store`, and `broker` if there is one. Raises `Unavailable` for one that cannot be opened."""
+    async with AsyncExitStack() as stack:
+        outboxes: dict[str, Outbox] = {"store": await open_store(settings, stack, read_only=read_only, sole=False)}
+        if (broker := await open_broker(settings, stack, taking=False)) is not None:
+            outboxes["broker"] = broker
+        yield outboxes

@@ -1,0 +1,54 @@
+"""What settings say of places: files, sockets and URLs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from shoal.settings import Settings
+
+_MEDIA = "shoal.media"
+
+
+def store_urls(settings: Settings) -> list[str]:
+    """The stores, each once, in the order of the shard map."""
+    return [settings.store] if isinstance(settings.store, str) else list(dict.fromkeys(settings.store.values()))
+
+
+def sqlite_path(url: str) -> Path:
+    """The file that `sqlite:///relative` or `sqlite:////absolute` names."""
+    return Path(url.removeprefix("sqlite:///") or "shoal.db")
+
+
+def store_files(settings: Settings) -> list[Path]:
+    """The files that the store is made of, in the order of the shard map; none for a store that has no files."""
+    return [sqlite_path(url) for url in store_urls(settings) if urlsplit(url).scheme == "sqlite"]
+
+
+def media_url(settings: Settings) -> str:
+    """Where pictures are: as set, or a directory: `<store>.media` beside the first file of the store, `shoal.media` without."""
+    if settings.media:
+        return settings.media
+    first = urlsplit(store_urls(settings)[0])
+    if first.scheme == "memory":
+        return "memory://"
+    if first.scheme != "sqlite":
+        return Path(_MEDIA).absolute().as_uri()
+    path = sqlite_path(store_urls(settings)[0])
+    return path.absolute().with_name(f"{path.name}.media").as_uri()
+
+
+def control_path(settings: Settings) -> Path | None:
+    """Where a server of this store listens to its operator: `<store>.sock` beside the first file."""
+    files = store_files(settings)
+    return files[0].with_name(f"{files[0].name}.sock") if files else None
+
+
+def base_url(settings: Settings) -> str:
+    """The root of every URL that clients are given, without a slash at the end."""
+    return (settings.base_url or f"http://{settings.host}:{settings.port}").rstrip("/")
+
+
+def domain_of(settings: Settings) -> str:
+    """Our own name in `@user@domain`."""
+    return urlsplit(base_url(settings)).hostname or "localhost"

@@ -1,0 +1,64 @@
+"""What processes share beside the graph: home timelines, stamps, rate limits, and the broker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.api.ratelimit import DEFAULTS, Limiter
+from shoal.core.errors import InvalidInput
+from shoal.graph.freshness import Stamps
+from shoal.settings import Settings
+from shoal.timelines.contract import Timelines
+from shoal.wiring.backends import Backend, scheme_of
+
+_DAY_SECONDS = 86_400.0
+
+_NODES = Backend("shoal.graph.redis.nodes", "Nodes", "redis")
+_STAMPS = Backend("shoal.graph.redis.stamps", "RedisStamps", "redis")
+_TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
+_LIMITER = Backend("shoal.api.redis_limiter", "RedisLimiter", "redis")
+_BROKERS: Mapping[str, Backend] = dict.fromkeys(
+    ("amqp", "amqps"), Backend("shoal.broker.rabbitmq", "RabbitOutbox", "rabbitmq")
+)
+_SHARED = dict.fromkeys(("redis", "rediss", "redis+cluster", "rediss+cluster"), _NODES)
+_SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port"
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """The parts that are the same for every process."""
+
+    timelines: Timelines
+    stamps: Stamps
+    limiter: Limiter
+
+
+async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | None:
+    """What `timelines` names; None when this process keeps everything itself."""
+    scheme = scheme_of(settings.timelines, "timelines", {"memory": None, **_SHARED}, _SHOWN)
+    if scheme == "memory":
+        return None
+    try:
+        nodes = await _NODES.load().open(settings.timelines)
+    except ValueError as error:
+        raise InvalidInput(f"timelines: {error}", field="timelines") from error
+    stack.push_async_callback(nodes.close)
+    stamps = _STAMPS.load()(nodes)
+    stack.push_async_callback(stamps.close)
+    idle = settings.timeline_idle_days * _DAY_SECONDS
+    timelines = _TIMELINES.load()(nodes, settings.timeline_length, idle_seconds=idle)
+    stack.push_async_callback(timelines.close)
+    return Sharing(timelines, stamps, _LIMITER.load()(nodes, DEFAULTS))
+
+
+async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
+    """What `broker` names, an outbox that can be published to; None for none. `taking`: this process works jobs off."""
+    if not settings.broker:
+        return None
+    scheme = scheme_of(settings.broker, "broker", _BROKERS, "amqp://user:password@host:port/")
+    broker = await _BROKERS[scheme].load().open(settings.broker, taking=taking)
+    stack.push_async_callback(broker.close)
+    return broker

@@ -1,0 +1,140 @@
+"""`shoal jobs`: on a store by itself, on one that a server holds, and on a broker."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from tests.broker.relayed import claim
+from tests.engines import rabbitmq
+from tests.running import in_loop, run
+from tests.stores import ANN
+
+from shoal.broker.rabbitmq import RabbitOutbox
+from shoal.cli import main
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch, Job
+from shoal.graph.sqlite import SqliteGraph
+from shoal.ops.control import listening
+from shoal.settings import build
+from shoal.wiring import control_path, open_network
+
+JOBS = [Job(n, PostCreated(post_id=n, author_id=ANN)) for n in (1, 2, 3)]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """A store where one event waits and two jobs are buried."""
+    path = tmp_path / "shoal.db"
+
+    async def make() -> None:
+        graph = await SqliteGraph.open(path)
+        batch = Batch(shard_of(ANN))
+        for job in JOBS:
+            batch.emit(job.event)
+        await graph.commit(batch)
+        for job in await graph.claim(2, 60.0):
+            await graph.bury(job._replace(step=1, attempt=8), f"error {job.seq}")
+        await graph.close()
+
+    run(make())
+    return path
+
+
+def jobs(store: Path, *arguments: str, environ: dict[str, str] | None = None) -> Result:
+    return CliRunner().invoke(main, ["--store", f"sqlite:///{store}", "jobs", *arguments], env=environ)
+
+
+def told(store: Path, environ: dict[str, str] | None = None) -> Any:
+    shown = jobs(store, "list", "--json", environ=environ)
+    assert shown.exit_code == 0, shown.output
+    return msgspec.json.decode(shown.output)
+
+
+def test_it_lists_what_waits_and_what_was_set_aside(store: Path) -> None:
+    shown = jobs(store)
+    assert shown.exit_code == 0
+    assert "waiting: 1, the oldest for " in shown.output
+    assert "set aside: 2" in shown.output
+    assert "  0:1\tPostCreated\tstep 1\t8 attempts\terror 1\n" in shown.output
+
+
+def test_as_json_it_says_the_same_to_a_program(store: Path) -> None:
+    standing = told(store)
+    assert standing["waiting"] == 1
+    assert standing["oldest_seconds"] > 0
+    assert [(job["job"], job["outbox"], job["attempts"], job["error"]) for job in standing["buried"]] == [
+        ("0:1", "store", 8, "error 1"),
+        ("0:2", "store", 8, "error 2"),
+    ]
+
+
+def test_a_job_is_replayed_by_its_name_or_with_all_others(store: Path) -> None:
+    assert jobs(store, "replay", "0:2").output == "1 replayed\n"
+    assert [job["job"] for job in told(store)["buried"]] == ["0:1"]
+    assert jobs(store, "replay", "7").output == "0 replayed\n"
+    assert jobs(store, "replay", "--all").output == "1 replayed\n"
+    assert (told(store)["waiting"], told(store)["buried"]) == (3, [])
+
+
+@pytest.mark.parametrize("arguments", [("replay",), ("replay", "1", "--all")])
+def test_which_jobs_must_be_said(store: Path, arguments: tuple[str, ...]) -> None:
+    assert jobs(store, *arguments).exit_code == 2
+    assert len(told(store)["buried"]) == 2
+
+
+def test_what_is_no_name_is_refused_in_one_line(store: Path) -> None:
+    refused = jobs(store, "replay", "the first")
+    assert refused.exit_code == 1
+    assert refused.output == "shoal: 'the first' is no job: they are named as 0:57, or 57\n"
+
+
+@in_loop
+async def test_a_server_that_holds_the_store_replays_itself(store: Path) -> None:
+    settings = build(store=f"sqlite:///{store}")
+    path = control_path(settings)
+    assert path is not None
+    async with open_network(settings, background=False) as network, listening(network, path):
+        assert (await asyncio.to_thread(jobs, store, "replay", "1")).output == "1 replayed\n"
+        assert len(await network.store.buried()) == 1
+        assert len(await network.store.claim(10, 60.0)) == 2
+        assert len((await asyncio.to_thread(told, store))["buried"]) == 1
+
+
+def test_a_store_that_somebody_holds_who_does_not_listen_is_told_of(store: Path) -> None:
+    async def refused() -> Result:
+        graph = await SqliteGraph.open(store)
+        try:
+            return await asyncio.to_thread(jobs, store, "replay", "--all")
+        finally:
+            await graph.close()
+
+    answer = run(refused())
+    assert answer.exit_code == 1
+    assert answer.output.startswith("shoal: nothing was replayed: the store shoal.db is in use by another process")
+
+
+@in_loop
+async def test_with_a_broker_its_jobs_are_shown_and_replayed_too(store: Path) -> None:
+    environ = {"SHOAL_BROKER": rabbitmq.node().url}
+    work = await RabbitOutbox.open(rabbitmq.node().url)
+    try:
+        await work.send([JOBS[2]])
+        (job,) = await claim(work)
+        await work.bury(job._replace(attempt=8), "at the broker")
+        standing = await asyncio.to_thread(told, store, environ)
+        assert standing["workers"] == 1
+        assert standing["in_hand"] == 0
+        assert [(job["job"], job["outbox"]) for job in standing["buried"]][-1] == ("0:3", "broker")
+        replayed = await asyncio.to_thread(jobs, store, "replay", "0:3", environ=environ)
+        assert replayed.output == "1 replayed\n"
+        again = await claim(work)
+        assert again == [JOBS[2]]
+        await work.ack(again)
+    finally:
+        await work.close()

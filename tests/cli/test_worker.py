@@ -1,0 +1,45 @@
+"""`shoal worker`, as a program: it works off what waits, and ends when it is told to."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+from tests.running import at_a_desk, eventually, in_loop
+from tests.stores import ANN
+
+from shoal.cli import main
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.graph.contract import Batch
+from shoal.graph.sqlite import SqliteGraph
+
+
+@in_loop
+async def test_it_works_off_what_waits_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.db"
+    graph = await SqliteGraph.open(path)
+    batch = Batch(shard_of(ANN))
+    for post in range(100):
+        batch.emit(PostCreated(post_id=ANN + post, author_id=ANN))
+    await graph.commit(batch)
+    await graph.close()
+    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{path}", "worker", "--processes", "1"]
+    worker = subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=at_a_desk)  # noqa: ASYNC220, PLW1509
+    watching = await SqliteGraph.open(path, read_only=True)
+    try:
+        await eventually(watching.backlog, 0, 60.0)
+        assert await watching.buried() == []
+    finally:
+        await watching.close()
+        worker.send_signal(signal.SIGTERM)
+        _, said = await asyncio.to_thread(worker.communicate)
+    assert (worker.returncode, said) == (0, b"")
+
+
+def test_how_many_processes_must_be_at_least_one() -> None:
+    assert CliRunner().invoke(main, ["worker", "--processes", "0"]).exit_code == 2

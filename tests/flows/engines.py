@@ -1,0 +1,53 @@
+"""Real engines for a simulated network: PostgreSQL stores, and home timelines and stamps on Redis."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import NamedTuple
+
+from shoal.core.placement import source_of
+from shoal.graph.contract import Store
+from shoal.graph.freshness import Stamps
+from shoal.graph.postgres import PostgresGraph
+from shoal.graph.redis.nodes import Nodes
+from shoal.graph.redis.stamps import RedisStamps
+from shoal.graph.resolve import Owns
+from shoal.timelines.contract import Timelines
+from shoal.timelines.redis import RedisTimelines
+from tests.engines import postgres, redis
+
+
+class Engines(NamedTuple):
+    """What a network is made of when several processes share it."""
+
+    stores: Sequence[Store]
+    timelines: Timelines
+    stamps: Stamps
+
+
+@asynccontextmanager
+async def opened(stores: int, length: int, *, cluster: bool) -> AsyncIterator[Engines]:
+    """Empty ones. Data sources are shared out evenly among the stores."""
+    owner = _Owner()
+    async with AsyncExitStack() as stack:
+        graphs = []
+        for at in range(stores):
+            url = await postgres.database(owner)
+            graphs.append(graph := await PostgresGraph.open(url, owns=_part(at, stores)))
+            stack.push_async_callback(graph.close)
+        nodes = await Nodes.open(redis.cluster() if cluster else redis.single())
+        stack.push_async_callback(nodes.close)
+        stamps = RedisStamps(nodes)
+        stack.push_async_callback(stamps.close)
+        timelines = RedisTimelines(nodes, length)
+        stack.push_async_callback(timelines.close)
+        yield Engines(graphs, timelines, stamps)
+
+
+class _Owner:
+    """Whoever has a database, for as long as it lives."""
+
+
+def _part(at: int, stores: int) -> Owns:
+    return lambda shard: source_of(shard) * stores // 64 == at

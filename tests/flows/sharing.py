@@ -1,0 +1,31 @@
+"""Networks that several processes share, here as several in one: two PostgreSQL stores, and Redis."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from shoal import Shoal
+from shoal.settings import Settings, build
+from shoal.wiring import open_network
+from tests.engines import postgres, redis
+
+
+class Place:
+    """Whoever has the databases of a network, for as long as it lives."""
+
+    def __init__(self) -> None:
+        self.timelines = ""
+
+    async def settings(self, **more: object) -> Settings:
+        """Settings of a new and empty network."""
+        stores = {"0-31": await postgres.database(self), "32-63": await postgres.database(self)}
+        chosen = {"timelines": self.timelines or redis.single(), **more}
+        return build(store=stores, media="memory://", **chosen)
+
+
+@asynccontextmanager
+async def processes(count: int, settings: Settings) -> AsyncIterator[list[Shoal]]:
+    """So many that each remember for themselves what they read."""
+    async with AsyncExitStack() as stack:
+        yield [Shoal(await stack.enter_async_context(open_network(settings))) for _ in range(count)]

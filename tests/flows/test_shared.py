@@ -1,0 +1,219 @@
+"""Several processes on the same engines are one network: what one changes, all others see at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import Gone, NotFound, Unavailable
+from shoal.graph.postgres import PostgresGraph
+from shoal.graph.redis.nodes import Nodes
+from shoal.wiring import open_network
+from tests.engines import redis
+from tests.flows.people import home_texts, register
+from tests.flows.sharing import Place, processes
+from tests.running import in_loop
+
+_QUESTIONS = ("obj_get", "key_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count")
+
+
+@contextmanager
+def counted() -> Iterator[list[str]]:
+    """Every question to an engine, as it is asked."""
+    asked: list[str] = []
+    run = Nodes._run
+
+    async def call(self: Nodes, *args: object, **more: object) -> object:
+        asked.append("redis")
+        return await run(self, *args, **more)  # type: ignore[arg-type]
+
+    def question(name: str):  # type: ignore[no-untyped-def]  # stands in for methods of any shape
+        method = getattr(PostgresGraph, name)
+
+        async def ask(self: PostgresGraph, *args: object, **more: object) -> object:
+            asked.append(name)
+            return await method(self, *args, **more)
+
+        return ask
+
+    stand_ins = {name: question(name) for name in _QUESTIONS}
+    with patch.object(Nodes, "_run", call), patch.multiple(PostgresGraph, **stand_ins):
+        yield asked
+
+
+async def seen_by(shoal: Shoal, handle: Handle) -> Handle:
+    """The same member, in another process."""
+    return await shoal.member(handle.id)
+
+
+@in_loop
+async def test_what_one_process_does_another_sees_at_once() -> None:
+    place = Place()
+    async with processes(3, await place.settings()) as (one, two, three):
+        ann, ben = await register(one, "ann", "ben")
+        ann_two, ben_two, ben_three = await seen_by(two, ann), await seen_by(two, ben), await seen_by(three, ben)
+        await ben_two.follow(ann)
+        post = await ann.create("first")
+        assert (await ben_two.read(post)).post.text == "first"
+        await ben_three.like(post)
+        for reader in (ben_two, ben, ann_two):
+            assert (await reader.read(post)).likes == 1
+        await ann_two.update(post, "second")
+        for reader in (ben_two, ben_three, ben):
+            assert (await reader.read(post)).post.text == "second"
+        await ann.block(ben)
+        for reader in (ben, ben_two, ben_three):
+            with pytest.raises(NotFound):
+                await reader.read(post)
+        await ann_two.unblock(ben)
+        await ann.delete(post)
+        for reader in (ann, ann_two, ben_three):
+            with pytest.raises((Gone, NotFound)):
+                await reader.read(post)
+
+
+@in_loop
+async def test_a_post_comes_home_whichever_process_carries_it() -> None:
+    place = Place()
+    async with processes(3, await place.settings()) as (one, two, three):
+        ann, *fans = await register(one, "ann", *(f"fan{n}" for n in range(5)))
+        for fan in fans:
+            await (await seen_by(two, fan)).follow(ann)
+        for number, shoal in enumerate((one, two, three)):
+            await (await seen_by(shoal, ann)).create(f"post {number}")
+        await one.settle()
+        for fan in fans:
+            for shoal in (one, two, three):
+                assert await home_texts(await seen_by(shoal, fan)) == ["post 2", "post 1", "post 0"]
+        await (await seen_by(three, fans[0])).unfollow(ann)
+        await one.settle()
+        assert await home_texts(await seen_by(one, fans[0])) == []
+        await (await seen_by(one, fans[0])).follow(ann)
+        await ann.create("post 3")
+        await one.settle()
+        assert await home_texts(await seen_by(two, fans[0])) == ["post 3", "post 2", "post 1", "post 0"]
+
+
+@in_loop
+async def test_the_loud_are_loud_in_every_process() -> None:
+    place = Place()
+    async with processes(2, await place.settings(loud_from=2)) as (one, two):
+        star, *fans = await register(one, "star", *(f"fan{n}" for n in range(4)))
+        for fan in fans:
+            await fan.follow(star)
+        assert await home_texts(await seen_by(two, fans[0])) == []
+        for shoal in (one, two):
+            object.__setattr__(shoal.network.effects, "page", 2)
+        await star.create("hello")
+        await one.settle()
+        timeline = await two.network.timelines.read(fans[0].id, limit=9)
+        assert timeline is not None
+        assert timeline.ids == [], "it was pulled, not pushed"
+        for shoal in (one, two):
+            assert await home_texts(await seen_by(shoal, fans[0])) == ["hello"]
+
+
+@in_loop
+async def test_a_warm_page_costs_four_round_trips_for_1_post_or_40() -> None:
+    for posts in (1, 40):
+        place = Place()
+        async with processes(1, await place.settings()) as (shoal,):
+            ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(8)))
+            for other in others:
+                await ann.follow(other)
+            for number in range(posts):
+                await ann.like(await others[number % 8].create(f"post {number}"))
+            await shoal.settle()
+            await ann.home(limit=40)
+            await ann.home(limit=40)
+            with counted() as asked:
+                page = await ann.home(limit=40)
+            assert len(page.entries) == posts
+            assert asked == ["redis"] * 4
+
+
+@in_loop
+async def test_a_page_that_nothing_is_remembered_of_costs_a_fixed_number_of_questions() -> None:
+    costs = []
+    for posts in (2, 40):
+        place = Place()
+        settings = await place.settings()
+        async with processes(1, settings) as (shoal,):
+            ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(2)))
+            for other in others:
+                await ann.follow(other)
+            for number in range(posts):
+                await ann.like(await others[number % 2].create(f"post {number}"))
+            await shoal.settle()
+            await ann.home(limit=40)
+        async with processes(1, settings) as (another,):
+            with counted() as asked:
+                await (await seen_by(another, ann)).home(limit=40)
+            costs.append(len(asked))
+    # Two stores may be asked side by side where one has all.
+    assert max(costs) <= 24
+
+
+@in_loop
+async def test_without_redis_pages_are_pulled_and_writes_go_on() -> None:
+    server = redis.own()
+    place = Place()
+    place.timelines = server.url
+    try:
+        async with processes(2, await place.settings()) as (one, two):
+            ann, ben = await register(one, "ann", "ben")
+            await ben.follow(ann)
+            await ann.create("before")
+            await one.settle()
+            assert await home_texts(ben) == ["before"]
+            server.kill()
+            ben_two = await seen_by(two, ben)
+            post = await ann.create("meanwhile")
+            assert await home_texts(ben_two) == ["meanwhile", "before"]
+            await ben_two.like(post)
+            assert (await ann.read(post)).likes == 1
+            server.start()
+
+            await ann.create("after")
+            await one.settle()
+            for shoal in (one, two):
+                assert await home_texts(await seen_by(shoal, ben)) == ["after", "meanwhile", "before"]
+    finally:
+        server.kill()
+
+
+@in_loop
+async def test_a_flush_of_redis_costs_nothing_but_time() -> None:
+    place = Place()
+    async with processes(2, await place.settings()) as (one, two):
+        ann, ben = await register(one, "ann", "ben")
+        await ben.follow(ann)
+        for number in range(3):
+            await ann.create(f"post {number}")
+            await one.settle()
+            assert await home_texts(await seen_by(two, ben)) == [f"post {n}" for n in reversed(range(number + 1))]
+            redis.single()  # which empties it
+
+
+@in_loop
+async def test_a_network_with_timelines_of_its_own_lets_no_other_in() -> None:
+    place = Place()
+    settings = await place.settings(timelines="memory://")
+    async with open_network(settings):
+        with pytest.raises(Unavailable):
+            async with open_network(settings):
+                pass
+        with pytest.raises(Unavailable):
+            async with open_network(await _shared(place, settings.store)):
+                pass
+    async with open_network(settings):
+        pass
+
+
+async def _shared(place: Place, store: object):  # type: ignore[no-untyped-def]  # settings of the same stores
+    from_new = await place.settings()
+    return type(from_new)(store=store, timelines=from_new.timelines, media="memory://")  # type: ignore[arg-type]

@@ -1,0 +1,170 @@
+"""A network on several PostgreSQL stores, with processes that write to it and read from it while its data sources move."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+
+from tests.engines import postgres
+from tests.stores import broken_promises, contents, id_on, moment
+
+from shoal.core.events import PostCreated
+from shoal.core.ids import shard_of
+from shoal.core.model import Member, Post
+from shoal.core.placement import DATA_SOURCES
+from shoal.graph.contract import Batch, Store
+from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
+from shoal.ops.report import Progress, nothing
+from shoal.ops.shard_moves import Mover, open_mover
+from shoal.settings import build
+from shoal.wiring.stores import map_of, open_side, open_store
+
+
+class Databases:
+    """Empty databases, theirs as long as this lives."""
+
+    async def one(self) -> str:
+        return await postgres.database(self)
+
+
+@asynccontextmanager
+async def process(store: str | dict[str, str]) -> AsyncIterator[Store]:
+    """The graph as a process of its own has it."""
+    async with AsyncExitStack() as stack:
+        yield await open_store(build(store=store), stack, read_only=False, sole=False)
+
+
+@asynccontextmanager
+async def mover(store: str | dict[str, str], tell: Progress = nothing) -> AsyncIterator[Mover]:
+    """Whoever moves its data sources."""
+    async with open_mover(map_of(build(store=store)), open_side, tell) as opened:
+        yield opened
+
+
+def member_on(source: int) -> int:
+    """The member of a data source: one each."""
+    return id_on(source)
+
+
+async def populate(graph: Store, posts: int = 3) -> None:
+    """A member on every data source, with a name, posts, follows across stores, and a tombstone."""
+    for source in range(DATA_SOURCES):
+        member = member_on(source)
+        batch = Batch(shard_of(member))
+        batch.obj_add(Member(id=member, name=f"m{source}"))
+        batch.key_add(Key(batch.shard, "import", f"m{source}"), member)
+        for n in range(posts):
+            post = id_on(source, 1 + n)
+            batch.obj_add(Post(id=post, author_id=member, text=f"post {n}"))
+            batch.assoc_add(member, POSTED, post, post)
+        batch.assoc_add(member, FOLLOWS, member_on((source + 7) % DATA_SOURCES), moment(source))
+        batch.assoc_add(member, FOLLOWS, member_on((source + 33) % DATA_SOURCES), moment(source))
+        await graph.commit(batch)
+        await _end(graph, member, member_on((source + 33) % DATA_SOURCES))
+
+
+async def _end(graph: Store, member: int, other: int) -> None:
+    batch = Batch(shard_of(member))
+    batch.assoc_del(member, FOLLOWS, other, moment(500))
+    await graph.commit(batch)
+
+
+class Load:
+    """Writers and readers on several processes. What was acknowledged is remembered, and looked for by the others at once."""
+
+    def __init__(self, graphs: Sequence[Store], sources: Sequence[int], *, first: int = 1_000) -> None:
+        self._graphs = graphs
+        self._sources = sources
+        self._numbers = itertools.count(first)
+        self._stopping = False
+        self._tasks: list[asyncio.Task[None]] = []
+        self.posts: list[int] = []
+        self.likes: list[tuple[int, int]] = []
+        self.longest = 0.0
+        """Seconds that the slowest request took."""
+        self.errors: list[str] = []
+
+    @asynccontextmanager
+    async def running(self, writers: int = 3) -> AsyncIterator[None]:
+        self._tasks = [
+            asyncio.create_task(self._write(graph, other))
+            for graph, other in zip(self._graphs, [*self._graphs[1:], self._graphs[0]], strict=True)
+            for _ in range(writers)
+        ]
+        try:
+            yield
+        finally:
+            self._stopping = True
+            await asyncio.gather(*self._tasks)
+
+    async def _write(self, graph: Store, other: Store) -> None:
+        while not self._stopping:
+            try:
+                await self._post(graph, other)
+                await self._like(graph, other)
+            except Exception as error:  # noqa: BLE001  # every failure of a request counts
+                self.errors.append(repr(error))
+
+    async def _timed(self, work: asyncio.Future[None] | object) -> None:
+        began = asyncio.get_running_loop().time()
+        await work  # type: ignore[misc]
+        self.longest = max(self.longest, asyncio.get_running_loop().time() - began)
+
+    async def _post(self, graph: Store, other: Store) -> None:
+        n = next(self._numbers)
+        source = self._sources[n % len(self._sources)]
+        author, post = member_on(source), id_on(source, n)
+        batch = Batch(shard_of(author))
+        batch.obj_add(Post(id=post, author_id=author, text=str(n)))
+        batch.assoc_add(author, POSTED, post, post)
+        batch.key_add(Key(batch.shard, "import", str(post)), post)
+        batch.emit(PostCreated(post_id=post, author_id=author))
+        await self._timed(graph.commit(batch))
+        self.posts.append(post)
+        if post not in await other.obj_get([post]):
+            self.errors.append(f"post {n} was not seen by another process")
+
+    async def _like(self, graph: Store, other: Store) -> None:
+        n = next(self._numbers)
+        source = self._sources[n % len(self._sources)]
+        liker = member_on((n * 31) % DATA_SOURCES)
+        post = id_on(source, 1 + n % 3)
+        batch = Batch(shard_of(liker))
+        batch.expect(post)
+        batch.assoc_add(liker, LIKES, post, moment(n), str(n).encode(), tally=member_on(source))
+        await self._timed(graph.commit(batch))
+        self.likes.append((liker, post))
+        seen = (await other.assoc_get(liker, [LIKES], [post]))[LIKES].get(post)
+        if seen is None or seen.time < moment(n):
+            self.errors.append(f"like {n} was not seen by another process")
+
+    async def check(self, graph: Store) -> None:
+        """Nothing failed, nothing is lost, nothing is counted wrongly."""
+        assert self.errors == []
+        assert self.posts
+        assert self.likes
+        assert set(await graph.obj_get(self.posts)) == set(self.posts)
+        keys = [Key(shard_of(post), "import", str(post)) for post in self.posts]
+        assert set((await graph.key_get(keys)).values()) == set(self.posts)
+        for liker, post in set(self.likes):
+            assert (await graph.assoc_get(post, [LIKED_BY], [liker]))[LIKED_BY], (liker, post)
+        assert await broken_promises(graph) == []
+        await self._check_tallies(graph)
+
+    async def _check_tallies(self, graph: Store) -> None:
+        for source in self._sources:
+            posts = [id_on(source, 1 + n) for n in range(3)]
+            counts = (await graph.assoc_count([*posts, member_on(source)], [LIKED_BY]))[LIKED_BY]
+            assert sum(counts.get(post, 0) for post in posts) == counts.get(member_on(source), 0)
+
+
+async def contents_of(graph: Store) -> tuple[object, ...]:
+    """All that a graph holds, keys too."""
+    keys = []
+    after = ("", "")
+    while page := await graph.key_scan(after, 500):  # type: ignore[attr-defined]
+        keys += page
+        after = page[-1][:2]
+    return *await contents(graph), keys

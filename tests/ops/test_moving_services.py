@@ -1,0 +1,57 @@
+"""Members who post, follow and like while the data sources that they live on move; one process keeps the network for itself."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+
+from tests.ops.moving_world import Databases, mover
+from tests.running import in_loop
+
+from shoal import Shoal
+from shoal.core.placement import place
+from shoal.ops.check import check
+
+
+@in_loop
+async def test_members_notice_nothing_of_a_move_and_everything_holds_after_it() -> None:
+    databases = Databases()
+    here, there = await databases.one(), await databases.one()
+    async with Shoal.open(here, media="memory://") as shoal:
+        handles = [await shoal.register(f"m{n}") for n in range(24)]
+        sources = sorted({place(f"m{n}").a for n in range(0, 24, 2)})
+        posts = [await handle.create(f"first of {n} #tag{n % 3}") for n, handle in enumerate(handles)]
+        dice, numbers, stopping = random.Random(7), itertools.count(), asyncio.Event()
+        longest = 0.0
+
+        async def live() -> None:
+            nonlocal longest
+            while not stopping.is_set():
+                one, other = dice.sample(handles, 2)
+                loop = asyncio.get_running_loop()
+                began = loop.time()
+                posts.append(await one.create(f"post {next(numbers)} #tag{dice.randrange(3)}"))
+                await one.follow(other)
+                await one.like(dice.choice(posts))
+                if dice.random() < 0.3:
+                    await one.unfollow(other)
+                assert (await one.home()).entries
+                longest = max(longest, loop.time() - began)
+
+        living = [asyncio.create_task(live()) for _ in range(4)]
+        for step in ("move", "rollback", "move", "finish"):
+            await asyncio.sleep(0.3)
+            async with mover(here) as moving:
+                await (moving.move(sources, there) if step == "move" else getattr(moving, step)(sources))
+        await asyncio.sleep(0.3)
+        stopping.set()
+        await asyncio.gather(*living)
+        print(f"\n{len(posts)} posts; the slowest five requests together took {longest:.3f} s")  # noqa: T201
+        await shoal.settle()
+        assert [line for line in (await check(shoal.network)).invariants if line.found] == []
+        for post in posts:
+            await handles[0].read(post)
+    async with Shoal.open({"0-63": here}, media="memory://") as again:
+        assert (await check(again.network)).clean
+        assert await again.network.store.obj_get([post.id for post in posts])

@@ -1,0 +1,370 @@
+"""Data sources that move between PostgreSQL stores while the network is written to and read."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+from tests.ops.moving_world import Databases, Load, contents_of, member_on, mover, populate, process
+from tests.running import in_loop
+from tests.stores import all_links, all_objects, broken_promises, id_on
+
+from shoal.core.errors import Conflict, InvalidInput, Unavailable
+from shoal.core.events import InverseOwed
+from shoal.core.ids import shard_of
+from shoal.core.placement import source_of
+from shoal.graph.contract import Batch, Store
+from shoal.graph.moves import Digest, Kind, Names
+from shoal.graph.sharded import ShardedGraph
+
+SOURCES = range(12, 16)
+LOADED = range(8, 20)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@asynccontextmanager
+async def network(processes: int = 2) -> AsyncIterator[tuple[list[Store], str, str]]:
+    """Processes of a network on one store, and another store that is empty."""
+    databases = Databases()
+    here, there = await databases.one(), await databases.one()
+    async with process(here) as first:
+        await populate(first)
+        if processes == 1:
+            yield [first], here, there
+            return
+        async with process(here) as second:
+            yield [first, second], here, there
+
+
+async def rows_in(url: str, sources: Sequence[int]) -> int:
+    """How many rows of data sources a database has."""
+    connection = await asyncpg.connect(url)
+    try:
+        return int(
+            await connection.fetchval(
+                """SELECT (SELECT count(*) FROM shoal.object WHERE shoal.source_of(id) = ANY ($1))
+                + (SELECT count(*) FROM shoal.association WHERE shoal.source_of(id1) = ANY ($1))
+                + (SELECT count(*) FROM shoal.count WHERE shoal.source_of(id1) = ANY ($1))
+                + (SELECT count(*) FROM shoal.key WHERE source = ANY ($1))""",
+                list(sources),
+            )
+        )
+    finally:
+        await connection.close()
+
+
+async def execute(url: str, statement: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statement)
+    finally:
+        await connection.close()
+
+
+def child(*arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "tests.ops.movers_child", *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+async def killed(url: str, verb: str, sources: str, target: str, phase: str) -> None:
+    """A mover that dies in a phase."""
+    process = child("mover", url, verb, sources, target, phase)
+    await asyncio.to_thread(process.communicate)
+    assert process.returncode == -signal.SIGKILL, f"it never came to {phase}"
+
+
+@in_loop
+async def test_nothing_is_lost_or_stale_while_data_sources_move_back_and_are_finished() -> None:
+    async with network() as (graphs, here, there):
+        load = Load(graphs, LOADED)
+        async with load.running():
+            await asyncio.sleep(0.3)
+            async with mover(here) as moving:
+                (moved,) = await moving.move(SOURCES, there)
+            await asyncio.sleep(0.3)
+            async with mover(here) as moving:
+                (back,) = await moving.rollback([12, 13])
+            await asyncio.sleep(0.3)
+            async with mover(here) as moving:
+                assert await moving.finish([14, 15])
+            await asyncio.sleep(0.2)
+        print(f"\nfrozen {moved.frozen:.3f} s and {back.frozen:.3f} s, the slowest request {load.longest:.3f} s")  # noqa: T201
+        assert moved.rows
+        for graph in graphs:
+            await load.check(graph)
+        async with process(here) as another:
+            await load.check(another)
+        assert await rows_in(here, [14, 15]) == await rows_in(there, [12, 13]) == 0
+        assert await rows_in(here, [12, 13])
+        assert await rows_in(there, [14, 15])
+
+
+@in_loop
+async def test_a_moved_network_holds_exactly_what_it_held() -> None:
+    async with network() as (graphs, here, there):
+        before = await contents_of(graphs[0])
+        async with mover(here) as moving:
+            await moving.move(SOURCES, there)
+        for graph in graphs:
+            assert await contents_of(graph) == before
+        async with mover(here) as moving:
+            await moving.finish(SOURCES)
+        assert await contents_of(graphs[1]) == before
+        assert await rows_in(here, list(SOURCES)) == 0
+
+
+@in_loop
+async def test_a_store_of_two_can_be_emptied_into_the_other() -> None:
+    databases = Databases()
+    one, two = await databases.one(), await databases.one()
+    store = {"0-31": one, "32-63": two}
+    async with process(store) as graph, process(store) as other:
+        await populate(graph)
+        load = Load([graph, other], range(28, 40))
+        before = await contents_of(graph)
+        async with mover(store) as moving:
+            await moving.move(range(32, 64), one)
+        assert await contents_of(other) == before
+        async with load.running():
+            await asyncio.sleep(0.3)
+        async with mover(store) as moving:
+            await moving.finish(range(32, 64))
+        await load.check(graph)
+        assert await rows_in(two, range(64)) == 0
+        async with process(store) as another:
+            await load.check(another)
+
+
+def on_the_move(load: Load) -> int:
+    """How many posts were written to the data sources that move."""
+    return sum(source_of(shard_of(post)) in SOURCES for post in load.posts)
+
+
+@pytest.mark.parametrize("phase", ["clean", "association KB", "compare", "switch", "settle", "open"])
+@in_loop
+async def test_a_mover_that_is_killed_leaves_a_network_that_works_and_a_move_that_can_be_done_again(phase: str) -> None:
+    async with network() as (graphs, here, there):
+        load = Load(graphs, LOADED)
+        async with load.running(2):
+            await asyncio.sleep(0.1)
+            await killed(here, "move", "12-15", there, phase)
+            held = on_the_move(load)
+            # Longer than any freeze lasts.
+            await asyncio.sleep(0.3 if phase in {"clean", "association KB", "compare"} else 3.5)
+            assert on_the_move(load) > held
+            async with mover(here) as moving:
+                await moving.move(SOURCES, there)
+            await asyncio.sleep(0.2)
+        await load.check(graphs[0])
+        async with mover(here) as moving:
+            await moving.finish(SOURCES)
+        await load.check(graphs[1])
+        assert await rows_in(here, list(SOURCES)) == 0
+
+
+@pytest.mark.parametrize("phase", ["association KB", "switch", "settle"])
+@in_loop
+async def test_a_move_whose_mover_was_killed_can_be_rolled_back(phase: str) -> None:
+    async with network() as (graphs, here, there):
+        load = Load(graphs, LOADED)
+        async with load.running(2):
+            await killed(here, "move", "12-15", there, phase)
+            async with mover(here) as moving:
+                await moving.rollback(SOURCES)
+            await asyncio.sleep(0.2)
+        await load.check(graphs[0])
+        assert await rows_in(there, list(SOURCES)) == 0
+
+
+@pytest.mark.parametrize(
+    ("verb", "phase"), [("rollback", "switch"), ("rollback", "settle"), ("rollback", "delete"), ("finish", "delete")]
+)
+@in_loop
+async def test_the_end_of_a_move_can_be_killed_and_done_again(verb: str, phase: str) -> None:
+    async with network() as (graphs, here, there):
+        load = Load(graphs, LOADED)
+        async with load.running(2):
+            async with mover(here) as moving:
+                await moving.move(SOURCES, there)
+            await asyncio.sleep(0.2)
+            await killed(here, verb, "12-15", there, phase)
+            await asyncio.sleep(0.2)
+            async with mover(here) as moving:
+                await (moving.rollback(SOURCES) if verb == "rollback" else moving.finish(SOURCES))
+        await load.check(graphs[0])
+        owner, other = (there, here) if verb == "finish" else (here, there)
+        assert await rows_in(owner, list(SOURCES))
+        assert await rows_in(other, list(SOURCES)) == 0
+
+
+@in_loop
+async def test_processes_of_their_own_lose_nothing() -> None:
+    async with network(1) as (graphs, here, there):
+        writers = [child("writer", here, str(first), "8-19") for first in (10_000, 500_000)]
+        try:
+            await asyncio.sleep(2)
+            async with mover(here) as moving:
+                await moving.move(SOURCES, there)
+            await asyncio.sleep(0.5)
+            async with mover(here) as moving:
+                await moving.rollback(SOURCES)
+            await asyncio.sleep(0.5)
+        finally:
+            for writer in writers:
+                writer.kill()
+            told = [await asyncio.to_thread(writer.communicate) for writer in writers]
+        lines = [line.split() for out, _ in told for line in out.splitlines()[:-1]]
+        print(f"\n{len(lines)} posts, the slowest {max(float(seconds) for _, seconds in lines):.3f} s")  # noqa: T201
+        posts = [int(post) for post, _ in lines]
+        assert all(out for out, _ in told)
+        assert set(await graphs[0].obj_get(posts)) == set(posts)
+        await settled(graphs[0])
+        assert await broken_promises(graphs[0]) == []
+
+
+async def settled(graph: Store) -> None:
+    """What killed processes owed is settled, as a worker would."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + 20
+    while await graph.backlog():
+        for job in await graph.claim(100, 60):
+            assert isinstance(graph, ShardedGraph)
+            assert isinstance(job.event, InverseOwed)
+            await graph.settle([job.event.op])
+            await graph.ack([job])
+        assert loop.time() < deadline
+        await asyncio.sleep(0.05)
+
+
+@in_loop
+async def test_a_process_that_slept_through_a_move_reads_nothing_old() -> None:
+    async with network(1) as (graphs, here, there):
+        member = member_on(13)
+        reader = child("reader", here, str(member))
+        try:
+            assert reader.stdout is not None
+            await asyncio.to_thread(reader.stdout.readline)
+            os.kill(reader.pid, signal.SIGSTOP)
+            async with mover(here) as moving:
+                await moving.move(SOURCES, there)
+            node = (await graphs[0].obj_get([member]))[member]
+            batch = Batch(shard_of(member))
+            batch.obj_set(type(node)(id=member, name="m13", version=node.version + 1))  # type: ignore[call-arg]
+            await graphs[0].commit(batch)
+            acknowledged = time.monotonic()
+            os.kill(reader.pid, signal.SIGCONT)
+            lines = [await asyncio.to_thread(reader.stdout.readline) for _ in range(400)]
+        finally:
+            reader.kill()
+            await asyncio.to_thread(reader.communicate)
+        later = [int(version) for began, version in map(str.split, lines) if float(began) > acknowledged]
+        assert len(later) > 50
+        assert set(later) == {node.version + 1}
+
+
+@in_loop
+async def test_a_copy_that_is_not_equal_is_not_switched_to() -> None:
+    async with network(1) as (graphs, here, there):
+        before = await contents_of(graphs[0])
+
+        def tell(phase: str, _done: int, _total: int) -> None:
+            if phase == "compare":
+                # Not of this loop: the mover waits until it is done.
+                subprocess.run([sys.executable, "-c", _SPOIL, there], check=True)
+
+        async with mover(here, tell) as moving:
+            with pytest.raises(Conflict, match="not equal in association"):
+                await moving.move(SOURCES, there)
+        assert await contents_of(graphs[0]) == before
+        async with mover(here) as moving:
+            await moving.move(SOURCES, there)
+        assert await contents_of(graphs[0]) == before
+
+
+_SPOIL = """
+import asyncio, asyncpg, sys
+async def main():
+    connection = await asyncpg.connect(sys.argv[1])
+    await connection.execute("UPDATE shoal.association SET time = time + 1 WHERE shoal.source_of(id1) = 12")
+    await connection.close()
+asyncio.run(main())
+"""
+
+
+@in_loop
+async def test_a_write_that_no_map_allows_is_refused_in_the_old_place_for_good() -> None:
+    async with network() as (graphs, here, there):
+        async with mover(here) as moving:
+            await moving.move(SOURCES, there)
+            await moving.finish(SOURCES)
+        # As of a process that wakes up in the middle of a commit.
+        with pytest.raises(asyncpg.PostgresError, match="a data source is frozen"):
+            await execute(
+                here,
+                f"SELECT shoal.watch(ARRAY[{id_on(12, 9)}], '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')",
+            )
+        assert len(await all_objects(graphs[0])) == len(await all_objects(graphs[1]))
+
+
+@in_loop
+async def test_what_cannot_be_moved_is_told() -> None:
+    async with network(1) as (graphs, here, there):
+        databases = Databases()
+        foreign = await databases.one()
+        async with process(foreign) as other:
+            await populate(other)
+        async with mover(here) as moving:
+            with pytest.raises(InvalidInput, match="holds something already, and is not part of this network"):
+                await moving.move(SOURCES, foreign)
+            with pytest.raises(Unavailable, match="one store has two names here"):
+                await moving.move(SOURCES, f"{here}?application_name=other")
+            with pytest.raises(Unavailable, match="another move is under way"):
+                async with mover(here):
+                    pass
+            with pytest.raises(InvalidInput, match="12-15 has no move to roll back"):
+                await moving.rollback(SOURCES)
+            with pytest.raises(InvalidInput, match="12-15 has no move to finish"):
+                await moving.finish(SOURCES)
+            await moving.move(SOURCES, there)
+            assert await moving.move(SOURCES, there) == []
+            with pytest.raises(InvalidInput, match="the last move of 12-15 is not finished"):
+                await moving.move(SOURCES, here)
+        assert len(await all_links(graphs[0]))
+
+
+@in_loop
+async def test_a_process_that_begins_later_goes_by_the_stored_map() -> None:
+    async with network(1) as (graphs, here, there):
+        before = await contents_of(graphs[0])
+        async with mover(here) as moving:
+            await moving.move(range(64), there)
+            await moving.finish(range(64))
+        assert await rows_in(here, range(64)) == 0
+        for known in (here, {"0-31": here, "32-63": there}, there):
+            async with process(known) as graph:
+                assert await contents_of(graph) == before
+
+
+def test_names_and_digests_are_values() -> None:
+    entries = [
+        ("object", 5, None, None, None, None),
+        ("key", None, None, None, "s", "n"),
+        ("count", 5, 1, None, None, None),
+    ]
+    names = Names.of([*entries, *entries])
+    assert names.size == 3
+    assert [kind for kind, _ in names.columns()] == [Kind.OBJECT, Kind.COUNT, Kind.KEY]
+    assert names.minus(Names.of(entries[:1])).size == 2
+    assert names.plus(Names.of([("association", 1, 2, 3, None, None)])).size == 4
+    one, two = Digest({Kind.KEY: (2, 70)}), Digest({Kind.KEY: (1, 30)})
+    assert (one - two) == Digest({Kind.KEY: (1, 40)})
+    assert one.differences(two) == ["key"]
