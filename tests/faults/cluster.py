@@ -1,0 +1,210 @@
+"""A cluster to break: real engines and processes, links that can be cut, people in it, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from tests.faults.load import Load, Person
+from tests.faults.proxy import Link, moved, port_of
+
+from shoal.core.model import Post
+from shoal.core.placement import place, source_of
+from shoal.feeds import home
+from shoal.graph.schema import FOLLOWS, POSTED
+from shoal.ops import cluster as clusters
+from shoal.ops.cluster_folder import held
+from shoal.ops.crowd import in_crowd
+from shoal.ops.engines.program import NotInstalled
+from shoal.ops.jobs import Work, survey
+from shoal.services import apps, members, relationships
+from shoal.wiring import open_network
+from shoal.wiring.outboxes import open_outboxes
+
+PEOPLE = 16
+CROSSING = 3
+"""So many of either half have to do with members of the other one."""
+SCOPES = ("read", "write", "follow")
+_PATIENCE_SECONDS = 90.0
+_QUIET_LOOKS = 3
+_AT_ONCE = 64
+_SECOND_HALF = 32
+"""From this data source on, members live in the second PostgreSQL."""
+
+
+class Place:
+    """A cluster with people in it. `links` are the ways to `postgres-1`, `postgres-2` and `rabbitmq`."""
+
+    def __init__(self, folder: Path, cluster: clusters.Cluster, links: dict[str, Link]) -> None:
+        self.folder = folder
+        self.cluster = cluster
+        self.links = links
+        self.settings = cluster.settings
+        self.people: list[Person] = []
+
+    @property
+    def urls(self) -> list[str]:
+        """Where the web processes are."""
+        return [program.url for program in self.cluster.web]
+
+    def living_in(self, postgres: int) -> list[Person]:
+        """Those whose data is in this PostgreSQL: 0 or 1."""
+        return [person for person in self.people if (person.source >= _SECOND_HALF) == bool(postgres)]
+
+    def load(self, seed: int) -> Load:
+        """Everybody at work."""
+        return Load(self.urls, self.people, seed)
+
+    @contextmanager
+    def halves(self, seed: int) -> Iterator[tuple[Load, Load]]:
+        """Everybody at work, most of the members of either PostgreSQL among themselves, and some across."""
+        homes = [self.living_in(0), self.living_in(1)]
+        first, second = (Load(self.urls, homes[n][CROSSING:], seed + n, reading=False) for n in (0, 1))
+        across = Load(self.urls, [person for people in homes for person in people[:CROSSING]], seed + 2)
+        with first, second, across:
+            yield first, second
+
+    def sound(self) -> None:
+        """What must hold after every fault, once the network has come to rest."""
+        assert not self.rest().buried
+        asyncio.run(self._all_there())
+        for url in self.urls:
+            asyncio.run(self._shown(url))
+        self._check()
+
+    def rest(self) -> Work:
+        """Wait until the workers have done everything; how the work stands then."""
+        return asyncio.run(self._rest())
+
+    async def _rest(self) -> Work:
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        quiet = 0
+        async with open_outboxes(self.settings, read_only=True) as outboxes:
+            while True:
+                standing = await survey(outboxes)
+                # A job on its way from the store to the broker is in neither for a moment.
+                quiet = 0 if standing.waiting else quiet + 1
+                if quiet == _QUIET_LOOKS:
+                    return standing
+                assert time.monotonic() < deadline, standing
+                await asyncio.sleep(0.1)
+
+    async def _all_there(self) -> None:
+        """What was acknowledged is in the graph, once."""
+        async with open_network(self.settings, background=False) as network:
+            for person in self.people:
+                found = await network.store.obj_get([*person.posts, *person.deleted])
+                texts = {id_: node.text for id_, node in found.items() if isinstance(node, Post)}
+                assert {id_: text for id_, text in texts.items() if id_ in person.posts} == person.posts
+                counts = await network.store.assoc_count([person.id], [POSTED, FOLLOWS])
+                assert counts[POSTED].get(person.id, 0) == len(person.posts), "a post is there twice, or is lost"
+                follows = await network.store.assoc_range(person.id, FOLLOWS, limit=1_000)
+                assert {follow.id2 for follow in follows} == {id_ for id_, on in person.follows.items() if on}
+
+    async def _shown(self, url: str) -> None:
+        """Every web process shows the same, whatever it remembers."""
+        there = {id_ for person in self.people for id_ in person.posts}
+        async with httpx.AsyncClient(base_url=url, timeout=20.0) as client:
+            for person in self.people:
+                params = {"id[]": [str(other) for other in person.follows]}
+                answer = await client.get("/api/v1/accounts/relationships", params=params, headers=person.bearer)
+                shown = {int(one["id"]): one["following"] for one in answer.json()}
+                assert shown == person.follows
+                liked = {id_: on for id_, on in list(person.likes.items())[-20:] if id_ in there}
+                for id_, on in liked.items():
+                    answer = await client.get(f"/api/v1/statuses/{id_}", headers=person.bearer)
+                    assert answer.json()["favourited"] == on, f"{person.name} at {url}: {id_}"
+                answer = await client.get("/api/v1/timelines/home", params={"limit": 40}, headers=person.bearer)
+                shown_ids = [int(status["id"]) for status in answer.json()]
+                assert shown_ids == self._home_of(person), f"the home of {person.name} at {url} is another"
+
+    def _home_of(self, person: Person) -> list[int]:
+        """The newest 40 posts of the member and of those they follow."""
+        sources = {id_ for id_, on in person.follows.items() if on} | {person.id}
+        posts = [id_ for other in self.people if other.id in sources for id_ in other.posts]
+        return sorted(posts, reverse=True)[:40]
+
+    def _check(self) -> None:
+        command = [sys.executable, "-m", "shoal.cli", "--config", str(self.folder / clusters.SETTINGS_FILE), "check"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+
+@contextmanager
+def a_place() -> Iterator[Place]:
+    """A cluster of two web processes and two workers, with people. At a desk without its engines the test is skipped."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-cluster-"))
+    folder.chmod(0o755)
+    links: dict[str, Link] = {}
+
+    def through(url: str) -> str:
+        name = "rabbitmq" if url.startswith("amqp") else f"postgres-{len(links) + 1}"
+        links[name] = Link(port_of(url))
+        return moved(url, links[name].at)
+
+    try:
+        with held(folder):
+            running = _started(folder, through)
+            try:
+                here = Place(folder, running, links)
+                asyncio.run(_settled(here))
+                yield here
+            finally:
+                for link in links.values():
+                    link.heal()
+                running.stop()
+    finally:
+        for link in links.values():
+            link.close()
+        shutil.rmtree(folder)
+
+
+def _started(folder: Path, through: clusters.Through) -> clusters.Cluster:
+    try:
+        return clusters.start(folder, through=through, rate_limits=False)
+    except NotInstalled as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+async def _settled(here: Place) -> None:
+    """People, half of them in each PostgreSQL, with a token each."""
+    async with open_network(here.settings, background=False) as network:
+        app = await apps.register(network.writes, "load", scopes=SCOPES)
+        for name in _names():
+            member = await members.register(network.writes, name)
+            token = await apps.issue_token(network.writes, app.app.id, member.id, SCOPES)
+            here.people.append(Person(member.id, name, source_of(place(name).shard), token.text))
+
+
+def _names() -> list[str]:
+    candidates = [f"m{number}" for number in range(200)]
+    first = [name for name in candidates if source_of(place(name).shard) < _SECOND_HALF]
+    second = [name for name in candidates if name not in first]
+    return first[: PEOPLE // 2] + second[: PEOPLE // 2]
+
+
+async def crowd(here: Place, author: Person, size: int) -> list[int]:
+    """Make so many followers of one member, with warm home timelines; their ids."""
+    made: list[int] = []
+    async with open_network(here.settings, background=False) as network:
+
+        async def follow(name: str) -> None:
+            member = await members.register(network.writes, name)
+            await relationships.follow(network.writes, member.id, author.id)
+            await home.warm_up(network.reads, member.id)
+            made.append(member.id)
+
+        await in_crowd([f"crowd{number}" for number in range(size)], follow, _AT_ONCE, lambda _: None)
+    return made

@@ -1,0 +1,137 @@
+"""A link that can be slow, cut, or silent: a TCP proxy of one port, in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from urllib.parse import urlsplit, urlunsplit
+
+_CHUNK = 65_536
+
+
+class Link:
+    """Stands between clients and `port`; clients go to `at`. It begins sound. Close it."""
+
+    def __init__(self, port: int) -> None:
+        self._target = port
+        self._delay = 0.0
+        self._whole = True
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.new_event_loop()
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=f"link-{port}")
+        self._thread.start()
+        self._server = asyncio.run_coroutine_threadsafe(
+            asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_CHUNK), self._loop
+        ).result()
+        self.at: int = self._server.sockets[0].getsockname()[1]
+
+    def slow(self, seconds: float) -> None:
+        """Every message in either direction takes so much longer."""
+        self._do(lambda: setattr(self, "_delay", seconds))
+
+    def cut(self) -> None:
+        """Connections end at once, and so do new ones."""
+
+        def cut() -> None:
+            self._whole = False
+            for writer in self._writers:
+                writer.transport.abort()
+
+        self._do(cut)
+
+    def silence(self) -> None:
+        """Connections stay, also new ones, and nothing gets through until the link is sound again."""
+        self._do(self._flowing.clear)
+
+    def heal(self) -> None:
+        """Sound again; what was held up goes on its way."""
+
+        def heal() -> None:
+            self._delay, self._whole = 0.0, True
+            self._flowing.set()
+
+        self._do(heal)
+
+    def close(self) -> None:
+        """End every connection, and the thread."""
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _do(self, act: Callable[[], object]) -> None:
+        """In the thread of the proxy, and done when this returns."""
+        done = threading.Event()
+
+        def run() -> None:
+            act()
+            done.set()
+
+        self._loop.call_soon_threadsafe(run)
+        done.wait()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if (task := asyncio.current_task()) is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        try:
+            # An engine that is away refuses: then the client is refused too.
+            with contextlib.suppress(OSError):
+                if self._whole:
+                    there_reader, there = await asyncio.open_connection("127.0.0.1", self._target, limit=_CHUNK)
+                    await self._join(reader, writer, there_reader, there)
+        finally:
+            writer.transport.abort()
+
+    async def _join(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        there_reader: asyncio.StreamReader,
+        there: asyncio.StreamWriter,
+    ) -> None:
+        pair = {writer, there}
+        self._writers |= pair
+        try:
+            if self._whole:
+                await asyncio.gather(self._carry(reader, there), self._carry(there_reader, writer))
+        finally:
+            self._writers -= pair
+            there.transport.abort()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(_CHUNK):
+                if self._delay:
+                    await asyncio.sleep(self._delay)
+                await self._flowing.wait()
+                writer.write(data)
+                await writer.drain()
+        # One direction that has ended ends the other: nobody here half-closes.
+        writer.transport.abort()
+
+    async def _end(self) -> None:
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._server.wait_closed()
+
+
+def port_of(url: str) -> int:
+    """The port that a URL names."""
+    port = urlsplit(url).port
+    assert port is not None
+    return port
+
+
+def moved(url: str, port: int) -> str:
+    """The same URL with another port of this machine."""
+    parts = urlsplit(url)
+    name = parts.netloc.rpartition("@")[0]
+    return urlunsplit(parts._replace(netloc=f"{name}@127.0.0.1:{port}" if name else f"127.0.0.1:{port}"))
