@@ -10,7 +10,19 @@ import msgspec
 
 from benchmarks.measure import REPOSITORY, Figure, host_line, keep_option, parser, print_table
 
-_ALL = ("fanout_memory", "end_to_end", "home_page", "http_load", "http_network", "import_real")
+_ALL = (
+    "fanout_memory",
+    "end_to_end",
+    "home_page",
+    "http_load",
+    "http_network",
+    "postgres_commits",
+    "rabbitmq_jobs",
+    "shared_home",
+    "shared_fanout",
+    "shared_stores",
+    "import_real",
+)
 _KEEPING = {"end_to_end", "home_page", "http_network"}
 
 

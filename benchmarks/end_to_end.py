@@ -59,7 +59,7 @@ async def run(path: Path, members: Ints, authors: Ints, chosen: argparse.Namespa
     async with open_bench(path, members, authors) as bench:
         started = time.perf_counter()
         await bench.warm_all()
-        report.add("timelines warm and full", len(bench.network.timelines))
+        report.add("timelines warm and full", len(await bench.network.timelines.members(len(members))))
         report.add("warmed in", time.perf_counter() - started, "s")
         await full_speed(bench, 64, 1.0)
         outcome.phases["offered"] = await offered(bench, chosen.rate, chosen.seconds)

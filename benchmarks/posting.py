@@ -18,13 +18,14 @@ from benchmarks.stores import Ints, url_of
 from shoal.core.events import PostCreated
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.fanout.effects import Effects
+from shoal.fanout.loudness import Loudness
+from shoal.fanout.packed import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.graph.contract import Job
 from shoal.library import Handle
 from shoal.outbox import Runner
 from shoal.settings import Settings
-from shoal.timelines.contract import Seats
-from shoal.timelines.memory import MemoryTimelines
+from shoal.timelines.contract import Seats, Timelines
 from shoal.wiring import Network, open_network
 
 _TEXTS = [
@@ -36,12 +37,17 @@ _TEXTS = [
 class Counted:
     """Timelines that count what is really written to them."""
 
-    def __init__(self, timelines: MemoryTimelines) -> None:
+    def __init__(self, timelines: Timelines) -> None:
         self._timelines = timelines
         self.written = 0
         self.seats = timelines.seats
-        self.warm = timelines.warm
+        self.length = timelines.length
+        self.seat_type = timelines.seat_type
+        self.drop_idle = timelines.drop_idle
+        self.clear = timelines.clear
+        self.members = timelines.members
         self.create = timelines.create
+        self.fill = timelines.fill
         self.remove = timelines.remove
         self.union = timelines.union
         self.subtract = timelines.subtract
@@ -91,7 +97,11 @@ class Bench:
         self._answering = False
         self._groups: list[int] = []
         self.counted = Counted(network.timelines)
-        effects = dataclasses.replace(network.effects, timelines=self.counted)
+        assert network.reads.audiences is not None
+        self._audiences = network.reads.audiences
+        loudness = Loudness(network.store, network.effects.new_id, network.settings.loud_from)
+        followers = PackedFollowers(network.store, self.counted, self._audiences, loudness)
+        effects = dataclasses.replace(network.effects, timelines=self.counted, followers=followers)
         self.runner: Runner[Effects] = Runner(network.store, TABLE, effects, done=self._done)
 
     def _done(self, job: Job) -> None:
@@ -109,7 +119,7 @@ class Bench:
         old = [floor_at(1_710_000_000_000) + entry for entry in range(timelines.length)]
         for member in self.members:
             await timelines.create(member)
-            await timelines.union(member, old, 0)
+            await timelines.fill(member, old, 0)
 
     def next_authors(self, count: int) -> Sequence[int]:
         """Who would post next."""
@@ -117,7 +127,7 @@ class Bench:
 
     async def audience(self, author: int) -> Seats:
         """A copy of the seats that a post of this author goes to."""
-        known = self.network.effects.audiences.get(author)
+        known = self._audiences.get(author)
         return known.seats(0, len(known)).copy() if known is not None else np.empty(0, np.int32)
 
     async def post(self, phase: Phase, due: float) -> None:

@@ -13,8 +13,8 @@ from benchmarks.stores import Ints
 from shoal.core.events import PostCreated, encode
 from shoal.core.ids import compose, shard_of
 from shoal.core.model import Post
-from shoal.graph import sql
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, encode_node
+from shoal.graph.sqlite import sql
 
 _PRAGMAS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA cache_size = -65536"
 _NOW_MS = 1_800_000_000_000

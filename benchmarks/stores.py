@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.model import Member, Post
 from shoal.core.placement import place
-from shoal.graph import sql
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, encode_node, user_name_key
+from shoal.graph.sqlite import sql
 
 Ints = NDArray[np.int64]
 

@@ -1,0 +1,287 @@
+"""Timelines on Redis: sorted sets, lists and packed strings side by side, then the fan-out of one worker through `RedisTimelines`.
+
+All take entries for the same members in random order, and hold 800. The raw engine is a socket that sends ZADD, encoded
+beforehand, with a trim after each, and reads the answers; it and the worker take turns, and the median turn of each counts.
+What the server alone could do, and its longest calls, are reckoned from the CPU time of its thread, so that whoever else is
+on the machine matters little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import statistics
+import struct
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import uvloop
+from redis import Redis
+
+from benchmarks.measure import Report, parser
+from shoal.core.ids import EPOCH_MS, compose
+from shoal.graph.redis.nodes import Nodes, keys_of
+from shoal.ops.engines import redis as engine
+from shoal.timelines.redis import RedisTimelines
+from shoal.timelines.redis_scripts import PUSH
+
+_BATCH = 100
+_LENGTH = 800
+_OPEN = "#!lua flags=allow-cross-slot-keys\nlocal entry, score = ARGV[2], ARGV[3]\nfor i = 1, #ARGV[1], 25 do "
+_KEY = "local key = string.sub(ARGV[1], i, i + 24) "
+_ZADD = _OPEN + _KEY + "redis.call('ZADD', key, score, entry) redis.call('ZREMRANGEBYRANK', key, 0, -801) end return 1"
+# As a timeline would have to: the greatest of what is trimmed off is the floor.
+_RPUSH = (
+    _OPEN
+    + _KEY
+    + """
+local count = redis.pcall('RPUSHX', key, entry)
+if type(count) == 'table' then error(count) end
+if count >= 825 then
+  local out, floor = redis.call('LRANGE', key, 0, count - 801), -1
+  for at = 1, #out do floor = math.max(floor, (struct.unpack('<d', out[at]))) end
+  redis.call('LTRIM', key, -800, -1)
+end
+end return 1"""
+)
+_GET = _OPEN + _KEY + "local all = redis.call('GET', key) end return 1"
+_CONCAT = _OPEN + _KEY + "local all = table.concat(redis.call('LRANGE', key, 0, -1)) end return 1"
+_TURNS = 5
+_JOBS = 4
+"""Posts that a worker fans out at a time."""
+
+
+def member_ids(count: int) -> list[int]:
+    """Members as they sign up: on any shard, at any moment."""
+    return [compose(EPOCH_MS + 7_919 * 32 * n, 613 * n % 8_192) for n in range(1, count + 1)]
+
+
+def entry(n: int) -> int:
+    """The n-th entry: as large as real ones, and in order."""
+    return compose(EPOCH_MS + 10_000_000_000 + 1_000 * n, 5)
+
+
+class Bench:
+    """A server, and the keys of the members."""
+
+    def __init__(self, url: str, members: int) -> None:
+        self.server: Any = Redis.from_url(url)
+        self.port = int(url.rsplit(":", 1)[1].partition("/")[0])
+        self.members = member_ids(members)
+        self.keys = [row.tobytes() for row in keys_of("b", np.array(self.members))]
+        # It would be counted among the bytes.
+        self.server.config_set("slowlog-log-slower-than", -1)
+        self.before = 0
+
+    def anew(self) -> None:
+        """Forget everything."""
+        self.server.flushall()
+        self.start_bytes()
+
+    def start_bytes(self) -> None:
+        """What is stored from here on counts."""
+        self.before = int(self.server.info("memory")["used_memory"])
+
+    def bytes_an_entry(self) -> float:
+        """What the server holds for each entry, keys and all, where a timeline has 800."""
+        return (int(self.server.info("memory")["used_memory"]) - self.before) / (len(self.keys) * _LENGTH)
+
+    def reset_clocks(self) -> None:
+        """Measure from here."""
+        self.server.config_resetstat()
+
+    def cpu(self) -> float:
+        """Seconds that the thread of the server has worked so far."""
+        spent = self.server.info("cpu")
+        return float(spent["used_cpu_user_main_thread"] + spent["used_cpu_sys_main_thread"])
+
+    def in_batches(self, size: int) -> Iterator[list[bytes]]:
+        """All keys in random order."""
+        order = random.Random(5).sample(self.keys, len(self.keys))
+        return (order[first : first + size] for first in range(0, len(order), size))
+
+
+def _encoded(*words: bytes) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+def raw_zadd(bench: Bench, rounds: int, *, first: int, trim: bool) -> float:
+    """Deliveries a second of a socket that sends what was encoded beforehand."""
+    plan: list[tuple[bytes, int]] = []
+    for n in range(first, first + rounds):
+        # Its score may be a small number only, because it is a floating-point one.
+        score, packed = b"%d" % n, struct.pack("<q", entry(n))
+        for keys in bench.in_batches(_BATCH):
+            lines = [_encoded(b"ZADD", key, score, packed) for key in keys]
+            if trim:
+                lines += [_encoded(b"ZREMRANGEBYRANK", key, b"0", b"-801") for key in keys]
+            plan.append((b"".join(lines), len(lines)))
+    with socket.create_connection(("127.0.0.1", bench.port)) as connection:
+        started = time.perf_counter()
+        for lines_sent, answers in plan:
+            connection.sendall(lines_sent)
+            came = 0
+            while came < answers:
+                came += connection.recv(1 << 16).count(b"\n")
+        return rounds * len(bench.keys) / (time.perf_counter() - started)
+
+
+def fill(bench: Bench, act: Callable[[Any, bytes], object]) -> None:
+    """Give every key its 800 entries."""
+    bench.anew()
+    for keys in bench.in_batches(200):
+        pipeline = bench.server.pipeline(transaction=False)
+        for key in keys:
+            act(pipeline, key)
+        pipeline.execute()
+
+
+def scripted(bench: Bench, script: str, rounds: int, *, packed: bool = False) -> float:
+    """Members a second that the server can do with a script."""
+    sha = bench.server.script_load(script)
+    before = bench.cpu()
+    for n in range(2_000_000, 2_000_000 + rounds):
+        sent = struct.pack("<q", entry(n))
+        for keys in bench.in_batches(_BATCH):
+            # What `RedisTimelines` gives its script: room, from where to cut, how far apart, half of the most, cuts; the entry.
+            shape = (6_400, 9_312, 180, 5_616, 4, sent, len(keys), b"0") if packed else (sent, n)
+            bench.server.execute_command("EVALSHA", sha, 0, b"".join(keys), *shape)
+    return rounds * len(bench.keys) / (bench.cpu() - before)
+
+
+_SORTED = {struct.pack("<q", entry(n)): n for n in range(_LENGTH)}
+
+
+def compare(bench: Bench, rounds: int, report: Report) -> None:
+    """Packed strings, lists and sorted sets, by the CPU time of the server; the last are left where they are."""
+    fill(bench, lambda pipeline, key: pipeline.set(key, bytes(32) + b"".join(_SORTED)))
+    scripted(bench, PUSH.text, 600, packed=True)
+    report.add("packed string", bench.bytes_an_entry(), "bytes/entry")
+    report.add("script, packed string", scripted(bench, PUSH.text, rounds, packed=True), "deliveries/s of CPU")
+    report.add("script, reading a packed string", scripted(bench, _GET, 1), "reads/s of CPU")
+    fill(bench, lambda pipeline, key: pipeline.rpush(key, *_SORTED))
+    report.add("list", bench.bytes_an_entry(), "bytes/entry")
+    report.add("script, RPUSHX, trimmed 25 at a time", scripted(bench, _RPUSH, rounds), "deliveries/s of CPU")
+    report.add("script, reading a list in one piece", scripted(bench, _CONCAT, 1), "reads/s of CPU")
+    bench.server.config_set("zset-max-listpack-entries", 1_000)
+    fill(bench, lambda pipeline, key: pipeline.zadd(key, _SORTED))
+    report.add("sorted set, listpack", bench.bytes_an_entry(), "bytes/entry")
+    report.add("script, ZADD and trim: listpack", scripted(bench, _ZADD, 1), "deliveries/s of CPU")
+    bench.server.config_set("zset-max-listpack-entries", 128)
+    fill(bench, lambda pipeline, key: pipeline.zadd(key, _SORTED))
+    report.add("sorted set, skip list", bench.bytes_an_entry(), "bytes/entry")
+    report.add("script, ZADD and trim: skip list", scripted(bench, _ZADD, rounds // 3), "deliveries/s of CPU")
+
+
+async def fan_out(bench: Bench, url: str, rounds: int, report: Report) -> None:
+    """Packed strings, as they are used, in turns with the raw engine."""
+    nodes = Nodes(url)
+    timelines = RedisTimelines(nodes, _LENGTH, clock=lambda: EPOCH_MS / 1000)
+    bench.start_bytes()
+    newest = [entry(n) for n in range(_LENGTH)]
+    for member in bench.members:
+        await timelines.create(member)
+        await timelines.fill(member, newest, 0)
+    report.add("packed string, filled", bench.bytes_an_entry(), "bytes/entry", most=18)
+    order = [timelines.seats(random.Random(n).sample(bench.members, len(bench.members))) for n in range(8)]
+    for n in range(_LENGTH // 2):
+        await timelines.push(entry(_LENGTH + n), order[n % 8])
+    report.add("packed string, in use", bench.bytes_an_entry(), "bytes/entry", most=18)
+    bench.reset_clocks()
+    rates: list[tuple[float, float, float]] = []
+    cpu, written = 0.0, 0
+    for turn in range(_TURNS):
+        at = 3_000_000 + turn * 3 * rounds
+        bare = raw_zadd(bench, rounds, first=at, trim=False)
+        trimmed = raw_zadd(bench, rounds, first=at + rounds, trim=True)
+        before, started, count = bench.cpu(), time.perf_counter(), 0
+        for n in range(0, rounds * 3, _JOBS):
+            jobs = [timelines.push(entry(at + job), order[job % 8]) for job in range(n, n + _JOBS)]
+            count += sum(await asyncio.gather(*jobs))
+        rates.append((bare, trimmed, count / (time.perf_counter() - started)))
+        cpu += bench.cpu() - before
+        written += count
+    bare, trimmed, ours = (statistics.median(turn[which] for turn in rates) for which in range(3))
+    report.add("raw socket, ZADD without a trim", bare, "deliveries/s")
+    report.add("raw socket, ZADD and trim", trimmed, "deliveries/s")
+    report.add("fan-out of one worker, beside ZADD and trim", ours, "deliveries/s", least=1.7 * trimmed, raw=trimmed)
+    report.add("fan-out of one worker, beside ZADD without a trim", ours, "deliveries/s", raw=bare)
+    report.add("the server alone, its memory full of sorted sets", written / cpu, "deliveries/s of CPU")
+    report.add("of them cut", bench.server.info("commandstats")["cmdstat_get"]["calls"] / written * 100, "%")
+    await others(bench, timelines, order[0], report)
+    await timelines.close()
+    await nodes.close()
+
+
+async def others(bench: Bench, timelines: RedisTimelines, seats: Any, report: Report) -> None:
+    """What is not a push of something new to the warm."""
+    started = time.perf_counter()
+    for n in range(5):
+        await timelines.push(entry(-900_000 + n), seats)
+    report.add("pushes of old entries", 5 * len(seats) / (time.perf_counter() - started), "deliveries/s")
+    cold = timelines.seats([member + 1 for member in bench.members])
+    started = time.perf_counter()
+    for n in range(5):
+        await timelines.push(entry(50_000 + n), cold)
+    report.add("pushes to the cold", 5 * len(cold) / (time.perf_counter() - started), "members/s")
+    started = time.perf_counter()
+    await timelines.remove(entry(1), seats)
+    report.add("removals", len(seats) / (time.perf_counter() - started), "members/s")
+    some = bench.members[: min(2_000, len(bench.members))]
+    started = time.perf_counter()
+    for member in some:
+        await timelines.read(member, limit=20)
+    report.add("a page, alone", (time.perf_counter() - started) / len(some) * 1e6, "us")
+    started = time.perf_counter()
+    for first in range(0, len(some), 50):
+        await asyncio.gather(*(timelines.read(member, limit=20) for member in some[first : first + 50]))
+    report.add("a page, 50 at once", (time.perf_counter() - started) / len(some) * 1e6, "us")
+    await longest(bench, timelines, report)
+
+
+async def longest(bench: Bench, timelines: RedisTimelines, report: Report) -> None:
+    """The most CPU time that the server spent on one call of each kind."""
+    full = timelines.seats(bench.members[:300])
+    wide = [entry(40_000 + 7 * n) for n in range(_LENGTH)]
+    kinds: dict[str, Callable[[int], Awaitable[object]]] = {
+        "push to 300 members, 4 of them cut": lambda n: timelines.push(entry(70_000 + n), full),
+        "removal from 50 members": lambda n: timelines.remove(entry(70_000 + n), full[:50]),
+        "reading 16": lambda _: asyncio.gather(*(timelines.read(m, limit=20) for m in bench.members[:16])),
+        "union of 800": lambda n: timelines.union(bench.members[n], wide, 0),
+        "subtracting 800": lambda n: timelines.subtract(bench.members[n], wide),
+    }
+    for kind, act in kinds.items():
+        spent = []
+        for n in range(400 if kind.startswith("push") else 100):
+            before = bench.cpu()
+            await act(n)
+            spent.append(bench.cpu() - before)
+        report.add(f"longest call: {kind}", max(spent) * 1_000, "ms of CPU", most=3)
+
+
+def main() -> None:
+    """Start a server, measure, stop it."""
+    chosen = parser(__doc__).parse_args()
+    members, rounds = (1_000, 5) if chosen.quick else (5_000, 20)
+    report = Report("redis_structures", chosen.quick)
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as name:
+        Path(name).chmod(0o755)
+        program = engine.start(Path(name))
+        try:
+            bench = Bench(program.url, members)
+            report.add("redis", float(bench.server.info("server")["redis_version"].rpartition(".")[0]))
+            compare(bench, rounds, report)
+            uvloop.run(fan_out(bench, program.url, rounds, report))
+            bench.server.close()
+        finally:
+            program.stop()
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The engines of a shared network for benchmarks: each in a folder of its own that goes away at the end."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from shoal.ops.engines import postgres, rabbitmq, redis
+from shoal.ops.engines.program import Program
+from shoal.settings import Settings, build
+
+
+class Engines(NamedTuple):
+    """What runs: as many stores as were asked for, Redis, and the broker if it was asked for."""
+
+    stores: list[Program]
+    redis: Program
+    broker: Program | None
+
+    def settings(self, **more: object) -> Settings:
+        """Of a network on these: the data sources are dealt out to the stores evenly, in order."""
+        share = 64 // len(self.stores)
+        ranges = {f"{n * share}-{n * share + share - 1}": store.url for n, store in enumerate(self.stores)}
+        broker = self.broker.url if self.broker is not None else ""
+        return build(
+            store=ranges, timelines=self.redis.url, broker=broker, media="memory://", rate_limits=False, **more
+        )
+
+
+@contextmanager
+def engines(stores: int, *, broker: bool = False) -> Iterator[Engines]:
+    """Start them, and stop them."""
+    folder = Path(tempfile.mkdtemp(prefix="shoal-bench-"))
+    folder.chmod(0o755)
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        servers = []
+        for n in range(stores):
+            servers.append(postgres.start(folder / f"store-{n}"))
+            stack.callback(servers[-1].stop)
+        cache = redis.start(folder)
+        stack.callback(cache.stop)
+        carrier = None
+        if broker:
+            carrier = rabbitmq.start(folder / "broker")
+            # Killed: in order it would take ten seconds, and its folder goes anyway.
+            stack.callback(carrier.kill)
+        yield Engines(servers, cache, carrier)

@@ -1,0 +1,290 @@
+"""A home page of 20 through Redis and PostgreSQL, in the library: what it costs, and how often it goes to an engine.
+
+The real follow graph is put into one PostgreSQL store in bulk, with as many posts as there are in the real data. Readers
+follow about 200, or about 404, and their timelines are warm. Trips are counted where they are made: scripts that are run on
+Redis, and statements that are sent to PostgreSQL. Four states: nothing has changed since the last page; one post of the page
+was liked meanwhile, whose stamp is gone; everything was changed, and all stamps are gone; and a process that has just begun.
+The raw engine is a socket that asks Redis for the same keys as a page does, as GET and MGET encoded beforehand, in as many
+round trips, and reads the answers.
+"""
+
+from __future__ import annotations
+
+import gc
+import random
+import socket
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import numpy as np
+import uvloop
+from redis import Redis
+from redis.asyncio import Redis as AsyncRedis
+
+from benchmarks.measure import REAL_DATA, Report, parser, spread
+from benchmarks.shared_engines import Engines, engines
+from benchmarks.shared_rows import crowd, fill
+from benchmarks.stores import Ints, ids_of, numbered, power_law, real_authors, real_graph
+from shoal import Handle, Shoal
+from shoal.core.ids import shard_of
+from shoal.feeds import home
+from shoal.graph.postgres.connections import Connections
+from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Script
+from shoal.wiring import open_network
+
+_ENTRIES = 20
+_DEGREES = (200, 404)
+
+
+_READING: ContextVar[bool] = ContextVar("reading", default=False)
+"""Whether it is a page that asks: the process also confirms its shard map every moment, and that is nobody's page."""
+
+
+class Cost(NamedTuple):
+    """Of one page: seconds, those that this thread worked, and trips to each engine."""
+
+    seconds: float
+    worked: float
+    redis: int
+    postgres: int
+
+
+class Trips:
+    """Counts what is sent to engines for a page; remembers the keys of scripts while somebody wants them."""
+
+    def __init__(self) -> None:
+        self.redis = 0
+        self.postgres = 0
+        self.keys: list[list[bytes]] | None = None
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count within this block."""
+        run, use, trips = Nodes._run, Connections.use, self
+
+        async def script(nodes: Nodes, client: Any, text: Script, arguments: Sequence[Any], **more: Any) -> Any:
+            trips.redis += _READING.get()
+            if trips.keys is not None:
+                every = arguments[0]
+                trips.keys.append([every[at : at + KEY_BYTES] for at in range(0, len(every), KEY_BYTES)])
+            return await run(nodes, client, text, arguments, **more)
+
+        async def statement(connections: Connections, work: Any, **more: Any) -> Any:
+            trips.postgres += _READING.get()
+            return await use(connections, work, **more)
+
+        with patch.object(Nodes, "_run", script), patch.object(Connections, "use", statement):
+            yield
+
+
+class Bench:
+    """A filled network, and a client of its Redis."""
+
+    def __init__(self, of: Engines, report: Report, rounds: int) -> None:
+        self.engines = of
+        self.report = report
+        self.rounds = rounds
+        self.trips = Trips()
+        self.port = int(of.redis.url.rsplit(":", 1)[1].partition("/")[0])
+        self.server: Any = Redis.from_url(of.redis.url)
+        self.settings = of.settings()
+
+    async def page(self, reader: Handle) -> Cost:
+        """Read the first page, and see what it costs."""
+        redis, postgres = self.trips.redis, self.trips.postgres
+        started, began = time.perf_counter(), time.thread_time()
+        token = _READING.set(True)
+        page = await reader.home(limit=_ENTRIES)
+        _READING.reset(token)
+        seconds, worked = time.perf_counter() - started, time.thread_time() - began
+        if len(page.entries) != _ENTRIES:
+            raise SystemExit(f"a page has {len(page.entries)} entries, not {_ENTRIES}")
+        return Cost(seconds, worked, self.trips.redis - redis, self.trips.postgres - postgres)
+
+    async def pages(self, readers: Sequence[Handle], before: Callable[[Handle], Awaitable[None]]) -> list[Cost]:
+        """Pages of all readers in turn, so many rounds; `before` each something happens that is not counted."""
+        costs = []
+        for _ in range(self.rounds):
+            for reader in readers:
+                await before(reader)
+                costs.append(await self.page(reader))
+        return costs
+
+    def forget_stamps(self) -> None:
+        """As if everything had been changed by somebody else."""
+        keys = list(self.server.scan_iter("s:*", count=5_000))
+        for first in range(0, len(keys), 5_000):
+            self.server.unlink(*keys[first : first + 5_000])
+
+    def tell(self, name: str, costs: list[Cost], **target: float | None) -> None:
+        """The rows of one state."""
+        times = spread([cost.seconds * 1_000 for cost in costs])
+        self.report.add(f"{name}, median", times.median, "ms", **target)
+        self.report.add(f"{name}, p99", times.p99, "ms")
+        worked = statistics.median(cost.worked for cost in costs) * 1_000
+        self.report.add(f"{name}, CPU of this thread, median", worked, "ms")
+        most = 4 if target else None
+        self.report.add(f"{name}, round trips, most", max(c.redis + c.postgres for c in costs), "", most=most)
+        told = " + ".join(f"{statistics.mean(n):.1f}" for n in ([c.redis for c in costs], [c.postgres for c in costs]))
+        print(f"  {name}: {told} trips to Redis + PostgreSQL, mean of {len(costs):,} pages")
+
+    async def client(self, asked: list[list[bytes]]) -> float:
+        """Milliseconds of the client library alone for these keys."""
+        times = []
+        connection: Any = AsyncRedis.from_url(self.engines.redis.url, protocol=2)
+        async with connection as client:
+            for _ in range(500):
+                started = time.perf_counter()
+                for keys in asked:
+                    await client.execute_command("MGET", *keys)
+                times.append(time.perf_counter() - started)
+        return statistics.median(times) * 1_000
+
+    def raw(self, asked: list[list[bytes]]) -> tuple[float, int]:
+        """Milliseconds of a bare socket for these keys, and the bytes that come."""
+        words = [[b"GET" if len(keys) == 1 else b"MGET", *keys] for keys in asked]
+        lines = [_encoded(parts) for parts in words]
+        sizes = [self._size(line) for line in lines]
+        times = []
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            for _ in range(2_000):
+                started = time.perf_counter()
+                for line, size in zip(lines, sizes, strict=True):
+                    connection.sendall(line)
+                    came = 0
+                    while came < size:
+                        came += len(connection.recv(1 << 16))
+                times.append(time.perf_counter() - started)
+        return statistics.median(times) * 1_000, sum(sizes)
+
+    def _size(self, line: bytes) -> int:
+        """How long the answer is: nothing else comes on this connection, and it ends after QUIT."""
+        with socket.create_connection(("127.0.0.1", self.port)) as connection:
+            connection.sendall(line + _encoded([b"QUIT"]))
+            size = 0
+            while part := connection.recv(1 << 16):
+                size += len(part)
+        return size - len(b"+OK\r\n")
+
+
+def _encoded(words: Sequence[bytes]) -> bytes:
+    return b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words)
+
+
+async def _nothing(_: Handle) -> None:
+    """Nothing happens in between."""
+
+
+async def warm(bench: Bench, readers: dict[int, list[int]]) -> None:
+    """The three states of a process that has been running for a while."""
+    async with open_network(bench.settings, background=False) as network:
+        shoal = Shoal(network)
+        for degree, ids in readers.items():
+            handles = [await shoal.member(id_) for id_ in ids]
+            for handle in handles:
+                await home.warm_up(network.reads, handle.id)
+                # What it is made of, and then, under the stamps that are there by now, what is in no list yet.
+                await handle.home(limit=_ENTRIES)
+                await handle.home(limit=_ENTRIES)
+            name = f"follows {degree}"
+            with bench.trips.counted():
+                gc.collect()
+                unchanged = await bench.pages(handles, _nothing)
+                asked: list[list[bytes]] = []
+                bench.trips.keys = asked
+                await bench.page(handles[0])
+                bench.trips.keys = None
+                raw, size = bench.raw(asked)
+                bench.tell(f"{name}: nothing changed", unchanged, most=1.5, raw=raw)
+                bench.report.add(f"{name}: the same keys through redis-py alone", await bench.client(asked), "ms")
+                bench.report.add(f"{name}: keys of a page", sum(len(keys) for keys in asked))
+                bench.report.add(f"{name}: bytes that Redis answers", size, "bytes")
+                bench.tell(f"{name}: one post of the page was liked", await bench.pages(handles, _liking(bench)))
+                bench.tell(f"{name}: everything was changed", await bench.pages(handles, _changing(bench)))
+
+
+def _changing(bench: Bench) -> Callable[[Handle], Awaitable[None]]:
+    async def change(_: Handle) -> None:
+        bench.forget_stamps()
+
+    return change
+
+
+def _liking(bench: Bench) -> Callable[[Handle], Awaitable[None]]:
+    """Takes the stamp of one post of the reader's page away, as a like of somebody else does."""
+    pages: dict[int, list[int]] = {}
+    rng = random.Random(3)
+
+    async def like(reader: Handle) -> None:
+        if reader.id not in pages:
+            pages[reader.id] = [entry.post.id for entry in (await reader.home(limit=_ENTRIES)).entries]
+        post = rng.choice(pages[reader.id])
+        bench.server.unlink(f"s:{{{shard_of(post):04x}}}:{post:016x}")
+
+    return like
+
+
+async def cold(bench: Bench, readers: dict[int, list[int]]) -> None:
+    """The first page of a process that knows nothing, its timeline warm; and one whose timeline has gone, too."""
+    for degree, ids in readers.items():
+        costs: dict[str, list[Cost]] = {"": [], ", its timeline too": []}
+        for id_ in ids[: 3 if bench.report.quick else 15]:
+            for more, taken in costs.items():
+                async with open_network(bench.settings, background=False) as network:
+                    reader = await Shoal(network).member(id_)
+                    if more:
+                        await network.timelines.drop((id_,))
+                    with bench.trips.counted():
+                        taken.append(await bench.page(reader))
+        for more, taken in costs.items():
+            bench.tell(f"follows {degree}: the process is cold{more}", taken)
+
+
+def closest(follows: Ints, members: Ints, degree: int, count: int) -> list[int]:
+    """The members who follow most nearly so many."""
+    degrees = np.bincount(follows[:, 0], minlength=len(members))
+    nearest: list[int] = members[np.argsort(np.abs(degrees - degree), kind="stable")[:count]].tolist()
+    return nearest
+
+
+async def run(of: Engines, data: Path, count: int, rounds: int, report: Report) -> None:
+    """Fill, then measure."""
+    names, follows = (numbered(3_000), power_law(3_000, 30_000)) if report.quick else real_graph(data)
+    bench = Bench(of, report, rounds)
+    async with open_network(bench.settings, background=False):
+        # Makes the tables.
+        pass
+    started = time.perf_counter()
+    rows = await fill([store.url for store in of.stores], crowd(names, follows, real_authors(len(names), follows)))
+    report.add("rows in the store", rows)
+    print(f"  {rows:,} rows were copied in {time.perf_counter() - started:.1f} s")
+    readers = {degree: closest(follows, ids_of(names), degree, count) for degree in _DEGREES}
+    await warm(bench, readers)
+    await cold(bench, readers)
+    bench.server.close()
+
+
+def main() -> None:
+    """Start the engines, measure, report."""
+    options = parser(__doc__)
+    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
+    options.add_argument("--readers", type=int, default=20, help="readers of each degree")
+    options.add_argument("--rounds", type=int, default=50, help="pages of each reader in each state")
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.readers, chosen.rounds = 5, 5
+    report = Report("shared_home", chosen.quick)
+    with engines(1) as of:
+        uvloop.run(run(of, chosen.data, chosen.readers, chosen.rounds, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

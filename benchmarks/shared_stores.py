@@ -1,0 +1,330 @@
+"""Two PostgreSQL stores beside one: what a request costs, and how many commits they take when they are the limit.
+
+First requests of the library, one at a time, on a network of one store and on one of two: the statements that each store is
+sent, the scripts that Redis runs, and how many times in a row the request waits for an engine. Members are spread by their
+names, so half of all follows and likes concern both stores.
+
+Then commits as fast as they can be had. Two cores cannot show two servers at work beside the client that feeds them. So each
+server is also given 2 % of a core and no more: a watch reads the CPU time of all its processes every millisecond, and stops
+them with a signal while they have had more than their share. Then nothing else is the limit - what client and servers really
+used is shown - and what one server does in its share another does in its own, as on a machine that is as slow. There are as
+many callers for each store. At the end the posts that the stores hold are counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import asyncpg
+import uvloop
+
+from benchmarks.measure import Report, parser, spread, tree_cpu
+from benchmarks.shared_engines import Engines, engines
+from benchmarks.shared_rations import slowed
+from shoal import Shoal
+from shoal.core.events import FollowChanged, PostCreated
+from shoal.core.ids import EPOCH_MS, IdMaker, compose, shard_of
+from shoal.core.model import Post
+from shoal.core.placement import DATA_SOURCES, place
+from shoal.graph.contract import Batch
+from shoal.graph.postgres import PostgresGraph
+from shoal.graph.postgres.connections import Connections
+from shoal.graph.redis.nodes import Nodes
+from shoal.graph.resolve import Owns
+from shoal.graph.schema import FOLLOWS, LIKES, POSTED
+from shoal.graph.sharded import ShardedGraph
+from shoal.wiring import open_network
+
+_MEMBERS = 4_096
+_TEXT = "Low tide: the boats lie on the sand and wait for the evening."
+
+_COUNTING: ContextVar[bool] = ContextVar("counting", default=False)
+"""Whether it is a request that asks: a process also confirms its shard map every moment."""
+
+
+class Asked:
+    """What was sent to engines for requests."""
+
+    def __init__(self) -> None:
+        self.statements: dict[str, int] = {}
+        self.scripts = 0
+        self.waits = 0
+        """How often a request began to wait for an engine: what is asked side by side is waited for once."""
+        self._under_way = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Count within this block."""
+        run, use, asked = Nodes._run, Connections.use, self
+
+        async def script(nodes: Nodes, *values: Any, **more: Any) -> Any:
+            if not _COUNTING.get():
+                return await run(nodes, *values, **more)
+            asked.scripts += 1
+            return await asked._waiting(run(nodes, *values, **more))
+
+        async def statement(connections: Connections, *values: Any, **more: Any) -> Any:
+            if not _COUNTING.get():
+                return await use(connections, *values, **more)
+            asked.statements[connections._url] = asked.statements.get(connections._url, 0) + 1
+            return await asked._waiting(use(connections, *values, **more))
+
+        with patch.object(Nodes, "_run", script), patch.object(Connections, "use", statement):
+            yield
+
+    async def _waiting(self, answer: Awaitable[Any]) -> Any:
+        self.waits += not self._under_way
+        self._under_way += 1
+        try:
+            return await answer
+        finally:
+            self._under_way -= 1
+
+
+async def requests(of: Engines, stores: int, report: Report, count: int) -> None:
+    """What posts, follows, likes and pages cost."""
+    settings = of._replace(stores=of.stores[:stores]).settings()
+    rng = random.Random(5)
+    name = "one store" if stores == 1 else f"{stores} stores"
+    async with open_network(settings, background=False) as network:
+        shoal = Shoal(network)
+        people = [await shoal.register(f"member_{n}_of_{stores}") for n in range(count)]
+        made = [await person.create(_TEXT) for person in people]
+
+        async def post(n: int) -> None:
+            await people[n].create(_TEXT)
+
+        async def follow(n: int) -> None:
+            await people[n].follow(people[(n + step) % count])
+
+        async def like(n: int) -> None:
+            await people[n].like(made[(n + step) % count])
+
+        async def home(n: int) -> None:
+            await people[n].home()
+
+        step = rng.randrange(1, count)
+        kinds: dict[str, Callable[[int], Awaitable[None]]] = {"post": post, "follow": follow, "like": like}
+        for kind, act in kinds.items():
+            await cost(f"{kind}, {name}", act, count, report)
+        await network.runner.drain(120)
+        # Timelines are made, and then, under the stamps that are there by now, what is in no memory yet.
+        for n in (*range(count), *range(count)):
+            await home(n)
+        await cost(f"home page, {name}", home, count, report)
+
+
+async def cost(name: str, act: Callable[[int], Awaitable[None]], count: int, report: Report) -> None:
+    """Means of as many requests as there are members."""
+    asked = Asked()
+    with asked.counted():
+        for n in range(count):
+            token = _COUNTING.set(True)
+            await act(n)
+            _COUNTING.reset(token)
+    by_store = sorted(asked.statements.values())
+    report.add(f"{name}: statements", sum(by_store) / count)
+    if len(by_store) > 1:
+        report.add(f"{name}: of these to the store that has most", by_store[-1] / sum(by_store) * 100, "%")
+    report.add(f"{name}: scripts on Redis", asked.scripts / count)
+    report.add(f"{name}: waits in a row", asked.waits / count)
+
+
+# Commits
+
+
+class Load:
+    """Makes batches as services do, by members who are spread by their names."""
+
+    def __init__(self) -> None:
+        self._rng = random.Random(9)
+        self._new_id = IdMaker()
+        self.members = [compose(EPOCH_MS + n, place(f"member_{n}").shard) for n in range(_MEMBERS)]
+        self._posts: list[tuple[int, int]] = []
+        self.made = [0] * DATA_SOURCES
+        """How many commits were made on each data source."""
+
+    def post(self) -> Batch:
+        """A post."""
+        author = self._member()
+        batch = self._batch(author)
+        id_ = self._new_id(batch.shard)
+        batch.obj_add(Post(id=id_, author_id=author, text=_TEXT))
+        batch.assoc_add(author, POSTED, id_, id_)
+        batch.emit(PostCreated(post_id=id_, author_id=author))
+        self._posts.append((id_, author))
+        return batch
+
+    def follow(self) -> Batch:
+        """A follow, of anybody by anybody."""
+        member, other = self._member(), self._member()
+        batch = self._batch(member)
+        batch.assoc_add(member, FOLLOWS, other, self._new_id(batch.shard))
+        batch.emit(FollowChanged(follower_id=member, source_id=other))
+        return batch
+
+    def like(self) -> Batch:
+        """A like of any post."""
+        member, (post, author) = self._member(), self._rng.choice(self._posts)
+        batch = self._batch(member)
+        batch.assoc_add(member, LIKES, post, self._new_id(batch.shard), tally=author)
+        return batch
+
+    @property
+    def posts(self) -> int:
+        """How many posts were made."""
+        return len(self._posts)
+
+    def mixed(self) -> Batch:
+        """One of each in turn, roughly."""
+        return self._rng.choice((self.post, self.follow, self.like))()
+
+    def _member(self) -> int:
+        return self._rng.choice(self.members)
+
+    def _batch(self, member: int) -> Batch:
+        shard = shard_of(member)
+        self.made[shard >> 7] += 1
+        return Batch(shard)
+
+
+class Rate(NamedTuple):
+    """What came of committing for a while."""
+
+    commits: float
+    statements: float
+    client: float
+    """Cores that this process kept busy."""
+    servers: float
+    """Cores that each server kept busy, mean."""
+    took: list[float]
+
+
+class Stores(NamedTuple):
+    """Stores, the graph that they make together, and the processes of their servers."""
+
+    graph: ShardedGraph
+    each: list[PostgresGraph]
+    pids: list[int]
+
+
+async def commits(of: Stores, make: Callable[[], Batch], callers: int, seconds: float) -> Rate:
+    """Each caller commits as soon as its last batch is durable."""
+    took: list[float] = []
+    trips, cpu = sum(store.round_trips for store in of.each), time.process_time()
+    servers = sum(map(tree_cpu, of.pids))
+    started = time.perf_counter()
+
+    async def write() -> None:
+        while (began := time.perf_counter()) - started < seconds:
+            await of.graph.commit(make())
+            took.append(time.perf_counter() - began)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(callers):
+            group.create_task(write())
+    whole = time.perf_counter() - started
+    asked = sum(store.round_trips for store in of.each) - trips
+    busy = (sum(map(tree_cpu, of.pids)) - servers) / len(of.pids)
+    return Rate(len(took) / whole, asked / len(took), (time.process_time() - cpu) / whole, busy / whole, took)
+
+
+def _owner(stores: int, at: int) -> Owns:
+    return lambda shard: (shard >> 7) * stores // DATA_SOURCES == at
+
+
+async def saturate(
+    of: Engines, stores: int, callers: int, seconds: float, report: Report
+) -> dict[tuple[str, bool], float]:
+    """Commits a second of posts alone and of a mixture, each with servers as they are, and slowed."""
+    rates: dict[tuple[str, bool], float] = {}
+    name = "one store" if stores == 1 else f"{stores} stores"
+    async with AsyncExitStack() as stack:
+        opened: list[PostgresGraph] = []
+        for at, program in enumerate(of.stores[:stores]):
+            url = await _database(program.url, f"saturated_{stores}")
+            # Slow servers answer late.
+            opened.append(await PostgresGraph.open(url, owns=_owner(stores, at), patience=60.0))
+            stack.push_async_callback(opened[-1].close)
+        graph = ShardedGraph(opened, [source * stores // DATA_SOURCES for source in range(DATA_SOURCES)])
+        them = Stores(graph, opened, [program.pid or 0 for program in of.stores[:stores]])
+        load = Load()
+        # Every connection that will be used is open from now on.
+        await commits(them, load.post, callers * stores, min(1.0, seconds))
+        load.made = [0] * DATA_SOURCES
+        for slow in (False, True):
+            for kind, make in (("posts", load.post), ("posts, follows and likes", load.mixed)):
+                with slowed(them.pids) if slow else contextlib.nullcontext():
+                    rate = await commits(them, make, callers * stores, seconds)
+                rates[kind, slow] = rate.commits
+                told = f"{kind}, {name}{', 2 % of a core each' if slow else ''}"
+                report.add(f"{told}: commits", rate.commits, "1/s")
+                report.add(f"{told}: statements a commit", rate.statements)
+                report.add(f"{told}: answer, median", spread(rate.took).median * 1_000, "ms")
+                report.add(f"{told}: cores that the client kept busy", rate.client)
+                report.add(f"{told}: cores that each server kept busy", rate.servers)
+        held = [await _posts(store) for store in opened]
+        report.add(f"{name}: posts that were acknowledged and are not there", load.posts - sum(held), most=0)
+        if stores > 1:
+            most = max(sum(load.made[at * 32 : at * 32 + 32]) for at in range(stores))
+            report.add(f"{name}: commits that the busier one took", most / sum(load.made) * 100, "%")
+    return rates
+
+
+async def _posts(store: PostgresGraph) -> int:
+    """How many objects it has."""
+    return int((await store._reading.ask("SELECT count(*) FROM shoal.object"))[0][0])
+
+
+async def _database(url: str, name: str) -> str:
+    connection = await asyncpg.connect(url)
+    await connection.execute(f"CREATE DATABASE {name}")
+    await connection.close()
+    return f"{url.rpartition('/')[0]}/{name}"
+
+
+async def run(of: Engines, count: int, callers: int, seconds: float, report: Report) -> None:
+    """Costs, then commits."""
+    for stores in (1, 2):
+        # On the same servers one after the other: the second network has databases of its own.
+        await requests(await _fresh(of, f"asked_{stores}"), stores, report, count)
+    one = await saturate(of, 1, callers, seconds, report)
+    two = await saturate(of, 2, callers, seconds, report)
+    for (kind, slow), rate in two.items():
+        told = f"{kind}{', 2 % of a core each' if slow else ''}: two stores beside one"
+        report.add(told, rate / one[kind, slow], "times", least=1.7 if slow and kind == "posts" else None)
+
+
+async def _fresh(of: Engines, name: str) -> Engines:
+    """The same servers, with an empty database on each."""
+    urls = [await _database(program.url, name) for program in of.stores]
+    for program, url in zip(of.stores, urls, strict=True):
+        program.url = url
+    return of
+
+
+def main() -> None:
+    """Start the engines, measure, report."""
+    options = parser(__doc__)
+    options.add_argument("--members", type=int, default=200, help="who make one request of each kind")
+    options.add_argument("--callers", type=int, default=1_024, help="who commit at the same time, for each store")
+    options.add_argument("--seconds", type=float, default=10.0, help="how long they commit")
+    chosen = options.parse_args()
+    if chosen.quick:
+        chosen.members, chosen.seconds = 30, 2.0
+    report = Report("shared_stores", chosen.quick)
+    with engines(2) as of:
+        uvloop.run(run(of, chosen.members, chosen.callers, chosen.seconds, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()
