@@ -18,6 +18,7 @@ class LocalStamps:
         self._ticks = count(1)
         self._stamps: dict[int, bytes] = {}
         self._changing: Counter[int] = Counter()
+        self._history = 1
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         self._reach()
@@ -27,13 +28,19 @@ class LocalStamps:
     async def begin(self, ids: Sequence[int]) -> object:
         self._reach()
         self._changing.update(ids)
-        return True
+        return self._history
 
     async def end(self, ids: Sequence[int], begun: object) -> None:
-        if begun:
+        if begun == self._history:
             self._changing.subtract(ids)
         for id_ in ids:
             self._stamps.pop(id_, None)
+
+    def flush(self) -> None:
+        """Forget everything, marks too, as a server may at any time."""
+        self._history += 1
+        self._stamps.clear()
+        self._changing.clear()
 
     def _reach(self) -> None:
         if self.away:

@@ -115,11 +115,12 @@ class Haltable:
 
 
 class SlowStamps(LocalStamps):
-    """Who asks for stamps, or changes them, may have to wait."""
+    """Who asks for stamps, or changes them, may have to wait; in some runs all are forgotten now and then."""
 
     def __init__(self, dice: Dice) -> None:
         super().__init__()
         self._dice = dice
+        self._flushes = dice.random.choice((0.0, 0.1))
 
     async def read(self, ids: Sequence[int]) -> dict[int, bytes]:
         await self._dice.pause()
@@ -129,7 +130,10 @@ class SlowStamps(LocalStamps):
 
     async def begin(self, ids: Sequence[int]) -> object:
         await self._dice.pause()
-        return await super().begin(ids)
+        begun = await super().begin(ids)
+        if self._dice.happens(self._flushes):
+            self.flush()
+        return begun
 
     async def end(self, ids: Sequence[int], begun: object) -> None:
         await self._dice.pause()

@@ -93,6 +93,10 @@ class Simulator:
         self._away = dice.random.choice((0.02, 0.2, 0.5))
         if engines:
             self.stamps = engines.stamps
+
+        def lasting(memory: CachedGraph) -> Graph:
+            return memory.beneath() if shared else memory
+
         self.halting = Haltable(self._store(stores))
         self.graph, reading, working = self._processes(dice)
         ticks = count(1)
@@ -102,12 +106,12 @@ class Simulator:
         audiences = Audiences(dice.random.choice((1, 1_000, 1_000)))
         memory.on_drop = audiences.clear
         self.timelines: Timelines = engines.timelines if engines else memory
-        self.reads = Reads(reading, self.timelines, None if self.stamps else audiences, LENGTH)
+        self.reads = Reads(reading, lasting(reading), self.timelines, None if self.stamps else audiences, LENGTH)
         self._now = EPOCH_MS + 10_000_000
         new_id = IdMaker(self._clock)
         # Pictures play no part: nothing asks for the library.
         self.writes = Writes(self.graph, new_id, cast("MediaLibrary", None))
-        graph = cast("Graph", Between(working, dice.crash, dice.crash))
+        graph = cast("Graph", Between(lasting(working), dice.crash, dice.crash))
         timelines = cast("Timelines", Between(self.timelines, dice.crash, dice.crash_later))
         loudness = Loudness(graph, new_id, dice.random.choice((2, 1_000, 1_000)))
         page = dice.random.choice((1, 2, 1_000))

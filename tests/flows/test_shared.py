@@ -7,16 +7,18 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import pytest
+from msgspec.structs import replace
 
 from shoal import Handle, Shoal
 from shoal.core.errors import Gone, NotFound, Unavailable
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.nodes import Nodes
+from shoal.timelines.redis import RedisTimelines
 from shoal.wiring import open_network
 from tests.engines import redis
 from tests.flows.people import home_texts, register
 from tests.flows.sharing import Place, processes
-from tests.running import in_loop
+from tests.running import eventually, in_loop
 
 _QUESTIONS = ("obj_get", "key_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count")
 
@@ -197,6 +199,51 @@ async def test_a_flush_of_redis_costs_nothing_but_time() -> None:
             await one.settle()
             assert await home_texts(await seen_by(two, ben)) == [f"post {n}" for n in reversed(range(number + 1))]
             redis.single()  # which empties it
+
+
+@in_loop
+async def test_nothing_that_lasts_is_made_of_what_is_remembered() -> None:
+    """One process cannot reach Redis for a moment while it changes something; another, which can, works that off."""
+    place = Place()
+    elsewhere = await place.settings(run_consequences=False)
+    async with processes(1, elsewhere) as (one,), processes(1, replace(elsewhere, run_consequences=True)) as (two,):
+        ann, ben = await register(one, "ann", "ben")
+        post = await ann.create("first")
+        await two.settle()
+        ben_two = await seen_by(two, ben)
+        assert await home_texts(ben_two) == []
+        # From here on it is remembered there that Ben follows nobody.
+        assert not (await ben_two.read(post)).relation.following
+        with _cut_off(one):
+            await ben.follow(ann)
+            await two.settle()
+
+        async def home_of_ben() -> list[str]:
+            return await home_texts(ben_two)
+
+        await eventually(home_of_ben, ["first"])
+        await ann.create("second")
+        await two.settle()
+        assert await home_texts(ben_two) == ["second", "first"]
+        # A timeline that is rebuilt lasts, too.
+        await two.network.timelines.drop((ben.id,))
+        cyd = (await register(one, "cyd"))[0]
+        await cyd.create("third")
+        await two.settle()
+        with _cut_off(one):
+            await ben.follow(cyd)
+            await two.settle()
+            await home_texts(ben_two)
+        await eventually(home_of_ben, ["third", "second", "first"])
+
+
+@contextmanager
+def _cut_off(shoal: Shoal) -> Iterator[None]:
+    """This process cannot reach Redis."""
+    timelines = shoal.network.timelines
+    assert isinstance(timelines, RedisTimelines)
+    with patch.object(timelines._nodes, "each", side_effect=Unavailable("the cache cannot be reached")):
+        yield
 
 
 @in_loop

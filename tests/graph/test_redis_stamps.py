@@ -24,7 +24,7 @@ ONE, TWO = IDS[:2]
 @asynccontextmanager
 async def stamps_at(url: str) -> AsyncIterator[RedisStamps]:
     nodes = Nodes(url, answer_seconds=0.5)
-    stamps = RedisStamps(nodes)
+    stamps = RedisStamps(nodes, settling_seconds=1.0)
     yield stamps
     await stamps.close()
     await nodes.close()
@@ -121,7 +121,7 @@ async def test_stamps_live_a_day_at_the_most() -> None:
 @in_loop
 async def test_those_who_ask_in_one_turn_share_a_call() -> None:
     nodes = Nodes(redis.single())
-    stamps = RedisStamps(nodes)
+    stamps = RedisStamps(nodes, settling_seconds=1.0)
     answers = await asyncio.gather(*(stamps.read([id_ << 10, 7 << 10]) for id_ in range(10)))
     assert nodes.calls == 1
     assert len({answer[7 << 10] for answer in answers}) == 1
@@ -151,6 +151,31 @@ async def test_a_restart_makes_every_stamp_new() -> None:
 
         await eventually(read, True)
     program.stop()
+
+
+@in_loop
+async def test_in_the_first_moments_after_a_restart_nothing_has_a_stamp_for_those_who_knew_the_server_before() -> None:
+    program = redis.own()
+    async with stamps_at(program.url) as mine, stamps_at(program.url) as others:
+        before = await mine.read(IDS)
+        program.kill()
+        program.start()
+        # Somebody who has asked for the first time now cannot remember anything from before.
+        assert (await others.read(IDS)).keys() == before.keys()
+        answers = [await _answer(mine)]
+        while answers[-1] != set(IDS):
+            answers.append(await _answer(mine))
+            await asyncio.sleep(0.05)
+        assert set() in answers
+    program.stop()
+
+
+async def _answer(stamps: RedisStamps) -> set[int] | None:
+    """Which have a stamp; None while the server cannot be reached."""
+    try:
+        return set(await stamps.read(IDS))
+    except Unavailable:
+        return None
 
 
 @in_loop

@@ -16,7 +16,7 @@ from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor, Sources, pull
 from shoal.feeds.reads import Reads
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Reader
 from shoal.graph.freshness import one_request
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, POSTED, TAG_OF, tag_id
 from shoal.timelines.contract import Window
@@ -32,7 +32,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     with one_request():
         # Whether these lists are empty is asked at once: mostly they are, and are not asked for one by one below.
         await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, POSTED, LOUD))
-        tags = await _followed_tags(reads, viewer)
+        tags = await _followed_tags(reads.graph, viewer)
 
         async def skeleton(at: Cursor) -> list[int]:
             return await _materialised(reads, viewer, at)
@@ -45,8 +45,8 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     """The same page by pull from everyone the viewer follows: what `page` must equal, at any price."""
-    tags = await _followed_tags(reads, viewer)
-    sources = await _sources(reads, viewer, tags)
+    tags = await _followed_tags(reads.graph, viewer)
+    sources = await _sources(reads.graph, viewer, tags)
 
     async def skeleton(at: Cursor) -> list[int]:
         return await pull(reads.graph, sources, at)
@@ -74,12 +74,12 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
     """Create, join the audiences, then fill: an entry that is posted in between is pushed, all others are pulled."""
     await reads.timelines.create(viewer)
     try:
-        sources = await _sources(reads, viewer, await _followed_tags(reads, viewer), own=False)
+        sources = await _sources(reads.lasting, viewer, await _followed_tags(reads.lasting, viewer), own=False)
         if reads.audiences is not None:
             seats = reads.timelines.seats((viewer,))
             for source in chain.from_iterable(sources.values()):
                 reads.audiences.add(source, viewer, seats)
-        ids = await pull(reads.graph, sources, Cursor(limit=reads.length + 1))
+        ids = await pull(reads.lasting, sources, Cursor(limit=reads.length + 1))
         floor = ids[reads.length] if len(ids) > reads.length else 0
         await reads.timelines.fill(viewer, ids[: reads.length], floor)
     except BaseException:
@@ -90,7 +90,7 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 async def _materialised(reads: Reads, viewer: int, at: Cursor) -> list[int]:
     window = await _window(reads, viewer, at)
     if window is None or _incomplete(window, at):
-        sources = await _sources(reads, viewer, await _followed_tags(reads, viewer))
+        sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
         if window is None or at.oldest_first:
             return await pull(reads.graph, sources, at)
         below = at._replace(before=min(at.before, window.floor + 1))
@@ -136,20 +136,20 @@ async def _unpushed(reads: Reads, viewer: int, at: Cursor) -> list[int]:
     return own + await pull(reads.graph, sources, at)
 
 
-async def _sources(reads: Reads, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
+async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
     """Everything that the viewer's home is made of, as lists to merge."""
     members = [viewer] if own else []
     before = MAX_TIME
     while True:
-        follows = await reads.graph.assoc_range(viewer, FOLLOWS, before=before, limit=_FOLLOWS_PAGE)
+        follows = await graph.assoc_range(viewer, FOLLOWS, before=before, limit=_FOLLOWS_PAGE)
         members += [followee.id2 for followee in follows]
         if len(follows) < _FOLLOWS_PAGE:
             return {POSTED: members, TAG_OF: list(tags)}
         before = follows[-1].time
 
 
-async def _followed_tags(reads: Reads, viewer: int) -> set[int]:
-    followed = await reads.graph.assoc_range(viewer, FOLLOWS_TAG, limit=1_000)
+async def _followed_tags(graph: Reader, viewer: int) -> set[int]:
+    followed = await graph.assoc_range(viewer, FOLLOWS_TAG, limit=1_000)
     return {tag.id2 for tag in followed}
 
 

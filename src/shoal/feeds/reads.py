@@ -15,6 +15,8 @@ class Reads:
     """The graph to read, and the caches in front of it."""
 
     graph: Reader
+    lasting: Reader
+    """The same without what is remembered: a timeline that is rebuilt is made of this."""
     timelines: Timelines
     audiences: Audiences | None
     """Who is pushed to, where this process keeps that; a timeline that is rebuilt joins them."""

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
-from shoal.graph.contract import MAX_TIME, Assoc, Batch, Job, Store
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Graph, Job, Store
 from shoal.graph.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.recent import Recent
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
@@ -227,6 +227,10 @@ class CachedGraph:
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._whatever_happens(self._count_set(id1, atype, n))
 
+    def beneath(self) -> Graph:
+        """The same graph, for what lasts: nothing in it is remembered, and what it changes is forgotten here."""
+        return _Beneath(self, self._store)
+
     async def close(self) -> None:
         """What was begun is finished first."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
@@ -238,6 +242,20 @@ class CachedGraph:
                 await self._store.count_set(id1, atype, n)
             finally:
                 self._counts.forget(id1)
+
+
+class _Beneath:
+    """Reads from the store, and commits through the memory."""
+
+    def __init__(self, memory: CachedGraph, store: Store) -> None:
+        self.obj_get = store.obj_get
+        self.key_get = store.key_get
+        self.assoc_get = store.assoc_get
+        self.assoc_range = store.assoc_range
+        self.assoc_ranges = store.assoc_ranges
+        self.assoc_count = store.assoc_count
+        self.commit = memory.commit
+        self.close = memory.close
 
 
 def _kilobytes(node: AnyNode) -> int:

@@ -20,7 +20,7 @@ from shoal.fanout.packed import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds.reads import Reads
 from shoal.graph.cached import CachedGraph
-from shoal.graph.contract import Outbox, Store
+from shoal.graph.contract import Graph, Outbox, Store
 from shoal.media.decoder import Decoder
 from shoal.media.library import MediaLibrary
 from shoal.media.limits import Limits as MediaLimits
@@ -116,6 +116,9 @@ async def _assemble(
     media = MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits)
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
     loudness = Loudness(store, new_id, settings.loud_from)
+    # Alone, a process remembers exactly. Among others what it remembers may be old while Redis fails: nothing that lasts
+    # is made of it.
+    lasting: Graph = store if sharing is None else store.beneath()
     audiences = None
     timelines: Timelines
     followers: Followers
@@ -126,14 +129,14 @@ async def _assemble(
         followers = PackedFollowers(store, timelines, audiences, loudness)
     else:
         timelines = sharing.timelines
-        followers = ListedFollowers(store, timelines, sharing.stamps, loudness)
-    effects = Effects(store, timelines, followers, new_id, merge=settings.timeline_length)
+        followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
+    effects = Effects(lasting, timelines, followers, new_id, merge=settings.timeline_length)
     return Network(
         settings=settings,
         store=store,
         timelines=timelines,
         writes=Writes(store, new_id, media, _limits(settings), domain_of(settings)),
-        reads=Reads(store, timelines, audiences, settings.timeline_length),
+        reads=Reads(store, lasting, timelines, audiences, settings.timeline_length),
         effects=effects,
         runner=_runner(outbox, effects, afar=sharing is not None),
         media=media,

@@ -2,7 +2,8 @@
 
 An object has either a stamp or marks of those who are changing it, in one key. A mark says until when it holds, in case its
 holder died; a stamp goes when a change begins and when it ends. A server that took over from another, or started again,
-has another history, which is a part of every stamp: then all are new.
+has another history, which is a part of every stamp: then all are new. For the first seconds of a new history there are none:
+whoever changed something while the old one ended may still be on the way to say so.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.errors import Unavailable
+from shoal.core.placement import SHARDS
 from shoal.graph.gathering import Gathering
 from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Part, Script, keys_of, shards_of
 
@@ -30,6 +32,8 @@ _MARK_SECONDS = 30
 _LIFE_SECONDS = 86_400
 _RETRY_SECONDS = 0.5
 _TOKEN_BYTES = 8
+_HISTORY_BYTES = 16
+_SETTLING_SECONDS = 5.0
 
 _MARKS = (
     f"local KEY, LIFE, HOLDS = {KEY_BYTES}, {_LIFE_SECONDS}, {_MARK_SECONDS}\n"
@@ -121,10 +125,17 @@ class _Change(NamedTuple):
 
 
 class RedisStamps:
-    """Stamps that live a day, and marks that hold for 30 seconds: a commit must not take longer."""
+    """Stamps that live a day, and marks that hold for 30 seconds: a commit must not take longer.
 
-    def __init__(self, nodes: Nodes) -> None:
+    When a server's history ends, those that follow count after `settling_seconds`.
+    """
+
+    def __init__(self, nodes: Nodes, *, settling_seconds: float = _SETTLING_SECONDS) -> None:
         self._nodes = nodes
+        self._settling_seconds = settling_seconds
+        # The history that each logical shard was last seen in, and from when on those that came after another one count.
+        self._histories = np.zeros(SHARDS, f"S{_HISTORY_BYTES}")
+        self._counts_from: dict[bytes, float] = {}
         self._reading = Gathering(self._read)
         self._beginning = Gathering(self._begin)
         self._ending = Gathering(self._end)
@@ -157,9 +168,18 @@ class RedisStamps:
         parts = await self._nodes.each(_READ, shards_of(every), lambda at: (keys[at].tobytes(), new), batch=_BATCH)
         found: dict[int, bytes] = {}
         for part in parts:
-            stamped = zip(every[part.at].tolist(), part.result, strict=True)
-            found.update((id_, stamp) for id_, stamp in stamped if stamp)
+            stamped = {id_: stamp for id_, stamp in zip(every[part.at].tolist(), part.result, strict=True) if stamp}
+            if stamped and self._settled(next(iter(stamped.values()))[:_HISTORY_BYTES], shards_of(every[part.at])):
+                found.update(stamped)
         return [{id_: found[id_] for id_ in ids if id_ in found} for ids in asked]
+
+    def _settled(self, history: bytes, shards: NDArray[np.int64]) -> bool:
+        """Whether stamps of this history, which a server now has for these shards, count already."""
+        before = self._histories[shards]
+        if ((before != b"") & (before != history)).any() and history not in self._counts_from:
+            self._counts_from[history] = time.monotonic() + self._settling_seconds
+        self._histories[shards] = history
+        return self._counts_from.get(history, 0.0) <= time.monotonic()
 
     async def _begin(self, changes: list[_Change]) -> list[None]:
         await self._tell(_BEGIN, changes)
