@@ -1,0 +1,141 @@
+"""The cloud as readers get it: the first tags of every order, with the numbers that brought them there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.tagcloud.contract import Day, Rule, TagRow
+from shoal.tagcloud.heat import COLD, DAY, HOUR, NEVER, WEEK, Heat, joined, surprise, warmth
+from shoal.tagcloud.increment import DAY_MS
+
+ORDERS = ("all", "hour", "day", "week", "rising")
+"""By uses in all, by heat in a window, and by surprise."""
+WINDOWS: Mapping[str, int] = {"hour": HOUR, "day": DAY, "week": WEEK}
+LEVELS = 9
+DAYS = 8
+"""So many days of a tag are kept: the last seven whole ones, and the one that has begun."""
+_RISING_HALF_LIFE_MS = 6 * 3_600_000
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """One tag of a cloud. `form` is the spelling that most use."""
+
+    id: int
+    name: str
+    form: str
+    n: int
+    heats: tuple[Heat, Heat, Heat]
+    days: dict[int, Day]
+
+
+class Cloud(msgspec.Struct, frozen=True, array_like=True):
+    """The entries, and for each of `ORDERS` the ids of its first tags, first first."""
+
+    entries: dict[int, Entry] = {}
+    orders: dict[str, list[int]] = {}
+
+
+class Reasons(NamedTuple):
+    """Why a tag is where it is, in numbers."""
+
+    uses: int
+    """Live uses in all."""
+    warmth: dict[str, float]
+    """By window: how many uses of this moment its uses are worth."""
+    today: int
+    """Uses of the last 24 to 48 hours: today's and yesterday's, UTC."""
+    members: int
+    """Who used it in that time (of a tag that others were merged into: at most)."""
+    loudest: float
+    """The share of those uses by the member who used it most, 0 to 1."""
+    surprise: float
+    """See `heat.surprise`."""
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Cloud] = msgspec.msgpack.Decoder(Cloud)
+
+
+def encode(cloud: Cloud) -> bytes:
+    """A cloud as bytes."""
+    return _encoder.encode(cloud)
+
+
+def decode(data: bytes) -> Cloud:
+    """A cloud from its bytes; an empty one from none."""
+    return _decoder.decode(data) if data else Cloud()
+
+
+def entry(row: TagRow) -> Entry:
+    """How a tag is shown."""
+    form = max(row.forms.items(), key=lambda held: (held[1], held[0]), default=(row.name, 0))
+    return Entry(row.id, row.name, form[0] if form[1] > 0 else row.name, row.n, row.heats, row.days)
+
+
+def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
+    """A tag with those that an admin merged into it: uses, heats and days add up, the spelling stays its own."""
+    n, heats, days = target.n, list(target.heats), dict(target.days)
+    for row in others:
+        n += row.n
+        heats = [joined(one, other) for one, other in zip(heats, row.heats, strict=True)]
+        for at, day in row.days.items():
+            held = days.get(at, Day())
+            days[at] = Day(held.uses + day.uses, held.members + day.members, max(held.loudest, day.loudest))
+    hour, day_heat, week = heats
+    return msgspec.structs.replace(target, n=n, heats=(hour, day_heat, week), days=days)
+
+
+def reasons(shown: Entry | TagRow, now: int) -> Reasons:
+    """The numbers of a tag at this moment (Unix ms)."""
+    warm = {name: warmth(shown.heats[window], window, now) for name, window in WINDOWS.items()}
+    recent = [shown.days.get(now // DAY_MS - back, Day()) for back in (0, 1)]
+    uses, members = sum(day.uses for day in recent), sum(day.members for day in recent)
+    loudest = min(1.0, max((day.loudest for day in recent), default=0) / uses) if uses > 0 else 0.0
+    return Reasons(shown.n, warm, uses, members, loudest, surprise(warm["day"], warm["week"], members, loudest))
+
+
+def ranks(row: TagRow, now: int) -> tuple[float, ...]:
+    """For each of `ORDERS`: a number by which tags are ranked, at whichever moment; `NEVER`: not at all.
+
+    Surprise is worth half as much after six hours.
+    """
+    unexpected = reasons(row, now).surprise
+    rising = math.log2(unexpected) + now / _RISING_HALF_LIFE_MS if unexpected > 0.0 else NEVER
+    used = float(row.n) if row.n > 0 else NEVER
+    # Heat is a sum of rounded numbers: what is left of a tag that nobody uses any more is no heat.
+    heats = [heat.rank if row.n > 0 else NEVER for heat in row.heats]
+    return (used, *heats, rising)
+
+
+def levels(weights: Sequence[float]) -> list[int]:
+    """1 to 9 for each weight, by the logarithm between the least and the greatest of them; all 9 when they are alike."""
+    logs = [math.log(max(weight, 1e-9)) for weight in weights]
+    if not logs:
+        return []
+    low, high = min(logs), max(logs)
+    span = high - low
+    return [LEVELS if span < 1e-9 else 1 + round((LEVELS - 1) * (log - low) / span) for log in logs]
+
+
+def weight(shown: Entry | TagRow, order: str, now: int) -> float:
+    """What the size of a tag says in an order."""
+    if order == "all":
+        return float(shown.n)
+    if order == "rising":
+        return reasons(shown, now).surprise
+    return warmth(shown.heats[WINDOWS[order]], WINDOWS[order], now)
+
+
+def leader(name: str, rules: Mapping[str, Rule]) -> str:
+    """The tag that this one counts as: itself, or the one that it was merged into."""
+    rule = rules.get(name)
+    return rule.target if rule is not None and rule.target else name
+
+
+def empty_row(id_: int, name: str) -> TagRow:
+    """A tag that nobody uses."""
+    return TagRow(id_, name, heats=(COLD, COLD, COLD))

@@ -1,0 +1,181 @@
+"""A collector: takes every increment there is, and merges what it has when that is enough, or old enough.
+
+Its states are those of the published scheme. *Started*: it learns which version there is. *Processing*: it takes increments.
+*Merging*: it takes the one lock, looks whether somebody has written a newer version, drops what is in it, and writes the next. What
+it has not merged is safe with the transport, so a collector may die at any moment; another has the same increments.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from enum import Enum
+
+import msgspec
+
+from shoal.core.errors import Unavailable
+from shoal.tagcloud.contract import CloudStore, Head, Overtaken, Parcel, Rule, Transport
+from shoal.tagcloud.emitter import now_ms
+from shoal.tagcloud.increment import Increment, decode
+from shoal.tagcloud.merger import SIZES, Merger, Sizes
+
+_log = logging.getLogger(__name__)
+
+_RETRY_SECONDS = 0.05
+_AWAY_SECONDS = 1.0
+_ACTIVE_MS = 10_000
+"""How long an emitter that says nothing is waited for, in saying up to when the cloud is complete."""
+
+
+class Phase(Enum):
+    """What a collector is at."""
+
+    STARTED = "started"
+    PROCESSING = "processing"
+    MERGING = "merging"
+
+
+class Collector:
+    """One of those that share a store. It merges `changes` tags together, or what is `seconds` old."""
+
+    def __init__(
+        self,
+        store: CloudStore,
+        transport: Transport,
+        *,
+        changes: int = 5_000,
+        seconds: float = 1.0,
+        sizes: Sizes = SIZES,
+        clock: Callable[[], int] = now_ms,
+    ) -> None:
+        self._store = store
+        self._transport = transport
+        self._changes = changes
+        self._seconds = seconds
+        self._clock = clock
+        self._merger = Merger(store, clock, sizes)
+        self._holder = secrets.token_bytes(16)
+        self._head: Head | None = None
+        self._pending: dict[bytes, tuple[Parcel, Increment]] = {}
+        self._unreadable: set[bytes] = set()
+        self._oldest = 0.0
+        self._heard: dict[bytes, int] = {}
+        self._task: asyncio.Task[None] | None = None
+        self.phase = Phase.STARTED
+        self.merges = 0
+        """Versions that this one wrote."""
+        self.dropped = 0
+        """Increments that others had merged."""
+
+    def start(self) -> None:
+        """Work in the background from now on."""
+        self._task = asyncio.create_task(self.run(), name="shoal-collector")
+
+    async def stop(self) -> None:
+        """Rest. What is not merged comes again, here or elsewhere."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            self._task = None
+
+    async def run(self) -> None:
+        """Take and merge until cancelled."""
+        while True:
+            try:
+                async for parcels in self._transport.arrivals():
+                    self.take(parcels)
+                    if self.due():
+                        await self.merge()
+            except Unavailable as error:
+                _log.warning("the tag cloud waits: %s", error)
+                await asyncio.sleep(_AWAY_SECONDS)
+
+    def take(self, parcels: Sequence[Parcel]) -> None:
+        """Increments that have come; one that is here already is no change."""
+        self.phase = Phase.PROCESSING
+        if parcels and not self._pending:
+            self._oldest = time.monotonic()
+        for parcel in parcels:
+            held = self._pending.get(parcel.id)
+            increment = held[1] if held is not None else self._read(parcel)
+            if increment is not None:
+                self._pending[parcel.id] = (parcel, increment)
+                self._heard[increment.emitter] = max(self._heard.get(increment.emitter, 0), increment.through)
+
+    def _read(self, parcel: Parcel) -> Increment | None:
+        try:
+            return decode(parcel.body)
+        except (msgspec.DecodeError, msgspec.ValidationError) as error:
+            # Of a newer version, most likely: it stays where it is, and one who can read it will merge it.
+            if parcel.id not in self._unreadable:
+                self._unreadable.add(parcel.id)
+                _log.error("an increment of %d bytes cannot be read: %s", len(parcel.body), error)
+            return None
+
+    def due(self) -> bool:
+        """Whether what has come is enough, or old enough, to be merged."""
+        if not self._pending:
+            return False
+        if time.monotonic() - self._oldest >= self._seconds:
+            return True
+        return sum(increment.changes for _, increment in self._pending.values()) >= self._changes
+
+    async def merge(self) -> bool:
+        """Merge what has come; False when another collector is at it: then what it merges is dropped the next time."""
+        if not await self._store.lock(self._holder):
+            await asyncio.sleep(_RETRY_SECONDS)
+            return False
+        self.phase = Phase.MERGING
+        try:
+            await self._merge()
+        except Overtaken:
+            self._head = None
+            return False
+        finally:
+            self.phase = Phase.PROCESSING
+            await self._store.unlock(self._holder)
+        return True
+
+    async def _merge(self, rules: Sequence[Rule] = ()) -> None:
+        if self._head is None or self._head.version != await self._store.version():
+            self._head = await self._store.head()
+        taken = dict(self._pending)
+        for id_ in await self._store.merged(taken.keys()):
+            parcel, _ = taken.pop(id_)
+            self.dropped += 1
+            await self._forget([parcel])
+        if taken or rules:
+            increments = [increment for _, increment in taken.values()]
+            self._head = await self._merger.merge(self._head, increments, complete_to=self._complete_to(), rules=rules)
+            self.merges += 1
+            await self._forget([parcel for parcel, _ in taken.values()])
+
+    async def _forget(self, parcels: Sequence[Parcel]) -> None:
+        for parcel in parcels:
+            self._pending.pop(parcel.id, None)
+        await self._transport.done(parcels)
+
+    def _complete_to(self) -> int:
+        """The moment before which every emitter that was heard of late has sent all it had been given."""
+        now = self._clock()
+        self._heard = {name: through for name, through in self._heard.items() if through > now - _ACTIVE_MS}
+        return min(self._heard.values(), default=now)
+
+    async def rule(self, *rules: Rule) -> None:
+        """Have rules hold from the next version on. Raises `Unavailable` when the lock cannot be had."""
+        for _ in range(int(_AWAY_SECONDS * 10 / _RETRY_SECONDS)):
+            if not await self._store.lock(self._holder):
+                await asyncio.sleep(_RETRY_SECONDS)
+                continue
+            try:
+                await self._merge(rules)
+            except Overtaken:
+                self._head = None
+                continue
+            finally:
+                await self._store.unlock(self._holder)
+            return
+        raise Unavailable("the tag cloud is busy", retry_after=_AWAY_SECONDS)

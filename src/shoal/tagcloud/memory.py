@@ -1,0 +1,121 @@
+"""The tag cloud in dictionaries: the reference for every other store, and what a network in memory uses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+
+from shoal.tagcloud.contract import (
+    KEEP_CLOUDS,
+    LOCK_SECONDS,
+    AuthorKey,
+    Head,
+    Merge,
+    Overtaken,
+    Rule,
+    TagRow,
+)
+
+
+class MemoryCloud:
+    """See `contract.CloudStore`. `clock` gives seconds, for the lock."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._holder = b""
+        self._held_until = 0.0
+        self._head = Head()
+        self._clouds: list[tuple[int, int, bytes]] = []
+        self._increments: set[bytes] = set()
+        self._marks: dict[int, list[tuple[int, bytes]]] = {}
+        self._rows: dict[int, TagRow] = {}
+        self._authors: dict[AuthorKey, int] = {}
+        self._rules: dict[str, Rule] = {}
+        self._inbox: dict[bytes, bytes] = {}
+
+    async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
+        if self._holder != holder and self._held_until > self._clock():
+            return False
+        self._holder, self._held_until = holder, self._clock() + seconds
+        return True
+
+    async def unlock(self, holder: bytes) -> None:
+        if self._holder == holder:
+            self._held_until = 0.0
+
+    async def version(self) -> int:
+        return self._head.version
+
+    async def head(self) -> Head:
+        return self._head
+
+    async def clouds(self, limit: int) -> list[tuple[int, int, bytes]]:
+        return self._clouds[:limit]
+
+    async def merged(self, increments: Collection[bytes]) -> set[bytes]:
+        return self._increments.intersection(increments)
+
+    async def marks(self, buckets: Collection[int], after_version: int) -> dict[int, list[bytes]]:
+        found = {
+            bucket: [marks for version, marks in self._marks.get(bucket, ()) if version > after_version]
+            for bucket in buckets
+        }
+        return {bucket: marks for bucket, marks in found.items() if marks}
+
+    async def tags(self, ids: Collection[int]) -> dict[int, TagRow]:
+        return {id_: self._rows[id_] for id_ in ids if id_ in self._rows}
+
+    async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
+        return {key: self._authors[key] for key in keys if key in self._authors}
+
+    async def crowds(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
+        return {key: n for key, n in self._authors.items() if key[:2] in days}
+
+    async def top(self, window: int, limit: int) -> list[TagRow]:
+        def rank(row: TagRow) -> tuple[float, int]:
+            return (-row.n if window < 0 else -row.heats[window].rank, row.id)
+
+        return sorted(self._rows.values(), key=rank)[:limit]
+
+    async def scan(self, after: int, limit: int) -> list[TagRow]:
+        return [self._rows[id_] for id_ in sorted(self._rows) if id_ > after][:limit]
+
+    async def rules(self) -> dict[str, Rule]:
+        return dict(self._rules)
+
+    async def write(self, merge: Merge) -> None:
+        if merge.head.version != self._head.version + 1:
+            raise Overtaken("another version of the tag cloud was written meanwhile")
+        self._head = merge.head
+        self._clouds = [(merge.head.version, merge.head.at, merge.head.cloud), *self._clouds][:KEEP_CLOUDS]
+        self._increments.update(merge.increments)
+        for bucket, marks in merge.marks.items():
+            self._marks.setdefault(bucket, []).append((merge.head.version, marks))
+        for row in merge.rows:
+            self._rows[row.id] = row
+            if row.blank:
+                del self._rows[row.id]
+        self._authors.update(merge.authors)
+        self._authors = {key: n for key, n in self._authors.items() if n and key[1] >= merge.before_day}
+        for rule in merge.rules:
+            self._rules[rule.name] = rule
+            if not rule.denied and not rule.target:
+                del self._rules[rule.name]
+        for id_ in merge.increments:
+            self._inbox.pop(id_, None)
+
+    async def put(self, id_: bytes, body: bytes) -> None:
+        self._inbox.setdefault(id_, body)
+
+    async def inbox(self, limit: int) -> list[tuple[bytes, bytes]]:
+        return list(self._inbox.items())[:limit]
+
+    async def discard(self, increments: Collection[bytes]) -> None:
+        for id_ in increments:
+            self._inbox.pop(id_, None)
+
+    async def waiting(self) -> int:
+        return len(self._inbox)
+
+    async def close(self) -> None:
+        """Nothing is held."""

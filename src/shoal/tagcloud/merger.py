@@ -1,0 +1,213 @@
+"""One merge: what some increments change about the cloud, each use counted once, written as the next version.
+
+Whoever merges holds the lock, so what is read stays as it is; should the lock have ended in between, the store refuses the
+version. What is a repeat is told by the marks of the uses that versions contain, which are written with the version: so a use
+is counted exactly once, whatever was sent twice, died half-way or came late.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from shoal.graph.schema import tag_id
+from shoal.tagcloud import cloud as clouds
+from shoal.tagcloud import ranking
+from shoal.tagcloud.cloud import ORDERS, WINDOWS, Cloud, empty_row, entry, leader, ranks, together
+from shoal.tagcloud.contract import AuthorKey, CloudStore, Head, Merge, Rule, TagRow
+from shoal.tagcloud.increment import DAY_MS, Increment, Use, pack_marks, unpack_marks
+from shoal.tagcloud.ranking import Ranking, Rankings
+from shoal.tagcloud.tally import Tally, authors_after, rows_after, shrinking, tally
+
+_BUCKETS = 16
+"""So many are remembered: repeats come soon, if they come."""
+
+
+class Sizes(NamedTuple):
+    """How many tags of an order are shown, and how many more are held ready to move up."""
+
+    shown: int = 250
+    reserve: int = 1_000
+
+
+SIZES = Sizes()
+
+
+class Groups:
+    """Tags that count together: under the name of the one that the others were merged into."""
+
+    def __init__(self, rules: Mapping[str, Rule]) -> None:
+        self._rules = rules
+        self._followers: dict[str, list[str]] = {}
+        for rule in rules.values():
+            if rule.target:
+                self._followers.setdefault(rule.target, []).append(rule.name)
+
+    def of(self, names: Iterable[str]) -> dict[int, tuple[str, list[str]]]:
+        """By the id of the leader: its name, and the names of those that count with it."""
+        leaders = {leader(name, self._rules) for name in names}
+        return {tag_id(name): (name, self._followers.get(name, [])) for name in leaders}
+
+
+class Merger:
+    """Merges into one store. `clock` gives Unix milliseconds."""
+
+    def __init__(self, store: CloudStore, clock: Callable[[], int], sizes: Sizes = SIZES) -> None:
+        self._store = store
+        self._clock = clock
+        self._sizes = sizes
+        self._marks: dict[int, set[int]] = {}
+        self._marked_to = 0
+
+    async def merge(
+        self, head: Head, increments: Sequence[Increment], *, complete_to: int = 0, rules: Sequence[Rule] = ()
+    ) -> Head:
+        """Write the version after `head`. Raises `Overtaken`, or `Unavailable`: then nothing was written."""
+        now = self._clock()
+        fresh = await self._fresh(head.version, increments)
+        horizon = now // DAY_MS - clouds.DAYS
+        found = tally(fresh, horizon)
+        rows, authors = await self._counted(found, horizon)
+        held = await self._store.rules()
+        known = {**held, **{rule.name: rule for rule in rules}}
+        state = _State(self._store, self._sizes, now, Groups(known), rows)
+        shown, rankings = await state.after(head, _touched(found, rules, held))
+        merge = Merge(
+            head=Head(head.version + 1, now, max(head.complete_to, complete_to), clouds.encode(shown), rankings),
+            increments=[increment.id for increment in increments],
+            marks=_by_bucket(fresh),
+            rows=list(rows.values()),
+            authors=authors,
+            before_day=horizon,
+            rules=rules,
+        )
+        try:
+            await self._store.write(merge)
+        except BaseException:
+            # Perhaps it was written all the same: what is remembered here may be too little.
+            self._marks.clear()
+            raise
+        self._remember(fresh, merge.head.version)
+        return merge.head
+
+    async def _fresh(self, version: int, increments: Iterable[Increment]) -> list[Use]:
+        """Those uses that no version contains, each once."""
+        await self._recall(version, {use.bucket for increment in increments for use in increment.uses})
+        fresh: dict[int, Use] = {}
+        for increment in increments:
+            for use in increment.uses:
+                if use.mark not in self._marks[use.bucket]:
+                    fresh.setdefault(use.mark, use)
+        return list(fresh.values())
+
+    async def _recall(self, version: int, buckets: Collection[int]) -> None:
+        known = {bucket for bucket in buckets if bucket in self._marks}
+        found = await self._store.marks(set(buckets) - known, 0)
+        if version != self._marked_to:
+            newer = await self._store.marks(self._marks.keys(), self._marked_to)
+            for bucket, packed in newer.items():
+                self._marks[bucket].update(*map(unpack_marks, packed))
+        for bucket in set(buckets) - known:
+            self._marks[bucket] = set().union(*map(unpack_marks, found.get(bucket, ())))
+        self._marked_to = version
+        for bucket in sorted(self._marks.keys() - buckets)[: max(0, len(self._marks) - _BUCKETS)]:
+            del self._marks[bucket]
+
+    def _remember(self, fresh: Iterable[Use], version: int) -> None:
+        for use in fresh:
+            self._marks[use.bucket].add(use.mark)
+        self._marked_to = version
+
+    async def _counted(self, found: Tally, horizon: int) -> tuple[dict[int, TagRow], dict[AuthorKey, int]]:
+        """The rows and authors that the uses touch, as they will be."""
+        if not found.names:
+            return {}, {}
+        before = await self._store.tags(found.names)
+        authors = await self._store.authors(found.authors)
+        shrunk = shrinking(found)
+        crowds = await self._store.crowds(shrunk) if shrunk else {}
+        return rows_after(found, before, authors, crowds, horizon), authors_after(found, authors)
+
+
+class _State:
+    """The rankings and the cloud of the next version. `rows` are those that change, as they will be."""
+
+    def __init__(self, store: CloudStore, sizes: Sizes, now: int, groups: Groups, rows: Mapping[int, TagRow]) -> None:
+        self._store = store
+        self._sizes = sizes
+        self._now = now
+        self._groups = groups
+        self._rows = rows
+        # By the id of the leader, with all that count with it.
+        self._joined: dict[int, TagRow] = {}
+
+    async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:
+        """What is shown, and the rankings as bytes."""
+        rankings = ranking.decode(head.state)
+        before = clouds.decode(head.cloud)
+        await self._join(touched)
+        for row in list(self._joined.values()):
+            self._rank(rankings, row)
+        for name in touched:
+            if (id_ := tag_id(name)) not in self._joined:
+                # It counts with another now.
+                for order in ORDERS:
+                    rankings.of(order).ranks.pop(id_, None)
+        for order in ORDERS:
+            if rankings.of(order).runs_dry(self._sizes.shown):
+                await self._refill(rankings, order)
+        orders = {order: rankings.of(order).first(self._sizes.shown) for order in ORDERS}
+        wanted = dict.fromkeys(id_ for ids in orders.values() for id_ in ids)
+        kept = {id_: before.entries[id_] for id_ in wanted if id_ in before.entries and id_ not in self._joined}
+        # What has moved up was not shown before.
+        missing = await self._store.tags([id_ for id_ in wanted if id_ not in kept and id_ not in self._joined])
+        await self._join([row.name for row in missing.values()])
+        entries = {
+            id_: kept.get(id_) or entry(self._joined[id_]) for id_ in wanted if id_ in kept or id_ in self._joined
+        }
+        return Cloud(entries, {order: [id_ for id_ in ids if id_ in entries] for order, ids in orders.items()}), (
+            ranking.encode(rankings)
+        )
+
+    async def _join(self, names: Iterable[str]) -> None:
+        """Put together what counts together, for these tags."""
+        groups = self._groups.of(names)
+        ids = {tag_id(name) for name, others in groups.values() for name in (name, *others)}
+        stored = await self._store.tags([id_ for id_ in ids if id_ not in self._rows])
+        held = {**stored, **{id_: self._rows[id_] for id_ in ids if id_ in self._rows}}
+        for id_, (name, others) in groups.items():
+            with_it = [held[tag_id(other)] for other in others if tag_id(other) in held]
+            self._joined[id_] = together(held.get(id_) or empty_row(id_, name), with_it)
+
+    def _rank(self, rankings: Rankings, row: TagRow) -> None:
+        for order, rank in zip(ORDERS, ranks(row, self._now), strict=True):
+            rankings.of(order).move(row.id, rank, self._sizes.reserve)
+
+    async def _refill(self, rankings: Rankings, order: str) -> None:
+        """So many were taken back that what was let go may be among the first again: the store is asked for them."""
+        window = WINDOWS["day"] if order == "rising" else WINDOWS.get(order, -1)
+        most = self._sizes.reserve
+        found = await self._store.top(window, most)
+        await self._join([row.name for row in found])
+        fresh = rankings.by_order[order] = Ranking()
+        at = ORDERS.index(order)
+        for row in self._joined.values():
+            fresh.move(row.id, ranks(row, self._now)[at], len(self._joined))
+        if len(found) == most:
+            fresh.floor = ranks(found[-1], self._now)[at]
+            fresh.ranks = {id_: rank for id_, rank in fresh.ranks.items() if rank > fresh.floor}
+
+
+def _touched(found: Tally, rules: Iterable[Rule], held: Mapping[str, Rule]) -> set[str]:
+    """The names of tags that rank anew: those used, and those that a rule is about or was about."""
+    about = {rule.name for rule in rules}
+    about |= {rule.target for rule in rules if rule.target}
+    about |= {held[rule.name].target for rule in rules if rule.name in held and held[rule.name].target}
+    return about | set(found.names.values())
+
+
+def _by_bucket(uses: Iterable[Use]) -> dict[int, bytes]:
+    found: dict[int, list[int]] = {}
+    for use in uses:
+        found.setdefault(use.bucket, []).append(use.mark)
+    return {bucket: pack_marks(marks) for bucket, marks in found.items()}

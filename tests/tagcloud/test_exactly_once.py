@@ -1,0 +1,175 @@
+"""Whatever crashes, repeats or comes late: in the end every use is counted once, and the cloud is that of a recount (I4).
+
+Emitters, collectors and the transport run under a seeded scheduler: each step of each may be the last of its process, what was
+sent comes twice, to some collectors late, and jobs that were not told to be safe are given to another emitter again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from random import Random
+from typing import Any, cast
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.graph.schema import tag_id
+from shoal.tagcloud import cloud as clouds
+from shoal.tagcloud.cloud import ORDERS
+from shoal.tagcloud.collector import Collector
+from shoal.tagcloud.contract import CloudStore, Parcel, Transport
+from shoal.tagcloud.emitter import Emitter
+from shoal.tagcloud.increment import DAY_MS, TagChange, Use
+from shoal.tagcloud.memory import MemoryCloud
+from shoal.tagcloud.merger import Sizes
+from tests.flows.chaos import Between, Crash, Dice
+from tests.running import run
+from tests.tagcloud.recount import differences, first_of, horizon_at, recounted, stored_rows
+
+NOW = 20_500 * DAY_MS + 5_000_000
+NAMES = ("dawn", "reef", "surf", "tide", "wind", "salt")
+SIZES = Sizes(shown=2, reserve=3)
+
+
+class Unsafe:
+    """A transport in memory: everything that was sent comes to each collector, perhaps again, until one says it is done."""
+
+    def __init__(self, dice: Dice) -> None:
+        self._dice = dice
+        self.sent: dict[bytes, bytes] = {}
+        self.gone: set[bytes] = set()
+
+    async def send(self, id_: bytes, body: bytes) -> None:
+        await self._dice.crash_later("send")
+        self.sent[id_] = body
+        # It is safe, but who sent it may never learn that.
+        await self._dice.crash_later("sent")
+
+    async def arrivals(self) -> AsyncIterator[Sequence[Parcel]]:
+        while True:
+            await self._dice.pause()
+            yield [Parcel(id_, self.sent[id_]) for id_ in self._dice.some(self.sent) if self._comes(id_)]
+
+    def _comes(self, id_: bytes) -> bool:
+        return id_ not in self.gone or self._dice.happens(0.2)
+
+    async def done(self, parcels: Sequence[Parcel]) -> None:
+        await self._dice.crash_later("done")
+        self.gone.update(parcel.id for parcel in parcels)
+
+    async def waiting(self) -> int:
+        return len(self.sent.keys() - self.gone)
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+class World:
+    """Jobs that are not done, emitters that take them, and collectors; all of which may die."""
+
+    def __init__(self, seed: int, uses: Sequence[Use]) -> None:
+        self.dice = Dice(seed)
+        self.store = MemoryCloud(clock=self._seconds)
+        self.transport = Unsafe(self.dice)
+        self._left = list(uses)
+        self._ticks = 0.0
+
+    def _seconds(self) -> float:
+        """The lock of a collector that died ends soon."""
+        self._ticks += 1.0
+        return self._ticks
+
+    async def emit(self) -> None:
+        """Emitters take jobs, some of them twice at a time, and say that they are done when their increment is safe."""
+        while self._left:
+            emitter = Emitter(self.transport.send, changes=self.dice.random.randint(1, 9), clock=lambda: NOW)
+            jobs = self.dice.some(self._left) or self._left[:1]
+            safe = [(job, emitter.count(job)) for job in jobs]
+            await emitter.flush()
+            for job, future in safe:
+                # Who has died tells nothing, and a job that nobody heard of is given again.
+                if not isinstance(future.exception(), Crash) and not self.dice.happens(0.1) and job in self._left:
+                    self._left.remove(job)
+
+    async def collect(self) -> None:
+        """One collector after the other; each lives until it dies, or everything is merged."""
+        while self._left or await self.transport.waiting():
+            flaky = cast("CloudStore", Between(self.store, self.dice.crash_later, self.dice.crash_later))
+            collector = Collector(flaky, cast("Transport", self.transport), seconds=0.0, sizes=SIZES, clock=lambda: NOW)
+            try:
+                async for parcels in self.transport.arrivals():
+                    collector.take(parcels)
+                    if collector.due() and self.dice.random.random() < 0.7:
+                        await collector.merge()
+                    if not self._left and not await self.transport.waiting():
+                        return
+                    await asyncio.sleep(0)
+            except Crash:
+                await asyncio.sleep(0)
+
+    async def run(self) -> None:
+        async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+            group.create_task(self.emit())
+            for _ in range(3):
+                group.create_task(self.collect())
+
+
+def uses_of(random: Random, count: int) -> list[Use]:
+    """Posts that come with tags, change them, and go; what ends may be told before what began."""
+    uses: list[Use] = []
+    for number in range(count):
+        tags: dict[str, str] = {}
+        author, written = random.randint(1, 4), NOW - random.choice((0, 60_000, DAY_MS, 20 * DAY_MS))
+        for version in range(1, random.randint(2, 4)):
+            after = {name: random.choice((name, name.title())) for name in random.sample(NAMES, random.randint(0, 4))}
+            changes = [TagChange(name, form, 1) for name, form in after.items() if name not in tags]
+            changes += [TagChange(name, form, -1) for name, form in tags.items() if name not in after]
+            after |= {name: form for name, form in tags.items() if name in after}
+            uses.append(Use(1_000 + number, version, author, written, NOW + version * 600_000, tuple(changes)))
+            tags = after
+    random.shuffle(uses)
+    return uses
+
+
+@settings(deadline=None, max_examples=150)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 25))
+def test_in_the_end_every_use_is_counted_once(seed: int, count: int) -> None:
+    uses = uses_of(Random(seed), count)
+    world = World(seed, uses)
+    logging.disable(logging.CRITICAL)
+    try:
+        run(world.run())
+    finally:
+        logging.disable(logging.NOTSET)
+    run(_as_recounted(world.store, uses))
+
+
+async def _as_recounted(store: Any, uses: Sequence[Use]) -> None:
+    stored = await stored_rows(store)
+    assert not differences(stored, recounted(uses, horizon_at(NOW)), NOW)
+    shown = clouds.decode((await store.head()).cloud)
+    for order in ORDERS[:-1]:
+        assert shown.orders.get(order, []) == first_of(stored.values(), order, SIZES.shown, NOW), order
+    for id_, entry in shown.entries.items():
+        assert (entry.n, entry.heats, entry.days) == (stored[id_].n, stored[id_].heats, stored[id_].days)
+
+
+def test_what_is_shown_of_a_tag_is_its_most_used_spelling() -> None:
+    async def story() -> None:
+        store = MemoryCloud()
+        transport = Unsafe(Dice(1))
+        transport._dice.calm = True
+        emitter = Emitter(transport.send, changes=2, clock=lambda: NOW)
+        for number, form in enumerate(("Dawn", "DAWN", "Dawn", "dawn")):
+            emitter.count(Use(number + 1, 1, 7, NOW, NOW, (TagChange("dawn", form, 1),)))
+        await emitter.flush()
+        assert len(transport.sent) == 2
+        collector = Collector(cast("CloudStore", store), cast("Transport", transport), seconds=0.0, clock=lambda: NOW)
+        collector.take([Parcel(id_, body) for id_, body in transport.sent.items()])
+        assert await collector.merge()
+        shown = clouds.decode((await store.head()).cloud)
+        assert shown.entries[tag_id("dawn")].form == "Dawn"
+
+    run(story())
