@@ -61,9 +61,9 @@ class Place:
         """Those whose data is in this PostgreSQL: 0 or 1."""
         return [person for person in self.people if (person.source >= _SECOND_HALF) == bool(postgres)]
 
-    def load(self, seed: int) -> Load:
+    def load(self, seed: int, *, twice: bool = False) -> Load:
         """Everybody at work."""
-        return Load(self.urls, self.people, seed)
+        return Load(self.urls, self.people, seed, twice=twice)
 
     @contextmanager
     def halves(self, seed: int) -> Iterator[tuple[Load, Load]]:
@@ -119,7 +119,7 @@ class Place:
                 params = {"id[]": [str(other) for other in person.follows]}
                 answer = await client.get("/api/v1/accounts/relationships", params=params, headers=person.bearer)
                 shown = {int(one["id"]): one["following"] for one in answer.json()}
-                assert shown == person.follows
+                assert shown == person.follows, f"{person.name} at {url}: {shown} instead of {person.follows}"
                 liked = {id_: on for id_, on in list(person.likes.items())[-20:] if id_ in there}
                 for id_, on in liked.items():
                     answer = await client.get(f"/api/v1/statuses/{id_}", headers=person.bearer)

@@ -11,11 +11,11 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import httpx
 
@@ -43,17 +43,31 @@ class Person:
         return {"Authorization": f"Bearer {self.token}"}
 
 
+class _Wish(NamedTuple):
+    """A request, and whether it is an answer that there is nothing of the kind (any more)."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    json: object
+    gone: bool
+
+
 class Load:
     """People at work in a thread of its own for as long as the block runs; what they began is finished at its end.
 
-    They deal with each other only. Not `reading`: none of them looks at their home timeline, where others are too.
+    They deal with each other only. Not `reading`: none of them looks at their home timeline, where others are too. `twice`:
+    everything is asked of every web process at the same moment, and must be done once.
     """
 
-    def __init__(self, urls: Sequence[str], people: Sequence[Person], seed: int, *, reading: bool = True) -> None:
+    def __init__(
+        self, urls: Sequence[str], people: Sequence[Person], seed: int, *, reading: bool = True, twice: bool = False
+    ) -> None:
         self._urls = urls
         self._people = people
         self._seed = seed
         self._reading = reading
+        self._at_once = len(urls) if twice else 1
         self._given_up = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="load")
@@ -159,17 +173,25 @@ class Load:
     ) -> httpx.Response:
         """The answer, however often it takes to get one. `gone`: it may also be that the post is no more."""
         headers = person.bearer | ({"Idempotency-Key": key} if key else {})
+        wish = _Wish(method, path, headers, json, gone)
+        beginnings = range(person.id, person.id + self._at_once)
+        answers = await asyncio.gather(*[self._insist(client, person, wish, first) for first in beginnings])
+        assert not key or len({answer.json()["id"] for answer in answers}) == 1, f"{key} is there twice"
+        return answers[0]
+
+    async def _insist(self, client: httpx.AsyncClient, person: Person, wish: _Wish, first: int) -> httpx.Response:
+        """Ask one web process after the other, from the `first` on, until one answers."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        for attempt in count(person.id):
+        for attempt in count(first):
             assert not self._given_up
-            assert time.monotonic() < deadline, f"{method} {path} is never answered"
+            assert time.monotonic() < deadline, f"{wish.method} {wish.path} is never answered"
             try:
-                url = self._urls[attempt % len(self._urls)] + path
-                answer = await client.request(method, url, headers=headers, json=json)
+                url = self._urls[attempt % len(self._urls)] + wish.path
+                answer = await client.request(wish.method, url, headers=wish.headers, json=wish.json)
             except httpx.TransportError:
                 self.broken += 1
             else:
-                if answer.status_code == 200 or (gone and answer.status_code == 404):
+                if answer.status_code == 200 or (wish.gone and answer.status_code == 404):
                     self.acknowledged += 1
                     return answer
                 self._come_again(person, answer)

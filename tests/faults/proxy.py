@@ -16,7 +16,8 @@ class Link:
 
     def __init__(self, port: int) -> None:
         self._target = port
-        self._delay = 0.0
+        # Of what is asked, and of what comes back.
+        self._delays = (0.0, 0.0)
         self._whole = True
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -32,7 +33,11 @@ class Link:
 
     def slow(self, seconds: float) -> None:
         """Every message in either direction takes so much longer."""
-        self._do(lambda: setattr(self, "_delay", seconds))
+        self._do(lambda: setattr(self, "_delays", (seconds, seconds)))
+
+    def hold_back(self, seconds: float) -> None:
+        """What is asked arrives at once, and what comes back takes so much longer."""
+        self._do(lambda: setattr(self, "_delays", (0.0, seconds)))
 
     def cut(self) -> None:
         """Connections end at once, and so do new ones."""
@@ -52,7 +57,7 @@ class Link:
         """Sound again; what was held up goes on its way."""
 
         def heal() -> None:
-            self._delay, self._whole = 0.0, True
+            self._delays, self._whole = (0.0, 0.0), True
             self._flowing.set()
 
         self._do(heal)
@@ -99,16 +104,16 @@ class Link:
         self._writers |= pair
         try:
             if self._whole:
-                await asyncio.gather(self._carry(reader, there), self._carry(there_reader, writer))
+                await asyncio.gather(self._carry(0, reader, there), self._carry(1, there_reader, writer))
         finally:
             self._writers -= pair
             there.transport.abort()
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _carry(self, way: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(_CHUNK):
-                if self._delay:
-                    await asyncio.sleep(self._delay)
+                if delay := self._delays[way]:
+                    await asyncio.sleep(delay)
                 await self._flowing.wait()
                 writer.write(data)
                 await writer.drain()

@@ -12,7 +12,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import cycle
 
+import httpx
 import pytest
 from redis.exceptions import ResponseError
 from tests.faults.cluster import Place, a_place, crowd
@@ -21,11 +24,14 @@ from tests.faults.proxy import Link
 from tests.running import eventually
 
 from shoal.broker.rabbitmq import RabbitOutbox
+from shoal.core.errors import Unavailable
+from shoal.core.events import InverseOwed
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Job
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.services import members, posts, reactions, relationships
 from shoal.services.posts import Draft
+from shoal.services.writes import Writes
 from shoal.wiring import Network, open_network
 from shoal.wiring.outboxes import open_outboxes
 
@@ -33,6 +39,10 @@ CROWD = 200
 SAMPLE = 20
 TO_EVERYBODY = "to everybody"
 AWAY_SECONDS = 20.0
+LATE_SECONDS = 0.4
+ARRIVED_SECONDS = 0.05
+READERS = 4
+OWED = 20
 HOUR_MS = 3_600_000
 
 Begun = Callable[[Network, RabbitOutbox, list[int], int], Awaitable[bool]]
@@ -192,9 +202,39 @@ def test_when_one_postgres_is_away_the_members_of_the_other_go_on(here: Place) -
 
 
 def test_a_link_to_postgres_may_be_slow(here: Place) -> None:
-    with here.load(seed=9) as load, _harmed(here.links["postgres-1"], lambda link: link.slow(0.05)):
-        load.more(100)
+    # Both web processes judge by the same rows, and while one is about to store what it decided, the other has done so.
+    with here.load(seed=9, twice=True) as load, _harmed(here.links["postgres-1"], lambda link: link.slow(0.05)):
+        load.more(400)
+    assert not load.refused
     here.sound()
+
+
+def test_a_post_that_is_deleted_while_postgres_still_answers_with_it_does_not_come_back(here: Place) -> None:
+    late = [asyncio.run(_delete_while_it_is_read(here, author)) for author in here.living_in(0)[:4]]
+    assert any(late), "nobody was told of a post when it was gone"
+    here.sound()
+
+
+async def _delete_while_it_is_read(here: Place, author: Person) -> int:
+    """How many were told of it by the web process that did not make it, and so does not remember it."""
+    near, far = (f"{url}/api/v1/statuses" for url in here.urls)
+    async with httpx.AsyncClient(timeout=20.0) as client:
+
+        async def shown(url: str, times: int = 1) -> list[int]:
+            answers = await asyncio.gather(*[client.get(url) for _ in range(times)])
+            return [answer.status_code for answer in answers]
+
+        made = await client.post(near, json={"status": "not for long"}, headers=author.bearer)
+        post = int(made.json()["id"])
+        with _harmed(here.links["postgres-1"], lambda link: link.hold_back(LATE_SECONDS)):
+            early = asyncio.create_task(shown(f"{far}/{post}", READERS))
+            await asyncio.sleep(ARRIVED_SECONDS)
+        assert (await client.delete(f"{near}/{post}", headers=author.bearer)).status_code == 200
+        author.deleted.add(post)
+        assert await shown(f"{far}/{post}") == [404]
+        told = await early
+        assert await shown(f"{far}/{post}") == [404], "it is back"
+        return told.count(200)
 
 
 @pytest.mark.parametrize("harm", [Link.cut, Link.silence], ids=["cut", "silent"])
@@ -233,14 +273,46 @@ def test_jobs_may_come_twice_and_in_any_order(here: Place) -> None:
         worker.stop()
     with here.load(seed=9) as load:
         load.more(400)
-    assert asyncio.run(_shuffled(here)) > 100
+    asyncio.run(_owe(here))
+    jobs = asyncio.run(_shuffled(here))
+    assert len(jobs) > 100
+    assert sum(isinstance(job.event, InverseOwed) for job in jobs) >= OWED
     for worker in here.cluster.workers:
         worker.start()
     here.sound()
 
 
-async def _shuffled(here: Place) -> int:
-    """Put every job that waits at the broker there twice, in disorder, instead; how many jobs there were."""
+async def _owe(here: Place) -> None:
+    """Members end that they like a post while the store of its author is away, so that it is owed, and like it again after."""
+    posts_there = [post for author in here.living_in(1) for post in author.posts]
+    likes = list(zip(cycle(here.living_in(0)), random.Random(9).sample(posts_there, OWED), strict=False))
+    async with open_network(here.settings, background=False) as network:
+
+        async def each(verb: Callable[[Writes, int, int], Awaitable[object]]) -> None:
+            await asyncio.gather(*[verb(network.writes, person.id, post) for person, post in likes])
+
+        await each(reactions.like)
+        # So that this process remembers the posts.
+        await each(reactions.like)
+        with _harmed(here.links["postgres-2"], Link.cut):
+            await each(reactions.unlike)
+        await each(partial(_insist, reactions.like))
+    for person, post in likes:
+        person.likes[post] = True
+
+
+async def _insist(
+    verb: Callable[[Writes, int, int], Awaitable[object]], writes: Writes, member: int, post: int
+) -> None:
+    while True:
+        with contextlib.suppress(Unavailable):
+            await verb(writes, member, post)
+            return
+        await asyncio.sleep(0.1)
+
+
+async def _shuffled(here: Place) -> list[Job]:
+    """Put every job that waits at the broker there twice, in disorder, instead; which jobs there were."""
     async with open_outboxes(here.settings, read_only=True) as outboxes:
         await eventually(outboxes["store"].backlog, 0, 60)
     async with _broker(here, prefetch=10_000) as broker:
@@ -252,7 +324,7 @@ async def _shuffled(here: Place) -> int:
         random.Random(9).shuffle(twice)
         await broker.send(twice)
         await broker.ack(jobs)
-        return len(jobs)
+        return jobs
 
 
 def test_what_a_member_did_last_counts_although_the_clock_has_stepped_back(here: Place) -> None:
