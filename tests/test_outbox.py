@@ -437,3 +437,51 @@ async def test_a_job_that_ends_while_others_are_acknowledged_is_acknowledged_too
     await eventually(outbox.backlog, 0)
     await runner.stop()
     assert done == ["early", "late"]
+
+
+def promising(futures: list[asyncio.Future[None]]) -> Consequence[list[str]]:
+    async def promise(done: list[str], event: object, mark: int) -> asyncio.Future[None]:
+        done.append("promised")
+        futures.append(asyncio.get_running_loop().create_future())
+        return futures[-1]
+
+    return promise
+
+
+@pytest.mark.parametrize("concurrency", [1, 2])
+@in_loop
+async def test_a_job_that_waits_for_something_is_done_when_that_is_and_holds_up_nobody(concurrency: int) -> None:
+    futures: list[asyncio.Future[None]] = []
+    world = World({PostCreated: (promising(futures),), ShareCreated: (saying("small"),)}, concurrency=concurrency)
+    await world.emit(*[BIG] * 3, SMALL)
+    world.runner.start()
+
+    async def done() -> list[str]:
+        return sorted(world.done)
+
+    await eventually(done, ["promised"] * 3 + ["small"])
+    await eventually(world.graph.backlog, 3)
+    futures[1].set_result(None)
+    await eventually(world.graph.backlog, 2)
+    stopping = asyncio.ensure_future(world.runner.stop())
+    await asyncio.sleep(0.01)
+    assert not stopping.done()
+    for future in (futures[0], futures[2]):
+        future.set_result(None)
+    await stopping
+    assert (await world.graph.backlog(), world.runner.finished, len(world.finished)) == (0, 4, 4)
+
+
+@in_loop
+async def test_a_job_whose_promise_is_broken_is_tried_again_and_buried_in_the_end() -> None:
+    futures: list[asyncio.Future[None]] = []
+    world = World({PostCreated: (promising(futures),)}, attempts=2)
+    await world.emit(BIG)
+    # A store that is away is not the job's fault, however often; then it fails, and fails.
+    for error in (Unavailable("away"), Unavailable("away"), ValueError("broken"), ValueError("broken")):
+        assert await world.runner.turn() == 1
+        futures[-1].set_exception(error)
+        await asyncio.sleep(0.01)
+        world.clock.now += 10.0
+    assert await world.runner.turn() == 0
+    assert [job.event for job, _ in await world.graph.buried()] == [BIG]

@@ -34,7 +34,7 @@ from shoal.feeds.thread import Thread
 from shoal.graph.access import access_member, access_post
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
-from shoal.services import media, members, posts, reactions, relationships
+from shoal.services import media, members, moderation, posts, reactions, relationships
 from shoal.services.members import Profile as ProfileChanges
 from shoal.services.posts import Draft
 from shoal.wiring import Network, open_network
@@ -80,6 +80,26 @@ class Shoal:
                 raise NotFound(f"there is no member {who!r}")
             return Handle(self.network, found)
         return Handle(self.network, await access_member(self.network.store, _member_id(who)))
+
+    async def suspend(self, who: AnyMember) -> None:
+        """From now on nobody sees the member or what they posted, and they cannot log in. Raises `NotFound`."""
+        await moderation.suspend(self.network.writes, await self._id_of(who))
+
+    async def restore(self, who: AnyMember) -> None:
+        """Undo `suspend`."""
+        await moderation.restore(self.network.writes, await self._id_of(who))
+
+    async def _id_of(self, who: AnyMember) -> int:
+        """Also of one who is suspended."""
+        return (await self.member(who)).id if isinstance(who, str) else _member_id(who)
+
+    async def hide(self, post: AnyPost) -> Post:
+        """Take a post out of everybody's sight but its author's; its tags do not count any more. Raises `NotFound`."""
+        return await moderation.hide(self.network.writes, _post_id(post))
+
+    async def reveal(self, post: AnyPost) -> Post:
+        """Undo `hide`."""
+        return await moderation.reveal(self.network.writes, _post_id(post))
 
     async def settle(self, patience: float = 60.0) -> None:
         """Return when everything that follows from what was done so far has happened: fan-out, above all."""
@@ -314,7 +334,7 @@ def _positions(a: int, b: int) -> tuple[int, int]:
     return a, b
 
 
-def _member_id(who: Member | Profile | int) -> int:
+def _member_id(who: Handle | Member | Profile | int) -> int:
     if isinstance(who, Profile):
         return who.member.id
     return who if isinstance(who, int) else who.id

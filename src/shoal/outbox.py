@@ -14,6 +14,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 from shoal.core.errors import ShoalError, Unavailable
@@ -21,8 +22,12 @@ from shoal.graph.contract import Job, Outbox
 
 E = TypeVar("E")
 
-Consequence = Callable[[E, Any, int], Awaitable[int | None]]
-"""Called with the bundle of effects, the event, and the mark (0 at first); gives the next mark, or None when done."""
+Outcome = int | None | asyncio.Future[None]
+Consequence = Callable[[E, Any, int], Awaitable[Outcome]]
+"""Called with the bundle of effects, the event, and the mark (0 at first); gives the next mark, or None when done.
+
+The last consequence of an event may also give a future: the job is done when that is. Others have their turn meanwhile.
+"""
 
 _log = logging.getLogger(__name__)
 
@@ -70,6 +75,8 @@ class Runner(Generic[E]):
         self.finished = 0
         self._finished: list[Job] = []
         self._in_hand: set[asyncio.Task[None]] = set()
+        # Jobs whose work is done but for a future, by that.
+        self._waiting = 0
         self._work = asyncio.Event()
         self._at_work = False
         self._stopping = False
@@ -132,6 +139,9 @@ class Runner(Generic[E]):
             await self._wait()
             # Those that end in the same turn of the loop are acknowledged together.
             await asyncio.sleep(0)
+        elif self._waiting and not self._finished:
+            self._work.clear()
+            await self._rest()
         await self._acknowledge()
 
     async def _wait(self) -> None:
@@ -145,7 +155,7 @@ class Runner(Generic[E]):
             woken.cancel()
 
     async def _finish(self) -> None:
-        while self._in_hand or self._finished:
+        while self._in_hand or self._finished or self._waiting:
             await self._settle()
 
     async def _acknowledge(self) -> None:
@@ -174,7 +184,7 @@ class Runner(Generic[E]):
             except Exception:  # noqa: BLE001  # the store may come back; the runner must be there then
                 _log.exception("the outbox could not be read")
                 ran = 0
-            self._at_work = bool(self._in_hand or self._finished)
+            self._at_work = bool(self._in_hand or self._finished or self._waiting)
             if not ran and not self._stopping:
                 await self._rest()
         await self._finish()
@@ -207,15 +217,14 @@ class Runner(Generic[E]):
             while job.step < len(consequences):
                 work = consequences[job.step](self._effects, job.event, job.mark)
                 mark = await (work if self._step_seconds is None else _within(self._step_seconds, work))
+                if isinstance(mark, asyncio.Future):
+                    self._waiting += 1
+                    mark.add_done_callback(partial(self._waited, job))
+                    return False
                 if mark is not None:
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0))
                     return False
                 job = job._replace(step=job.step + 1, mark=0, attempt=0)
-        except Unavailable as error:
-            # A store is down. That is not the job's fault: it waits for as long as it takes.
-            _log.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error)
-            await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
-            return False
         except Exception as error:  # noqa: BLE001  # a broken consequence must not stop the others
             await self._failed(job, error)
             return False
@@ -223,7 +232,33 @@ class Runner(Generic[E]):
             self._done(job)
         return True
 
-    async def _failed(self, job: Job, error: Exception) -> None:
+    def _waited(self, job: Job, future: asyncio.Future[None]) -> None:
+        """What a job waited for is done, or will not be."""
+        error = ConnectionError("it was given up") if future.cancelled() else future.exception()
+        if error is None:
+            self._waiting -= 1
+            self._finished.append(job)
+            if self._done is not None:
+                self._done(job)
+        else:
+            task = asyncio.ensure_future(self._given_back(job, error))
+            self._in_hand.add(task)
+            task.add_done_callback(self._in_hand.discard)
+        self._work.set()
+
+    async def _given_back(self, job: Job, error: BaseException) -> None:
+        self._waiting -= 1
+        try:
+            await self._failed(job, error)
+        except Exception:  # noqa: BLE001  # its outbox is away: when the lease ends the job is given again
+            _log.exception("%s %d is left", type(job.event).__name__, job.seq)
+
+    async def _failed(self, job: Job, error: BaseException) -> None:
+        if isinstance(error, Unavailable):
+            # A store is down. That is not the job's fault: it waits for as long as it takes.
+            _log.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error)
+            await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
+            return
         job = job._replace(attempt=job.attempt + 1)
         name = type(job.event).__name__
         if job.attempt >= self._attempts:
@@ -244,6 +279,6 @@ class Runner(Generic[E]):
         return False
 
 
-async def _within(seconds: float, work: Awaitable[int | None]) -> int | None:
+async def _within(seconds: float, work: Awaitable[Outcome]) -> Outcome:
     async with asyncio.timeout(seconds):
         return await work

@@ -28,6 +28,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     several processes share them, and with them rate limits and what is known to be fresh."""
     broker: str = ""
     """What carries events to workers: `amqp://user:password@host:port/`; empty: they are claimed from the store."""
+    tags: str = ""
+    """Where the tag cloud is counted: a URL as for `store`; empty: beside the first store."""
     run_consequences: bool = True
     """Whether a web process works off events; false where `shoal worker` does."""
     media: str = ""

@@ -53,6 +53,16 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
+def test_members_and_posts_go_out_of_sight_and_come_back(store: Path) -> None:
+    for verb, told in (("suspend", "ann is suspended"), ("restore", "ann is back")):
+        assert shoal(store, "member", verb, "ann").output == f"{told}\n"
+    done = shoal(store, "member", "suspend", "nobody")
+    assert (done.exit_code, done.output) == (1, "shoal: there is no member 'nobody'\n")
+    for verb in ("hide", "reveal"):
+        assert shoal(store, "post", verb, "12").output == "shoal: Record not found\n"
+        assert shoal(store, "post", verb, "none").exit_code == 2
+
+
 def test_help_names_every_command() -> None:
     shown = CliRunner().invoke(main, ["--help"])
     assert shown.exit_code == 0

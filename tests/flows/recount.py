@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from shoal.core.model import Member, Node, Post, Share, Visibility
+from shoal.core.model import HIDDEN_BY_MODERATION, HIDDEN_WITH_AUTHOR, Member, Node, Post, Share, Visibility
 from shoal.graph.contract import AssocRow, Store
 from shoal.graph.schema import (
     ASSOC_TYPES,
@@ -67,9 +67,17 @@ class World:
         """A block that has reached the viewer's own store."""
         return (viewer, other) in self.pairs(BLOCKS) | self.pairs(BLOCKED_BY)
 
+    def suspended(self, member: int) -> bool:
+        node = self.objects.get(member)
+        return isinstance(node, Member) and node.suspended
+
     def may_see(self, viewer: int, post: Post) -> bool:
+        if self.suspended(post.author_id):
+            return False
         if viewer == post.author_id:
             return True
+        if post.hidden & HIDDEN_BY_MODERATION:
+            return False
         if self.told_of_block(viewer, post.author_id):
             return False
         if post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
@@ -88,6 +96,8 @@ class World:
         return post.author_id == viewer or self._by_tag(viewer, post) or self._by_author(viewer, post)
 
     def _shown_by(self, viewer: int, sharer: int) -> bool:
+        if self.suspended(sharer):
+            return False
         if viewer == sharer:
             return True
         hidden = self.told_of_block(viewer, sharer) or (viewer, sharer) in self.pairs(MUTES)
@@ -143,6 +153,17 @@ class World:
         for tag, post_id in used & self.pairs(TAG_OF):
             if self.alive[tag, TAG_OF.number, post_id].time != post_id:
                 yield f"tag {tag} of {post_id} stands at another time"
+
+    def cloud(self) -> Counter[str]:
+        """How many public posts that are in sight have each tag."""
+        seen = [post for post in self.all(Post) if post.visibility is Visibility.PUBLIC and not post.hidden]
+        return Counter(tag for post in seen for tag in post.tags)
+
+    def wrong_sight(self) -> Iterator[str]:
+        """Posts are hidden with their authors, and are back with them."""
+        for post in self.all(Post):
+            if bool(post.hidden & HIDDEN_WITH_AUTHOR) is not self.suspended(post.author_id):
+                yield f"{post.id} is hidden for {post.hidden}, its author suspended: {self.suspended(post.author_id)}"
 
     def wrong_lists(self) -> Iterator[str]:
         """Everybody's entries are in their list, at the time that is their id; nobody follows across a block."""

@@ -15,7 +15,7 @@ from shoal.graph.contract import Batch
 from shoal.graph.schema import OWNS
 from shoal.wiring import Network
 
-KINDS = ("plain", "tagged", "comment", "media", "shared", "deleted")
+KINDS = ("plain", "tagged", "comment", "media", "shared", "hidden", "deleted")
 VIEWERS = (
     "author",
     "follower",
@@ -111,6 +111,8 @@ async def _write(scene: Scene, cell: Cell) -> None:
     if kind == "shared" and visibility is not Visibility.DIRECT:
         by = author if visibility is Visibility.FOLLOWERS else scene.people["sharer"]
         scene.shares[cell] = (await by.share(post)).id
+    if kind == "hidden":
+        await scene.shoal.hide(post)
     if kind == "deleted":
         await author.delete(post)
 

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from shoal.core.errors import Conflict, NotAllowed, NotFound, Unavailable
+from shoal.core.errors import Conflict, Gone, NotAllowed, NotFound, Unavailable
 from shoal.core.ids import EPOCH_MS, IdMaker
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
@@ -33,22 +33,27 @@ from shoal.graph.freshness import Stamps
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
-from shoal.outbox import Runner
-from shoal.services import members, posts, reactions, relationships
+from shoal.outbox import Outcome, Runner
+from shoal.services import members, moderation, posts, reactions, relationships
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
+from shoal.tagcloud.collector import Collector
+from shoal.tagcloud.emitter import Emitter
+from shoal.tagcloud.inbox import Inbox
+from shoal.tagcloud.memory import MemoryCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Seats, Timelines
 from shoal.timelines.memory import MemoryTimelines
 from tests.flows.chaos import Between, Crash, Dice, Haltable, SlowStamps, Unruly
 from tests.flows.engines import Engines, opened
 from tests.flows.recount import World
+from tests.tagcloud.recount import stored_rows
 
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
 """The first three live in the upper half of the data sources, the others in the lower."""
 TAGS = ("dawn", "reef", "surf")
 LENGTH = 4
-_REFUSALS = (Conflict, NotAllowed, NotFound, Unavailable)
+_REFUSALS = (Conflict, Gone, NotAllowed, NotFound, Unavailable)
 _PATIENCE = 2_000
 
 
@@ -108,6 +113,10 @@ class Simulator:
         self.timelines: Timelines = engines.timelines if engines else memory
         self.reads = Reads(reading, lasting(reading), self.timelines, None if self.stamps else audiences, LENGTH)
         self._now = EPOCH_MS + 10_000_000
+        self.cloud = MemoryCloud()
+        self.inbox = Inbox(self.cloud)
+        unsafe = cast("Inbox", Between(self.inbox, dice.crash, dice.crash))
+        self.emitter = Emitter(unsafe.send, seconds=0.0, changes=dice.random.choice((1, 20)), clock=self._clock)
         new_id = IdMaker(self._clock)
         # Pictures play no part: nothing asks for the library.
         self.writes = Writes(self.graph, new_id, cast("MediaLibrary", None))
@@ -118,7 +127,7 @@ class Simulator:
         followers: Followers = PackedFollowers(graph, timelines, audiences, loudness, read=page)
         if self.stamps:
             followers = ListedFollowers(graph, timelines, self.stamps, loudness, dice.random.choice((60, 10_000)))
-        self.effects = Effects(graph, timelines, followers, new_id, page=page, merge=LENGTH)
+        self.effects = Effects(graph, timelines, followers, new_id, self.emitter, page=page, merge=LENGTH)
         self.outbox = Unruly(cast("Outbox", self.graph), dice)
         self.runner = Runner(self.outbox, TABLE, self.effects, attempts=1_000_000, first_delay=0.0)
         self.members: list[Member] = []
@@ -241,9 +250,11 @@ class Simulator:
 
     async def _repeat(self, job: Job) -> None:
         for consequence in TABLE[type(job.event)]:
-            mark: int | None = 0
-            while mark is not None:
+            mark: Outcome = 0
+            while isinstance(mark, int):
                 mark = await consequence(self.effects, job.event, mark)
+            if mark is not None:
+                await mark
 
     # What members do
 
@@ -263,8 +274,9 @@ class Simulator:
         self.posts.append(post)
         self.author_of[post.id] = post.author_id
         async with self.halting.halted():
+            world = await World.of(cast("Store", self.graph))
             there = await self._first_after(post.author_id, post.id) == post.id
-            assert there is (post.id in await self.graph.obj_get((post.id,))), "one's own post is not there"
+            assert there is world.in_home(post.author_id, world.objects.get(post.id)), "one's own post is not there"
 
     async def _update(self, op: Op) -> None:
         await posts.update(self.writes, self._id(op.actor), self._own(op).id, Draft(text=self._text(op)))
@@ -311,6 +323,18 @@ class Simulator:
 
     async def _unblock(self, op: Op) -> None:
         await relationships.unblock(self.writes, self._id(op.actor), self._id(op.other))
+
+    async def _hide(self, op: Op) -> None:
+        await moderation.hide(self.writes, self._chosen(op).id)
+
+    async def _reveal(self, op: Op) -> None:
+        await moderation.reveal(self.writes, self._chosen(op).id)
+
+    async def _suspend(self, op: Op) -> None:
+        await moderation.suspend(self.writes, self._id(op.other))
+
+    async def _restore(self, op: Op) -> None:
+        await moderation.restore(self.writes, self._id(op.other))
 
     async def _mute(self, op: Op) -> None:
         await relationships.mute(self.writes, self._id(op.actor), self._id(op.other))
@@ -394,14 +418,26 @@ class Simulator:
             *world.wrong_tallies(self.author_of | {s.id: s.author_id for s in world.all(Share)}),
             *world.missing_inverses(),
             *world.wrong_tags(),
+            *world.wrong_sight(),
             *world.wrong_lists(),
             *(world.remains() if self.stores == 1 else ()),
         ]
         assert not wrong, wrong
+        await self._check_cloud(world)
         # The warm ones first: those that are read become warm, and others cold for it.
         cold = {member.id for member in self.members if await self.timelines.floor(member.id) is None}
         for member in sorted(self.members, key=lambda member: member.id in cold):
             await self._check_home(member, world.home(member.id))
+
+    async def _check_cloud(self, world: World) -> None:
+        """I4, of the tag cloud: what is counted by increments is what a recount gives."""
+        await self.emitter.flush()
+        collector = Collector(self.cloud, self.inbox, clock=self._clock)
+        collector.take(await self.inbox.look())
+        await collector.merge()
+        rows = await stored_rows(self.cloud)
+        assert {row.name: row.n for row in rows.values() if row.n} == world.cloud()
+        assert all(not row.forms and not row.days for row in rows.values() if not row.n)
 
     async def _check_home(self, member: Member, expected: list[int]) -> None:
         """I1: by pages of some size, downwards, upwards and from a point on, and by definition."""

@@ -10,19 +10,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from msgspec.structs import replace
 from tests.running import in_loop
 
 from shoal import Shoal
 from shoal.core.ids import shard_of
 from shoal.core.placement import place
 from shoal.graph.contract import AssocOp, Batch
-from shoal.graph.schema import FOLLOWED_BY, LIKES, TAG_OF, TAGGED
+from shoal.graph.schema import FOLLOWED_BY, LIKES, TAG_OF, TAGGED, tag_id
 from shoal.ops.check import check
 from shoal.ops.report import Report
 from shoal.settings import load
+from shoal.tagcloud import cloud as clouds
+from shoal.tagcloud.contract import TagRow
+from shoal.tagcloud.merger import Amendment
 from shoal.wiring import open_network
 
-NAMES = ("I1", "I2", "I3", "I4", "lists", "ends", "keys")
+NAMES = ("I1", "I2", "I3", "I4", "cloud", "lists", "ends", "keys")
 
 
 class World(NamedTuple):
@@ -185,6 +189,50 @@ async def test_a_timeline_that_lacks_an_entry_is_found_and_dropped(tmp_path: Pat
         assert report["I1"].examples == [f"the home timeline of @ben lacks {world.post} and has nothing too much"]
         assert await shoal.network.timelines.floor(ben.id) is None
         assert await ben.home() == whole
+        assert (await check(shoal.network)).clean
+
+
+WRONG_ROWS = {
+    "too many uses": (lambda row: replace(row, n=row.n + 5), "counts 7 uses of #dawn, there are 2"),
+    "a day too few": (lambda row: replace(row, days={}), "does not count the last days of #dawn as they were"),
+    "a spelling too much": (lambda row: replace(row, forms={"Dawn": 9}), "does not count the spellings of #dawn"),
+    "nothing at all": (lambda row: TagRow(row.id, row.name), "counts 0 uses of #dawn, there are 2"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_ROWS)
+@in_loop
+async def test_a_tag_that_counts_wrong_is_found_and_counted_anew(tmp_path: Path, wrong: str) -> None:
+    change, words = WRONG_ROWS[wrong]
+    world, dawn = await world_in(tmp_path), tag_id("dawn")
+    async with Shoal.open(world.url) as shoal:
+        right = (await shoal.network.tag_store.tags((dawn,)))[dawn]
+        await shoal.network.amend_tags(Amendment(rows=(change(right),), authors={(dawn, 1 << 20, 12): 3}))
+        report = await check(shoal.network, repair=True)
+        assert found(report) == {"cloud"}
+        assert words in report["cloud"].examples[0]
+        row = (await shoal.network.tag_store.tags((dawn,)))[dawn]
+        assert (row.n, row.forms, row.days) == (right.n, right.forms, right.days)
+        assert (await check(shoal.network)).clean
+
+
+def _lose_cloud(folder: Path) -> None:
+    for file in folder.glob("shoal.db.tags*"):
+        file.unlink()
+
+
+@in_loop
+async def test_a_tag_cloud_that_is_lost_is_counted_anew(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    _lose_cloud(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        assert (await check(shoal.network, repair=True))["cloud"].found == 3
+        assert (await check(shoal.network)).clean
+        shown = clouds.decode((await shoal.network.tag_store.head()).cloud)
+        assert shown.entries[shown.orders["all"][0]].name == "dawn"
+        ann = await shoal.member("ann")
+        await ann.create("#sand and #dawn")
+        await shoal.settle()
         assert (await check(shoal.network)).clean
 
 

@@ -1,10 +1,10 @@
-"""`shoal member`: make members, set their passwords, list them."""
+"""`shoal member`: make members, set their passwords, suspend them, list them."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -16,7 +16,8 @@ from shoal.core.errors import InvalidInput, NotFound, Taken
 from shoal.core.model import Member
 from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
-from shoal.services import members
+from shoal.services import members, moderation
+from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.wiring import Network, open_network
 
@@ -29,7 +30,7 @@ _password = click.option(
 
 @click.group()
 def member() -> None:
-    """Make members, set their passwords, list them."""
+    """Make members, set their passwords, suspend them, list them."""
 
 
 @member.command()
@@ -94,6 +95,29 @@ async def _found(network: Network, name: str) -> Member:
     if found is None:
         raise NotFound(f"there is no member {name!r}")
     return found
+
+
+@member.command()
+@click.argument("name")
+@pass_settings
+def suspend(settings: Settings, /, name: str) -> None:
+    """Take the member NAME out of sight, with all they posted. On SQLite the server must not be running."""
+    asyncio.run(_moderate(existing(settings), name, moderation.suspend))
+    click.echo(f"{name} is suspended")
+
+
+@member.command()
+@click.argument("name")
+@pass_settings
+def restore(settings: Settings, /, name: str) -> None:
+    """Undo the suspension of the member NAME. On SQLite the server must not be running."""
+    asyncio.run(_moderate(existing(settings), name, moderation.restore))
+    click.echo(f"{name} is back")
+
+
+async def _moderate(settings: Settings, name: str, verb: Callable[[Writes, int], Awaitable[Member]]) -> None:
+    async with open_network(settings, background=False) as network:
+        await verb(network.writes, (await _found(network, name)).id)
 
 
 @member.command("list")

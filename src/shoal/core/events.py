@@ -45,6 +45,30 @@ class PostDeleted(Event, frozen=True, tag="post_deleted"):
     tag_ids: tuple[int, ...] = ()
 
 
+class TagsUsed(Event, frozen=True, tag="tags_used"):
+    """A public post came with tags, or they changed, or went with it: it counts in the tag cloud with others than before.
+
+    A post's versions follow each other, so of one version there is one such event at most.
+    """
+
+    post_id: int
+    version: int
+    """Of the post, after the change."""
+    author_id: int
+    written: int
+    """When the post was written, in Unix milliseconds."""
+    at: int
+    """When the change was made, in Unix milliseconds."""
+    changes: tuple[tuple[str, str, int], ...]
+    """The canonical tag, as it was typed, and +1 (it came) or -1 (it went)."""
+
+
+class SuspensionChanged(Event, frozen=True, tag="suspension_changed"):
+    """A member was suspended, or is no longer."""
+
+    member_id: int
+
+
 class ShareCreated(Event, frozen=True, tag="share_created"):
     """A member shared a post; `share_id` is the entry in timelines."""
 
@@ -102,6 +126,8 @@ AnyEvent = (
     PostCreated
     | PostUpdated
     | PostDeleted
+    | TagsUsed
+    | SuspensionChanged
     | ShareCreated
     | ShareDeleted
     | FollowChanged

@@ -91,6 +91,11 @@ class Mention(NamedTuple):
     name: str
 
 
+HIDDEN_BY_MODERATION = 1
+HIDDEN_WITH_AUTHOR = 2
+"""The author is suspended."""
+
+
 class Post(Node, frozen=True, tag="post"):
     """A post, or a comment on one when it has a `parent_id`."""
 
@@ -115,6 +120,8 @@ class Post(Node, frozen=True, tag="post"):
     """When it was written, where that is not the moment of the id (an import). Use `written`."""
     edited_at: int = 0
     app_id: int = 0
+    hidden: int = 0
+    """Why it is taken out of sight, and does not count: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
 
     @property
     def written(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.core.model import Member, Post, Share, Visibility
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Share, Visibility
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
         return False
     if viewer is not None and viewer == post.author_id:
         return True
-    if relation.severed:
+    if relation.severed or post.hidden & HIDDEN_BY_MODERATION:
         return False
     if post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
         return True

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Graph
+from shoal.tagcloud.emitter import Emitter
 from shoal.timelines.contract import Seats, Timelines
 
 Act = Callable[[Seats], Awaitable[object]]
@@ -49,6 +50,8 @@ class Effects:
     timelines: Timelines
     followers: Followers
     new_id: IdMaker
+    tags: Emitter
+    """Counts the tags of posts."""
     page: int = 20_000
     """How many followers are pushed to, or read, before other jobs have a turn."""
     merge: int = 800

@@ -14,8 +14,10 @@ from shoal.core.events import (
     PostUpdated,
     ShareCreated,
     ShareDeleted,
+    SuspensionChanged,
+    TagsUsed,
 )
-from shoal.fanout import addresses, cleanup, home, inverses, severance
+from shoal.fanout import addresses, cleanup, home, inverses, severance, tags
 from shoal.fanout.effects import Effects
 from shoal.outbox import Consequence
 
@@ -35,5 +37,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     FollowChanged: (severance.end_blocked_follow, inverses.settle_follow, home.reconcile_follow),
     MemberRegistered: (addresses.keep,),
     Blocked: (severance.end_follows,),
+    TagsUsed: (tags.count,),
+    SuspensionChanged: (tags.follow_author,),
     InverseOwed: (inverses.settle_inverse,),
 }

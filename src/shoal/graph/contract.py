@@ -69,7 +69,8 @@ class Job(NamedTuple):
 
 
 class ObjOp(NamedTuple):
-    """`node` is added (`expected` 0), set (`expected` is the version it replaces) or, when None, deleted."""
+    """`node` is added (`expected` 0), set (`expected` is the version it replaces) or, when None, deleted (`expected` 0: whichever
+    version there is)."""
 
     id: int
     node: Node | None
@@ -126,9 +127,9 @@ class Batch:
         """Replace version `node.version - 1`; any other version stored fails the batch with `Conflict`."""
         self.objects.append(ObjOp(node.id, node, node.version - 1))
 
-    def obj_del(self, id_: int) -> None:
-        """Delete; nothing happens when there is none."""
-        self.objects.append(ObjOp(id_, None))
+    def obj_del(self, id_: int, expected: int = 0) -> None:
+        """Delete; nothing happens when there is none. With an `expected` version, any other (or none) stored is a `Conflict`."""
+        self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
         """Fail with `Missing` unless this object exists, where its shard is in the same store."""

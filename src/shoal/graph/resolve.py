@@ -100,7 +100,7 @@ def decide(batch: Batch, known: Known, changes: Changes, *, owns: Owns, now: int
 def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
     for obj in batch.objects:
         stored = known.versions.get(obj.id, 0)
-        if obj.node is not None and stored != obj.expected:
+        if (obj.node is not None or obj.expected) and stored != obj.expected:
             if not obj.expected:
                 raise IdTaken("an object with this id exists")
             raise Conflict("it was changed or deleted in between; read it again and repeat")

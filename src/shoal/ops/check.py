@@ -21,6 +21,7 @@ from shoal.ops.network import AnyNetwork
 from shoal.ops.repair import miscount
 from shoal.ops.repair import repair as put_right
 from shoal.ops.report import EXAMPLES, PROMISES, Finding, Invariant, Progress, Report, nothing
+from shoal.ops.tag_counts import TagCounts, count_anew
 
 _PATIENCE_SECONDS = 3_600.0
 """How long a check waits for events that are not done yet."""
@@ -67,6 +68,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
         if not findings:
             break
         await put_right(network, findings)
+        await count_anew(network, findings)
         look = await _confirmed(network, sample, progress, read_only=False)
     return max(0, before - sum(found.wrong for found in look.values()))
 
@@ -109,13 +111,21 @@ async def _look(
 ) -> tuple[dict[str, Found], scan.Objects, scan.Counts]:
     if not read_only:
         await network.settle(_PATIENCE_SECONDS)
-    keys = _Keys(network.store)
-    objects = await scan.read_objects(network.store, keys.watch, progress)
+    keys, counts_of_tags = _Keys(network.store), TagCounts()
+
+    async def watch(page: Sequence[AnyNode]) -> None:
+        counts_of_tags.take(page)
+        await keys.watch(page)
+
+    objects = await scan.read_objects(network.store, watch, progress)
     links = await scan.read_links(network.store, progress)
     counts = await scan.read_counts(network.store, progress)
     # In a thread: sorting a million rows would hold up whoever is served meanwhile.
     found = await asyncio.to_thread(_compared, objects, links, counts)
-    return {**found, "keys": Found(keys.checked, len(keys.findings), keys.findings)}, objects, counts
+    found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
+    if not read_only:
+        found["cloud"] = await counts_of_tags.compared(network.tag_store)
+    return found, objects, counts
 
 
 def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts) -> dict[str, Found]:
@@ -154,7 +164,9 @@ class _Keys:
 
 async def _report(network: AnyNetwork, look: Look, *, read_only: bool) -> Report:
     lines = [await _line(network, name, look[name]) for name in PROMISES if name in look]
-    notes = ["home timelines are in the process that serves the store: not checked"] if read_only else []
+    notes = (
+        ["home timelines and the tag cloud are of the process that serves the store: not checked"] if read_only else []
+    )
     if buried := len(await network.store.buried()):
         notes.append(f"{buried} events were set aside after failing: what follows from them has not happened")
     return Report(invariants=lines, notes=notes)

@@ -10,6 +10,8 @@ from shoal.graph.contract import Store
 from shoal.media.library import MediaLibrary
 from shoal.outbox import Runner
 from shoal.services.writes import Writes
+from shoal.tagcloud.contract import CloudStore
+from shoal.tagcloud.merger import Amendment
 from shoal.timelines.contract import Timelines
 
 
@@ -48,6 +50,15 @@ class AnyNetwork(Protocol):
 
     async def settle(self, patience: float = 60.0) -> None:
         """Return when everything that follows from what was done so far has happened."""
+        ...
+
+    @property
+    def tag_store(self) -> CloudStore:
+        """Where tags are counted."""
+        ...
+
+    async def amend_tags(self, amendment: Amendment) -> None:
+        """Have tags counted, or shown, otherwise."""
         ...
 
     @property

@@ -19,7 +19,7 @@ Triple = tuple[int, int, int]
 class Finding(NamedTuple):
     """Something that does not hold. Two looks at the same store give equal findings, whatever else changes meanwhile.
 
-    `words` has `{0}`, `{1}` ... where the things of `about` are named. One of the last six says the remedy.
+    `words` has `{0}`, `{1}` ... where the things of `about` are named. One of those from `agree` on says the remedy.
     """
 
     words: str
@@ -38,6 +38,8 @@ class Finding(NamedTuple):
     """A timeline is to be forgotten."""
     key: tuple[str, str, int, int, int] | None = None
     """A key (space, name, shard) is to belong to an object, and not to another one."""
+    tag: str = ""
+    """A tag is to be counted again."""
 
 
 class Invariant(msgspec.Struct, kw_only=True):
@@ -72,6 +74,7 @@ PROMISES = {
     "I2": "counts (I2) equal the live associations",
     "I3": "associations (I3) have their inverses",
     "I4": "tags (I4) lead to the live posts that have them",
+    "cloud": "the tag cloud (I4) counts the live uses of every tag",
     "lists": "lists lead to the objects that belong in them, and to nothing else",
     "ends": "associations lead to objects that exist",
     "keys": "names lead to their owners",

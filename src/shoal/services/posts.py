@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import Gone, InvalidInput, NotAllowed, NotFound, TooLarge
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, TooLarge
 from shoal.core.events import PostCreated, PostDeleted, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Mention, Place, Post, Revision, Visibility
@@ -26,12 +26,15 @@ from shoal.graph.schema import (
     tag_id,
     user_name_key,
 )
+from shoal.graph.tag_uses import tags_used
 from shoal.services.writes import Writes, add_node
 
 _IDEMPOTENCY_MS = 3_600_000
 """How long a repeated request is recognised."""
 _MAX_MENTIONS = 50
 _MAX_TAGS = 100
+_DELETIONS = 8
+"""How often a post that is being edited is tried to be deleted."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,7 +96,7 @@ async def create(
             created_at=created_at,
             **content,
         )
-        batch = _creation(post, shard)
+        batch = _creation(post, shard, milliseconds_of(new_id))
         for key, keep_ms in keys:
             batch.key_add(key, post.id, until=milliseconds_of(new_id) + keep_ms if keep_ms else 0)
         return post, batch
@@ -107,7 +110,7 @@ async def create(
         raise NotFound("Record not found") from error
 
 
-def _creation(post: Post, shard: int) -> Batch:
+def _creation(post: Post, shard: int, now: int) -> Batch:
     batch = Batch(shard)
     batch.obj_add(post)
     batch.assoc_add(post.author_id, POSTED, post.id, post.id)
@@ -126,7 +129,13 @@ def _creation(post: Post, shard: int) -> Batch:
             mention_ids=tuple(mention.id for mention in post.mentions),
         )
     )
+    _count_tags(batch, None, post, now)
     return batch
+
+
+def _count_tags(batch: Batch, before: Post | None, after: Post | None, now: int) -> None:
+    if (used := tags_used(before, after, now)) is not None:
+        batch.emit(used)
 
 
 async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> Post:
@@ -181,24 +190,35 @@ def _edit(post: Post, edited: Post, now: int, shard: int) -> Batch:
             mention_ids=tuple(mention.id for mention in edited.mentions),
         )
     )
+    _count_tags(batch, post, edited, milliseconds_of(now))
     return batch
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
     """Delete an own post; what it was is returned. Its likes and shares go with it, a little later."""
-    post = await own_post(writes.graph, author_id, post_id)
-    shard = shard_of(author_id)
-    now = writes.new_id(shard)
-    batch = Batch(shard)
-    batch.obj_del(post.id)
+    for _ in range(_DELETIONS):
+        post = await own_post(writes.graph, author_id, post_id)
+        try:
+            await writes.graph.commit(_deletion(post, writes.new_id(shard_of(author_id))))
+        except Conflict:
+            # It was edited in between: it goes as it is now, so that what it brought is known.
+            continue
+        return post
+    raise Conflict("it is being changed from elsewhere; repeat")
+
+
+def _deletion(post: Post, now: int) -> Batch:
+    author_id = post.author_id
+    batch = Batch(shard_of(author_id))
+    batch.obj_del(post.id, post.version)
     batch.assoc_del(author_id, POSTED, post.id, now)
     for tag in map(tag_id, post.tags):
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))
     if post.parent_id:
         batch.assoc_del(post.id, COMMENTS_ON, post.parent_id, now)
     batch.emit(PostDeleted(post_id=post.id, author_id=author_id, tag_ids=tuple(map(tag_id, post.tags))))
-    await writes.graph.commit(batch)
-    return post
+    _count_tags(batch, post, None, milliseconds_of(now))
+    return batch
 
 
 def _counted(version: int) -> bytes:

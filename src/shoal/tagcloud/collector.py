@@ -20,11 +20,13 @@ from shoal.core.errors import Unavailable
 from shoal.tagcloud.contract import CloudStore, Head, Overtaken, Parcel, Rule, Transport
 from shoal.tagcloud.emitter import now_ms
 from shoal.tagcloud.increment import Increment, decode
-from shoal.tagcloud.merger import SIZES, Merger, Sizes
+from shoal.tagcloud.merger import SIZES, Amendment, Merger, Sizes
 
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.05
+_LOOK_SECONDS = 0.005
+_AMEND_TRIES = 200
 _AWAY_SECONDS = 1.0
 _ACTIVE_MS = 10_000
 """How long an emitter that says nothing is waited for, in saying up to when the cloud is complete."""
@@ -63,6 +65,7 @@ class Collector:
         self._unreadable: set[bytes] = set()
         self._oldest = 0.0
         self._heard: dict[bytes, int] = {}
+        self._hurried = 0
         self._task: asyncio.Task[None] | None = None
         self.phase = Phase.STARTED
         self.merges = 0
@@ -80,6 +83,15 @@ class Collector:
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
+
+    async def settle(self, *, merging: bool = True) -> None:
+        """Return when all that was sent so far is merged: by this collector, if it is `merging`, or by others."""
+        self._hurried += merging
+        try:
+            while await self._transport.waiting():  # noqa: ASYNC110  # it is a question to a server
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            self._hurried -= merging
 
     async def run(self) -> None:
         """Take and merge until cancelled."""
@@ -116,9 +128,11 @@ class Collector:
             return None
 
     def due(self) -> bool:
-        """Whether what has come is enough, or old enough, to be merged."""
+        """Whether what has come is enough, or old enough, to be merged; or somebody waits for it."""
         if not self._pending:
             return False
+        if self._hurried:
+            return True
         if time.monotonic() - self._oldest >= self._seconds:
             return True
         return sum(increment.changes for _, increment in self._pending.values()) >= self._changes
@@ -139,17 +153,16 @@ class Collector:
             await self._store.unlock(self._holder)
         return True
 
-    async def _merge(self, rules: Sequence[Rule] = ()) -> None:
-        if self._head is None or self._head.version != await self._store.version():
-            self._head = await self._store.head()
+    async def _merge(self) -> None:
+        head = await self._newest()
         taken = dict(self._pending)
         for id_ in await self._store.merged(taken.keys()):
             parcel, _ = taken.pop(id_)
             self.dropped += 1
             await self._forget([parcel])
-        if taken or rules:
+        if taken:
             increments = [increment for _, increment in taken.values()]
-            self._head = await self._merger.merge(self._head, increments, complete_to=self._complete_to(), rules=rules)
+            self._head = await self._merger.merge(head, increments, complete_to=self._complete_to())
             self.merges += 1
             await self._forget([parcel for parcel, _ in taken.values()])
 
@@ -164,14 +177,19 @@ class Collector:
         self._heard = {name: through for name, through in self._heard.items() if through > now - _ACTIVE_MS}
         return min(self._heard.values(), default=now)
 
-    async def rule(self, *rules: Rule) -> None:
-        """Have rules hold from the next version on. Raises `Unavailable` when the lock cannot be had."""
-        for _ in range(int(_AWAY_SECONDS * 10 / _RETRY_SECONDS)):
+    async def _newest(self) -> Head:
+        if self._head is None or self._head.version != await self._store.version():
+            self._head = await self._store.head()
+        return self._head
+
+    async def amend(self, amendment: Amendment) -> None:
+        """Write a version of what an operator changes. Raises `Unavailable` when the lock cannot be had."""
+        for _ in range(_AMEND_TRIES):
             if not await self._store.lock(self._holder):
                 await asyncio.sleep(_RETRY_SECONDS)
                 continue
             try:
-                await self._merge(rules)
+                self._head = await self._merger.merge(await self._newest(), (), amendment=amendment)
             except Overtaken:
                 self._head = None
                 continue
@@ -179,3 +197,7 @@ class Collector:
                 await self._store.unlock(self._holder)
             return
         raise Unavailable("the tag cloud is busy", retry_after=_AWAY_SECONDS)
+
+    async def rule(self, *rules: Rule) -> None:
+        """Have rules hold from the next version on. Raises as `amend`."""
+        await self.amend(Amendment(rules=rules))

@@ -49,6 +49,17 @@ class Groups:
         return {tag_id(name): (name, self._followers.get(name, [])) for name in leaders}
 
 
+class Amendment(NamedTuple):
+    """What an operator changes: rules, and rows with their authors that were counted anew (of those days, all)."""
+
+    rules: Sequence[Rule] = ()
+    rows: Sequence[TagRow] = ()
+    authors: Mapping[AuthorKey, int] = {}
+
+
+NOTHING = Amendment()
+
+
 class Merger:
     """Merges into one store. `clock` gives Unix milliseconds."""
 
@@ -60,18 +71,29 @@ class Merger:
         self._marked_to = 0
 
     async def merge(
-        self, head: Head, increments: Sequence[Increment], *, complete_to: int = 0, rules: Sequence[Rule] = ()
+        self,
+        head: Head,
+        increments: Sequence[Increment],
+        *,
+        complete_to: int = 0,
+        amendment: Amendment = NOTHING,
     ) -> Head:
-        """Write the version after `head`. Raises `Overtaken`, or `Unavailable`: then nothing was written."""
+        """Write the version after `head`. Raises `Overtaken`, or `Unavailable`: then nothing was written.
+
+        What is amended counts as it is given, with all that was merged before: give no increments with rows.
+        """
         now = self._clock()
         fresh = await self._fresh(head.version, increments)
         horizon = now // DAY_MS - clouds.DAYS
         found = tally(fresh, horizon)
         rows, authors = await self._counted(found, horizon)
+        rows |= {row.id: row for row in amendment.rows}
+        authors |= amendment.authors
         held = await self._store.rules()
-        known = {**held, **{rule.name: rule for rule in rules}}
+        known = {**held, **{rule.name: rule for rule in amendment.rules}}
+        touched = _touched(amendment.rules, held).union(row.name for row in rows.values())
         state = _State(self._store, self._sizes, now, Groups(known), rows)
-        shown, rankings = await state.after(head, _touched(found, rules, held))
+        shown, rankings = await state.after(head, touched)
         merge = Merge(
             head=Head(head.version + 1, now, max(head.complete_to, complete_to), clouds.encode(shown), rankings),
             increments=[increment.id for increment in increments],
@@ -79,7 +101,7 @@ class Merger:
             rows=list(rows.values()),
             authors=authors,
             before_day=horizon,
-            rules=rules,
+            rules=amendment.rules,
         )
         try:
             await self._store.write(merge)
@@ -198,12 +220,12 @@ class _State:
             fresh.ranks = {id_: rank for id_, rank in fresh.ranks.items() if rank > fresh.floor}
 
 
-def _touched(found: Tally, rules: Iterable[Rule], held: Mapping[str, Rule]) -> set[str]:
-    """The names of tags that rank anew: those used, and those that a rule is about or was about."""
+def _touched(rules: Iterable[Rule], held: Mapping[str, Rule]) -> set[str]:
+    """The names of tags that rules are about, or were about."""
     about = {rule.name for rule in rules}
     about |= {rule.target for rule in rules if rule.target}
     about |= {held[rule.name].target for rule in rules if rule.name in held and held[rule.name].target}
-    return about | set(found.names.values())
+    return about
 
 
 def _by_bucket(uses: Iterable[Use]) -> dict[int, bytes]:

@@ -44,6 +44,18 @@ MOVING_STORES: Mapping[str, Backend] = dict.fromkeys(
     ("postgresql", "postgres"), Backend("shoal.graph.postgres.moving", "PostgresSide", "postgres")
 )
 """How a mover sees a store."""
+CLOUDS: Mapping[str, Backend] = {
+    "sqlite": Backend("shoal.tagcloud.sqlite", "SqliteCloud"),
+    "memory": Backend("shoal.tagcloud.memory", "MemoryCloud"),
+    "postgresql": Backend("shoal.tagcloud.postgres", "PostgresCloud", "postgres"),
+    "postgres": Backend("shoal.tagcloud.postgres", "PostgresCloud", "postgres"),
+    "dynamodb": Backend("shoal.tagcloud.dynamodb", "DynamoCloud", "dynamodb"),
+}
+"""Where the tag cloud may be kept."""
+TRANSPORTS: Mapping[str, Backend] = dict.fromkeys(
+    ("amqp", "amqps"), Backend("shoal.tagcloud.rabbitmq", "RabbitTransport", "rabbitmq")
+)
+"""What may carry increments to collectors."""
 SHARED_STORES = frozenset({"postgresql", "postgres", "dynamodb"})
 """Those that several processes may write to at once."""
 

@@ -29,12 +29,15 @@ from shoal.ops.upkeep import Upkeep
 from shoal.outbox import Runner
 from shoal.services.writes import Limits, Writes
 from shoal.settings import Settings
+from shoal.tagcloud.contract import CloudStore
+from shoal.tagcloud.merger import Amendment
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
 from shoal.wiring.places import domain_of, media_url
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
 from shoal.wiring.stores import open_store
+from shoal.wiring.tags import TagCounting, open_tags
 
 _STEP_SECONDS = 60.0
 """A page of a fan-out takes well under a second: one that takes so long never ends."""
@@ -67,8 +70,20 @@ class Network:
     effects: Effects
     runner: Runner[Effects]
     media: MediaLibrary
+    counting: TagCounting
     limiter: Limiter | None
     """Shared with other processes; None: each front end makes its own."""
+    collecting: bool
+    """Whether this process merges what is counted of tags."""
+
+    @property
+    def tag_store(self) -> CloudStore:
+        """Where tags are counted."""
+        return self.counting.store
+
+    async def amend_tags(self, amendment: Amendment) -> None:
+        """Have tags counted, or shown, otherwise."""
+        await self.counting.collector.amend(amendment)
 
     async def settle(self, patience: float = 60.0) -> None:
         """Return when everything that follows from what was done so far has happened, here or in workers.
@@ -76,15 +91,19 @@ class Network:
         Raises `TimeoutError` after `patience` seconds.
         """
         async with asyncio.timeout(patience):
+            await self._drain(patience)
+            await self.counting.settle(collecting=self.collecting)
+
+    async def _drain(self, patience: float) -> None:
+        await self.runner.drain(patience)
+        if not self.settings.broker:
+            return
+        # What is on its way is in neither for a moment: nothing may be found several times on end.
+        quiet = 0
+        while quiet < _QUIET_LOOKS:
+            await asyncio.sleep(_LOOK_SECONDS)
+            quiet = 0 if await self.store.backlog() else quiet + 1
             await self.runner.drain(patience)
-            if not self.settings.broker:
-                return
-            # What is on its way is in neither for a moment: nothing may be found several times on end.
-            quiet = 0
-            while quiet < _QUIET_LOOKS:
-                await asyncio.sleep(_LOOK_SECONDS)
-                quiet = 0 if await self.store.backlog() else quiet + 1
-                await self.runner.drain(patience)
 
 
 @asynccontextmanager
@@ -102,14 +121,22 @@ async def open_network(
         working = background and not read_only and (role is Role.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker
-        network = await _assemble(settings, store, sharing, outbox, stack)
+        counting = await open_tags(settings, stack, read_only=read_only, working=working)
+        network = await _assemble(settings, store, sharing, outbox, counting, stack, working=working)
         if background and not read_only:
             _start(network, broker, stack, working=working)
         yield network
 
 
 async def _assemble(
-    settings: Settings, store: CachedGraph, sharing: Sharing | None, outbox: Outbox, stack: AsyncExitStack
+    settings: Settings,
+    store: CachedGraph,
+    sharing: Sharing | None,
+    outbox: Outbox,
+    counting: TagCounting,
+    stack: AsyncExitStack,
+    *,
+    working: bool,
 ) -> Network:
     limits = MediaLimits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_pixels)
     decoder = await stack.enter_async_context(Decoder(limits))
@@ -130,7 +157,7 @@ async def _assemble(
     else:
         timelines = sharing.timelines
         followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
-    effects = Effects(lasting, timelines, followers, new_id, merge=settings.timeline_length)
+    effects = Effects(lasting, timelines, followers, new_id, counting.emitter, merge=settings.timeline_length)
     return Network(
         settings=settings,
         store=store,
@@ -140,6 +167,8 @@ async def _assemble(
         effects=effects,
         runner=_runner(outbox, effects, afar=sharing is not None),
         media=media,
+        counting=counting,
+        collecting=working,
         limiter=sharing.limiter if sharing and settings.rate_limits else None,
     )
 
@@ -163,6 +192,8 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         relay.start()
         stack.push_async_callback(relay.stop)
     if working:
+        network.counting.collector.start()
+        stack.push_async_callback(network.counting.collector.stop)
         network.runner.start()
         stack.push_async_callback(network.runner.stop)
 

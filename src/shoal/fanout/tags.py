@@ -1,0 +1,54 @@
+"""Tags of posts are counted; those of a suspended member count no longer."""
+
+from __future__ import annotations
+
+import asyncio
+
+from shoal.core.errors import Conflict
+from shoal.core.events import SuspensionChanged, TagsUsed
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import HIDDEN_WITH_AUTHOR, Member, Post
+from shoal.fanout.effects import Effects
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.schema import POSTED
+from shoal.graph.tag_uses import hidden_batch
+from shoal.tagcloud.increment import TagChange, Use
+
+_PAGE = 100
+_TRIES = 8
+
+
+async def count(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
+    """The use is in an increment; what is returned is done when that is safe, and then the event is, too."""
+    changes = tuple(TagChange(*change) for change in event.changes)
+    return effects.tags.count(Use(event.post_id, event.version, event.author_id, event.written, event.at, changes))
+
+
+async def follow_author(effects: Effects, event: SuspensionChanged, mark: int) -> int | None:
+    """The posts of a member go out of sight with their author and come back, newest first; a page at a time."""
+    author = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
+    if not isinstance(author, Member):
+        return None
+    before = mark or MAX_TIME
+    page = await effects.graph.assoc_range(author.id, POSTED, before=before, limit=_PAGE)
+    await asyncio.gather(*(_follow(effects, entry.id2, author.id) for entry in page))
+    return page[-1].time if len(page) == _PAGE else None
+
+
+async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
+    for _ in range(_TRIES):
+        # The author as they are now: it may have been undone meanwhile, and the event of that may have been worked off.
+        found = await effects.graph.obj_get((post_id, author_id))
+        post, author = found.get(post_id), found.get(author_id)
+        if not isinstance(post, Post) or not isinstance(author, Member):
+            return
+        why = post.hidden | HIDDEN_WITH_AUTHOR if author.suspended else post.hidden & ~HIDDEN_WITH_AUTHOR
+        if why == post.hidden:
+            return
+        at = milliseconds_of(effects.new_id(shard_of(author_id)))
+        try:
+            await effects.graph.commit(hidden_batch(post, why, at)[1])
+        except Conflict:
+            continue
+        return
+    raise Conflict("a post of a suspended member is being changed all the time")

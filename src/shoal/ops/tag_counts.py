@@ -1,0 +1,99 @@
+"""I4 of the tag cloud: what was counted by increments is what a plain recount of the posts gives; and how it is put right."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from shoal.core.model import Post
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.schema import TAG_OF, AnyNode, tag_id
+from shoal.graph.tag_uses import counted_tags
+from shoal.ops.invariants import MOST, Found
+from shoal.ops.network import AnyNetwork
+from shoal.ops.report import Finding
+from shoal.ops.scan import FIRST
+from shoal.tagcloud.cloud import DAYS, empty_row
+from shoal.tagcloud.contract import AuthorKey, CloudStore, TagRow
+from shoal.tagcloud.increment import DAY_MS, TagChange, Use
+from shoal.tagcloud.merger import Amendment
+from shoal.tagcloud.tally import authors_after, rows_after, tally
+
+_PAGE = 1_000
+_TAGS_AT_ONCE = 200
+
+
+class TagCounts:
+    """Rows of tags as posts make them, post by post."""
+
+    def __init__(self) -> None:
+        self._horizon = time.time_ns() // 1_000_000 // DAY_MS - DAYS
+        self.rows: dict[int, TagRow] = {}
+        self.authors: dict[AuthorKey, int] = {}
+
+    def take(self, nodes: Iterable[AnyNode]) -> None:
+        """Count the posts among these."""
+        uses = [use for node in nodes if isinstance(node, Post) and (use := _use(node)) is not None]
+        found = tally(uses, self._horizon)
+        self.rows.update(rows_after(found, self.rows, self.authors, {}, self._horizon))
+        self.authors.update(authors_after(found, self.authors))
+
+    async def compared(self, store: CloudStore) -> Found:
+        """What the cloud counts otherwise."""
+        findings: list[Finding] = []
+        seen: set[int] = set()
+        checked, after = 0, FIRST
+        while page := await store.scan(after, _PAGE):
+            for row in page:
+                seen.add(row.id)
+                findings += self._differing(row, self.rows.get(row.id) or empty_row(row.id, row.name))
+            checked += len(page)
+            after = page[-1].id
+        for id_, row in self.rows.items():
+            if id_ not in seen:
+                findings += self._differing(empty_row(id_, row.name), row)
+                checked += 1
+        return Found(checked, len(findings), findings[:MOST])
+
+    def _differing(self, stored: TagRow, counted: TagRow) -> Iterator[Finding]:
+        days = {day: held for day, held in stored.days.items() if day >= self._horizon}
+        what = ""
+        if stored.n != counted.n:
+            what = f"counts {stored.n:,} uses of #{counted.name}, there are {counted.n:,}"
+        elif days != counted.days:
+            what = f"does not count the last days of #{counted.name} as they were"
+        elif stored.forms != counted.forms and sum(stored.forms.values()) != stored.n:
+            what = f"does not count the spellings of #{counted.name} as they are"
+        if what:
+            yield Finding(f"the tag cloud {what}".replace("{", "{{").replace("}", "}}"), (), tag=counted.name)
+
+
+def _use(post: Post) -> Use | None:
+    changes = tuple(TagChange(name, form, 1) for name, form in counted_tags(post).items())
+    return Use(post.id, post.version, post.author_id, post.written, post.written, changes) if changes else None
+
+
+async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:
+    """Have the tags of these findings counted as the graph has them now."""
+    names = [finding.tag for finding in findings if finding.tag]
+    for start in range(0, len(names), _TAGS_AT_ONCE):
+        counted = [await _counted_anew(network, name) for name in names[start : start + _TAGS_AT_ONCE]]
+        authors: dict[AuthorKey, int] = {}
+        for _, of_tag in counted:
+            authors |= of_tag
+        await network.amend_tags(Amendment(rows=[row for row, _ in counted], authors=authors))
+
+
+async def _counted_anew(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
+    """The row of a tag, and who used it on the days that are stored or counted: 0 for who did not."""
+    id_ = tag_id(name)
+    counts = TagCounts()
+    before = MAX_TIME
+    while page := await network.store.assoc_range(id_, TAG_OF, before=before, limit=_PAGE):
+        posts = await network.store.obj_get([entry.id2 for entry in page])
+        counts.take(posts.values())
+        before = page[-1].time
+    stored = (await network.tag_store.tags((id_,))).get(id_) or empty_row(id_, name)
+    gone = await network.tag_store.crowds({(id_, day) for day in stored.days})
+    authors = {key: n for key, n in counts.authors.items() if key[0] == id_}
+    return counts.rows.get(id_) or empty_row(id_, name), {**dict.fromkeys(gone, 0), **authors}

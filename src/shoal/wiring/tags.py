@@ -1,0 +1,64 @@
+"""The tag cloud of a network: where it is kept, what carries increments to it, who counts and who merges."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from shoal.settings import Settings
+from shoal.tagcloud.collector import Collector
+from shoal.tagcloud.contract import CloudStore, Transport
+from shoal.tagcloud.emitter import Emitter
+from shoal.tagcloud.inbox import Inbox
+from shoal.wiring.backends import CLOUDS, TRANSPORTS, scheme_of
+from shoal.wiring.places import sqlite_path, store_urls
+
+_SHOWN = "sqlite:///path, postgresql://host/database, dynamodb://table, memory://"
+
+_EMIT_SECONDS = 0.02
+"""How long an event waits for others to be counted with."""
+
+
+@dataclass(frozen=True, slots=True)
+class TagCounting:
+    """The parts, each whole. The collector works where events are worked off."""
+
+    store: CloudStore
+    transport: Transport
+    emitter: Emitter
+    collector: Collector
+
+    async def settle(self, *, collecting: bool) -> None:
+        """Return when all that was counted is merged: by the collector that runs here, or by others, or by hand."""
+        await self.emitter.flush()
+        if collecting or not isinstance(self.transport, Inbox):
+            await self.collector.settle(merging=collecting)
+            return
+        while parcels := await self.transport.look():
+            self.collector.take(parcels)
+            await self.collector.merge()
+
+
+async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: bool, working: bool) -> TagCounting:
+    """The cloud lies beside the first store, in a file of its own on SQLite. Raises as `open_store`."""
+    url = settings.tags or store_urls(settings)[0]
+    scheme = scheme_of(url, "tags", CLOUDS, _SHOWN)
+    backend = CLOUDS[scheme].load()
+    store: CloudStore
+    if scheme == "memory":
+        store = backend()
+    elif scheme == "sqlite":
+        path = sqlite_path(url)
+        store = await backend.open(path if settings.tags else path.with_name(f"{path.name}.tags"), read_only=read_only)
+    elif scheme == "dynamodb":
+        store = await backend.open(url)
+    else:
+        store = await backend.open(url, read_only=read_only)
+    stack.push_async_callback(store.close)
+    transport: Transport = Inbox(store)
+    if settings.broker:
+        broker = TRANSPORTS[urlsplit(settings.broker).scheme].load()
+        transport = await broker.open(settings.broker, collecting=working)
+        stack.push_async_callback(transport.close)
+    return TagCounting(store, transport, Emitter(transport.send, seconds=_EMIT_SECONDS), Collector(store, transport))

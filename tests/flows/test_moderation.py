@@ -1,0 +1,103 @@
+"""Posts are taken out of sight and members suspended; both come back as they were, and so do the counts of their tags."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import Gone, NotFound, Unauthenticated
+from shoal.fanout import tags
+from shoal.graph.schema import tag_id
+from tests.flows.people import home_texts, register
+from tests.running import in_loop
+
+
+async def uses(shoal: Shoal, *names: str) -> list[int]:
+    """How often these tags count."""
+    await shoal.settle()
+    rows = await shoal.network.tag_store.tags([tag_id(name) for name in names])
+    return [rows[tag_id(name)].n if tag_id(name) in rows else 0 for name in names]
+
+
+@in_loop
+async def test_tags_count_while_a_public_post_has_them() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("#Dawn at the #reef")
+        await ben.create("#dawn again", visibility="unlisted")
+        await ben.create("#dawn for friends", visibility="followers")
+        assert await uses(shoal, "dawn", "reef") == [1, 1]
+        await ben.create("#DAWN")
+        await ann.update(post, "#Dawn at the #sea")
+        assert await uses(shoal, "dawn", "reef", "sea") == [2, 0, 1]
+        await ann.delete(post)
+        assert await uses(shoal, "dawn", "reef", "sea") == [1, 0, 0]
+        row = (await shoal.network.tag_store.tags([tag_id("dawn")]))[tag_id("dawn")]
+        assert row.forms == {"DAWN": 1}
+
+
+@in_loop
+async def test_a_hidden_post_is_its_author_s_alone_until_it_is_revealed() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        post = await ann.create("#dawn")
+        for _ in range(2):
+            await shoal.hide(post)
+            await _only_ann(shoal, ann, ben, post.id)
+            assert await uses(shoal, "dawn") == [0]
+            await shoal.reveal(post)
+            assert (await home_texts(ben), await uses(shoal, "dawn")) == (["#dawn"], [1])
+        await shoal.hide(post)
+        await ann.update(post, "#dusk")
+        assert await uses(shoal, "dawn", "dusk") == [0, 0]
+        await shoal.reveal(post)
+        assert await uses(shoal, "dawn", "dusk") == [0, 1]
+        await ann.delete(post)
+        with pytest.raises(NotFound):
+            await shoal.hide(post)
+        assert await uses(shoal, "dawn", "dusk") == [0, 0]
+
+
+async def _only_ann(shoal: Shoal, ann: Handle, ben: Handle, post: int) -> None:
+    assert (await ann.read(post)).post.id == post
+    with pytest.raises(NotFound):
+        await ben.read(post)
+    assert await home_texts(ben) == []
+    assert await home_texts(ann) == ["#dawn"]
+
+
+@in_loop
+async def test_a_suspended_member_is_gone_with_all_that_counts_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tags, "_PAGE", 2)
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann", "a long password")
+        ben = await shoal.register("ben")
+        await ben.follow(ann)
+        posts = [await ann.create(f"{number} #dawn #n{number}") for number in range(5)]
+        await ann.share(await ben.create("#dawn, says Ben"))
+        await shoal.hide(posts[4])
+        assert await uses(shoal, "dawn", "n0", "n4") == [5, 1, 0]
+        await shoal.suspend("ann")
+        await shoal.suspend(ann)
+        assert await uses(shoal, "dawn", "n0", "n4") == [1, 0, 0]
+        assert await home_texts(ben) == ["#dawn, says Ben"]
+        with pytest.raises(Unauthenticated):
+            await shoal.log_in("ann", "a long password")
+        with pytest.raises(Gone):
+            await ann.create("still here")
+        # A hidden post that is revealed meanwhile stays out of sight with its author.
+        await shoal.reveal(posts[4])
+        assert await uses(shoal, "n4") == [0]
+        await shoal.restore(ann)
+        assert await uses(shoal, "dawn", "n0", "n4") == [6, 1, 1]
+        assert len(await home_texts(ben)) == 7
+        await shoal.log_in("ann", "a long password")
+
+
+@in_loop
+async def test_who_is_not_there_cannot_be_suspended() -> None:
+    async with Shoal.open("memory://") as shoal:
+        for nobody in (12, "nobody"):
+            with pytest.raises(NotFound):
+                await shoal.suspend(nobody)
