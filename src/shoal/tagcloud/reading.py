@@ -1,0 +1,212 @@
+"""The tag cloud as every surface reads it: the newest version is remembered, and looked up again once a second.
+
+What an admin denied is nowhere in it, and what was merged into another tag is there as that one. While the store is away,
+what is remembered goes on being shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import NamedTuple
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.text import check_tag
+from shoal.graph.schema import tag_id
+from shoal.tagcloud import ruling
+from shoal.tagcloud.cloud import (
+    ORDERS,
+    Cloud,
+    Entry,
+    decode,
+    empty_row,
+    entry,
+    leader,
+    levels,
+    reasons,
+    together,
+    weight,
+)
+from shoal.tagcloud.contract import CloudStore, Rule
+from shoal.tagcloud.emitter import now_ms
+from shoal.tagcloud.merger import SIZES, Groups, Sizes
+from shoal.tagcloud.words import MAX_WORDS, Counted, Shown, Word, check_words, history
+
+_LEAST = 0.001
+"""What is less warm than this many uses of this moment is not in a window's cloud."""
+
+_SERVES_MS = 10_000
+
+
+class _Held(NamedTuple):
+    """What is remembered of the newest version, when it was looked up, and for which moment warmth is reckoned."""
+
+    looked: int
+    now: int
+    version: int
+    at: int
+    complete_to: int
+    cloud: Cloud
+    rules: Mapping[str, Rule]
+    groups: Groups
+    shown: dict[tuple[str, int], Shown]
+
+    def hides(self, name: str) -> bool:
+        """Whether an admin denied this tag."""
+        return name in self.rules and self.rules[name].denied
+
+
+class TagCloud:
+    """Reads of one cloud, and what admins say of it. `clock` gives Unix milliseconds, `seconds` how long a look holds."""
+
+    def __init__(
+        self, store: CloudStore, *, clock: Callable[[], int] = now_ms, seconds: float = 1.0, sizes: Sizes = SIZES
+    ) -> None:
+        self.clock = clock
+        self._store = store
+        self._fresh_ms = int(seconds * 1000)
+        self._sizes = sizes
+        self._held: _Held | None = None
+        self._looking = asyncio.Lock()
+
+    async def cloud(self, order: str = "all", limit: int = MAX_WORDS) -> Shown:
+        """The first tags of an order: `all` (uses), `hour`, `day`, `week` (heat), `rising` (surprise).
+
+        Raises `InvalidInput` for another order, or a limit outside 1 to 200.
+        """
+        if order not in ORDERS:
+            raise InvalidInput(f"order: one of {', '.join(ORDERS)}, not {order!r}", field="order")
+        check_words(limit)
+        held = await self._latest()
+        if (order, limit) not in held.shown:
+            held.shown[order, limit] = _shown(held, order, limit)
+        return held.shown[order, limit]
+
+    async def tag(self, name: str) -> Counted | None:
+        """A tag, in numbers; None when nobody uses it or it is denied. Raises `InvalidInput` for what is no tag."""
+        name = check_tag(name)
+        return (await self.counted((name,))).get(name)
+
+    async def counted(self, names: Collection[str]) -> dict[str, Counted]:
+        """These tags (canonical) by the names asked for, in one read of the store; unused and denied ones are left out."""
+        held = await self._latest()
+        groups = held.groups.of(names)
+        rows = await self._store.tags({tag_id(name) for lead, others in groups.values() for name in (lead, *others)})
+        now = self.clock()
+        found: dict[str, Counted] = {}
+        for id_, (lead, others) in groups.items():
+            with_it = [rows[tag_id(other)] for other in others if tag_id(other) in rows]
+            row = together(rows.get(id_) or empty_row(id_, lead), with_it)
+            if row.n > 0 and not held.hides(lead):
+                merged = tuple(sorted(others))
+                found[lead] = Counted(
+                    name=lead,
+                    form=entry(row).form,
+                    uses=row.n,
+                    days=history(row.days, now),
+                    reasons=reasons(row, now),
+                    merged=merged,
+                )
+        return {name: found[lead] for name in names if (lead := leader(name, held.rules)) in found}
+
+    async def shown_as(self, names: Collection[str]) -> dict[str, str]:
+        """Which tag each of these is shown as: itself, or the one that it was merged into. Denied ones are left out."""
+        held = await self._latest()
+        leads = {name: leader(name, held.rules) for name in names}
+        return {name: lead for name, lead in leads.items() if not held.hides(lead)}
+
+    async def group(self, name: str) -> tuple[str, ...]:
+        """All tags that count together with this one; none when it is denied."""
+        held = await self._latest()
+        ((lead, others),) = held.groups.of((name,)).values()
+        return () if held.hides(lead) else (lead, *others)
+
+    async def rules(self) -> list[Rule]:
+        """What admins said, by name."""
+        return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
+
+    async def deny(self, name: str) -> Rule:
+        """Show a tag nowhere. Raises `InvalidInput` for one that counts as another."""
+        return await self._rule(ruling.denying(name))
+
+    async def allow(self, name: str) -> Rule:
+        """Show it again."""
+        return await self._rule(ruling.allowing(name))
+
+    async def merge(self, name: str, target: str) -> Rule:
+        """Count a tag as another. Raises `InvalidInput` for itself, for a chain, and for one that is denied."""
+        return await self._rule(ruling.merging(name, target))
+
+    async def unmerge(self, name: str) -> Rule:
+        """Count it for itself again."""
+        return await self._rule(ruling.unmerging(name))
+
+    async def _rule(self, decide: ruling.Decide) -> Rule:
+        rule = await ruling.lay_down(self._store, decide, self.clock, self._sizes)
+        # A look that began before the rule must not be remembered after it.
+        async with self._looking:
+            self._held = None
+        return rule
+
+    async def _latest(self) -> _Held:
+        if (held := self._fresh()) is not None:
+            return held
+        async with self._looking:
+            # Whoever waited meanwhile has the same answer.
+            if (held := self._fresh()) is None:
+                held = self._held = await self._look(self._held)
+        return held
+
+    def _fresh(self) -> _Held | None:
+        held = self._held
+        return held if held is not None and abs(self.clock() - held.looked) < self._fresh_ms else None
+
+    async def _look(self, held: _Held | None) -> _Held:
+        now = self.clock()
+        try:
+            if held is not None and held.version == await self._store.version():
+                return _looked_at(held, now)
+            head = await self._store.head()
+            # Rules are read last: they are of that version or of a later one, never of an earlier.
+            rules = await self._store.rules()
+        except Unavailable:
+            if held is None:
+                raise
+            return _looked_at(held, now)
+        return _Held(now, now, head.version, head.at, head.complete_to, decode(head.cloud), rules, Groups(rules), {})
+
+
+def _looked_at(held: _Held, now: int) -> _Held:
+    """The same version. What is made of it serves for a while: no warmth changes by more than a few thousandths."""
+    if abs(now - held.now) < _SERVES_MS:
+        return held._replace(looked=now)
+    return held._replace(looked=now, now=now, shown={})
+
+
+def _shown(held: _Held, order: str, limit: int) -> Shown:
+    # Only so many that are shown: what is denied makes room.
+    chosen = [found for _, found in zip(range(limit), _entries(held, order), strict=False)]
+    sizes = levels([heavy for _, heavy in chosen])
+    words = [_word(held, one, heavy, level) for (one, heavy), level in zip(chosen, sizes, strict=True)]
+    return Shown(order=order, version=held.version, at=held.at, complete_to=held.complete_to, words=words)
+
+
+def _entries(held: _Held, order: str) -> Iterator[tuple[Entry, float]]:
+    """What may be shown, with what it weighs now."""
+    for id_ in held.cloud.orders.get(order, ()):
+        one = held.cloud.entries[id_]
+        heavy = weight(one, order, held.now)
+        if heavy >= _LEAST and not held.hides(one.name) and leader(one.name, held.rules) == one.name:
+            yield one, heavy
+
+
+def _word(held: _Held, one: Entry, heavy: float, level: int) -> Word:
+    return Word(
+        name=one.name,
+        form=one.form,
+        uses=one.n,
+        days=history(one.days, held.now),
+        reasons=reasons(one, held.now),
+        weight=heavy,
+        level=level,
+    )

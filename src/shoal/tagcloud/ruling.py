@@ -1,0 +1,101 @@
+"""What an admin says of tags: checked against what was said before, and part of the cloud's next version.
+
+A rule is decided under the lock of the cloud, so two admins at the same moment cannot make a chain of what counts as what.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.text import check_tag
+from shoal.tagcloud.contract import CloudStore, Overtaken, Rule
+from shoal.tagcloud.merger import Merger, Sizes
+
+_TRIES = 200
+_RETRY_SECONDS = 0.05
+
+Rules = Mapping[str, Rule]
+Decide = Callable[[Rules], Rule]
+
+
+def denying(name: str) -> Decide:
+    """The tag is not to be shown, nor those that count as it."""
+    name = check_tag(name)
+
+    def decide(rules: Rules) -> Rule:
+        if target := _target(rules, name):
+            raise InvalidInput(f"#{name} counts as #{target}: deny #{target}, or unmerge #{name} first", field="tag")
+        return Rule(name, denied=True)
+
+    return decide
+
+
+def allowing(name: str) -> Decide:
+    """The tag may be shown again; one that was not denied is left as it is."""
+    name = check_tag(name)
+    return lambda rules: Rule(name, target=_target(rules, name))
+
+
+def merging(name: str, target: str) -> Decide:
+    """The tag counts as another. There are no chains: neither that one counts as a third, nor others as this one."""
+    name, target = check_tag(name), check_tag(target)
+
+    def decide(rules: Rules) -> Rule:
+        if name == target:
+            raise InvalidInput(f"a tag is merged into another one, not #{name} into itself", field="target")
+        if beyond := _target(rules, target):
+            raise InvalidInput(f"#{target} counts as #{beyond}: merge #{name} into #{beyond}", field="target")
+        if followers := sorted(rule.name for rule in rules.values() if rule.target == name):
+            few = ", ".join(f"#{each}" for each in followers[:5])
+            raise InvalidInput(
+                f"{few} {_count(followers)} as #{name}: unmerge first, or merge into #{name}", field="tag"
+            )
+        if name in rules and rules[name].denied:
+            raise InvalidInput(f"#{name} is denied: allow it first, or leave it unseen", field="tag")
+        return Rule(name, target=target)
+
+    return decide
+
+
+def unmerging(name: str) -> Decide:
+    """The tag counts for itself again; one that was not merged is left as it is."""
+    name = check_tag(name)
+    return lambda rules: Rule(name, denied=name in rules and rules[name].denied)
+
+
+async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> Rule:
+    """Have a rule hold from the next version on; one that holds already changes nothing.
+
+    Raises `InvalidInput` when it cannot be, `Unavailable` when nobody gets the lock.
+    """
+    holder = secrets.token_bytes(16)
+    for _ in range(_TRIES):
+        if not await store.lock(holder):
+            await asyncio.sleep(_RETRY_SECONDS)
+            continue
+        try:
+            return await _lay_down(store, decide, clock, sizes)
+        except Overtaken:
+            continue
+        finally:
+            await store.unlock(holder)
+    raise Unavailable("the tag cloud is busy")
+
+
+async def _lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> Rule:
+    rules = await store.rules()
+    rule = decide(rules)
+    if rule != rules.get(rule.name, Rule(rule.name)):
+        await Merger(store, clock, sizes).merge(await store.head(), (), rules=(rule,))
+    return rule
+
+
+def _target(rules: Rules, name: str) -> str:
+    return rules[name].target if name in rules else ""
+
+
+def _count(names: list[str]) -> str:
+    return "counts" if len(names) == 1 else "count"

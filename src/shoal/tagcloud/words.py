@@ -1,0 +1,80 @@
+"""What the tag cloud tells: a tag in numbers, a word of a cloud, a cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.errors import InvalidInput
+from shoal.tagcloud.cloud import Reasons
+from shoal.tagcloud.contract import Day
+from shoal.tagcloud.increment import DAY_MS
+
+MAX_WORDS = 200
+HISTORY = 7
+"""Days that a tag tells of."""
+
+
+class DayCount(NamedTuple):
+    """One day of a tag."""
+
+    day: int
+    """Days since 1970-01-01 UTC."""
+    uses: int
+    members: int
+
+
+class Counted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a tag, and why it is where it is."""
+
+    name: str
+    form: str
+    """The spelling that most use."""
+    uses: int
+    days: tuple[DayCount, ...]
+    """The last seven, newest first."""
+    reasons: Reasons
+    merged: tuple[str, ...] = ()
+    """Tags that count as this one."""
+
+
+class Word(Counted, frozen=True, kw_only=True):
+    """A tag in a cloud."""
+
+    weight: float
+    """What its size says: uses, uses of this moment, or surprise, by the order."""
+    level: int
+    """1 to 9, by the logarithm of the weight between the least and the greatest shown."""
+    why: str = ""
+    """In a cloud made for one member: what of theirs brought it there."""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A cloud to show, the first word first."""
+
+    order: str
+    version: int
+    at: int
+    """When the version was merged (Unix ms)."""
+    complete_to: int
+    """Uses before this moment (Unix ms) are in it."""
+    words: list[Word]
+
+
+def check_words(limit: int) -> None:
+    """A cloud has 1 to 200 words. Raises `InvalidInput`."""
+    if not 1 <= limit <= MAX_WORDS:
+        raise InvalidInput(f"limit: 1 to {MAX_WORDS}, not {limit}", field="limit")
+
+
+def history(days: Mapping[int, Day], now: int) -> tuple[DayCount, ...]:
+    """The last days of a tag, newest first; `now` in Unix milliseconds."""
+    today = now // DAY_MS
+    # Where the end of a use is told before its beginning, a number is below 0 for a moment.
+    return tuple(
+        DayCount(day, max(0, held.uses), max(0, held.members))
+        for day in range(today, today - HISTORY, -1)
+        for held in (days.get(day, Day()),)
+    )

@@ -1,0 +1,52 @@
+"""A tag cloud with what a test wants in it, without a network."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from itertools import count
+
+from shoal.core.text import canonical_tag
+from shoal.tagcloud.increment import DAY_MS, Increment, TagChange, Use
+from shoal.tagcloud.memory import MemoryCloud
+from shoal.tagcloud.merger import Merger
+from shoal.tagcloud.reading import TagCloud
+
+HOUR_MS = 3_600_000
+NOW = 20_500 * DAY_MS + 11 * HOUR_MS
+_posts = count(1)
+
+
+def use(text: str, *, author: int = 1, ago: int = 0, by: int = 1) -> Use:
+    """A post with the tags of a text, `ago` milliseconds old."""
+    written = NOW - ago
+    changes = tuple(TagChange(canonical_tag(form), form, by) for form in text.split())
+    return Use(next(_posts), 1, author, written, written, changes)
+
+
+def uses(text: str, times: int, *, ago: int = 0, authors: int = 1_000) -> list[Use]:
+    """So many posts with these tags, by so many authors in turn."""
+    return [use(text, author=1 + n % authors, ago=ago) for n in range(times)]
+
+
+class Clock:
+    """A clock that tests move."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> int:
+        return self.now
+
+
+async def count_into(store: MemoryCloud, more: Iterable[Use], now: int = NOW) -> None:
+    """The next version, with these uses."""
+    increment = Increment(secrets.token_bytes(16), b"emitter", now, tuple(more))
+    await Merger(store, lambda: now).merge(await store.head(), [increment], complete_to=now)
+
+
+async def a_cloud(more: Iterable[Use]) -> TagCloud:
+    """A cloud of these uses; its clock stands still."""
+    store = MemoryCloud()
+    await count_into(store, more)
+    return TagCloud(store, clock=lambda: NOW)
