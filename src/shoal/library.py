@@ -24,11 +24,12 @@ from shoal import settings as configuration
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Media, Member, Place, Post, Revision, Share, Visibility
 from shoal.core.visibility import Relation
-from shoal.feeds import home, people, thread, user
+from shoal.feeds import home, people, related, thread, trends, user
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
 from shoal.feeds.people import Likers, People, Received
 from shoal.feeds.pipeline import Page
 from shoal.feeds.pull import Cursor
+from shoal.feeds.reads import Reads
 from shoal.feeds.revisions import revisions
 from shoal.feeds.thread import Thread
 from shoal.graph.access import access_member, access_post
@@ -37,6 +38,8 @@ from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
 from shoal.services import media, members, moderation, posts, reactions, relationships
 from shoal.services.members import Profile as ProfileChanges
 from shoal.services.posts import Draft
+from shoal.tagcloud.likeness import RelatedTag
+from shoal.tagcloud.words import MAX_WORDS, Counted, Shown
 from shoal.wiring import Network, open_network
 
 MAX_POSITION = 2_000
@@ -51,6 +54,7 @@ class Shoal:
 
     def __init__(self, network: Network) -> None:
         self.network = network
+        self.tags = Tags(network.reads)
 
     @staticmethod
     @asynccontextmanager
@@ -104,6 +108,25 @@ class Shoal:
     async def settle(self, patience: float = 60.0) -> None:
         """Return when everything that follows from what was done so far has happened: fan-out, above all."""
         await self.network.settle(patience)
+
+
+class Tags:
+    """The tag cloud, as everybody may see it."""
+
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
+
+    async def cloud(self, order: str = "all", limit: int = MAX_WORDS) -> Shown:
+        """The first tags (at most 200) by `all` uses, by those of the last `hour`, `day` or `week`, or `rising`."""
+        return await self._reads.tags.cloud(order, limit)
+
+    async def tag(self, name: str) -> Counted | None:
+        """A tag in numbers; None for one that nobody uses."""
+        return await self._reads.tags.tag(name)
+
+    async def related(self, name: str, limit: int = 20) -> list[RelatedTag]:
+        """Tags that go with a tag, the most like first; at most 40."""
+        return await related.related(self._reads, name, limit)
 
 
 class Handle:
@@ -288,6 +311,10 @@ class Handle:
     async def home(self, before: int = MAX_TIME, limit: int = 20) -> Page:
         """A page of the home timeline, newest first; `before` is the `next` of the page before."""
         return await home.page(self._reads, self.id, Cursor(before=before, limit=limit))
+
+    async def cloud(self, limit: int = MAX_WORDS) -> Shown:
+        """The tag cloud as this member would have it; each word says why it is there."""
+        return await trends.for_you(self._reads, self.id, limit)
 
     async def posts(self, of: AnyMember | None = None, before: int = MAX_TIME, limit: int = 20) -> Page:
         """A page of what one member (oneself, by default) posted and shared, as this member may see it."""

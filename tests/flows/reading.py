@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from shoal.feeds.reads import Reads
+from shoal.feeds.remembered import Remembered
 from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import Reader
 from shoal.graph.sqlite import SqliteGraph
@@ -26,7 +27,8 @@ async def calls(network: Network, read: Read) -> Counter[str]:
 
     async def nothing(_name: str) -> None: ...
 
-    await read(replace(network.reads, graph=cast("Reader", Between(network.store, count, nothing))))
+    graph = cast("Reader", Between(network.store, count, nothing))
+    await read(replace(network.reads, graph=graph, related=Remembered()))
     return counted
 
 

@@ -41,6 +41,7 @@ from shoal.tagcloud.collector import Collector
 from shoal.tagcloud.emitter import Emitter
 from shoal.tagcloud.inbox import Inbox
 from shoal.tagcloud.memory import MemoryCloud
+from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Seats, Timelines
 from shoal.timelines.memory import MemoryTimelines
@@ -111,9 +112,10 @@ class Simulator:
         audiences = Audiences(dice.random.choice((1, 1_000, 1_000)))
         memory.on_drop = audiences.clear
         self.timelines: Timelines = engines.timelines if engines else memory
-        self.reads = Reads(reading, lasting(reading), self.timelines, None if self.stamps else audiences, LENGTH)
-        self._now = EPOCH_MS + 10_000_000
         self.cloud = MemoryCloud()
+        kept = None if self.stamps else audiences
+        self.reads = Reads(reading, lasting(reading), self.timelines, kept, TagCloud(self.cloud), LENGTH)
+        self._now = EPOCH_MS + 10_000_000
         self.inbox = Inbox(self.cloud)
         unsafe = cast("Inbox", Between(self.inbox, dice.crash, dice.crash))
         self.emitter = Emitter(unsafe.send, seconds=0.0, changes=dice.random.choice((1, 20)), clock=self._clock)

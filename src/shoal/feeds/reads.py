@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from shoal.feeds.remembered import Remembered
 from shoal.graph.contract import Reader
+from shoal.tagcloud.likeness import RelatedTag
+from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 
@@ -20,7 +23,10 @@ class Reads:
     timelines: Timelines
     audiences: Audiences | None
     """Who is pushed to, where this process keeps that; a timeline that is rebuilt joins them."""
+    tags: TagCloud
     length: int = 800
     """How many entries a timeline is rebuilt with."""
     rebuilding: dict[int, asyncio.Future[None]] = field(default_factory=dict)
     """Timelines that are being rebuilt: whoever reads one waits for the same rebuild."""
+    related: Remembered[tuple[str, int], list[RelatedTag]] = field(default_factory=Remembered)
+    """Related tags, by the tag and by how many posts were looked at."""

@@ -31,6 +31,7 @@ from shoal.services.writes import Limits, Writes
 from shoal.settings import Settings
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment
+from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
@@ -67,6 +68,7 @@ class Network:
     timelines: Timelines
     writes: Writes
     reads: Reads
+    tags: TagCloud
     effects: Effects
     runner: Runner[Effects]
     media: MediaLibrary
@@ -158,12 +160,14 @@ async def _assemble(
         timelines = sharing.timelines
         followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
     effects = Effects(lasting, timelines, followers, new_id, counting.emitter, merge=settings.timeline_length)
+    tags = TagCloud(counting.store)
     return Network(
         settings=settings,
         store=store,
         timelines=timelines,
         writes=Writes(store, new_id, media, _limits(settings), domain_of(settings)),
-        reads=Reads(store, lasting, timelines, audiences, settings.timeline_length),
+        reads=Reads(store, lasting, timelines, audiences, tags, settings.timeline_length),
+        tags=tags,
         effects=effects,
         runner=_runner(outbox, effects, afar=sharing is not None),
         media=media,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from shoal.tagcloud.collector import Collector
 from shoal.tagcloud.contract import CloudStore, Transport
 from shoal.tagcloud.emitter import Emitter
 from shoal.tagcloud.inbox import Inbox
+from shoal.tagcloud.reading import TagCloud
 from shoal.wiring.backends import CLOUDS, TRANSPORTS, scheme_of
 from shoal.wiring.places import sqlite_path, store_urls
 
@@ -40,8 +42,27 @@ class TagCounting:
             await self.collector.merge()
 
 
+@asynccontextmanager
+async def open_cloud(settings: Settings) -> AsyncIterator[TagCloud]:
+    """The cloud alone, without the graph, to read and to rule: it works beside a running server."""
+    async with AsyncExitStack() as stack:
+        yield TagCloud(await _open_store(settings, stack, read_only=False))
+
+
 async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: bool, working: bool) -> TagCounting:
-    """The cloud lies beside the first store, in a file of its own on SQLite. Raises as `open_store`."""
+    """Where tags are counted, and who does it. Raises as `open_store`."""
+    store = await _open_store(settings, stack, read_only=read_only)
+    transport: Transport = Inbox(store)
+    if settings.broker:
+        broker = TRANSPORTS[urlsplit(settings.broker).scheme].load()
+        transport = await broker.open(settings.broker, collecting=working)
+        stack.push_async_callback(transport.close)
+    emitter = Emitter(transport.send, seconds=_EMIT_SECONDS)
+    return TagCounting(store, transport, emitter, Collector(store, transport))
+
+
+async def _open_store(settings: Settings, stack: AsyncExitStack, *, read_only: bool) -> CloudStore:
+    """It lies beside the first store, in a file of its own on SQLite."""
     url = settings.tags or store_urls(settings)[0]
     scheme = scheme_of(url, "tags", CLOUDS, _SHOWN)
     backend = CLOUDS[scheme].load()
@@ -56,9 +77,4 @@ async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: boo
     else:
         store = await backend.open(url, read_only=read_only)
     stack.push_async_callback(store.close)
-    transport: Transport = Inbox(store)
-    if settings.broker:
-        broker = TRANSPORTS[urlsplit(settings.broker).scheme].load()
-        transport = await broker.open(settings.broker, collecting=working)
-        stack.push_async_callback(transport.close)
-    return TagCounting(store, transport, Emitter(transport.send, seconds=_EMIT_SECONDS), Collector(store, transport))
+    return store

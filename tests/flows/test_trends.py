@@ -1,0 +1,270 @@
+"""Related tags and the cloud made for one member: what comes up, and what never does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.feeds import related, trends
+from shoal.feeds.reads import Reads
+from shoal.feeds.remembered import Remembered
+from shoal.graph.contract import Batch
+from shoal.tagcloud.increment import DAY_MS
+from shoal.tagcloud.likeness import RelatedTag, likeness
+from shoal.tagcloud.memory import MemoryCloud
+from shoal.tagcloud.reading import TagCloud
+from shoal.tagcloud.words import Shown
+from tests.flows.people import register
+from tests.flows.reading import calls, statements
+from tests.running import in_loop
+from tests.tagcloud.filled import NOW, Clock, a_cloud, count_into, uses
+
+
+@asynccontextmanager
+async def a_network(*names: str, url: str = "memory://") -> AsyncIterator[tuple[Shoal, list[Handle]]]:
+    async with Shoal.open(url) as shoal:
+        yield shoal, await register(shoal, *names)
+
+
+def reading(shoal: Shoal, tags: TagCloud | None = None) -> Reads:
+    """Reads that remember nothing yet, with this cloud or an empty one."""
+    return replace(shoal.network.reads, tags=tags or TagCloud(MemoryCloud(), clock=lambda: NOW), related=Remembered())
+
+
+def names(found: Sequence[RelatedTag] | Shown) -> list[str]:
+    return [tag.name for tag in (found.words if isinstance(found, Shown) else found)]
+
+
+# Related
+
+
+@in_loop
+async def test_tags_of_the_same_posts_are_related_the_most_alike_first() -> None:
+    async with a_network("ann", "ben", "cyd") as (shoal, people):
+        for person in people:
+            await person.create("#dawn #tide #photo")
+            await person.create("#photo alone, and #other")
+        await people[0].create("#dawn #gull")
+        await shoal.settle()
+        cloud = await a_cloud([*uses("dawn tide", 4), *uses("gull", 1), *uses("photo", 400)])
+        found = await related.related(reading(shoal, cloud), "#Dawn")
+        assert names(found) == ["tide", "gull", "photo"]
+        assert [tag.together for tag in found] == [3, 1, 3]
+        assert found[0].likeness == pytest.approx(0.75)
+
+
+def test_likeness_is_the_cosine_and_stays_within_bounds() -> None:
+    assert likeness(0, 10, 10, 10) == likeness(3, 0, 10, 10) == 0.0
+    assert likeness(5, 10, 10, 40) == pytest.approx(5 / (10 * 40) ** 0.5)
+    assert likeness(10, 10, 10, 10) == 1.0
+    # The cloud is behind what was looked at.
+    assert 0 < likeness(10, 10, 0, 0) <= 1.0
+
+
+@in_loop
+async def test_only_what_everybody_may_see_makes_tags_related() -> None:
+    async with a_network("ann", "ben", "eve", "gus") as (shoal, (ann, ben, eve, gus)):
+        await ann.create("#dawn #open")
+        for number, visibility in enumerate(("followers", "direct", "unlisted")):
+            await ann.create(f"#dawn #secret{number} @ben", visibility=visibility)
+        deleted = await ann.create("#dawn #deleted")
+        await ann.delete(deleted)
+        edited = await ann.create("#dawn #edited")
+        await ann.update(edited, "#dawn")
+        await gus.create("#dawn #suspended")
+        await _suspend(shoal, gus)
+        await ann.block(eve)
+        await ben.follow(ann)
+        await shoal.settle()
+        for viewer in (ben, eve):
+            assert names(await related.related(reading(shoal), "dawn")) == ["open"]
+            shown = await trends.for_you(reading(shoal, await a_cloud(uses("secret0 secret1 secret2", 1))), viewer.id)
+            assert not {word.name for word in shown.words if "like" in word.why}
+
+
+@in_loop
+async def test_denied_tags_are_never_related_and_merged_ones_count_together() -> None:
+    async with a_network("ann", "ben") as (shoal, (ann, ben)):
+        await ann.create("#dawn #spam #sunsets")
+        await ben.create("#sunrise #sunset #dawns")
+        await shoal.settle()
+        tags = TagCloud(MemoryCloud(), clock=lambda: NOW)
+        await tags.deny("spam")
+        await tags.merge("sunsets", "sunset")
+        await tags.merge("dawns", "dawn")
+        found = await related.related(reading(shoal, tags), "dawns")
+        assert [(tag.name, tag.together) for tag in found] == [("sunset", 2), ("sunrise", 1)]
+        assert await related.related(reading(shoal, tags), "spam") == []
+
+
+@in_loop
+async def test_one_voice_does_not_make_tags_alike() -> None:
+    async with a_network("ann", "ben", "cyd") as (shoal, (ann, ben, cyd)):
+        for number in range(20):
+            await ann.create(f"{number} #dawn #buythis")
+        for person in (ben, cyd):
+            for number in range(4):
+                await person.create(f"{number} #dawn #tide")
+        await shoal.settle()
+        found = await related.related(reading(shoal), "dawn")
+        assert [(tag.name, tag.together) for tag in found] == [("tide", 8), ("buythis", 5)]
+
+
+@in_loop
+async def test_a_tag_that_is_none_has_nothing_related() -> None:
+    async with a_network() as (shoal, _):
+        with pytest.raises(InvalidInput):
+            await shoal.tags.related("no tag")
+        assert await shoal.tags.related("unused") == []
+
+
+@in_loop
+async def test_what_is_related_is_remembered_for_a_minute() -> None:
+    async with a_network("ann") as (shoal, (ann,)):
+        await ann.create("#dawn #tide")
+        await shoal.settle()
+        clock = Clock()
+        reads = reading(shoal, TagCloud(MemoryCloud(), clock=clock))
+        assert names(await related.related(reads, "dawn")) == ["tide"]
+        await ann.create("#dawn #gull")
+        await shoal.settle()
+        assert names(await related.related(reads, "dawn")) == ["tide"]
+        clock.now += 60_000
+        assert names(await related.related(reads, "dawn")) == ["gull", "tide"]
+
+
+@in_loop
+async def test_what_is_remembered_shows_nothing_that_was_denied_since() -> None:
+    async with a_network("ann") as (shoal, (ann,)):
+        await ann.create("#dawn #tide #gull")
+        await shoal.settle()
+        reads = reading(shoal)
+        assert names(await related.related(reads, "dawn")) == ["gull", "tide"]
+        await reads.tags.deny("gull")
+        assert names(await related.related(reads, "dawn")) == ["tide"]
+        await reads.tags.deny("dawn")
+        assert await related.related(reads, "dawn") == []
+
+
+def test_of_many_answers_the_oldest_make_room() -> None:
+    held = Remembered[int, str](most=2, keep_ms=10)
+    for key in (1, 2, 3):
+        held.put(key, str(key), 0)
+    assert [held.get(key, 9) for key in (1, 2, 3)] == [None, "2", "3"]
+    assert held.get(3, 10) is held.get(3, -10) is None
+
+
+# For one member
+
+
+@in_loop
+async def test_the_cloud_of_a_member_begins_with_what_is_theirs_and_says_why() -> None:
+    async with a_network("ann", "ben", "cyd") as (shoal, (ann, ben, cyd)):
+        await ann.follow_tag("Dawn")
+        await ann.create("#tide")
+        await ann.like(await ben.create("#gull"))
+        await cyd.create("#dawn #mist")
+        await shoal.settle()
+        cloud = await a_cloud([*uses("dawn tide gull mist", 3, ago=2 * DAY_MS), *uses("popular", 20, ago=2 * DAY_MS)])
+        shown = await trends.for_you(reading(shoal, cloud), ann.id)
+        why = {word.name: word.why for word in shown.words}
+        assert names(shown)[0] == "dawn"
+        assert why == {
+            "dawn": "you follow #dawn",
+            "tide": "you use #tide",
+            "gull": "you like posts with #gull",
+            "mist": "like #dawn, which you follow",
+            "popular": "many use it",
+        }
+        assert [word.weight for word in shown.words] == sorted((word.weight for word in shown.words), reverse=True)
+        assert shown.words[0].level == 9
+        stranger = await trends.for_you(reading(shoal, cloud), cyd.id, limit=1)
+        assert len(stranger.words) == 1
+
+
+@in_loop
+async def test_what_a_member_may_no_longer_see_says_nothing_about_what_they_like() -> None:
+    async with a_network("ann", "ben", "cyd") as (shoal, (ann, ben, cyd)):
+        await ann.like(await ben.create("#gull"))
+        await ann.like(await cyd.create("#reef"))
+        await ben.block(ann)
+        await ann.mute(cyd)
+        await shoal.settle()
+        shown = await trends.for_you(reading(shoal, await a_cloud(uses("gull reef", 2))), ann.id)
+        assert {word.why for word in shown.words} == {"many use it"}
+
+
+@in_loop
+async def test_merged_and_denied_tags_of_a_members_own() -> None:
+    async with a_network("ann") as (shoal, (ann,)):
+        for tag in ("sunsets", "sunset", "spam"):
+            await ann.follow_tag(tag)
+        await shoal.settle()
+        tags = await a_cloud([*uses("sunsets", 2), *uses("spam", 9)])
+        await tags.deny("spam")
+        await tags.merge("sunsets", "sunset")
+        assert names(await trends.for_you(reading(shoal, tags), ann.id)) == ["sunset"]
+
+
+@in_loop
+async def test_trends_fall_back_to_longer_windows_each_tag_once() -> None:
+    async with a_network() as (shoal, _):
+        tags = await a_cloud([*uses("up", 9), *uses("steady", 1), *uses("past", 5, ago=30 * DAY_MS)])
+        reads = reading(shoal, tags)
+        assert [word.name for word in await trends.trending(reads, 10)] == ["up", "steady", "past"]
+        assert [word.name for word in await trends.trending(reads, 1, 1)] == ["steady"]
+        assert await trends.trending(reads, 5, 50) == []
+
+
+@in_loop
+async def test_the_library_has_the_cloud() -> None:
+    async with a_network("ann") as (shoal, (ann,)):
+        store = MemoryCloud()
+        shoal.tags._reads = reading(shoal, TagCloud(store, clock=lambda: NOW))
+        await count_into(store, uses("Dawn", 2))
+        assert [word.form for word in (await shoal.tags.cloud("day", 5)).words] == ["Dawn"]
+        tag = await shoal.tags.tag("dawn")
+        assert tag is not None
+        assert tag.uses == 2
+        assert (await ann.cloud()).order == "for_you"
+
+
+# What it costs (I8)
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@in_loop
+async def test_related_tags_and_a_members_cloud_cost_the_same_for_1_post_or_60(backend: str, tmp_path: Path) -> None:
+    costs = []
+    for posts in (1, 20, 60):
+        url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{posts}.db"
+        async with a_network("ann", *(f"other{n}" for n in range(posts)), url=url) as (shoal, (ann, *others)):
+            for number, other in enumerate(others):
+                await ann.like(await other.create(f"#dawn #tide{number} #reef"))
+                await ann.create(f"#dawn #mine{number}")
+                await ann.follow_tag(f"tide{number}")
+            await shoal.settle()
+            ran = [
+                (await calls(shoal.network, read), await statements(shoal.network, read) if backend == "sqlite" else 0)
+                for read in (lambda reads: related.related(reads, "dawn"), lambda reads: trends.for_you(reads, ann.id))
+            ]
+            costs.append(ran)
+    assert costs[0] == costs[1] == costs[2]
+    assert [cost.total() for cost, _ in costs[0]] == [3, 9]
+
+
+async def _suspend(shoal: Shoal, who: Handle) -> None:
+    member = (await shoal.network.store.obj_get((who.id,)))[who.id]
+    assert isinstance(member, Member)
+    batch = Batch(shard_of(who.id))
+    batch.obj_set(msgspec.structs.replace(member, suspended=True, version=member.version + 1))
+    await shoal.network.store.commit(batch)
