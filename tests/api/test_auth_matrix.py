@@ -114,6 +114,7 @@ def test_what_is_open_to_all_is_little() -> None:
         ("POST", "/api/v1/apps"),
         ("POST", "/oauth/token"),
         ("POST", "/oauth/revoke"),
+        ("GET", "/api/shoal/v1/tags/{name}/related"),
     }
 
 

@@ -359,7 +359,7 @@ FIELDS = [
     *("shoal[data]", "shoal[place][latitude]", "shoal", "id", "id[]", "limit", "max_id", "min_id", "since_id", "acct"),
     *("tagged", "pinned", "display_name", "note", "avatar", "fields_attributes[0][name]", "source[privacy]", "focus"),
     *("client_name", "redirect_uris", "scopes", "grant_type", "client_id", "client_secret", "token", "username"),
-    *("media_attributes[][id]", "description", "file", "poll[options][]", "name", "a[b", "]["),
+    *("order", "offset", "media_attributes[][id]", "description", "file", "poll[options][]", "name", "a[b", "]["),
 ]
 text = st.text(st.characters(codec="utf-8"), max_size=20)
 scalar = st.one_of(
@@ -406,6 +406,7 @@ def test_no_request_whatever_makes_the_server_fail(
     method, path, more = request
     answer = shared.ask(method, path, ann if known else "", **more)
     assert answer.status_code < 500, answer.text
-    if method not in {"HEAD", "OPTIONS"} and path != "/health":
+    drawn = path.endswith(".svg") and answer.status_code == 200
+    if method not in {"HEAD", "OPTIONS"} and path != "/health" and not drawn:
         assert answer.headers["content-type"] == "application/json"
         json.loads(answer.content)

@@ -225,6 +225,8 @@ def test_a_tag(shared: World, ann: Someone) -> None:
     tag = shared.json("POST", "/api/v1/tags/Dawn/follow", ann)
     fits(tag, {"id": TEXT, "name": TEXT, "url": TEXT, "history": list, "following": FLAG, "featuring": FLAG})
     assert (tag["name"], tag["following"]) == ("dawn", True)
+    assert len(tag["history"]) == 7
+    fits(tag["history"][0], {"day": TEXT, "uses": TEXT, "accounts": TEXT})
     fits(shared.json("GET", "/api/v1/tags/dawn"), {"id": TEXT, "name": TEXT, "url": TEXT, "history": list})
 
 

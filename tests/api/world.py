@@ -18,10 +18,12 @@ from PIL import Image
 from shoal import settings as configuration
 from shoal.api.server import Deps, build, listen, serve
 from shoal.core.model import Member
+from shoal.feeds.remembered import Remembered
 from shoal.graph.contract import AssocRow, Graph
 from shoal.graph.schema import AnyNode
 from shoal.services import apps, members
 from shoal.services.writes import Writes
+from shoal.tagcloud.reading import TagCloud
 from shoal.wiring import Network, open_network
 from tests.stores import FIRST
 
@@ -86,6 +88,12 @@ class World:
         self.deps = Deps(
             network.settings, network.store, self.writes, replace(network.reads, graph=graph), network.media, None, BASE
         )
+        self.app = build(self.deps)
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
+
+    def show(self, tags: TagCloud) -> None:
+        """From now on the front end has this tag cloud."""
+        self.deps = replace(self.deps, reads=replace(self.deps.reads, tags=tags, related=Remembered()))
         self.app = build(self.deps)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
 

@@ -207,14 +207,3 @@ class Relationship(msgspec.Struct, kw_only=True):
     domain_blocking: bool = False
     endorsed: bool = False
     note: str = ""
-
-
-class Tag(msgspec.Struct):
-    """A tag; `history` is empty until there are trends."""
-
-    id: str
-    name: str
-    url: str
-    history: list[Any]
-    following: bool | UnsetType = UNSET
-    featuring: bool | UnsetType = UNSET

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from shoal.api.addresses import Addresses
 from shoal.api.census import Census
+from shoal.api.cloud_picture import Pictures
 from shoal.api.entity_json import Presenter
 from shoal.api.ratelimit import DEFAULTS, OFF, Limiter, MemoryLimiter
 from shoal.feeds.reads import Reads
@@ -43,6 +44,7 @@ class Front:
     present: Presenter
     census: Census
     limiter: Limiter
+    pictures: Pictures
 
 
 def front_of(deps: Deps) -> Front:
@@ -60,4 +62,5 @@ def front_of(deps: Deps) -> Front:
         present=Presenter(deps.writes.graph, at, settings.object_cache),
         census=Census(deps.store),
         limiter=deps.limiter or MemoryLimiter(DEFAULTS if settings.rate_limits else OFF),
+        pictures=Pictures(),
     )

@@ -57,11 +57,11 @@ def paged(context: Context, body: bytes, cursors: Sequence[int], after: int | No
     """A JSON array with the cursors of its items, newest first; `after` is where the next page begins, None at the end."""
     last = after or (cursors[-1] if cursors else None)
     first = cursors[0] if cursors else after
-    link = link_header(_address(context), first, last, limit=cursor.limit, more=after is not None)
+    link = link_header(address_of(context), first, last, limit=cursor.limit, more=after is not None)
     return Reply(body, headers=(("Link", link),) if link else ())
 
 
-def _address(context: Context) -> str:
+def address_of(context: Context) -> str:
     """The address of the request below our own root, whatever a proxy in front made of it."""
     front: Front = context.deps
     scope = context.request.scope

@@ -13,7 +13,7 @@ import msgspec
 
 from shoal.api.convert import Cursor, Limit
 
-_OURS = frozenset({"max_id", "since_id", "min_id", "limit", "access_token"})
+_OURS = frozenset({"max_id", "since_id", "min_id", "limit", "offset", "access_token"})
 """Parameters that a link sets anew, and the token, which must not be handed around."""
 
 
@@ -51,6 +51,16 @@ def link_header(request_url: str, first: int | None, last: int | None, *, limit:
     base = f"{_plain(path)}?{kept}limit={limit}"
     newer = f'<{base}&min_id={first}>; rel="prev"'
     return f'<{base}&max_id={last}>; rel="next", {newer}' if more else newer
+
+
+def offset_links(request_url: str, offset: int, limit: int, *, more: bool) -> str:
+    """The Link header of a list that is paged by position; "" for its only page."""
+    path, _, query = request_url.partition("?")
+    base = f"{_plain(path)}?{_kept(query)}limit={limit}"
+    links = [f'<{base}&offset={offset + limit}>; rel="next"'] if more else []
+    if offset:
+        links.append(f'<{base}&offset={max(0, offset - limit)}>; rel="prev"')
+    return ", ".join(links)
 
 
 @lru_cache(maxsize=1_024)

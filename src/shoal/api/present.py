@@ -15,7 +15,6 @@ from shoal.core.ids import milliseconds_of
 from shoal.core.model import App, Media, Post, Share, Token, Visibility
 from shoal.core.visibility import Relation
 from shoal.feeds.hydrate import Profile
-from shoal.graph.schema import tag_id
 
 WIRE_VISIBILITY = {
     Visibility.PUBLIC: "public",
@@ -161,20 +160,6 @@ def relationship(other_id: int, stand: Relation) -> entities.Relationship:
         blocked_by=stand.blocked_by,
         muting=stand.muting,
         muting_notifications=stand.muting,
-    )
-
-
-def tag(name: str, at: Addresses, *, following: bool | None) -> entities.Tag:
-    """A tag by its canonical name; `following` is None for who is not logged in."""
-    mine = following is not None
-    return entities.Tag(
-        # Ids of tags are negative; on the wire an id is digits.
-        id=str(-tag_id(name)),
-        name=name,
-        url=at.tag(name),
-        history=[],
-        following=bool(following) if mine else UNSET,
-        featuring=False if mine else UNSET,
     )
 
 

@@ -12,17 +12,20 @@ from shoal.api.errors import MethodNotAllowed, reply_for
 from shoal.api.front import Front
 from shoal.api.present import moment
 from shoal.api.style import STYLE
-from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError
+from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unavailable
 from shoal.core.ids import MAX_ID
 from shoal.core.model import Member
 from shoal.core.text import check_tag, plain_excerpt
-from shoal.feeds import tagged, thread, user
+from shoal.feeds import related, tagged, thread, user
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.pull import Cursor
 from shoal.services import members
 
 _ABOVE, _BELOW = 10, 40
 """How much of a thread a post's page shows."""
+
+_ALIKE = 8
+"""Related tags on the page of a tag."""
 
 _HEADERS = {
     "Content-Security-Policy": "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'; form-action 'none'",
@@ -76,7 +79,17 @@ class PublicPages:
         except InvalidInput:
             raise NotFound("There is no such tag") from None
         page = await tagged.page(self._front.reads, None, tag, Cursor())
-        return _page(f"#{tag}", f'<header class="plain"><h1>#{escape(tag)}</h1></header>' + self._feed(page.entries))
+        head = f"<h1>#{escape(tag)}</h1>{await self._alike(tag)}"
+        return _page(f"#{tag}", f'<header class="plain">{head}</header>' + self._feed(page.entries))
+
+    async def _alike(self, tag: str) -> str:
+        try:
+            found = await related.related(self._front.reads, tag, _ALIKE)
+        except Unavailable:
+            # The tag cloud is away; the posts are here.
+            return ""
+        links = " ".join(f'<a href="{escape(self._front.at.tag(one.name))}">#{escape(one.form)}</a>' for one in found)
+        return f'<p class="alike">Related: {links}</p>' if links else ""
 
     async def _member(self, name: str) -> Response:
         front = self._front

@@ -23,6 +23,7 @@ header .face { border: 4px solid var(--card); border-radius: 24px; }
 .handle, .when, .numbers, .sharer, .empty { color: var(--soft); }
 header .handle { margin: 0 0 8px; }
 .numbers { margin: 12px 0 0; font-size: .85rem; word-spacing: .1em; }
+.alike { margin: 6px 0 0; color: var(--soft); word-spacing: .2em; }
 .numbers b { color: var(--ink); font-weight: 600; margin-left: .9em; }
 .numbers b:first-child { margin-left: 0; }
 article { padding: 14px 18px 14px 78px; position: relative; }

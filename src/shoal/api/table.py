@@ -17,6 +17,7 @@ from shoal.api import (
     statuses,
     tags,
     timelines,
+    trends,
 )
 from shoal.api.calls import Route
 from shoal.api.listing import One, PageOf
@@ -133,6 +134,11 @@ _LISTS = (
     _seen("GET", "/api/v1/tags/{name}", tags.one, scope="read:follows", params=tags.ByName),
     _route("POST", "/api/v1/tags/{name}/follow", tags.follow, scope="write:follows", params=tags.ByName),
     _route("POST", "/api/v1/tags/{name}/unfollow", tags.unfollow, scope="write:follows", params=tags.ByName),
+    _seen("GET", "/api/v1/trends/tags", trends.tags, scope="read:follows", params=trends.Trending),
+    _seen("GET", "/api/v1/trends", trends.tags, scope="read:follows", params=trends.Trending),
+    _seen("GET", "/api/shoal/v1/tags/cloud", trends.cloud, scope="read:follows", params=trends.CloudQuery),
+    _seen("GET", "/api/shoal/v1/tags/cloud.svg", trends.picture, scope="read:follows", params=trends.CloudQuery),
+    _public("GET", "/api/shoal/v1/tags/{name}/related", trends.alike, params=trends.RelatedQuery),
 )
 
 

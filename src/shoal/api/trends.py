@@ -1,0 +1,109 @@
+"""Trends and the tag cloud: as a list, as a picture, for everybody or for one member."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+from starlette.responses import Response
+
+from shoal.api import tag_entities
+from shoal.api.calls import Context
+from shoal.api.convert import Limit
+from shoal.api.errors import NeedsMember
+from shoal.api.front import Front
+from shoal.api.listing import address_of
+from shoal.api.pages import offset_links, page_size
+from shoal.api.replies import Reply
+from shoal.api.tags import tag_named
+from shoal.core.errors import Unauthenticated
+from shoal.feeds import related, trends
+from shoal.graph.schema import FOLLOWS_TAG, tag_id
+from shoal.tagcloud.increment import DAY_MS
+from shoal.tagcloud.words import MAX_WORDS, Shown
+
+_MOST_TRENDS = 1_000
+_PICTURE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Trending(msgspec.Struct, frozen=True):
+    """A page of what is on the rise."""
+
+    limit: Limit = Limit(0)
+    offset: Limit = Limit(0)
+
+
+class CloudQuery(msgspec.Struct, frozen=True):
+    """Which cloud."""
+
+    order: Literal["all", "hour", "day", "week", "rising", "for_you"] | UnsetType = UNSET
+    limit: Limit = Limit(0)
+
+
+class RelatedQuery(msgspec.Struct, frozen=True):
+    """A tag whose like are asked for."""
+
+    name: Annotated[str, Meta(max_length=400)]
+    limit: Limit = Limit(0)
+
+
+async def tags(context: Context, params: Trending) -> object:
+    """Tags on the rise; those of the day, the week and all time where there are too few."""
+    front: Front = context.deps
+    limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
+    words = await trends.trending(front.reads, limit, offset)
+    viewer = context.caller.member_id
+    followed: set[int] = set()
+    if viewer is not None and words:
+        found = await front.graph.assoc_get(viewer, (FOLLOWS_TAG,), [tag_id(word.name) for word in words])
+        followed = set(found[FOLLOWS_TAG])
+    today = front.reads.tags.clock() // DAY_MS
+    body = [
+        tag_entities.tag(
+            word.name, front.at, word, today, following=None if viewer is None else tag_id(word.name) in followed
+        )
+        for word in words
+    ]
+    link = offset_links(address_of(context), offset, limit, more=len(words) == limit)
+    return Reply(body, headers=(("Link", link),) if link else ())
+
+
+async def cloud(context: Context, params: CloudQuery) -> object:
+    """The tag cloud, with what brought each tag there."""
+    front: Front = context.deps
+    return tag_entities.cloud(await _cloud(context, params), front.at)
+
+
+async def picture(context: Context, params: CloudQuery) -> object:
+    """The same as a picture, whose words are links."""
+    front: Front = context.deps
+    shown = await _cloud(context, params)
+    title = f"Tags of {front.settings.title}"
+    drawn = await front.pictures.of(front.reads.tags, shown, _limit(params), front.at.tag, title)
+    kept = "private, no-store" if shown.order == trends.FOR_YOU else "public, max-age=30"
+    return Response(drawn, media_type="image/svg+xml", headers={**_PICTURE_HEADERS, "Cache-Control": kept})
+
+
+async def alike(context: Context, params: RelatedQuery) -> object:
+    """Tags that stand in the same posts."""
+    front: Front = context.deps
+    found = await related.related(front.reads, tag_named(params.name), page_size(params.limit, 20, related.MOST))
+    return [tag_entities.alike(each, front.at) for each in found]
+
+
+async def _cloud(context: Context, params: CloudQuery) -> Shown:
+    front: Front = context.deps
+    limit, order = _limit(params), params.order or "all"
+    if order != trends.FOR_YOU:
+        return await front.reads.tags.cloud(order, limit)
+    if context.caller.member_id is None:
+        raise NeedsMember if context.caller.token_id else Unauthenticated
+    return await trends.for_you(front.reads, context.caller.member_id, limit)
+
+
+def _limit(params: CloudQuery) -> int:
+    return page_size(params.limit, 100, MAX_WORDS)
