@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
@@ -192,7 +193,7 @@ async def test_a_timeline_that_lacks_an_entry_is_found_and_dropped(tmp_path: Pat
         assert (await check(shoal.network)).clean
 
 
-WRONG_ROWS = {
+WRONG_ROWS: dict[str, tuple[Callable[[TagRow], TagRow], str]] = {
     "too many uses": (lambda row: replace(row, n=row.n + 5), "counts 7 uses of #dawn, there are 2"),
     "a day too few": (lambda row: replace(row, days={}), "does not count the last days of #dawn as they were"),
     "a spelling too much": (lambda row: replace(row, forms={"Dawn": 9}), "does not count the spellings of #dawn"),

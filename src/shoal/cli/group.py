@@ -26,7 +26,6 @@ COMMANDS = {
     "check": "Compare what is stored with what is promised, and repair it.",
     "member": "Make members, set their passwords, suspend them, list them.",
     "post": "Take posts out of sight, and show them again.",
-    "member": "Make members, set their passwords, list them.",
     "tags": "Show the tag cloud, and say what is not to be in it.",
     "move": "Take a whole network to other stores.",
     "shards": "Show how the network lies on its stores, and move parts of it while it runs.",

@@ -26,7 +26,7 @@ from shoal.tagcloud.likeness import RelatedTag
 from shoal.tagcloud.reading import TagCloud
 from shoal.tagcloud.words import MAX_WORDS, Counted
 from shoal.wiring import base_url, open_network
-from shoal.wiring.cloud import open_cloud
+from shoal.wiring.tags import open_cloud
 
 T = TypeVar("T")
 

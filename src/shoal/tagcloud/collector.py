@@ -17,16 +17,15 @@ from enum import Enum
 import msgspec
 
 from shoal.core.errors import Unavailable
-from shoal.tagcloud.contract import CloudStore, Head, Overtaken, Parcel, Rule, Transport
+from shoal.tagcloud.contract import CloudStore, Head, Overtaken, Parcel, Transport
 from shoal.tagcloud.emitter import now_ms
 from shoal.tagcloud.increment import Increment, decode
-from shoal.tagcloud.merger import SIZES, Amendment, Merger, Sizes
+from shoal.tagcloud.merger import SIZES, Merger, Sizes
 
 _log = logging.getLogger(__name__)
 
 _RETRY_SECONDS = 0.05
 _LOOK_SECONDS = 0.005
-_AMEND_TRIES = 200
 _AWAY_SECONDS = 1.0
 _ACTIVE_MS = 10_000
 """How long an emitter that says nothing is waited for, in saying up to when the cloud is complete."""
@@ -181,23 +180,3 @@ class Collector:
         if self._head is None or self._head.version != await self._store.version():
             self._head = await self._store.head()
         return self._head
-
-    async def amend(self, amendment: Amendment) -> None:
-        """Write a version of what an operator changes. Raises `Unavailable` when the lock cannot be had."""
-        for _ in range(_AMEND_TRIES):
-            if not await self._store.lock(self._holder):
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            try:
-                self._head = await self._merger.merge(await self._newest(), (), amendment=amendment)
-            except Overtaken:
-                self._head = None
-                continue
-            finally:
-                await self._store.unlock(self._holder)
-            return
-        raise Unavailable("the tag cloud is busy", retry_after=_AWAY_SECONDS)
-
-    async def rule(self, *rules: Rule) -> None:
-        """Have rules hold from the next version on. Raises as `amend`."""
-        await self.amend(Amendment(rules=rules))

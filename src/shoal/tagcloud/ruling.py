@@ -5,19 +5,14 @@ A rule is decided under the lock of the cloud, so two admins at the same moment 
 
 from __future__ import annotations
 
-import asyncio
-import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
-from shoal.core.errors import InvalidInput, Unavailable
+from shoal.core.errors import InvalidInput
 from shoal.core.text import check_tag
-from shoal.tagcloud.contract import CloudStore, Overtaken, Rule
-from shoal.tagcloud.merger import Merger, Sizes
+from shoal.tagcloud.amending import Rules, amend
+from shoal.tagcloud.contract import CloudStore, Rule
+from shoal.tagcloud.merger import NOTHING, Amendment, Sizes
 
-_TRIES = 200
-_RETRY_SECONDS = 0.05
-
-Rules = Mapping[str, Rule]
 Decide = Callable[[Rules], Rule]
 
 
@@ -71,26 +66,14 @@ async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], 
 
     Raises `InvalidInput` when it cannot be, `Unavailable` when nobody gets the lock.
     """
-    holder = secrets.token_bytes(16)
-    for _ in range(_TRIES):
-        if not await store.lock(holder):
-            await asyncio.sleep(_RETRY_SECONDS)
-            continue
-        try:
-            return await _lay_down(store, decide, clock, sizes)
-        except Overtaken:
-            continue
-        finally:
-            await store.unlock(holder)
-    raise Unavailable("the tag cloud is busy")
+    decided: list[Rule] = []
 
+    def amendment(rules: Rules) -> Amendment:
+        decided.append(rule := decide(rules))
+        return NOTHING if rule == rules.get(rule.name, Rule(rule.name)) else Amendment(rules=(rule,))
 
-async def _lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> Rule:
-    rules = await store.rules()
-    rule = decide(rules)
-    if rule != rules.get(rule.name, Rule(rule.name)):
-        await Merger(store, clock, sizes).merge(await store.head(), (), rules=(rule,))
-    return rule
+    await amend(store, amendment, clock=clock, sizes=sizes)
+    return decided[-1]
 
 
 def _target(rules: Rules, name: str) -> str:

@@ -29,6 +29,7 @@ from shoal.ops.upkeep import Upkeep
 from shoal.outbox import Runner
 from shoal.services.writes import Limits, Writes
 from shoal.settings import Settings
+from shoal.tagcloud.amending import amend
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment
 from shoal.tagcloud.reading import TagCloud
@@ -85,7 +86,7 @@ class Network:
 
     async def amend_tags(self, amendment: Amendment) -> None:
         """Have tags counted, or shown, otherwise."""
-        await self.counting.collector.amend(amendment)
+        await amend(self.counting.store, lambda _: amendment)
 
     async def settle(self, patience: float = 60.0) -> None:
         """Return when everything that follows from what was done so far has happened, here or in workers.

@@ -1,0 +1,48 @@
+"""What an operator changes of the cloud - rules, and tags that were counted anew - as a version of its own.
+
+It is decided under the lock, with the rules that hold then: so two operators at the same moment cannot contradict each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Callable, Mapping
+
+from shoal.core.errors import Unavailable
+from shoal.tagcloud.contract import CloudStore, Overtaken, Rule
+from shoal.tagcloud.emitter import now_ms
+from shoal.tagcloud.merger import NOTHING, SIZES, Amendment, Merger, Sizes
+
+_TRIES = 200
+_RETRY_SECONDS = 0.05
+
+Rules = Mapping[str, Rule]
+
+
+async def amend(
+    store: CloudStore,
+    decide: Callable[[Rules], Amendment],
+    *,
+    clock: Callable[[], int] = now_ms,
+    sizes: Sizes = SIZES,
+) -> Amendment:
+    """Write what `decide` makes of the rules that hold; `NOTHING` of it writes nothing.
+
+    Raises what `decide` raises, and `Unavailable` when nobody gets the lock.
+    """
+    holder = secrets.token_bytes(16)
+    for _ in range(_TRIES):
+        if not await store.lock(holder):
+            await asyncio.sleep(_RETRY_SECONDS)
+            continue
+        try:
+            amendment = decide(await store.rules())
+            if amendment != NOTHING:
+                await Merger(store, clock, sizes).merge(await store.head(), (), amendment=amendment)
+        except Overtaken:
+            continue
+        finally:
+            await store.unlock(holder)
+        return amendment
+    raise Unavailable("the tag cloud is busy", retry_after=1.0)
