@@ -30,6 +30,7 @@ from shoal.graph.resolve import Owns
 from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
 from shoal.graph.sqlite import bulk, sql
+from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.writer import Writer
 
 T = TypeVar("T")
@@ -38,7 +39,6 @@ _PLACED = [atype.number for atype in ASSOC_TYPES.values() if atype.placed]
 _INLINE_LISTS = 64
 """So many lists are read on the event loop; more in the thread."""
 
-_PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
 _WRITER_CACHE_KIB = 65_536
 _READER_CACHE_KIB = 16_384
 
@@ -58,11 +58,11 @@ class SqliteGraph:
             if not read_only:
                 self._lock = _own(path)
                 undo.callback(os.close, self._lock)
-                writing = undo.enter_context(closing(_connect(path, _WRITER_CACHE_KIB)))
-                _migrate(writing, path)
-            self._reading = undo.enter_context(closing(_connect(path, _READER_CACHE_KIB, read_only=True)))
-            self._scanning = undo.enter_context(closing(_connect(path, _READER_CACHE_KIB, read_only=True)))
-            _check_version(self._reading, path)
+                writing = undo.enter_context(closing(connect(path, _WRITER_CACHE_KIB)))
+                migrate(writing, path, sql.MIGRATIONS)
+            self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
+            self._scanning = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
+            check_version(self._reading, path, sql.MIGRATIONS)
             undo.pop_all()
         self._thread = ThreadPoolExecutor(1, "shoal-scan")
         self._leases = Leases()
@@ -282,19 +282,6 @@ class SqliteGraph:
             self._lock = None
 
 
-def _connect(path: Path, cache_kib: int, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection; one for reading neither makes the file nor changes it."""
-    name = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
-    connection = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512)
-    try:
-        connection.executescript(_PRAGMAS.format(-cache_kib))
-        connection.execute("PRAGMA query_only = ON" if read_only else "PRAGMA journal_mode = WAL")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
 def _own(path: Path) -> int:
     """Take the lock file that says which process owns the store."""
     lock = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -306,21 +293,6 @@ def _own(path: Path) -> int:
             f"the store {path.name} is in use by another process: stop that one first, or talk to its server"
         ) from error
     return lock
-
-
-def _check_version(connection: sqlite3.Connection, path: Path) -> None:
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != len(sql.MIGRATIONS):
-        raise Unavailable(f"the store {path.name} has schema version {version}; this Shoal reads {len(sql.MIGRATIONS)}")
-
-
-def _migrate(connection: sqlite3.Connection, path: Path) -> None:
-    """Apply the schema versions that are missing, each in one transaction. A database of somebody else's is left alone."""
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
-        raise Unavailable(f"{path} is a database, but not Shoal's: name another file")
-    for number, script in enumerate(sql.MIGRATIONS[version:], version + 1):
-        connection.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {number}; COMMIT;")
 
 
 def _by_list(rows: Sequence[tuple[int, int, int, bytes]], *, oldest_first: bool) -> dict[int, list[Assoc]]:

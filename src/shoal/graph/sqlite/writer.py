@@ -116,7 +116,7 @@ class Writer:
         try:
             answers = self._commit(tasks, acks, keeps)
         except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
-            answers = [_refusal(error)] if len(tasks) == 1 else [self._alone(task) for task in tasks]
+            answers = [refusal(error)] if len(tasks) == 1 else [self._alone(task) for task in tasks]
             if tasks or not self._closing:
                 self._acks.extendleft(acks)
                 self._keeps.extendleft(reversed(keeps))
@@ -129,7 +129,7 @@ class Writer:
         try:
             return self._commit([task], [], [])[0]
         except Exception as error:  # noqa: BLE001  # as above
-            return _refusal(error)
+            return refusal(error)
 
     def _answer(self, tasks: list[_Task], answers: list[Any], events: bool) -> None:
         for task, answer in zip(tasks, answers, strict=True):
@@ -190,9 +190,9 @@ class Writer:
         read = self._connection.execute
         if touched.ids:
             known.versions.update(read(sql.OBJ_VERSIONS, (_json(list(touched.ids)),)))
-        for statement, values in _in_rows(sql.KEY_GET, list(touched.keys), 2):
+        for statement, values in in_rows(sql.KEY_GET, list(touched.keys), 2):
             known.keys.update({(space, name): (id_, until) for space, name, id_, until in read(statement, values)})
-        for statement, values in _in_rows(sql.LINKS_GET, list(touched.triples), 3):
+        for statement, values in in_rows(sql.LINKS_GET, list(touched.triples), 3):
             for id1, atype, id2, moment, alive, data in read(statement, values):
                 known.links[id1, atype, id2] = Link(moment, bool(alive), data)
         return known
@@ -215,7 +215,7 @@ class Writer:
             (sql.KEY_PUT, keys, 4),
             (sql.OUTBOX_PUT, events, 3),
         ):
-            for prepared, values in _in_rows(statement, rows, width):
+            for prepared, values in in_rows(statement, rows, width):
                 write(prepared, values)
         if gone:
             write(sql.OBJ_DELETE, (_json(gone),))
@@ -224,7 +224,7 @@ class Writer:
                 write(sql.KEY_DELETE, name)
 
 
-def _in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
+def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
     """The statement for all rows, in powers of two from the largest down."""
     start = 0
     while start < len(rows):
@@ -245,7 +245,7 @@ def _json(ids: Sequence[int]) -> str:
     return msgspec.json.encode(ids).decode()
 
 
-def _refusal(error: Exception) -> Exception:
+def refusal(error: Exception) -> Exception:
     """What the caller may see of a failure of the database."""
     if isinstance(error, ShoalError):
         return error

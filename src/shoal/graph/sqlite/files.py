@@ -1,0 +1,80 @@
+"""Opening an SQLite file of Shoal's: how its connections are set, and which version its tables have."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from shoal.core.errors import Unavailable
+
+_PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
+_WAL_SECONDS = 5.0
+
+
+def connect(path: Path, cache_kib: int, *, read_only: bool = False) -> sqlite3.Connection:
+    """A connection; one for reading neither makes the file nor changes it."""
+    name = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
+    connection = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512)
+    try:
+        connection.executescript(_PRAGMAS.format(-cache_kib))
+        if read_only:
+            connection.execute("PRAGMA query_only = ON")
+        else:
+            _to_wal(connection)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _to_wal(connection: sqlite3.Connection) -> None:
+    """For this SQLite does not wait by itself, when another process opens the new file at the same moment."""
+    deadline = time.monotonic() + _WAL_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
+    """Raises `Unavailable` for a file of another version."""
+    version = _version(connection)
+    if version != len(migrations):
+        raise Unavailable(f"the store {path.name} has schema version {version}; this Shoal reads {len(migrations)}")
+
+
+def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
+    """Apply the schema versions that are missing, together. A database of somebody else's is left alone.
+
+    Other openers wait. No statement has a semicolon within.
+    """
+    if _version(connection) == len(migrations):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _check_ours(connection, path)
+        for script in migrations[_version(connection) :]:
+            for statement in script.split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {max(_version(connection), len(migrations))}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
+
+
+def _check_ours(connection: sqlite3.Connection, path: Path) -> None:
+    if _version(connection) == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0]:
+        raise Unavailable(f"{path} is a database, but not Shoal's: name another file")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    return version
