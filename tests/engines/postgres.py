@@ -21,6 +21,7 @@ from shoal.ops.engines import postgres
 from shoal.ops.engines.program import NotInstalled, Program
 
 _TABLES = ("object", "association", "count", "key", "outbox", "buried", "moving", "journal", "shard_map", "process")
+_TAGS = "SELECT tablename FROM pg_tables WHERE schemaname = 'shoal' AND tablename LIKE 'tag\\_%' AND tablename <> 'tag_version'"
 _numbers = itertools.count()
 _free: list[str] = []
 
@@ -73,7 +74,8 @@ async def _empty(url: str) -> None:
     connection = await asyncpg.connect(url)
     try:
         if await connection.fetchval("SELECT to_regnamespace('shoal') IS NOT NULL"):
-            for table in _TABLES:
+            tags = [table for (table,) in await connection.fetch(_TAGS)]
+            for table in (*_TABLES, *tags):
                 await connection.execute(f"DELETE FROM shoal.{table}")  # noqa: S608  # our own names
             await connection.execute("ALTER SEQUENCE shoal.outbox_seq_seq RESTART")
     finally:

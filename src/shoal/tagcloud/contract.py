@@ -94,7 +94,7 @@ class Merge(msgspec.Struct, frozen=True):
     authors: Mapping[AuthorKey, int]
     """How often a member used a tag on a day; 0 is forgotten."""
     before_day: int
-    """Authors of days before this one are forgotten."""
+    """Authors of days before this one are forgotten. It never goes back."""
     rules: Sequence[Rule] = ()
     """Rules that this version brings; one that says nothing (neither denied nor a target) is forgotten."""
 

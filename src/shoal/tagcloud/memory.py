@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,
+    KEEP_INCREMENTS_MS,
     LOCK_SECONDS,
     AuthorKey,
     Head,
@@ -26,7 +27,7 @@ class MemoryCloud:
         self._held_until = 0.0
         self._head = Head()
         self._clouds: list[tuple[int, int, bytes]] = []
-        self._increments: set[bytes] = set()
+        self._increments: dict[bytes, int] = {}
         self._marks: dict[int, list[tuple[int, bytes]]] = {}
         self._rows: dict[int, TagRow] = {}
         self._authors: dict[AuthorKey, int] = {}
@@ -53,7 +54,7 @@ class MemoryCloud:
         return self._clouds[:limit]
 
     async def merged(self, increments: Collection[bytes]) -> set[bytes]:
-        return self._increments.intersection(increments)
+        return self._increments.keys() & set(increments)
 
     async def marks(self, buckets: Collection[int], after_version: int) -> dict[int, list[bytes]]:
         found = {
@@ -88,7 +89,9 @@ class MemoryCloud:
             raise Overtaken("another version of the tag cloud was written meanwhile")
         self._head = merge.head
         self._clouds = [(merge.head.version, merge.head.at, merge.head.cloud), *self._clouds][:KEEP_CLOUDS]
-        self._increments.update(merge.increments)
+        for id_ in merge.increments:
+            self._increments.setdefault(id_, merge.head.at)
+        self._increments = {id_: at for id_, at in self._increments.items() if at >= merge.head.at - KEEP_INCREMENTS_MS}
         for bucket, marks in merge.marks.items():
             self._marks.setdefault(bucket, []).append((merge.head.version, marks))
         for row in merge.rows:

@@ -88,7 +88,7 @@ class PostgresGraph:
             if not read_only:
                 writing = Connections(url, GROUPS + 1, {"synchronous_commit": "on"}, patience)
                 undo.push_async_callback(writing.close)
-                await writing.use(_migrate, patience=LONG_PATIENCE)
+                await writing.use(migrate, patience=LONG_PATIENCE)
                 await owner.open()
                 undo.push_async_callback(owner.close)
             await reading.use(_check_version)
@@ -241,7 +241,7 @@ class PostgresGraph:
         await self._reading.close()
 
 
-async def _migrate(connection: asyncpg.Connection) -> None:
+async def migrate(connection: asyncpg.Connection) -> None:
     """Apply the schema versions that are missing. Other openers wait; a schema of somebody else's is left alone."""
     async with connection.transaction():
         await connection.execute(sql.LOCK_MIGRATION)

@@ -1,0 +1,231 @@
+"""The items of the tag cloud in the DynamoDB table of the graph: their keys, and what is in them. `ITEMS` lists them.
+
+Numbers in keys are as in `graph.dynamodb.items`. Tags lie in parts by the height of their ids, which are made of digests: so
+the parts are even, and one after the other they are in the order of a scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shoal.graph.dynamodb.items import Address, Item, Spot, Value, digits, item_of, number_of, typed
+from shoal.tagcloud.contract import AuthorKey, Rule, TagRow
+
+ITEMS = (
+    ("tags", "state", "version, at, complete_to, before_day, days; while a version is being written: intent, next", ""),
+    ("tags", "lock", "holder, since, until", ""),
+    ("tags", "rule#<name>", "denied, target", ""),
+    ("tagcloud", "<version>#<piece>", "at, data, of", ""),
+    ("tagranks", "<version>#<piece>", "data, of", ""),
+    ("tag#<p>", "<id>", "data", ""),
+    ("tagday#<day>#<p>", "<tag>#<member>", "n", ""),
+    ("tagmarks#<bucket>", "<version>#<piece>", "data, of", ""),
+    ("tagdone#<increment>", "done", "at", "tagdone#<p>: at, increment"),
+    (
+        "taginbox#<increment>",
+        "body#<piece>",
+        "data, of",
+        "of the first piece: taginbox#<p>: when it was laid there, increment",
+    ),
+    ("tagslice#<p>", "<version>#<intent>#<slice>", "version, data", ""),
+)
+"""Every item: its `ID`, its `sort`, what else is in it, and its place in the index."""
+
+STATE = Address("tags", "state")
+LOCK = Address("tags", "lock")
+RULES = (Address("tags", "rule#"), Address("tags", "rule#\U0010ffff"))
+PIECE = 250_000
+"""So many bytes of one value an item takes; larger ones are cut in pieces."""
+
+_encoder = msgspec.msgpack.Encoder()
+_NUMBERS = ("version", "at", "complete_to", "before_day")
+_row_decoder = msgspec.msgpack.Decoder(TagRow)
+
+
+class State(msgspec.Struct, frozen=True, array_like=True):
+    """The newest version without its bytes. `days` are those of which authors are stored, forgotten ones too."""
+
+    version: int = 0
+    at: int = 0
+    complete_to: int = 0
+    before_day: int = 0
+    days: tuple[int, ...] = ()
+
+
+class Stored(NamedTuple):
+    """The newest version, and the intent of the next one while that is being written."""
+
+    state: State
+    intent: str = ""
+    next: State | None = None
+
+
+class Change(msgspec.Struct, frozen=True, array_like=True):
+    """One item as it will be; without values it is forgotten."""
+
+    id: str
+    sort: str
+    values: dict[str, Any] | None = None
+    spot: tuple[str, str] | None = None
+
+    @property
+    def address(self) -> Address:
+        """Where it stands."""
+        return Address(self.id, self.sort)
+
+    def item(self) -> Item:
+        """The item, of a change that is none to forget."""
+        return item_of(self.address, self.values or {}, Spot(*self.spot) if self.spot else None)
+
+
+def change(address: Address, values: Mapping[str, Value] | None, spot: Spot | None = None) -> Change:
+    """What becomes of an item."""
+    return Change(address.id, address.sort, dict(values) if values is not None else None, spot)
+
+
+def state_item(stored: Stored) -> Item:
+    """What `stored_in` reads."""
+    values: dict[str, Value] = {**_plain(stored.state)}
+    if stored.next is not None:
+        values |= {"intent": stored.intent, "next": _encoder.encode(stored.next)}
+    return item_of(STATE, values)
+
+
+def _plain(state: State) -> dict[str, Value]:
+    *numbers, days = msgspec.structs.astuple(state)
+    return {**dict(zip(_NUMBERS, numbers, strict=True)), "days": _encoder.encode(days)}
+
+
+def stored_in(items: Iterable[Item]) -> Stored:
+    """The state in its item; the beginning when there is none."""
+    for item in items:
+        version, at, complete_to, before_day = (typed(item, name) for name in _NUMBERS)
+        days = msgspec.msgpack.decode(typed(item, "days"), type=tuple[int, ...])
+        state = State(version, at, complete_to, before_day, days)
+        if "intent" in item:
+            return Stored(state, typed(item, "intent"), msgspec.msgpack.decode(typed(item, "next"), type=State))
+        return Stored(state)
+    return Stored(State())
+
+
+# Values that may be too large for an item
+
+
+def pieces(data: bytes) -> list[bytes]:
+    """One at least."""
+    return [data[start : start + PIECE] for start in range(0, max(1, len(data)), PIECE)]
+
+
+def piece_at(id_: str, before: str, number: int) -> Address:
+    """Where a piece stands; `before` says of what."""
+    return Address(id_, f"{before}#{number:04d}")
+
+
+def put_together(items: Iterable[Item]) -> dict[str, bytes]:
+    """Whole values by what they are of, from items in order; what has lost a piece is left out."""
+    found: dict[str, list[Item]] = {}
+    for item in items:
+        found.setdefault(item["sort"]["S"].rpartition("#")[0], []).append(item)
+    return {
+        name: b"".join(typed(part, "data") for part in parts)
+        for name, parts in found.items()
+        if len(parts) == typed(parts[0], "of")
+    }
+
+
+def whole(id_: str, before: str, data: bytes, **more: Value) -> list[Change]:
+    """All pieces of a value."""
+    cut = pieces(data)
+    return [
+        change(piece_at(id_, before, number), {"data": part, "of": len(cut), **more}) for number, part in enumerate(cut)
+    ]
+
+
+# Rows, authors, rules
+
+
+def part_of(id_: int, spread: int) -> int:
+    """In which part a tag lies: those of greater ids in later ones."""
+    return min(spread - 1, ((id_ + 2**63) * spread) >> 63)
+
+
+def row_at(id_: int, spread: int) -> Address:
+    """Where a tag stands."""
+    return Address(f"tag#{part_of(id_, spread)}", digits(id_))
+
+
+def row_change(row: TagRow, spread: int) -> Change:
+    """A tag as it is now."""
+    return change(row_at(row.id, spread), None if row.blank else {"data": _encoder.encode(row)})
+
+
+def row_in(item: Item) -> TagRow:
+    """The tag in an item."""
+    return _row_decoder.decode(typed(item, "data"))
+
+
+def day_at(tag: int, day: int, spread: int) -> str:
+    """The `ID` of the authors of a tag on a day."""
+    return f"tagday#{day}#{part_of(tag, spread)}"
+
+
+def author_at(key: AuthorKey, spread: int) -> Address:
+    """Where it stands how often a member used a tag on a day."""
+    tag, day, member = key
+    return Address(day_at(tag, day, spread), f"{digits(tag)}#{digits(member)}")
+
+
+def author_in(item: Item) -> tuple[AuthorKey, int]:
+    """Whose, and how often."""
+    tag, member = item["sort"]["S"].split("#")
+    return (number_of(tag), int(item["ID"]["S"].split("#")[1]), number_of(member)), typed(item, "n")
+
+
+def rule_at(name: str) -> Address:
+    """Where a rule stands."""
+    return Address("tags", f"rule#{name}")
+
+
+def rule_in(item: Item) -> Rule:
+    """The rule in an item."""
+    return Rule(item["sort"]["S"].removeprefix("rule#"), item["denied"]["BOOL"], typed(item, "target"))
+
+
+# Increments
+
+
+def done_at(id_: bytes) -> Address:
+    """Where it stands that a version contains an increment."""
+    return Address(f"tagdone#{id_.hex()}", "done")
+
+
+def done_spot(id_: bytes, at: int, spread: int) -> Spot:
+    """Where such an item is found by its time."""
+    return Spot(f"tagdone#{_part_of_bytes(id_, spread)}", f"{digits(at)}#{id_.hex()}")
+
+
+def inbox_id(id_: bytes) -> str:
+    """The `ID` of an increment in the inbox."""
+    return f"taginbox#{id_.hex()}"
+
+
+def inbox_at(id_: bytes, piece: int = 0) -> Address:
+    """Where a piece of an increment lies in the inbox."""
+    return piece_at(inbox_id(id_), "body", piece)
+
+
+def inbox_spot(id_: bytes, at: int, spread: int) -> Spot:
+    """Where an increment in the inbox is found by when it came (Unix ns)."""
+    return Spot(f"taginbox#{_part_of_bytes(id_, spread)}", f"{digits(at)}#{id_.hex()}")
+
+
+def increment_of(item: Item) -> bytes:
+    """The id of the increment that an item of one is about."""
+    return bytes.fromhex(item["ID"]["S"].partition("#")[2])
+
+
+def _part_of_bytes(id_: bytes, spread: int) -> int:
+    return (id_[0] if id_ else 0) % spread

@@ -1,0 +1,206 @@
+"""The tag cloud in a PostgreSQL database, in the schema `shoal`: the graph's own or another one.
+
+A merge is one transaction that first locks the row of the newest version, so of two that would write the same one the
+second finds it written. Its rows go in slices, a statement each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AsyncExitStack
+from typing import Any
+
+import asyncpg
+
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connections
+from shoal.graph.postgres.sql import LOCK_MIGRATION
+from shoal.graph.postgres.store import migrate
+from shoal.tagcloud import postgres_sql as sql
+from shoal.tagcloud.contract import (
+    KEEP_CLOUDS,
+    KEEP_INCREMENTS_MS,
+    LOCK_SECONDS,
+    AuthorKey,
+    Head,
+    Merge,
+    Overtaken,
+    Rule,
+    TagRow,
+)
+from shoal.tagcloud.rows import ORDER_COLUMNS, Parts, rows_of
+
+_READERS = 4
+_WRITERS = 4
+"""A merge takes one of them for a while; locks and increments go on beside it."""
+_SLICE = 2_000
+"""So many rows a statement writes."""
+_FORGOTTEN_AT_ONCE = 50_000
+"""So many authors of past days a merge deletes; the rest waits for the next ones, and is not given meanwhile."""
+
+
+class PostgresCloud:
+    """See `contract.CloudStore`. Make one with `open`."""
+
+    def __init__(self, reading: Connections, writing: Connections | None) -> None:
+        self._reading = reading
+        self._writing = writing
+
+    @classmethod
+    async def open(cls, url: str, *, read_only: bool = False, patience: float = PATIENCE) -> PostgresCloud:
+        """Open the cloud in this database, or make it there; how many do so at once does not matter. Raises `Unavailable`."""
+        async with AsyncExitStack() as undo:
+            settings = {"default_transaction_read_only": "on"} if read_only else {}
+            reading = Connections(url, _READERS, settings, patience)
+            undo.push_async_callback(reading.close)
+            writing = None
+            if not read_only:
+                writing = Connections(url, _WRITERS, {"synchronous_commit": "on"}, patience)
+                undo.push_async_callback(writing.close)
+                # The schema is made by one alone, with all that Shoal keeps in it.
+                await writing.use(migrate, patience=LONG_PATIENCE)
+                await writing.use(_migrate, patience=LONG_PATIENCE)
+            await reading.use(_check_version)
+            undo.pop_all()
+        return cls(reading, writing)
+
+    @property
+    def round_trips(self) -> int:
+        """How many statements were sent so far, each a round trip."""
+        return self._reading.asked + (self._writing.asked if self._writing else 0)
+
+    async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
+        return bool(await self._durable().ask(sql.LOCK, holder, seconds))
+
+    async def unlock(self, holder: bytes) -> None:
+        await self._durable().ask(sql.UNLOCK, holder)
+
+    async def version(self) -> int:
+        found = await self._reading.ask(sql.VERSION)
+        return int(found[0][0]) if found else 0
+
+    async def head(self) -> Head:
+        found = await self._reading.ask(sql.HEAD)
+        return Head(*found[0]) if found else Head()
+
+    async def clouds(self, limit: int) -> list[tuple[int, int, bytes]]:
+        return list(map(tuple, await self._reading.ask(sql.CLOUDS, limit)))
+
+    async def merged(self, increments: Collection[bytes]) -> set[bytes]:
+        return {id_ for (id_,) in await self._reading.ask(sql.MERGED, list(increments))}
+
+    async def marks(self, buckets: Collection[int], after_version: int) -> dict[int, list[bytes]]:
+        answer: dict[int, list[bytes]] = {}
+        for bucket, marks in await self._reading.ask(sql.MARKS, list(buckets), after_version):
+            answer.setdefault(bucket, []).append(marks)
+        return answer
+
+    async def tags(self, ids: Collection[int]) -> dict[int, TagRow]:
+        return {row.id: row for row in rows_of(await self._reading.ask(sql.COUNTS, sorted(ids)))}
+
+    async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
+        wanted = sorted((day, tag, member) for tag, day, member in keys)
+        return _authors(await self._reading.ask(sql.AUTHORS, *_columns(wanted, 3)))
+
+    async def crowds(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
+        wanted = sorted((day, tag) for tag, day in days)
+        return _authors(await self._reading.ask(sql.CROWDS, *_columns(wanted, 2)))
+
+    async def top(self, window: int, limit: int) -> list[TagRow]:
+        statement = sql.TOP.format(column=ORDER_COLUMNS[window])
+        return rows_of(await self._reading.ask(statement, limit, patience=LONG_PATIENCE))
+
+    async def scan(self, after: int, limit: int) -> list[TagRow]:
+        return rows_of(await self._reading.ask(sql.SCAN, after, limit, patience=LONG_PATIENCE))
+
+    async def rules(self) -> dict[str, Rule]:
+        return {name: Rule(name, denied, target) for name, denied, target in await self._reading.ask(sql.RULES)}
+
+    async def write(self, merge: Merge) -> None:
+        connections = self._durable()
+
+        async def write(connection: asyncpg.Connection) -> None:
+            async with connection.transaction():
+                connections.asked += 3
+                if await connection.fetchval(sql.VERSION_LOCK) != merge.head.version - 1:
+                    raise Overtaken("another version of the tag cloud was written meanwhile")
+                for statement, values in _statements(merge):
+                    connections.asked += 1
+                    await connection.execute(statement, *values)
+
+        await connections.use(write, patience=LONG_PATIENCE)
+
+    async def put(self, id_: bytes, body: bytes) -> None:
+        await self._durable().ask(sql.INBOX_PUT, id_, body)
+
+    async def inbox(self, limit: int) -> list[tuple[bytes, bytes]]:
+        return list(map(tuple, await self._reading.ask(sql.INBOX, limit)))
+
+    async def discard(self, increments: Collection[bytes]) -> None:
+        await self._durable().ask(sql.INBOX_FORGET, list(increments))
+
+    async def waiting(self) -> int:
+        return int((await self._reading.ask(sql.INBOX_SIZE))[0][0])
+
+    async def close(self) -> None:
+        if self._writing is not None:
+            await self._writing.close()
+        await self._reading.close()
+
+    def _durable(self) -> Connections:
+        if self._writing is None:
+            raise ShoalError("the store was opened for reading only")
+        return self._writing
+
+
+def _statements(merge: Merge) -> Iterator[tuple[str, Sequence[Any]]]:
+    """All that a merge changes; what changes nothing is left out."""
+    head, parts = merge.head, Parts(merge)
+    rules = [(rule.name, rule.denied, rule.target) for rule in parts.rules]
+    for statement, rows, width in (
+        (sql.COUNT_PUT, parts.rows, 7),
+        (sql.AUTHOR_PUT, parts.authors, 4),
+        (sql.AUTHOR_FORGET, parts.silent, 3),
+        (sql.RULE_PUT, rules, 3),
+    ):
+        for start in range(0, len(rows), _SLICE):
+            yield statement, _columns(rows[start : start + _SLICE], width)
+    if parts.gone:
+        yield sql.COUNT_FORGET, [parts.gone]
+    if parts.revoked:
+        yield sql.RULE_FORGET, [parts.revoked]
+    if parts.increments:
+        yield sql.INCREMENT_PUT, [parts.increments, head.at]
+        yield sql.INBOX_FORGET, [parts.increments]
+    if parts.marks:
+        yield sql.MARK_PUT, [head.version, *_columns(parts.marks, 2)]
+    yield sql.AUTHORS_FORGET, [merge.before_day, _FORGOTTEN_AT_ONCE]
+    yield sql.INCREMENT_FORGET, [head.at - KEEP_INCREMENTS_MS]
+    yield sql.CLOUD_PUT, [head.version, head.at, head.cloud]
+    yield sql.CLOUD_FORGET, [head.version - KEEP_CLOUDS]
+    yield sql.STATE_PUT, [head.version, head.at, head.complete_to, merge.before_day, head.state]
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] if rows else [[] for _ in range(width)]
+
+
+def _authors(found: Sequence[Any]) -> dict[AuthorKey, int]:
+    return {(tag, day, member): n for tag, day, member, n in found}
+
+
+async def _migrate(connection: asyncpg.Connection) -> None:
+    """Apply the schema versions that are missing; other openers wait."""
+    async with connection.transaction():
+        await connection.execute(LOCK_MIGRATION)
+        await connection.execute(sql.VERSIONS)
+        applied = await connection.fetchval(sql.APPLIED)
+        for number, script in enumerate(sql.MIGRATIONS[applied:], applied + 1):
+            await connection.execute(script)
+            await connection.execute(sql.APPLY, number)
+
+
+async def _check_version(connection: asyncpg.Connection) -> None:
+    version = await connection.fetchval(sql.APPLIED) if await connection.fetchval(sql.IS_HERE) else 0
+    if version != len(sql.MIGRATIONS):
+        raise Unavailable(f"the tag cloud has schema version {version}; this Shoal reads {len(sql.MIGRATIONS)}")

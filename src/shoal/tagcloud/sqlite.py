@@ -1,0 +1,222 @@
+"""The tag cloud in an SQLite file of its own, beside the graph's.
+
+WAL with `synchronous=FULL`. A merge is one transaction of a few dozen many-row statements in a thread that writes; what reads
+many rows has a thread and a connection too, and the head is read where it is asked for. Several processes may have the file open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.graph.sqlite.files import check_version, connect, migrate
+from shoal.graph.sqlite.writer import in_rows, refusal
+from shoal.tagcloud import sqlite_sql as sql
+from shoal.tagcloud.contract import (
+    KEEP_CLOUDS,
+    KEEP_INCREMENTS_MS,
+    LOCK_SECONDS,
+    AuthorKey,
+    Head,
+    Merge,
+    Overtaken,
+    Rule,
+    TagRow,
+)
+from shoal.tagcloud.rows import ORDER_COLUMNS, Parts, rows_of
+
+T = TypeVar("T")
+
+_CACHE_KIB = 65_536
+_READER_CACHE_KIB = 16_384
+
+
+class SqliteCloud:
+    """See `contract.CloudStore`. Make one with `open`."""
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self._writing: sqlite3.Connection | None = None
+        with ExitStack() as undo:
+            if not read_only:
+                self._writing = undo.enter_context(closing(connect(path, _CACHE_KIB)))
+                migrate(self._writing, path, sql.MIGRATIONS)
+            self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
+            self._scanning = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
+            check_version(self._reading, path, sql.MIGRATIONS)
+            self._connections = undo.pop_all()
+        self._writer = ThreadPoolExecutor(1, "shoal-tags-writer")
+        self._scanner = ThreadPoolExecutor(1, "shoal-tags")
+
+    @classmethod
+    async def open(cls, path: Path, *, read_only: bool = False) -> Self:
+        """Open or create the file. Raises `Unavailable` for one that cannot be had, or that a newer Shoal wrote."""
+        try:
+            return await asyncio.to_thread(cls, path, read_only=read_only)
+        except (sqlite3.Error, OSError) as error:
+            raise Unavailable(f"the store {path.name} cannot be opened: {error}") from error
+
+    async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
+        values = {"holder": holder, "now": time.time(), "seconds": seconds}
+        return bool(await self._write(lambda write: write.execute(sql.LOCK, values).rowcount))
+
+    async def unlock(self, holder: bytes) -> None:
+        await self._write(lambda write: write.execute(sql.UNLOCK, (holder,)))
+
+    async def version(self) -> int:
+        ((version,),) = self._read(sql.VERSION)
+        return int(version)
+
+    async def head(self) -> Head:
+        found = self._read(sql.HEAD)
+        return Head(*found[0]) if found else Head()
+
+    async def clouds(self, limit: int) -> list[tuple[int, int, bytes]]:
+        return await self._aside(lambda read: read.execute(sql.CLOUDS, (limit,)).fetchall())
+
+    async def merged(self, increments: Collection[bytes]) -> set[bytes]:
+        found = await self._aside(lambda read: _in_slices(read, sql.MERGED, [(id_,) for id_ in increments], 1))
+        return {id_ for (id_,) in found}
+
+    async def marks(self, buckets: Collection[int], after_version: int) -> dict[int, list[bytes]]:
+        answer: dict[int, list[bytes]] = {}
+        values = (_json(buckets), after_version)
+        for bucket, marks in await self._aside(lambda read: read.execute(sql.MARKS, values).fetchall()):
+            answer.setdefault(bucket, []).append(marks)
+        return answer
+
+    async def tags(self, ids: Collection[int]) -> dict[int, TagRow]:
+        rows = await self._aside(lambda read: rows_of(read.execute(sql.COUNTS, (_json(ids),))))
+        return {row.id: row for row in rows}
+
+    async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
+        wanted = sorted((day, tag, member) for tag, day, member in keys)
+        return _authors(await self._aside(lambda read: _in_slices(read, sql.AUTHORS, wanted, 3)))
+
+    async def crowds(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
+        wanted = sorted((day, tag) for tag, day in days)
+        return _authors(await self._aside(lambda read: _in_slices(read, sql.CROWDS, wanted, 2)))
+
+    async def top(self, window: int, limit: int) -> list[TagRow]:
+        statement = sql.TOP.format(column=ORDER_COLUMNS[window])
+        return await self._aside(lambda read: rows_of(read.execute(statement, (limit,))))
+
+    async def scan(self, after: int, limit: int) -> list[TagRow]:
+        return await self._aside(lambda read: rows_of(read.execute(sql.SCAN, (after, limit))))
+
+    async def rules(self) -> dict[str, Rule]:
+        return {name: Rule(name, bool(denied), target) for name, denied, target in self._read(sql.RULES)}
+
+    async def write(self, merge: Merge) -> None:
+        def write(connection: sqlite3.Connection) -> None:
+            with _transaction(connection):
+                _write_merge(connection, merge)
+
+        await self._write(write)
+
+    async def put(self, id_: bytes, body: bytes) -> None:
+        await self._write(lambda write: write.execute(sql.INBOX_PUT, (id_, body)))
+
+    async def inbox(self, limit: int) -> list[tuple[bytes, bytes]]:
+        return await self._aside(lambda read: read.execute(sql.INBOX, (limit,)).fetchall())
+
+    async def discard(self, increments: Collection[bytes]) -> None:
+        def discard(connection: sqlite3.Connection) -> None:
+            with _transaction(connection):
+                _in_slices(connection, sql.INBOX_FORGET, [(id_,) for id_ in increments], 1)
+
+        await self._write(discard)
+
+    async def waiting(self) -> int:
+        ((count,),) = self._read(sql.INBOX_SIZE)
+        return int(count)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._writer.shutdown)
+        await asyncio.to_thread(self._scanner.shutdown)
+        self._connections.close()
+
+    def _read(self, statement: str) -> list[Any]:
+        """A few rows, on the event loop: less than handing it to a thread costs."""
+        return _asked(lambda read: read.execute(statement).fetchall(), self._reading)
+
+    async def _aside(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._scanner, _asked, read, self._scanning)
+
+    async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        """A caller that goes away takes only its answer along."""
+        if self._writing is None:
+            raise ShoalError("the store was opened for reading only")
+        return await asyncio.get_running_loop().run_in_executor(self._writer, _asked, change, self._writing)
+
+
+def _asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    try:
+        return work(connection)
+    except sqlite3.Error as error:
+        raise refusal(error) from error
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _write_merge(connection: sqlite3.Connection, merge: Merge) -> None:
+    head, parts, write = merge.head, Parts(merge), connection.execute
+    if write(sql.VERSION).fetchone()[0] != head.version - 1:
+        raise Overtaken("another version of the tag cloud was written meanwhile")
+    merged = [(id_,) for id_ in parts.increments]
+    for statement, rows, width in (
+        (sql.COUNT_PUT, parts.rows, 7),
+        (sql.AUTHOR_PUT, parts.authors, 4),
+        (sql.INCREMENT_PUT, [(*id_, head.at) for id_ in merged], 2),
+        (sql.INBOX_FORGET, merged, 1),
+        (sql.MARK_PUT, [(bucket, head.version, marks) for bucket, marks in parts.marks], 3),
+        (sql.RULE_PUT, [(rule.name, rule.denied, rule.target) for rule in parts.rules], 3),
+    ):
+        _in_slices(connection, statement, rows, width)
+    if parts.gone:
+        write(sql.COUNT_FORGET, (_json(parts.gone),))
+    if parts.silent:
+        connection.executemany(sql.AUTHOR_FORGET, parts.silent)
+    if parts.revoked:
+        write(sql.RULE_FORGET, (_json(parts.revoked),))
+    write(sql.AUTHORS_FORGET, (merge.before_day,))
+    write(sql.INCREMENT_FORGET, (head.at - KEEP_INCREMENTS_MS,))
+    write(sql.CLOUD_PUT, (head.version, head.at, head.cloud))
+    write(sql.CLOUD_FORGET, (head.version - KEEP_CLOUDS,))
+    write(sql.STATE_PUT, (head.version, head.at, head.complete_to, head.state))
+
+
+def _in_slices(
+    connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]], width: int
+) -> list[Any]:
+    """A many-row statement for all rows; what it answers."""
+    found: list[Any] = []
+    for prepared, values in in_rows(statement, rows, width):
+        found += connection.execute(prepared, values)
+    return found
+
+
+def _authors(found: Sequence[tuple[int, int, int, int]]) -> dict[AuthorKey, int]:
+    return {(tag, day, member): n for tag, day, member, n in found}
+
+
+def _json(values: Collection[int] | Collection[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()

@@ -1,0 +1,118 @@
+"""The SQL of the tag cloud's SQLite file, in one place, named. Tables: docs/data-layout.md.
+
+What writes or reads many rows is made for 1, 2, 4 ... 256 of them (`graph.sqlite.sql.for_rows`).
+"""
+
+from __future__ import annotations
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE lock (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        holder BLOB NOT NULL,
+        until REAL NOT NULL,
+        seconds REAL NOT NULL
+    );
+    CREATE TABLE state (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        version INTEGER NOT NULL,
+        at INTEGER NOT NULL,
+        complete_to INTEGER NOT NULL,
+        data BLOB NOT NULL
+    );
+    CREATE TABLE cloud (
+        version INTEGER PRIMARY KEY,
+        at INTEGER NOT NULL,
+        data BLOB NOT NULL
+    );
+    CREATE TABLE increment (
+        id BLOB PRIMARY KEY,
+        at INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX increment_by_time ON increment (at);
+    CREATE TABLE mark (
+        bucket INTEGER NOT NULL,
+        version INTEGER NOT NULL,
+        marks BLOB NOT NULL,
+        PRIMARY KEY (bucket, version)
+    );
+    CREATE TABLE count (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL,
+        n INTEGER NOT NULL,
+        hour REAL NOT NULL,
+        day REAL NOT NULL,
+        week REAL NOT NULL,
+        data BLOB NOT NULL
+    );
+    CREATE TABLE author (
+        day INTEGER NOT NULL,
+        tag INTEGER NOT NULL,
+        member INTEGER NOT NULL,
+        n INTEGER NOT NULL,
+        PRIMARY KEY (day, tag, member)
+    ) WITHOUT ROWID;
+    CREATE TABLE rule (
+        name TEXT PRIMARY KEY,
+        denied INTEGER NOT NULL,
+        target TEXT NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE inbox (
+        seq INTEGER PRIMARY KEY,
+        id BLOB NOT NULL UNIQUE,
+        body BLOB NOT NULL
+    )
+    """,
+)
+"""Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
+
+_LIST = "(SELECT value FROM json_each(?))"
+
+# A lock whose end lies further off than it was ever taken for: the clock was set back.
+LOCK = """
+    INSERT INTO lock VALUES (1, :holder, :now + :seconds, :seconds)
+    ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, seconds = excluded.seconds
+    WHERE holder = :holder OR until <= :now OR until > :now + 2 * seconds"""
+UNLOCK = "UPDATE lock SET until = 0 WHERE holder = ?"
+
+VERSION = "SELECT coalesce(max(version), 0) FROM state"
+HEAD = "SELECT version, at, complete_to, c.data, s.data FROM state AS s JOIN cloud AS c USING (version, at)"
+CLOUDS = "SELECT version, at, data FROM cloud ORDER BY version DESC LIMIT ?"
+MARKS = """
+    SELECT bucket, marks FROM json_each(?) CROSS JOIN mark ON bucket = value AND version > ?
+    ORDER BY bucket, version"""
+COUNTS = f"SELECT id, name, n, data FROM count WHERE id IN {_LIST}"
+TOP = "SELECT id, name, n, data FROM count ORDER BY {column} DESC, id LIMIT ?"
+SCAN = "SELECT id, name, n, data FROM count WHERE id > ? ORDER BY id LIMIT ?"
+RULES = "SELECT name, denied, target FROM rule"
+INBOX = "SELECT id, body FROM inbox ORDER BY seq LIMIT ?"
+INBOX_PUT = "INSERT INTO inbox (id, body) VALUES (?, ?) ON CONFLICT DO NOTHING"
+INBOX_SIZE = "SELECT count(*) FROM inbox"
+
+# For many rows. Joins, for `(a, b) IN (VALUES ...)` would read the whole table.
+MERGED = "WITH wanted (id) AS (VALUES {rows}) SELECT i.id FROM wanted CROSS JOIN increment AS i USING (id)"
+AUTHORS = """
+    WITH wanted (day, tag, member) AS (VALUES {rows})
+    SELECT tag, day, member, a.n FROM wanted CROSS JOIN author AS a USING (day, tag, member)"""
+CROWDS = """
+    WITH wanted (day, tag) AS (VALUES {rows})
+    SELECT tag, day, a.member, a.n FROM wanted CROSS JOIN author AS a USING (day, tag)"""
+
+STATE_PUT = """
+    INSERT INTO state VALUES (1, ?, ?, ?, ?) ON CONFLICT DO UPDATE
+    SET version = excluded.version, at = excluded.at, complete_to = excluded.complete_to, data = excluded.data"""
+CLOUD_PUT = "INSERT INTO cloud VALUES (?, ?, ?)"
+CLOUD_FORGET = "DELETE FROM cloud WHERE version <= ?"
+INCREMENT_PUT = "INSERT INTO increment VALUES {rows} ON CONFLICT DO NOTHING"
+INCREMENT_FORGET = "DELETE FROM increment WHERE at < ?"
+MARK_PUT = "INSERT INTO mark VALUES {rows}"
+COUNT_PUT = """
+    INSERT INTO count VALUES {rows} ON CONFLICT DO UPDATE
+    SET n = excluded.n, hour = excluded.hour, day = excluded.day, week = excluded.week, data = excluded.data"""
+COUNT_FORGET = f"DELETE FROM count WHERE id IN {_LIST}"
+AUTHOR_PUT = "INSERT INTO author VALUES {rows} ON CONFLICT DO UPDATE SET n = excluded.n"
+AUTHOR_FORGET = "DELETE FROM author WHERE day = ? AND tag = ? AND member = ?"
+AUTHORS_FORGET = "DELETE FROM author WHERE day < ?"
+RULE_PUT = "INSERT INTO rule VALUES {rows} ON CONFLICT DO UPDATE SET denied = excluded.denied, target = excluded.target"
+RULE_FORGET = f"DELETE FROM rule WHERE name IN {_LIST}"
+INBOX_FORGET = "DELETE FROM inbox WHERE id IN (VALUES {rows})"

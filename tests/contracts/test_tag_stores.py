@@ -1,0 +1,479 @@
+"""What `tagcloud/contract.py` promises of a store, on every store."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+
+from shoal.graph.schema import tag_id
+from shoal.tagcloud.contract import KEEP_CLOUDS, KEEP_INCREMENTS_MS, Day, Head, Overtaken, Rule
+from shoal.tagcloud.heat import DAY as IN_A_DAY
+from shoal.tagcloud.heat import HOUR as IN_AN_HOUR
+from shoal.tagcloud.heat import HOUR_MS, Heat
+from shoal.tagcloud.heat import WEEK as IN_A_WEEK
+from shoal.tagcloud.increment import DAY_MS
+from tests.running import in_loop
+from tests.tagcloud.stores import (
+    AT,
+    CLOUDS,
+    DAY,
+    DURABLE_CLOUDS,
+    FIRST,
+    CloudBackend,
+    increment_id,
+    large,
+    merge,
+    row,
+    whole,
+)
+
+DAWN, REEF, SURF = tag_id("dawn"), tag_id("reef"), tag_id("surf")
+TAGS = 200
+
+
+@pytest.fixture(params=CLOUDS)
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> CloudBackend:
+    """Every store there is, one after the other, empty."""
+    return CloudBackend(request.param, tmp_path)
+
+
+@pytest.fixture(params=DURABLE_CLOUDS)
+def durable(request: pytest.FixtureRequest, tmp_path: Path) -> CloudBackend:
+    """Every store that outlives its process, one after the other, empty."""
+    return CloudBackend(request.param, tmp_path)
+
+
+# The lock
+
+
+@in_loop
+async def test_one_holder_has_the_lock_and_may_hold_it_longer(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        assert await store.lock(b"ann")
+        assert not await store.lock(b"ben")
+        assert await store.lock(b"ann")
+        assert not await store.lock(b"ben")
+
+
+@in_loop
+async def test_who_lets_go_of_the_lock_leaves_it_to_others(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        assert await store.lock(b"ann")
+        await store.unlock(b"ann")
+        assert await store.lock(b"ben")
+
+
+@in_loop
+async def test_a_stranger_cannot_let_go_of_the_lock(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        await store.unlock(b"ben")
+        assert await store.lock(b"ann")
+        await store.unlock(b"ben")
+        assert not await store.lock(b"ben")
+
+
+@in_loop
+async def test_a_lock_ends_by_itself(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        assert await store.lock(b"ann", 0.01)
+        await asyncio.sleep(0.03)
+        assert await store.lock(b"ben")
+        assert not await store.lock(b"ann")
+
+
+@in_loop
+async def test_the_lock_is_one_for_all_who_have_the_store_open(durable: CloudBackend) -> None:
+    async with durable.open() as one, durable.open() as other:
+        assert await one.lock(b"ann")
+        assert not await other.lock(b"ben")
+        await one.unlock(b"ann")
+        assert await other.lock(b"ben")
+
+
+# Versions
+
+
+@in_loop
+async def test_a_new_store_is_empty(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        assert await store.version() == 0
+        assert await store.head() == Head()
+        assert await store.clouds(5) == []
+        assert await store.merged([increment_id(1)]) == set()
+        assert await store.marks([1], 0) == {}
+        assert await store.tags([DAWN]) == {}
+        assert await store.authors([(DAWN, DAY, 1)]) == {}
+        assert await store.crowds([(DAWN, DAY)]) == {}
+        assert await store.top(-1, 5) == []
+        assert await store.scan(FIRST, 5) == []
+        assert await store.rules() == {}
+        assert await store.inbox(5) == []
+        assert await store.waiting() == 0
+
+
+@in_loop
+async def test_nothing_is_asked_for_by_an_empty_question(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        await store.write(merge(1, rows=[row("dawn", 1)], authors={(DAWN, DAY, 1): 1}, marks={1: b"m"}))
+        assert await store.tags([]) == {}
+        assert await store.authors([]) == {}
+        assert await store.crowds([]) == {}
+        assert await store.merged([]) == set()
+        assert await store.marks([], 0) == {}
+        await store.discard([])
+
+
+@in_loop
+async def test_a_version_comes_back_whole(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        merged = merge(1, cloud=b"\x00\xff", state=bytes(300))
+        await store.write(merged)
+        assert await store.version() == 1
+        assert await store.head() == merged.head
+
+
+@in_loop
+async def test_an_empty_cloud_is_a_cloud(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        head = merge(1).head
+        empty = type(head)(1, head.at, head.complete_to)
+        await store.write(type(merge(1))(empty, [], {}, [], {}, 0))
+        assert await store.head() == empty
+        assert await store.clouds(1) == [(1, head.at, b"")]
+
+
+@in_loop
+async def test_only_the_version_after_the_newest_is_taken(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        await store.write(merge(1, rows=[row("dawn", 1)]))
+        for version in (0, 1, 3):
+            with pytest.raises(Overtaken):
+                await store.write(
+                    merge(
+                        version,
+                        rows=[row("dawn", 5), row("reef", 5)],
+                        increments=[increment_id(5)],
+                        marks={5: b"five"},
+                        authors={(DAWN, DAY, 5): 5},
+                        rules=[Rule("surf", denied=True)],
+                    )
+                )
+        assert await store.head() == merge(1).head
+        assert await store.tags([DAWN, REEF]) == {DAWN: row("dawn", 1)}
+        assert await store.merged([increment_id(5)]) == set()
+        assert await store.marks([5], 0) == {}
+        assert await store.authors([(DAWN, DAY, 5)]) == {}
+        assert await store.rules() == {}
+
+
+@in_loop
+async def test_of_two_that_write_one_version_one_does(durable: CloudBackend) -> None:
+    async with durable.open() as one, durable.open() as other:
+        for version in range(1, 6):
+            mine, yours = (
+                merge(version, rows=[row(name, version)], increments=[name.encode() * 4], cloud=name.encode())
+                for name in ("dawn", "reef")
+            )
+            said = await asyncio.gather(one.write(mine), other.write(yours), return_exceptions=True)
+            assert sorted(type(answer).__name__ for answer in said) == ["NoneType", "Overtaken"]
+            won, lost = (mine, yours) if said[0] is None else (yours, mine)
+            assert await one.head() == await other.head() == won.head
+            assert (await one.tags([won.rows[0].id]))[won.rows[0].id].n == version
+            found = await one.tags([lost.rows[0].id])
+            assert not found or found[lost.rows[0].id].n < version
+
+
+@in_loop
+async def test_clouds_come_newest_first(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        for version in range(1, 4):
+            await store.write(merge(version))
+        assert await store.clouds(2) == [(3, AT + 3, b"cloud 3"), (2, AT + 2, b"cloud 2")]
+        assert [version for version, *_ in await store.clouds(10)] == [3, 2, 1]
+        assert await store.clouds(0) == []
+
+
+@in_loop
+async def test_about_a_hundred_clouds_are_kept(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        for version in range(1, KEEP_CLOUDS + 4):
+            await store.write(merge(version))
+        assert [version for version, *_ in await store.clouds(1_000)] == list(range(KEEP_CLOUDS + 3, 3, -1))
+
+
+@in_loop
+async def test_what_is_written_is_there_when_the_store_is_opened_again(durable: CloudBackend) -> None:
+    async with durable.open() as store:
+        await store.write(large(1, TAGS))
+        await store.put(increment_id(9), b"nine")
+    async with durable.open() as store:
+        assert await whole(store, TAGS) == 1
+        assert await store.inbox(5) == [(increment_id(9), b"nine")]
+        await store.write(large(2, TAGS))
+        assert await whole(store, TAGS) == 2
+
+
+@in_loop
+async def test_a_version_may_be_large(backend: CloudBackend) -> None:
+    tags = 20_000
+    async with backend.open() as store:
+        await store.write(large(1, tags))
+        assert await whole(store, tags) == 1
+
+
+# Tags
+
+
+@in_loop
+async def test_a_tag_comes_back_as_it_was_written(backend: CloudBackend) -> None:
+    full = row(
+        "dawn",
+        3,
+        (AT, AT - 5 * HOUR_MS),
+        forms={"Dawn": 2, "DÄWN ☂": -1},
+        days={DAY: Day(3, 2, 2), DAY - 1: Day(-1, 0, 0)},
+    )
+    async with backend.open() as store:
+        await store.write(merge(1, rows=[full]))
+        assert await store.tags([DAWN, REEF]) == {DAWN: full}
+        await store.write(merge(2, rows=[row("dawn", 4, (AT,))]))
+        assert await store.tags([DAWN]) == {DAWN: row("dawn", 4, (AT,))}
+
+
+@in_loop
+async def test_numbers_below_zero_are_kept(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        below = row("dawn", -(2**40), forms={"dawn": -3}, days={DAY: Day(-1, -1, 0)})
+        cold = type(below)(REEF, "reef", 0, (Heat(-0.5, 3), Heat(-1.5e-5, -70_000), Heat(2.0**52, 2**40)))
+        await store.write(merge(1, rows=[below, cold], authors={(DAWN, DAY, 1): -2}))
+        assert await store.tags([DAWN, REEF]) == {DAWN: below, REEF: cold}
+        assert await store.authors([(DAWN, DAY, 1)]) == {(DAWN, DAY, 1): -2}
+
+
+@in_loop
+async def test_a_tag_that_is_blank_is_forgotten(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        await store.write(merge(1, rows=[row("dawn", 1), row("reef", 2), row("surf", 0)]))
+        assert (await store.tags([DAWN, REEF, SURF])).keys() == {DAWN, REEF}
+        # Not blank: something is still to come.
+        kept = row("reef", 0, forms={"Reef": 1, "reef": -1})
+        await store.write(merge(2, rows=[row("dawn", 0), kept]))
+        assert await store.tags([DAWN, REEF]) == {REEF: kept}
+        assert await store.scan(FIRST, 10) == [kept]
+        await store.write(merge(3, rows=[row("dawn", 7)]))
+        assert await store.tags([DAWN]) == {DAWN: row("dawn", 7)}
+
+
+@in_loop
+async def test_a_scan_is_in_the_order_of_ids_and_goes_on_where_it_ended(backend: CloudBackend) -> None:
+    rows = sorted((row(f"tag{number}", number) for number in range(1, 60)), key=lambda found: found.id)
+    async with backend.open() as store:
+        await store.write(merge(1, rows=random.Random(1).sample(rows, len(rows))))
+        found = []
+        after = FIRST
+        while page := await store.scan(after, 7):
+            assert len(page) <= 7
+            found += page
+            after = page[-1].id
+        assert found == rows
+        assert await store.scan(rows[10].id, 3) == rows[11:14]
+        assert await store.scan(rows[10].id - 1, 1) == [rows[10]]
+
+
+@in_loop
+async def test_the_top_is_greatest_first_and_ties_go_by_id(backend: CloudBackend) -> None:
+    names = [f"tag{number}" for number in range(30)]
+    rows = [
+        row(name, number // 3 - 2, [AT - number // 4 * HOUR_MS] * (number % 3)) for number, name in enumerate(names)
+    ]
+    async with backend.open() as store:
+        await store.write(merge(1, rows=rows))
+        there = [found for found in rows if not found.blank]
+        for window in (-1, IN_AN_HOUR, IN_A_DAY, IN_A_WEEK):
+            ordered = sorted(there, key=lambda found: (-found.n if window < 0 else -found.heats[window].rank, found.id))
+            for limit in (1, 7, len(there), 1_000):
+                assert await store.top(window, limit) == ordered[:limit], (window, limit)
+
+
+# Authors
+
+
+@in_loop
+async def test_authors_are_kept_by_tag_day_and_member(backend: CloudBackend) -> None:
+    authors = {(DAWN, DAY, 1): 3, (DAWN, DAY, 2**62): 1, (DAWN, DAY - 1, 1): 4, (REEF, DAY, 1): 5}
+    async with backend.open() as store:
+        await store.write(merge(1, authors={**authors, (REEF, DAY, 9): 0}))
+        assert await store.authors([*authors, (REEF, DAY, 9), (SURF, DAY, 1)]) == authors
+        await store.write(merge(2, authors={(DAWN, DAY, 1): 0, (REEF, DAY, 1): 6}))
+        assert await store.authors([*authors]) == {(DAWN, DAY, 2**62): 1, (DAWN, DAY - 1, 1): 4, (REEF, DAY, 1): 6}
+
+
+@in_loop
+async def test_a_crowd_is_all_who_used_a_tag_on_a_day(backend: CloudBackend) -> None:
+    authors = {(tag, day, member): member for tag in (DAWN, REEF) for day in (DAY - 1, DAY) for member in range(1, 40)}
+    async with backend.open() as store:
+        await store.write(merge(1, authors=authors))
+        wanted = [(DAWN, DAY), (REEF, DAY - 1), (SURF, DAY)]
+        crowds = {key: n for key, n in authors.items() if key[:2] in wanted}
+        assert await store.crowds(wanted) == crowds
+
+
+@in_loop
+async def test_authors_of_past_days_are_forgotten(backend: CloudBackend) -> None:
+    authors = {(DAWN, DAY + by, 1): 5 + by for by in range(-3, 1)}
+    async with backend.open() as store:
+        await store.write(merge(1, authors=authors, before_day=DAY - 2))
+        kept = {key: n for key, n in authors.items() if key[1] >= DAY - 2}
+        assert await store.authors([*authors]) == kept
+        await store.write(merge(2, before_day=DAY))
+        for _ in range(3):
+            assert await store.authors([*authors]) == {(DAWN, DAY, 1): 5}
+            assert await store.crowds([key[:2] for key in authors]) == {(DAWN, DAY, 1): 5}
+            await store.write(merge(await store.version() + 1, before_day=DAY))
+
+
+# What versions contain
+
+
+@in_loop
+async def test_marks_come_by_bucket_and_version(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        await store.write(merge(1, marks={5: b"five of 1", 6: b"six of 1"}))
+        await store.write(merge(2, marks={5: b"five of 2"}))
+        await store.write(merge(3, marks={7: b"seven" * 100_000}))
+        assert await store.marks([5, 6, 8], 0) == {5: [b"five of 1", b"five of 2"], 6: [b"six of 1"]}
+        assert await store.marks([5, 6], 1) == {5: [b"five of 2"]}
+        assert await store.marks([5, 6, 7], 2) == {7: [b"seven" * 100_000]}
+        assert await store.marks([5, 6, 7], 3) == {}
+
+
+@in_loop
+async def test_increments_of_versions_are_known(backend: CloudBackend) -> None:
+    ids = [increment_id(number) for number in range(300)]
+    async with backend.open() as store:
+        await store.write(merge(1, increments=ids[:200]))
+        await store.write(merge(2, increments=ids[150:250]))
+        assert await store.merged(ids) == set(ids[:250])
+        assert await store.merged(ids[240:260]) == set(ids[240:250])
+
+
+@in_loop
+async def test_increments_are_forgotten_after_their_time(backend: CloudBackend) -> None:
+    ids = [increment_id(number) for number in range(3)]
+    async with backend.open() as store:
+        await store.write(merge(1, increments=[ids[0]], at=AT))
+        await store.write(merge(2, increments=[ids[1]], at=AT + 10 * DAY_MS))
+        await store.write(merge(3, increments=[ids[2]], at=AT + KEEP_INCREMENTS_MS))
+        assert await store.merged(ids) == set(ids)
+        await store.write(merge(4, at=AT + KEEP_INCREMENTS_MS + 1))
+        assert await store.merged(ids) == set(ids[1:])
+
+
+@in_loop
+async def test_rules_hold_until_they_say_nothing(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        await store.write(merge(1, rules=[Rule("dawn", denied=True), Rule("ریف", target="reef"), Rule("surf")]))
+        assert await store.rules() == {"dawn": Rule("dawn", denied=True), "ریف": Rule("ریف", target="reef")}
+        await store.write(merge(2, rules=[Rule("dawn"), Rule("ریف", denied=True, target="surf")]))
+        assert await store.rules() == {"ریف": Rule("ریف", denied=True, target="surf")}
+
+
+# The inbox
+
+
+@in_loop
+async def test_the_inbox_gives_the_oldest_first(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        for number in range(10):
+            await store.put(increment_id(number), b"%d" % number)
+        await store.put(increment_id(3), b"another body")
+        assert await store.waiting() == 10
+        assert await store.inbox(4) == [(increment_id(number), b"%d" % number) for number in range(4)]
+        assert len(await store.inbox(100)) == 10
+
+
+@in_loop
+async def test_what_is_discarded_leaves_the_inbox(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        for number in range(4):
+            await store.put(increment_id(number), b"body")
+        await store.discard([increment_id(0), increment_id(2), increment_id(77)])
+        assert [id_ for id_, _ in await store.inbox(10)] == [increment_id(1), increment_id(3)]
+        assert await store.waiting() == 2
+
+
+@in_loop
+async def test_a_merge_takes_its_increments_out_of_the_inbox(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        for number in range(4):
+            await store.put(increment_id(number), b"body")
+        await store.write(merge(1, increments=[increment_id(0), increment_id(2), increment_id(77)]))
+        assert [id_ for id_, _ in await store.inbox(10)] == [increment_id(1), increment_id(3)]
+        # It may come again all the same; that it is merged is known.
+        await store.put(increment_id(0), b"body")
+        assert await store.waiting() == 3
+
+
+@in_loop
+async def test_an_increment_may_be_large(backend: CloudBackend) -> None:
+    async with backend.open() as store:
+        bodies = {increment_id(number): bytes([number]) * 700_000 for number in range(3)}
+        for id_, body in bodies.items():
+            await store.put(id_, body)
+        assert await store.inbox(10) == list(bodies.items())
+        await store.write(merge(1, increments=[increment_id(0)]))
+        await store.discard([increment_id(1)])
+        assert await store.inbox(10) == [(increment_id(2), bodies[increment_id(2)])]
+        await store.put(increment_id(0), b"small")
+        assert dict(await store.inbox(10))[increment_id(0)] == b"small"
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("steps", [3, 6, 9, 12])
+@in_loop
+async def test_a_version_is_whole_or_not_there_when_its_writer_dies_in_it(durable: CloudBackend, steps: int) -> None:
+    child = await _writing(durable, steps)
+    said, _ = await child.communicate()
+    assert child.returncode == -signal.SIGKILL
+    assert await _found(durable, said) in {1, 2}
+
+
+@pytest.mark.parametrize("seed", range(2))
+@in_loop
+async def test_a_version_is_whole_or_not_there_when_its_writer_is_killed(durable: CloudBackend, seed: int) -> None:
+    """The child does nothing but write one version after the other."""
+    chance = random.Random(seed)
+    child = await _writing(durable, 0)
+    assert child.stdout is not None
+    said = [await child.stdout.readline() for _ in range(chance.randint(1, 4))]
+    await asyncio.sleep(chance.uniform(0.0, 0.03))
+    child.send_signal(signal.SIGKILL)
+    said.append(await child.stdout.read())
+    await child.wait()
+    await _found(durable, b"".join(said))
+
+
+async def _writing(durable: CloudBackend, steps: int) -> asyncio.subprocess.Process:
+    command = [sys.executable, "-m", "tests.tagcloud.writer_child", durable.name, await durable.url(), str(TAGS)]
+    return await asyncio.create_subprocess_exec(*command, str(steps), stdout=asyncio.subprocess.PIPE)
+
+
+async def _found(durable: CloudBackend, said: bytes) -> int:
+    """The version that is there after the death of a writer who had said these; that and the next one are whole."""
+    last = max(map(int, said.split()))
+    async with durable.open() as store:
+        # Who has died still holds the lock for a while.
+        assert not await store.lock(b"looks")
+        await store.unlock(b"writes")
+        version = await whole(store, TAGS)
+        assert version in {last, last + 1}
+        await store.write(large(version + 1, TAGS))
+        assert await whole(store, TAGS) == version + 1
+    return version

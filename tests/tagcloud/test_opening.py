@@ -1,0 +1,100 @@
+"""Opening the stores of the tag cloud: by many at once, for reading only, and of somebody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.graph.dynamodb import DynamoGraph
+from shoal.graph.postgres import PostgresGraph
+from shoal.tagcloud.contract import CloudStore
+from shoal.tagcloud.dynamodb import DynamoCloud
+from shoal.tagcloud.postgres import PostgresCloud
+from shoal.tagcloud.sqlite import SqliteCloud
+from tests.engines import dynamodb
+from tests.running import in_loop
+from tests.tagcloud.stores import DURABLE_CLOUDS, CloudBackend, increment_id, merge, opened, row
+
+
+@pytest.mark.parametrize("name", DURABLE_CLOUDS)
+@in_loop
+async def test_many_may_make_a_store_at_once(name: str, tmp_path: Path) -> None:
+    backend = CloudBackend(name, tmp_path)
+    url = await backend.url()
+    if name == "postgres":
+        connection = await asyncpg.connect(url)
+        await connection.execute("DROP SCHEMA IF EXISTS shoal CASCADE")
+        await connection.close()
+    stores = await asyncio.gather(*[opened(name, url) for _ in range(6)])
+    await stores[0].write(merge(1, rows=[row("dawn", 1)]))
+    assert [await store.version() for store in stores] == [1] * 6
+    await asyncio.gather(*[store.close() for store in stores])
+
+
+@in_loop
+async def test_the_graph_and_the_cloud_may_share_a_database(tmp_path: Path) -> None:
+    database, table = CloudBackend("postgres", tmp_path), dynamodb.new_table()
+    url = await database.url()
+    connection = await asyncpg.connect(url)
+    await connection.execute("DROP SCHEMA IF EXISTS shoal CASCADE")
+    await connection.close()
+    cloud, graph, items, objects = await asyncio.gather(
+        PostgresCloud.open(url), PostgresGraph.open(url), DynamoCloud.open(table), DynamoGraph.open(table)
+    )
+    await asyncio.gather(cloud.close(), graph.close(), items.close(), objects.close())
+
+
+@in_loop
+async def test_who_opens_for_reading_only_reads(tmp_path: Path) -> None:
+    path, database = tmp_path / "shoal.db.tags", CloudBackend("postgres", tmp_path)
+    url = await database.url()
+    stores: list[CloudStore] = [await SqliteCloud.open(path), await PostgresCloud.open(url)]
+    readers: list[CloudStore] = [
+        await SqliteCloud.open(path, read_only=True),
+        await PostgresCloud.open(url, read_only=True),
+    ]
+    for store, reader in zip(stores, readers, strict=True):
+        await store.write(merge(1, rows=[row("dawn", 1)]))
+        assert await reader.head() == merge(1).head
+        for refused in (reader.write(merge(2)), reader.lock(b"ann"), reader.put(increment_id(1), b"")):
+            with pytest.raises(ShoalError, match="reading only"):
+                await refused
+        await reader.close()
+        await store.close()
+
+
+@in_loop
+async def test_reading_makes_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        with pytest.raises(Unavailable):
+            await SqliteCloud.open(tmp_path / "shoal.db.tags", read_only=True)
+
+
+@in_loop
+async def test_a_file_of_another_kind_or_version_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.db.tags"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("CREATE TABLE mine (a)")
+    with pytest.raises(Unavailable, match="not Shoal's"):
+        await SqliteCloud.open(path)
+    with closing(sqlite3.connect(path)) as newer:
+        newer.execute("PRAGMA user_version = 99")
+    for read_only in (False, True):
+        with pytest.raises(Unavailable, match="schema version 99"):
+            await SqliteCloud.open(path, read_only=read_only)
+    with closing(sqlite3.connect(path)) as found:
+        assert found.execute("PRAGMA user_version").fetchone() == (99,)
+
+
+@in_loop
+async def test_a_server_that_is_away_is_unavailable() -> None:
+    with pytest.raises(Unavailable):
+        await PostgresCloud.open("postgresql://shoal@127.0.0.1:1/postgres", patience=0.2)
+    with pytest.raises(Unavailable):
+        await DynamoCloud.open(dynamodb.new_table(at="http://127.0.0.1:1"), patience=0.2)
