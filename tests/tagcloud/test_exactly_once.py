@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from hypothesis import given, settings
@@ -24,6 +26,7 @@ from shoal.tagcloud.emitter import Emitter
 from shoal.tagcloud.increment import DAY_MS, TagChange, Use
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
+from shoal.tagcloud.sqlite import SqliteCloud
 from tests.flows.chaos import Between, Crash, Dice
 from tests.running import run
 from tests.tagcloud.recount import differences, first_of, horizon_at, recounted, stored_rows
@@ -69,9 +72,9 @@ class Unsafe:
 class World:
     """Jobs that are not done, emitters that take them, and collectors; all of which may die."""
 
-    def __init__(self, seed: int, uses: Sequence[Use]) -> None:
+    def __init__(self, seed: int, uses: Sequence[Use], store: CloudStore | None = None) -> None:
         self.dice = Dice(seed)
-        self.store = MemoryCloud(clock=self._seconds)
+        self.store: CloudStore = store or MemoryCloud(clock=self._seconds)
         self.transport = Unsafe(self.dice)
         self._left = list(uses)
         self._ticks = 0.0
@@ -97,7 +100,14 @@ class World:
         """One collector after the other; each lives until it dies, or everything is merged."""
         while self._left or await self.transport.waiting():
             flaky = cast("CloudStore", Between(self.store, self.dice.crash_later, self.dice.crash_later))
-            collector = Collector(flaky, cast("Transport", self.transport), seconds=0.0, sizes=SIZES, clock=lambda: NOW)
+            collector = Collector(
+                flaky,
+                cast("Transport", self.transport),
+                changes=self.dice.random.choice((5, 5_000)),
+                seconds=0.0,
+                sizes=SIZES,
+                clock=lambda: NOW,
+            )
             try:
                 async for parcels in self.transport.arrivals():
                     collector.take(parcels)
@@ -144,6 +154,34 @@ def test_in_the_end_every_use_is_counted_once(seed: int, count: int) -> None:
     finally:
         logging.disable(logging.NOTSET)
     run(_as_recounted(world.store, uses))
+
+
+class Hasty(SqliteCloud):
+    """The lock of a collector that died ends soon; that of one which is slow, too."""
+
+    async def lock(self, holder: bytes, seconds: float = 0.02) -> bool:
+        return await super().lock(holder, min(seconds, 0.02))
+
+
+@settings(deadline=None, max_examples=8)
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 25))
+def test_in_a_file_too(seed: int, count: int) -> None:
+    uses = uses_of(Random(seed), count)
+
+    async def story(path: Path) -> None:
+        store = await Hasty.open(path)
+        try:
+            await World(seed, uses, store).run()
+            await _as_recounted(store, uses)
+        finally:
+            await store.close()
+
+    logging.disable(logging.CRITICAL)
+    try:
+        with TemporaryDirectory() as folder:
+            run(story(Path(folder) / "shoal.db.tags"))
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 async def _as_recounted(store: Any, uses: Sequence[Use]) -> None:

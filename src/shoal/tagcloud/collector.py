@@ -11,7 +11,7 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum
 
 import msgspec
@@ -40,7 +40,7 @@ class Phase(Enum):
 
 
 class Collector:
-    """One of those that share a store. It merges `changes` tags together, or what is `seconds` old."""
+    """One of those that share a store. It merges about `changes` tags together, or what is `seconds` old."""
 
     def __init__(
         self,
@@ -98,11 +98,13 @@ class Collector:
             try:
                 async for parcels in self._transport.arrivals():
                     self.take(parcels)
-                    if self.due():
-                        await self.merge()
+                    while self.due() and await self.merge():
+                        pass
             except Unavailable as error:
                 _log.warning("the tag cloud waits: %s", error)
-                await asyncio.sleep(_AWAY_SECONDS)
+            except Exception:  # noqa: BLE001  # the next try may succeed; the collector must be there then
+                _log.exception("the tag cloud could not be merged")
+            await asyncio.sleep(_AWAY_SECONDS)
 
     def take(self, parcels: Sequence[Parcel]) -> None:
         """Increments that have come; one that is here already is no change."""
@@ -154,27 +156,41 @@ class Collector:
 
     async def _merge(self) -> None:
         head = await self._newest()
-        taken = dict(self._pending)
+        taken = self._next()
         for id_ in await self._store.merged(taken.keys()):
             parcel, _ = taken.pop(id_)
             self.dropped += 1
             await self._forget([parcel])
         if taken:
             increments = [increment for _, increment in taken.values()]
-            self._head = await self._merger.merge(head, increments, complete_to=self._complete_to())
+            complete_to = self._complete_to(taken.keys())
+            self._head = await self._merger.merge(head, increments, complete_to=complete_to)
             self.merges += 1
             await self._forget([parcel for parcel, _ in taken.values()])
+
+    def _next(self) -> dict[bytes, tuple[Parcel, Increment]]:
+        """What is merged together, oldest first: however much has come, a merge is soon over, and the lock is held for so long."""
+        taken: dict[bytes, tuple[Parcel, Increment]] = {}
+        changes = 0
+        for id_, held in self._pending.items():
+            if changes >= self._changes:
+                break
+            taken[id_] = held
+            changes += held[1].changes
+        return taken
 
     async def _forget(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:
             self._pending.pop(parcel.id, None)
         await self._transport.done(parcels)
 
-    def _complete_to(self) -> int:
-        """The moment before which every emitter that was heard of late has sent all it had been given."""
+    def _complete_to(self, taken: Collection[bytes]) -> int:
+        """The moment before which every emitter that was heard of late has sent all it had been given, and all is taken."""
         now = self._clock()
         self._heard = {name: through for name, through in self._heard.items() if through > now - _ACTIVE_MS}
-        return min(self._heard.values(), default=now)
+        left = (increment for id_, (_, increment) in self._pending.items() if id_ not in taken)
+        waits = min((use.at for increment in left for use in increment.uses), default=now)
+        return min(waits, *self._heard.values()) if self._heard else min(waits, now)
 
     async def _newest(self) -> Head:
         if self._head is None or self._head.version != await self._store.version():
