@@ -21,7 +21,7 @@ from shoal.ops.network import AnyNetwork
 from shoal.ops.repair import miscount
 from shoal.ops.repair import repair as put_right
 from shoal.ops.report import EXAMPLES, PROMISES, Finding, Invariant, Progress, Report, nothing
-from shoal.ops.tag_counts import TagCounts, count_anew
+from shoal.ops.tag_counts import TagCounts, count_anew, still_wrong
 
 _PATIENCE_SECONDS = 3_600.0
 """How long a check waits for events that are not done yet."""
@@ -80,6 +80,8 @@ async def _confirmed(network: AnyNetwork, sample: int | None, progress: Progress
         again, objects, counts = await _look(network, progress, read_only=read_only)
         stored = {name: _in_both(stored[name], again[name]) for name in stored}
         stored["I2"] = await _still_miscounted(network, stored["I2"])
+        if not read_only:
+            stored["cloud"] = await still_wrong(network, stored["cloud"])
     if read_only:
         return stored
     return {"I1": await homes(network, objects, counts, sample, progress), **stored}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
 import time
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -21,13 +23,21 @@ from shoal.tagcloud.tally import authors_after, rows_after, tally
 
 _PAGE = 1_000
 _TAGS_AT_ONCE = 200
+_LOOKED_AT = 1_000
+"""Findings that are looked at again, one by one. More than so many are no accident of the moment."""
+_LOOKS = 8
+
+
+def horizon() -> int:
+    """The first day (since 1970-01-01 UTC) whose uses are told apart."""
+    return time.time_ns() // 1_000_000 // DAY_MS - DAYS
 
 
 class TagCounts:
     """Rows of tags as posts make them, post by post."""
 
     def __init__(self) -> None:
-        self._horizon = time.time_ns() // 1_000_000 // DAY_MS - DAYS
+        self._horizon = horizon()
         self.rows: dict[int, TagRow] = {}
         self.authors: dict[AuthorKey, int] = {}
 
@@ -71,6 +81,34 @@ class TagCounts:
 def _use(post: Post) -> Use | None:
     changes = tuple(TagChange(name, form, 1) for name, form in counted_tags(post).items())
     return Use(post.id, post.version, post.author_id, post.written, post.written, changes) if changes else None
+
+
+async def still_wrong(network: AnyNetwork, found: Found) -> Found:
+    """Of what two looks found: the tags that go on differing by as much, on a network in use too, where looks come between."""
+    if found.wrong > _LOOKED_AT:
+        return found
+    differ = {finding: await _difference(network, finding.tag) for finding in found.findings}
+    for _ in range(_LOOKS):
+        differ = {finding: by for finding, by in differ.items() if any(by)}
+        if differ:
+            # At random, so as not to keep step with whoever writes.
+            await asyncio.sleep(random.uniform(0.0, 0.01))  # noqa: S311
+            await network.settle()
+            differ = {finding: by for finding, by in differ.items() if by == await _difference(network, finding.tag)}
+    kept = [finding for finding in found.findings if any(differ.get(finding, ()))]
+    return Found(found.checked, len(kept), kept)
+
+
+async def _difference(network: AnyNetwork, name: str) -> tuple[object, ...]:
+    """By how many uses, on which days and in which spellings the cloud and a recount differ; nothing true when they do not."""
+    counted, _ = await _counted_anew(network, name)
+    stored = (await network.tag_store.tags((counted.id,))).get(counted.id) or empty_row(counted.id, name)
+    days = {day: held for day, held in stored.days.items() if day >= horizon()}
+    return (
+        stored.n - counted.n,
+        set(days.items()) ^ set(counted.days.items()),
+        set(stored.forms.items()) ^ set(counted.forms.items()),
+    )
 
 
 async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:

@@ -33,16 +33,16 @@ async def amend(
     """
     holder = secrets.token_bytes(16)
     for _ in range(_TRIES):
-        if not await store.lock(holder):
-            await asyncio.sleep(_RETRY_SECONDS)
-            continue
         try:
-            amendment = decide(await store.rules())
-            if amendment != NOTHING:
-                await Merger(store, clock, sizes).merge(await store.head(), (), amendment=amendment)
+            if await store.lock(holder):
+                amendment = decide(await store.rules())
+                if amendment != NOTHING:
+                    await Merger(store, clock, sizes).merge(await store.head(), (), amendment=amendment)
+                return amendment
         except Overtaken:
-            continue
+            pass
         finally:
+            # Also when it was given up while it asked for the lock.
             await store.unlock(holder)
-        return amendment
+        await asyncio.sleep(_RETRY_SECONDS)
     raise Unavailable("the tag cloud is busy", retry_after=1.0)

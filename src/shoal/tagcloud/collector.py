@@ -140,19 +140,19 @@ class Collector:
 
     async def merge(self) -> bool:
         """Merge what has come; False when another collector is at it: then what it merges is dropped the next time."""
-        if not await self._store.lock(self._holder):
-            await asyncio.sleep(_RETRY_SECONDS)
-            return False
-        self.phase = Phase.MERGING
         try:
-            await self._merge()
+            if await self._store.lock(self._holder):
+                self.phase = Phase.MERGING
+                await self._merge()
+                return True
         except Overtaken:
             self._head = None
-            return False
         finally:
             self.phase = Phase.PROCESSING
+            # Also when it was stopped while it asked for the lock: of another's lock nothing is let go.
             await self._store.unlock(self._holder)
-        return True
+        await asyncio.sleep(_RETRY_SECONDS)
+        return False
 
     async def _merge(self) -> None:
         head = await self._newest()
