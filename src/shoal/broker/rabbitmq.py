@@ -18,11 +18,11 @@ import msgspec
 from aiormq import spec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 
-from shoal.broker.census import Census
+from shoal.amqp.census import Census
+from shoal.amqp.link import Link
 from shoal.broker.hands import Delivery, Hands, Key, Receipt, key_of
-from shoal.broker.link import Link
 from shoal.broker.queues import Message, Queues, now_ms, read, write
-from shoal.broker.tally import Rate, Tally
+from shoal.broker.tally import Rate, Tally, summed
 from shoal.core.errors import Unavailable
 from shoal.graph.contract import Job, WakeUp
 
@@ -54,7 +54,7 @@ class RabbitOutbox:
         self._counting: AbstractChannel | None = None
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
-        self._census = Census(self._queues.census, self._own if taking else None)
+        self._census = Census(self._queues.census, Tally, self._own if taking else None)
         # Two connections: a broker that is short of memory stops to read from those that publish, acknowledgements too.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if taking else None
@@ -219,7 +219,8 @@ class RabbitOutbox:
         if self._counting is None:
             raise Unavailable("the message broker cannot be reached")
         work = await self._counting.queue_declare(self._queues.work, passive=True)
-        return await self._census.take(work.consumer_count or 0)
+        workers = work.consumer_count or 0
+        return summed(await self._census.take(workers), workers)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
         """How many messages are in these queues and in nobody's hands."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -30,6 +30,15 @@ class Tally(msgspec.Struct, array_like=True):
         self.oldest = min(filter(None, (self.oldest, other.oldest)), default=0)
         self.taken += other.taken
         self.rate += other.rate
+
+
+def summed(answers: Iterable[Tally], workers: int) -> Tally:
+    """What so many workers say, as one. Those that are silent count as having something in hand."""
+    total = Tally()
+    for tally in answers:
+        total.add(tally)
+    total.silent = workers - total.workers
+    return total
 
 
 class Rate:

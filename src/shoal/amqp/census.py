@@ -1,38 +1,40 @@
-"""How many jobs workers have in hand, since when, and how many they finish: asked of all of them over the broker.
+"""What processes have in hand, asked of all of them over the broker.
 
-The broker itself tells only what waits in its queues. Every worker answers a question that is put to the exchange; who asks
-knows from the work queue how many there are.
+The broker itself tells only what waits in its queues, and how many consume them. Every process that does answers a question that
+is put to the exchange, with a value of one kind.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Generic, TypeVar
 
 import aiormq
 import msgspec
 from aiormq.abc import AbstractChannel, DeliveredMessage
 
-from shoal.broker.tally import Tally
+T = TypeVar("T")
 
 _REPLIES = "amq.rabbitmq.reply-to"
 _PATIENCE_SECONDS = 1.0
-"""A worker that has not answered by then is busy or stuck."""
+"""A process that has not answered by then is busy or stuck."""
 
 
-class Census:
-    """Asks and answers, on a channel of its own."""
+class Census(Generic[T]):
+    """Asks and answers, on a channel of its own. Who only asks has no answer of its `own`."""
 
-    def __init__(self, exchange: str, own: Callable[[], Tally] | None) -> None:
+    def __init__(self, exchange: str, kind: type[T], own: Callable[[], T] | None) -> None:
         self._exchange = exchange
         self._own = own
+        self._decoder = msgspec.msgpack.Decoder(kind)
         self._channel: AbstractChannel | None = None
-        self._answers: asyncio.Queue[tuple[str | None, Tally]] = asyncio.Queue()
+        self._answers: asyncio.Queue[tuple[str | None, T]] = asyncio.Queue()
         self._asking = asyncio.Lock()
         self._questions = 0
 
     async def prepare(self, channel: AbstractChannel) -> None:
-        """Be ready to ask; and to answer, in a process that works."""
+        """Be ready to ask; and to answer, in a process that has an answer."""
         await channel.basic_consume(_REPLIES, self._hear, no_ack=True)
         if self._own is not None:
             queue = (await channel.queue_declare("", exclusive=True, auto_delete=True)).queue or ""
@@ -40,32 +42,31 @@ class Census:
             await channel.basic_consume(queue, self._answer, no_ack=True)
         self._channel = channel
 
-    async def take(self, workers: int) -> Tally:
-        """What so many workers say, as one. Those that are silent count as having something in hand."""
+    async def take(self, expected: int) -> list[T]:
+        """What so many processes say; fewer answers when some of them are silent."""
         async with self._asking:
             self._questions += 1
             question = str(self._questions)
-            total = Tally()
-            if workers and self._channel is not None:
+            found: list[T] = []
+            if expected and self._channel is not None:
                 properties = aiormq.spec.Basic.Properties(reply_to=_REPLIES, correlation_id=question)
                 await self._channel.basic_publish(b"", exchange=self._exchange, properties=properties)
-                await self._collect(question, workers, total)
-            total.silent = workers - total.workers
-            return total
+                await self._collect(question, expected, found)
+            return found
 
-    async def _collect(self, question: str, workers: int, total: Tally) -> None:
+    async def _collect(self, question: str, expected: int, found: list[T]) -> None:
         try:
             async with asyncio.timeout(_PATIENCE_SECONDS):
-                while total.workers < workers:
-                    answered, tally = await self._answers.get()
+                while len(found) < expected:
+                    answered, answer = await self._answers.get()
                     if answered == question:
-                        total.add(tally)
+                        found.append(answer)
         except TimeoutError:
             return
 
     async def _hear(self, message: DeliveredMessage) -> None:
         properties = message.header.properties
-        self._answers.put_nowait((properties.correlation_id, msgspec.msgpack.decode(message.body, type=Tally)))
+        self._answers.put_nowait((properties.correlation_id, self._decoder.decode(message.body)))
 
     async def _answer(self, message: DeliveredMessage) -> None:
         asked = message.header.properties
