@@ -17,7 +17,7 @@ from enum import Enum
 import msgspec
 
 from shoal.core.errors import Unavailable
-from shoal.tagcloud.contract import CloudStore, Head, Overtaken, Parcel, Transport
+from shoal.tagcloud.contract import LOCK_SECONDS, CloudStore, Head, Overtaken, Parcel, Transport
 from shoal.tagcloud.emitter import now_ms
 from shoal.tagcloud.increment import Increment, decode
 from shoal.tagcloud.merger import SIZES, Merger, Sizes
@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 _RETRY_SECONDS = 0.05
 _LOOK_SECONDS = 0.005
 _AWAY_SECONDS = 1.0
+_LOOK_AGAIN_SECONDS = 1.0
+"""So often a collector asks whether others have merged what it cannot read."""
 _ACTIVE_MS = 10_000
 """How long an emitter that says nothing is waited for, in saying up to when the cloud is complete."""
 
@@ -40,7 +42,10 @@ class Phase(Enum):
 
 
 class Collector:
-    """One of those that share a store. It merges about `changes` tags together, or what is `seconds` old."""
+    """One of those that share a store. It merges about `changes` tags or so many `increments` together, or what is `seconds` old.
+
+    A transport that gives only so many increments before others are done must give `increments` at least.
+    """
 
     def __init__(
         self,
@@ -48,24 +53,29 @@ class Collector:
         transport: Transport,
         *,
         changes: int = 5_000,
+        increments: int = 500,
         seconds: float = 1.0,
+        lock_seconds: float = LOCK_SECONDS,
         sizes: Sizes = SIZES,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self._store = store
         self._transport = transport
         self._changes = changes
+        self._increments = increments
         self._seconds = seconds
+        self._lock_seconds = lock_seconds
         self._clock = clock
         self._merger = Merger(store, clock, sizes)
         self._holder = secrets.token_bytes(16)
         self._head: Head | None = None
         self._pending: dict[bytes, tuple[Parcel, Increment]] = {}
-        self._unreadable: set[bytes] = set()
-        self._oldest = 0.0
+        self._unreadable: dict[bytes, Parcel] = {}
+        self._oldest = self._look_again = 0.0
         self._heard: dict[bytes, int] = {}
         self._hurried = 0
         self._task: asyncio.Task[None] | None = None
+        self._merging: asyncio.Future[bool] | None = None
         self.phase = Phase.STARTED
         self.merges = 0
         """Versions that this one wrote."""
@@ -82,6 +92,9 @@ class Collector:
             self._task.cancel()
             await asyncio.wait([self._task])
             self._task = None
+        if self._merging is not None:
+            # What was begun is finished: the lock is not left behind.
+            await asyncio.gather(self._merging, return_exceptions=True)
 
     async def settle(self, *, merging: bool = True) -> None:
         """Return when all that was sent so far is merged: by this collector, if it is `merging`, or by others."""
@@ -98,12 +111,14 @@ class Collector:
             try:
                 async for parcels in self._transport.arrivals():
                     self.take(parcels)
-                    while self.due() and await self.merge():
-                        pass
+                    while self.due():
+                        self._merging = asyncio.ensure_future(self.merge())
+                        if not await asyncio.shield(self._merging):
+                            break
             except Unavailable as error:
                 _log.warning("the tag cloud waits: %s", error)
-            except Exception:  # noqa: BLE001  # the next try may succeed; the collector must be there then
-                _log.exception("the tag cloud could not be merged")
+            except Exception:  # noqa: BLE001  # whatever it was, the increments are safe, and the next attempt may succeed
+                _log.exception("increments could not be merged")
             await asyncio.sleep(_AWAY_SECONDS)
 
     def take(self, parcels: Sequence[Parcel]) -> None:
@@ -124,24 +139,26 @@ class Collector:
         except (msgspec.DecodeError, msgspec.ValidationError) as error:
             # Of a newer version, most likely: it stays where it is, and one who can read it will merge it.
             if parcel.id not in self._unreadable:
-                self._unreadable.add(parcel.id)
                 _log.error("an increment of %d bytes cannot be read: %s", len(parcel.body), error)
+            self._unreadable[parcel.id] = parcel
             return None
 
     def due(self) -> bool:
         """Whether what has come is enough, or old enough, to be merged; or somebody waits for it."""
+        if self._unreadable and time.monotonic() >= self._look_again:
+            return True
         if not self._pending:
             return False
         if self._hurried:
             return True
-        if time.monotonic() - self._oldest >= self._seconds:
+        if len(self._pending) >= self._increments or time.monotonic() - self._oldest >= self._seconds:
             return True
         return sum(increment.changes for _, increment in self._pending.values()) >= self._changes
 
     async def merge(self) -> bool:
         """Merge what has come; False when another collector is at it: then what it merges is dropped the next time."""
         try:
-            if await self._store.lock(self._holder):
+            if await self._store.lock(self._holder, self._lock_seconds):
                 self.phase = Phase.MERGING
                 await self._merge()
                 return True
@@ -157,16 +174,16 @@ class Collector:
     async def _merge(self) -> None:
         head = await self._newest()
         taken = self._next()
-        for id_ in await self._store.merged(taken.keys()):
-            parcel, _ = taken.pop(id_)
-            self.dropped += 1
-            await self._forget([parcel])
+        merged = await self._store.merged([*taken, *self._unreadable])
+        self.dropped += len(merged)
+        await self._forget([taken.pop(id_)[0] if id_ in taken else self._unreadable[id_] for id_ in merged])
         if taken:
             increments = [increment for _, increment in taken.values()]
             complete_to = self._complete_to(taken.keys())
             self._head = await self._merger.merge(head, increments, complete_to=complete_to)
             self.merges += 1
             await self._forget([parcel for parcel, _ in taken.values()])
+        self._look_again = time.monotonic() + _LOOK_AGAIN_SECONDS
 
     def _next(self) -> dict[bytes, tuple[Parcel, Increment]]:
         """What is merged together, oldest first: however much has come, a merge is soon over, and the lock is held for so long."""
@@ -182,6 +199,7 @@ class Collector:
     async def _forget(self, parcels: Sequence[Parcel]) -> None:
         for parcel in parcels:
             self._pending.pop(parcel.id, None)
+            self._unreadable.pop(parcel.id, None)
         await self._transport.done(parcels)
 
     def _complete_to(self, taken: Collection[bytes]) -> int:

@@ -187,11 +187,10 @@ KEEP_CLOUDS = 100
 
 
 class Parcel(NamedTuple):
-    """An increment as it arrived, and what its transport knows it by."""
+    """An increment as it arrived."""
 
     id: bytes
     body: bytes
-    receipt: object = None
 
 
 class Transport(Protocol):
