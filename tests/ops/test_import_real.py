@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sqlite3
 import subprocess
@@ -13,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.real_data import real_data
 from tests.running import run
 
 from shoal import Shoal
@@ -21,7 +21,6 @@ from shoal.feeds.pull import Cursor
 from shoal.ops.check import check
 from shoal.wiring import Network
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 FILES = ("graph/nodes.csv", "graph/edges.csv", "posts/photos_cc0_pdm.jsonl.gz", "photos")
 EXPECTED = {"members": 37_700, "follows": 578_006, "posts": 26_293, "photos": 500}
 
@@ -50,12 +49,7 @@ def begun(store: Path, kind: str) -> int:
 
 @pytest.fixture
 def data() -> Path:
-    missing = [name for name in FILES if not (DATA / name).exists()]
-    if missing and os.environ.get("CI") and DATA.exists():
-        pytest.fail(f"{DATA} is there, but not its {missing[0]}")
-    if missing:
-        pytest.skip(f"the real data is not at {DATA}")
-    return DATA
+    return real_data(*FILES)
 
 
 @pytest.mark.timeout(600)
