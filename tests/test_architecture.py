@@ -16,7 +16,7 @@ BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager
 ENGINES = {"sqlite", "postgres", "dynamodb", "redis", "rabbitmq"}
 MAY_NAME_ENGINES = re.compile(
     r"^wiring/|^settings\.py$|^graph/(sqlite|postgres|dynamodb|redis)/"
-    r"|^(timelines|api)/redis\w*\.py$|^(broker|tagcloud)/rabbitmq\w*\.py$|^ops/engines/\w+\.py$"
+    r"|^(timelines|api|streaming)/redis\w*\.py$|^(broker|tagcloud)/rabbitmq\w*\.py$|^ops/engines/\w+\.py$"
 )
 
 

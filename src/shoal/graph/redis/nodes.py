@@ -321,6 +321,18 @@ class Nodes:
             server = self._servers[address] = _Server(client)
         return server
 
+    async def apart(self, shard: int, seconds: float) -> Client:
+        """A connection of its own to the server of a shard, for commands that may block for so long; whoever asked closes it.
+
+        Raises `Unavailable`.
+        """
+        topology = await self._known()
+        place = int(topology.places[shard])
+        if place == NOWHERE:
+            raise _unreachable()
+        answer_seconds = seconds + self._answer_seconds
+        return connect(self._url, topology.addresses[place], 1, self._connect_seconds, answer_seconds)
+
     async def ids(self, prefix: str) -> AsyncIterator[NDArray[np.int64]]:
         """The ids under a prefix, page by page, some perhaps twice. Raises `Unavailable`."""
         for address in (await self._known()).addresses:

@@ -1,0 +1,173 @@
+"""A channel on Redis: one stream, in one key, on one server.
+
+The ids of its entries are `<log>-<number>`: numbers go up by one, so what is missing shows; `log` says which log it is, the
+moment at which it began (microseconds of the server's clock). It begins anew when it is not there - a flush, an eviction -
+and when the server has another history than the log: that is the name of the stream's only group, which nobody reads by.
+So what a failover or a restart may have lost is never passed over. Followers read by a script, which looks at all of that;
+that something has come they learn from a command that blocks, on a connection of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import numpy as np
+
+from shoal.core.errors import Unavailable
+from shoal.graph.gathering import Gathering
+from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
+from shoal.graph.redis.waiting import Line
+from shoal.streaming.contract import Gap, Position, Told
+
+_AT = np.zeros(1, np.int64)
+"""The id that its key is made of: it lies on shard 0."""
+_KEY = keys_of("l", _AT).tobytes()
+_PAGE = 500
+_BLOCK_SECONDS = 2.0
+"""After so long a follower looks for itself: a server that was cut off, or emptied, wakes nobody."""
+_REST_SECONDS = 0.5
+_POSITION = re.compile(r"(\d{1,19})-(\d{1,15})", re.ASCII)
+
+_LOG = r"""
+local function last(key)
+  local about = redis.call('XINFO', 'STREAM', key)
+  for at = 1, #about, 2 do
+    if about[at] == 'last-generated-id' then return string.match(about[at + 1], '(%d+)-(%d+)') end
+  end
+end
+
+-- The log and the number of its newest message; nothing when there is no log of this server's history.
+local function known(key, there)
+  if there == 0 then return nil end
+  local group = redis.call('XINFO', 'GROUPS', key)[1]
+  if not group or group[2] ~= history() then return nil end
+  return last(key)
+end
+
+local function begin(key)
+  local now = redis.call('TIME')
+  local log = now[1] .. string.format('%06d', now[2])
+  redis.call('DEL', key)
+  redis.call('XGROUP', 'CREATE', key, history(), '0', 'MKSTREAM')
+  redis.call('XSETID', key, log .. '-0')
+  return log, '0'
+end
+"""
+
+_PUBLISH = Script(
+    _LOG
+    + r"""
+-- ARGV: the key, how many are kept, messages.
+local key = ARGV[1]
+local there = first(1, 'EXISTS', key)
+if there then
+  local log = known(key, there) or begin(key)
+  for at = 3, #ARGV do redis.call('XADD', key, 'MAXLEN', '~', ARGV[2], log .. '-*', 'm', ARGV[at]) end
+end
+return {refused, true}
+""",
+    # Its length is bounded: it must not hold up what makes room in a memory that is full.
+    grows=False,
+)
+
+_END = Script(
+    _LOG
+    + r"""
+-- ARGV: the key. Gives the log, the number of its newest message, and that of the oldest which is kept.
+local key = ARGV[1]
+local there = first(1, 'EXISTS', key)
+if not there then return {refused, false} end
+local log, newest = known(key, there)
+if not log then log, newest = begin(key) end
+local oldest = redis.call('XRANGE', key, '-', '+', 'COUNT', 1)[1]
+return {refused, {log, newest, oldest and string.match(oldest[1], '%-(%d+)') or newest + 1}}
+""",
+    grows=False,
+)
+
+_READ = Script(
+    _LOG
+    + r"""
+-- ARGV: the key, a log, a number, how many at the most. Gives the messages after that number; nil when they are not all there.
+-- It does not say that it writes nothing: so a replica, which may lack the newest, refuses it.
+local key, after = ARGV[1], tonumber(ARGV[3])
+local there = first(1, 'EXISTS', key)
+if not there then return {refused, false} end
+local log, newest = known(key, there)
+if log ~= ARGV[2] or tonumber(newest) < after then return {refused, false} end
+local entries = redis.call('XRANGE', key, '(' .. log .. '-' .. ARGV[3], '+', 'COUNT', ARGV[4])
+if (entries[1] and entries[1][1] or log .. '-' .. newest + 1) ~= log .. '-' .. after + 1 then return {refused, false} end
+local messages = {}
+for at, entry in ipairs(entries) do messages[at] = entry[2][2] end
+return {refused, messages}
+""",
+    grows=False,
+)
+
+
+class RedisChannel:
+    """Keeps `length` messages, and what is left of the last block of the stream, about a hundred more."""
+
+    def __init__(self, nodes: Nodes, length: int = 50_000, *, block_seconds: float = _BLOCK_SECONDS) -> None:
+        self._nodes = nodes
+        self._length = length
+        self._block_seconds = block_seconds
+        self._publishing = Gathering(self._publish)
+
+    async def publish(self, message: bytes) -> None:
+        await self._publishing.ask(message)
+
+    async def _publish(self, messages: list[bytes]) -> list[None]:
+        for first in range(0, len(messages), _PAGE):
+            await self._run(_PUBLISH, self._length, *messages[first : first + _PAGE])
+        return [None] * len(messages)
+
+    async def end(self, back: int = 0) -> Position:
+        log, newest, oldest = await self._run(_END)
+        return Position(f"{log.decode()}-{max(int(newest) - back, int(oldest) - 1)}")
+
+    def reached(self, mark: Position, at: Position) -> bool:
+        marked, reached = _POSITION.fullmatch(mark), _POSITION.fullmatch(at)
+        return bool(marked and reached and marked[1] == reached[1] and int(marked[2]) <= int(reached[2]))
+
+    async def follow(self, after: Position) -> AsyncGenerator[Told, None]:
+        if (found := _POSITION.fullmatch(after)) is None:
+            raise _gap()
+        log, at = found[1], int(found[2])
+        line = Line(self._nodes, 0, self._block_seconds)
+        try:
+            while True:
+                messages = await self._run(_READ, log, at, _PAGE)
+                if messages is None:
+                    raise _gap()
+                for message in messages:
+                    at += 1
+                    yield Told(Position(f"{log}-{at}"), message)
+                if not messages:
+                    await self._wait(line, f"{log}-{at}")
+        finally:
+            await line.close()
+
+    async def _wait(self, line: Line, after: str) -> None:
+        """Until there may be something after this entry."""
+        milliseconds = int(self._block_seconds * 1000)
+        try:
+            await line.ask("XREAD", "BLOCK", milliseconds, "COUNT", 1, "STREAMS", _KEY, after)
+        except Unavailable:
+            # Whether the log can be reached the next reading tells, which also finds it where it is now.
+            await asyncio.sleep(_REST_SECONDS)
+
+    async def _run(self, script: Script, *arguments: bytes | str | int) -> Any:
+        words = [word.encode() if isinstance(word, str) else word for word in arguments]
+        parts = await self._nodes.each(script, shards_of(_AT), lambda _: (_KEY, *words), batch=1)
+        return parts[-1].result
+
+    async def close(self) -> None:
+        await self._publishing.close()
+
+
+def _gap() -> Gap:
+    return Gap("what was told meanwhile is no longer all there")

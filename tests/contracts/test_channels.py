@@ -1,0 +1,315 @@
+"""What every channel promises (`streaming/contract.py`), on each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from redis import Redis
+
+from shoal.graph.redis.nodes import Nodes
+from shoal.streaming.contract import Channel, Gap, Position, Told
+from shoal.streaming.memory import MemoryChannel
+from shoal.streaming.redis import RedisChannel
+from tests.engines import redis
+from tests.following import following, publish, told
+from tests.running import eventually, in_loop, run
+
+Open = Callable[[int], AbstractAsyncContextManager[Channel]]
+SLACK = 200
+"""How many messages more than its length a log may keep: Redis cuts a stream by whole blocks."""
+
+
+@asynccontextmanager
+async def in_memory(length: int) -> AsyncIterator[Channel]:
+    yield MemoryChannel(length)
+
+
+@asynccontextmanager
+async def on_redis(url: str, length: int) -> AsyncIterator[Channel]:
+    nodes = Nodes(url)
+    channel = RedisChannel(nodes, length, block_seconds=0.1)
+    yield channel
+    await channel.close()
+    await nodes.close()
+
+
+BACKENDS: dict[str, Open] = {
+    "memory": in_memory,
+    "redis": lambda length: on_redis(redis.single(), length),
+    "redis-cluster": lambda length: on_redis(redis.cluster(), length),
+}
+on_every_backend = pytest.mark.parametrize("backend", list(BACKENDS))
+on_redis_of_each_kind = pytest.mark.parametrize("backend", ["redis", "redis-cluster"])
+
+
+def flush(backend: str) -> None:
+    """Whoever asks for the address of an engine finds it empty."""
+    redis.single() if backend == "redis" else redis.cluster()
+
+
+def numbers(first: int, end: int) -> list[str]:
+    return [str(number) for number in range(first, end)]
+
+
+async def texts(channel: Channel, after: Position, count: int) -> list[str]:
+    return [message.decode() for _, message in await told(channel, after, count)]
+
+
+@on_every_backend
+@in_loop
+async def test_every_follower_is_told_everything_once_and_in_the_same_order(backend: str) -> None:
+    async with BACKENDS[backend](5_000) as channel, AsyncExitStack() as stack:
+        start = await channel.end()
+        followers = [await stack.enter_async_context(following(channel, start)) for _ in range(3)]
+
+        async def writer(name: str) -> None:
+            for number in range(100):
+                await channel.publish(f"{name} {number}".encode())
+
+        await asyncio.gather(*(writer(name) for name in "abcdefgh"))
+        for follower in followers:
+            await eventually(follower.count, 800)
+        assert followers[0].told == followers[1].told == followers[2].told == await texts(channel, start, 800)
+        for name in "abcdefgh":
+            assert [text for text in followers[0].told if text[0] == name] == [f"{name} {n}" for n in range(100)]
+
+
+@on_every_backend
+@in_loop
+async def test_what_is_published_together_stays_in_its_order(backend: str) -> None:
+    async with BACKENDS[backend](5_000) as channel:
+        start = await channel.end()
+        await asyncio.gather(*(channel.publish(text.encode()) for text in numbers(0, 1_200)))
+        assert await texts(channel, start, 1_200) == numbers(0, 1_200)
+
+
+@on_every_backend
+@in_loop
+async def test_from_the_end_only_what_comes_is_told(backend: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        await publish(channel, numbers(0, 5))
+        end = await channel.end()
+        assert end == await channel.end()
+        async with following(channel, end) as follower:
+            await publish(channel, numbers(5, 8))
+            await eventually(follower.count, 3)
+        assert follower.told == numbers(5, 8)
+
+
+@on_every_backend
+@in_loop
+async def test_whoever_comes_back_goes_on_after_any_position_they_had(backend: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        positions = [await channel.end()]
+        await publish(channel, numbers(0, 20))
+        positions += [position for position, _ in await told(channel, positions[0], 20)]
+        for place, position in enumerate(positions):
+            assert re.fullmatch(r"[A-Za-z0-9-]{1,60}", position)
+            assert await texts(channel, position, 20 - place) == numbers(place, 20)
+        assert positions[-1] == await channel.end()
+
+
+@on_every_backend
+@in_loop
+async def test_a_position_a_little_before_the_end_is_as_far_back_as_asked_or_as_the_log_goes(backend: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        empty = await channel.end()
+        assert empty == await channel.end(9)
+        await publish(channel, numbers(0, 20))
+        assert await texts(channel, await channel.end(3), 3) == numbers(17, 20)
+        assert await channel.end(50) == empty
+
+
+@on_every_backend
+@in_loop
+async def test_positions_of_one_log_are_compared(backend: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        await publish(channel, numbers(0, 12))
+        start, middle, end = [await channel.end(back) for back in (12, 2, 0)]
+        assert channel.reached(start, end)
+        assert channel.reached(middle, end)
+        assert channel.reached(end, end)
+        assert not channel.reached(end, middle)
+        assert not channel.reached(Position("x"), end)
+        assert not channel.reached(start, Position("elsewhere-99"))
+
+
+@on_every_backend
+@pytest.mark.parametrize("position", ["", "-", "1-1", "0-0", "x-0", "1-²", "9" * 40, "a-b-c", "-1--1", "é"])
+@in_loop
+async def test_a_position_that_is_none_is_a_gap(backend: str, position: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        await publish(channel, numbers(0, 3))
+        with pytest.raises(Gap):
+            await told(channel, Position(position), 1)
+        ahead = await channel.end()
+        name, _, number = ahead.rpartition("-")
+        with pytest.raises(Gap):
+            await told(channel, Position(f"{name}-{int(number) + 1}"), 1)
+
+
+@on_every_backend
+@in_loop
+async def test_whoever_falls_too_far_behind_gets_a_gap_and_holds_up_nobody(backend: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        start = await channel.end()
+        async with following(channel, start) as quick, aclosing(channel.follow(start)) as slow:
+            await publish(channel, ["first"])
+            assert (await anext(slow)).message == b"first"
+            for first in range(0, 2_000, 50):
+                await publish(channel, numbers(first, first + 50))
+                await eventually(quick.count, first + 51)
+            with pytest.raises(Gap):
+                await _exhaust(slow)
+        assert quick.told == ["first", *numbers(0, 2_000)]
+        assert quick.error is None
+        with pytest.raises(Gap):
+            await told(channel, start, 1)
+
+
+async def _exhaust(messages: AsyncIterator[Told]) -> None:
+    async for _ in messages:
+        pass
+
+
+@on_every_backend
+@in_loop
+async def test_a_log_keeps_its_length_and_little_more(backend: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        await publish(channel, numbers(0, 2_000))
+        oldest = int(await texts_first(channel))
+        assert 2_000 - 100 - SLACK <= oldest <= 2_000 - 100
+
+
+async def texts_first(channel: Channel) -> str:
+    return (await texts(channel, await channel.end(10_000), 1))[0]
+
+
+@on_every_backend
+@in_loop
+async def test_a_log_that_began_again_is_another_log(backend: str) -> None:
+    async with BACKENDS[backend](100) as channel:
+        await publish(channel, numbers(0, 3))
+        before = await channel.end(1)
+    async with BACKENDS[backend](100) as anew:
+        await publish(anew, numbers(0, 3))
+        with pytest.raises(Gap):
+            await told(anew, before, 1)
+
+
+@on_redis_of_each_kind
+@pytest.mark.parametrize("meanwhile", [0, 2, 5, 9])
+@in_loop
+async def test_after_a_flush_followers_get_a_gap_however_much_was_published_since(backend: str, meanwhile: int) -> None:
+    async with BACKENDS[backend](100) as channel:
+        start = await channel.end()
+        async with following(channel, start) as follower:
+            await publish(channel, numbers(0, 5))
+            await eventually(follower.count, 5)
+            flush(backend)
+            await publish(channel, numbers(5, 5 + meanwhile))
+            await eventually(follower.ended, True)
+        assert isinstance(follower.error, Gap)
+        assert follower.told == numbers(0, 5)
+        with pytest.raises(Gap):
+            await told(channel, start, 1)
+        end = await channel.end()
+        await publish(channel, ["again"])
+        assert await texts(channel, end, 1) == ["again"]
+
+
+@on_redis_of_each_kind
+@in_loop
+async def test_several_processes_have_one_log(backend: str) -> None:
+    async with BACKENDS[backend](100) as one, AsyncExitStack() as stack:
+        nodes = Nodes(redis._single().url if backend == "redis" else redis._cluster().url)
+        stack.push_async_callback(nodes.close)
+        two = RedisChannel(nodes, 100)
+        end = await one.end()
+        assert end == await two.end()
+        await one.publish(b"from one")
+        await two.publish(b"from two")
+        assert await texts(one, end, 2) == await texts(two, end, 2) == ["from one", "from two"]
+
+
+@in_loop
+async def test_who_waits_on_redis_asks_for_nothing_meanwhile() -> None:
+    nodes = Nodes(redis.single())
+    channel = RedisChannel(nodes, 100, block_seconds=60)
+    async with following(channel, await channel.end()) as follower:
+        await publish(channel, numbers(0, 3))
+        await eventually(follower.count, 3)
+        with Redis.from_url(redis._single().url) as client:
+
+            async def blocked() -> int:
+                return int(client.info("clients")["blocked_clients"])
+
+            await eventually(blocked, 1)
+            before = nodes.calls
+            for _ in range(20):
+                await asyncio.sleep(0.01)
+            assert nodes.calls == before
+            await publish(channel, ["more"])
+            await eventually(follower.count, 4)
+            assert nodes.calls - before <= 3
+    await channel.close()
+    await nodes.close()
+
+
+class Modelled:
+    """A log without end, and followers who each know the place up to which they were told."""
+
+    def __init__(self, channel: Channel, length: int) -> None:
+        self.channel = channel
+        self.length = length
+        self.published = 0
+        self.places: list[tuple[int, Position]] = []
+
+    async def publish(self, count: int) -> None:
+        await publish(self.channel, numbers(self.published, self.published + count))
+        self.published += count
+
+    async def come(self, _count: int) -> None:
+        self.places.append((self.published, await self.channel.end()))
+
+    async def read(self, count: int) -> None:
+        """The one who has waited longest reads on."""
+        if not self.places:
+            return
+        place, position = self.places.pop(0)
+        count = min(count, self.published - place)
+        if not count:
+            self.places.append((place, position))
+            return
+        try:
+            found = await told(self.channel, position, count)
+        except Gap:
+            assert self.published - place > self.length, "it must still have been there"
+            return
+        assert self.published - place <= self.length + SLACK, "it is kept for too long"
+        assert [message.decode() for _, message in found] == numbers(place, place + count)
+        self.places.append((place + count, found[-1].position))
+
+
+ACTS = st.tuples(st.sampled_from(["publish", "come", "read", "read"]), st.integers(0, 170))
+
+
+@on_every_backend
+@settings(deadline=None, max_examples=60)
+@given(length=st.sampled_from([1, 10, 100]), acts=st.lists(ACTS, max_size=25))
+def test_a_follower_is_told_exactly_what_was_published_or_that_it_is_gone(
+    backend: str, length: int, acts: list[tuple[str, int]]
+) -> None:
+    async def story() -> None:
+        async with BACKENDS[backend](length) as channel:
+            modelled = Modelled(channel, length)
+            for verb, count in acts:
+                await getattr(modelled, verb)(count)
+
+    run(story())

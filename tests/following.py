@@ -1,0 +1,62 @@
+"""Following a channel in a test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing, asynccontextmanager
+from itertools import islice
+
+from shoal.streaming.contract import Channel, Position, Told
+
+
+async def told(channel: Channel, after: Position, count: int) -> list[Told]:
+    """The next so many messages after a position. Raises as `follow` does."""
+    found: list[Told] = []
+    async with aclosing(channel.follow(after)) as messages:
+        while len(found) < count:
+            found.append(await anext(messages))
+    return found
+
+
+async def publish(channel: Channel, messages: Iterable[str]) -> None:
+    """Some hundred at a time, in their order."""
+    left = iter(messages)
+    while some := list(islice(left, 300)):
+        await asyncio.gather(*(channel.publish(message.encode()) for message in some))
+
+
+class Follower:
+    """Somebody who follows, and remembers what they were told; `error` is how it ended."""
+
+    def __init__(self, channel: Channel, after: Position) -> None:
+        self.channel = channel
+        self.told: list[str] = []
+        self.at = after
+        self.error: Exception | None = None
+
+    async def run(self) -> None:
+        try:
+            async with aclosing(self.channel.follow(self.at)) as messages:
+                async for self.at, message in messages:
+                    self.told.append(message.decode())
+        except Exception as error:  # noqa: BLE001  # the test looks at it
+            self.error = error
+
+    async def count(self) -> int:
+        return len(self.told)
+
+    async def ended(self) -> bool:
+        return self.error is not None
+
+
+@asynccontextmanager
+async def following(channel: Channel, after: Position) -> AsyncIterator[Follower]:
+    """They follow until the block ends."""
+    follower = Follower(channel, after)
+    task = asyncio.create_task(follower.run())
+    try:
+        yield follower
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,249 @@
+"""Redis loses servers while a channel is followed: what is told is in order and complete, or there is a gap, and it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import pytest
+from redis import Redis
+
+from shoal.core.errors import Unavailable
+from shoal.graph.redis.nodes import Nodes
+from shoal.ops.engines import redis as engine
+from shoal.ops.engines.redis import Cluster, Member
+from shoal.streaming.contract import Gap, Position
+from shoal.streaming.redis import RedisChannel
+from tests.engines import redis
+from tests.following import publish, told
+from tests.running import eventually, in_loop
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """One for the tests that break it; each leaves it whole."""
+    running = redis.own_cluster()
+    yield running
+    running.stop()
+
+
+def opened(url: str) -> tuple[Nodes, RedisChannel]:
+    nodes = Nodes(url, answer_seconds=0.5)
+    return nodes, RedisChannel(nodes, 1_000, block_seconds=0.5)
+
+
+async def insist(channel: RedisChannel, message: str) -> None:
+    """Publish until it is done, as an outbox does."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return await channel.publish(message.encode())
+        except Unavailable:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+
+
+@dataclass
+class Listener:
+    """Follows whatever happens, as a hub does: one list of messages from each gap to the next."""
+
+    channel: RedisChannel
+    heard: list[list[int]] = field(default_factory=lambda: [[]])
+    away: int = 0
+    at: Position = field(init=False)
+
+    async def run(self) -> None:
+        self.at = await self.channel.end()
+        while True:
+            try:
+                async with aclosing(self.channel.follow(self.at)) as messages:
+                    async for self.at, message in messages:
+                        self.heard[-1].append(int(message))
+            except Gap:
+                await self._afresh()
+            except Unavailable:
+                self.away += 1
+                await asyncio.sleep(0.05)
+
+    async def _afresh(self) -> None:
+        while True:
+            try:
+                self.at = await self.channel.end()
+            except Unavailable:
+                await asyncio.sleep(0.05)
+            else:
+                self.heard.append([])
+                return
+
+    async def newest(self) -> int:
+        return self.heard[-1][-1] if self.heard[-1] else -1
+
+
+def whole(heard: list[int]) -> bool:
+    """What is told without a gap goes up by one; what was published again because nobody confirmed it is there twice."""
+    once = sorted(set(heard))
+    return once == list(range(once[0], once[-1] + 1)) if once else True
+
+
+def master_of_the_log(cluster: Cluster) -> Member:
+    """Shard 0 is on one of them; its replica follows it everywhere."""
+    slots = cluster.members[0].ask("CLUSTER", "KEYSLOT", "{0000}")
+    for member in cluster.members:
+        if member.ask("ROLE").startswith("[b'master'"):
+            owned = member.ask("CLUSTER", "COUNTKEYSINSLOT", slots)
+            if int(owned):
+                return member
+    raise AssertionError("nobody has the log")
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+@in_loop
+async def test_when_the_master_falls_followers_get_a_gap_and_go_on(how: str, cluster: Cluster) -> None:
+    nodes, channel = opened(cluster.url)
+    others, another = opened(cluster.url)
+    listener = Listener(another)
+    task = asyncio.create_task(listener.run())
+    await channel.end()
+    for number in range(50):
+        await insist(channel, str(number))
+    await eventually(listener.newest, 49)
+    fallen = master_of_the_log(cluster)
+    getattr(fallen.program, how)()
+    number = 50
+    while len(listener.heard) == 1:
+        await insist(channel, str(number))
+        number += 1
+    (cluster.start if how == "kill" else fallen.program.resume)()
+    cluster.settle()
+    for last in range(number, number + 50):
+        await insist(channel, str(last))
+    await eventually(listener.newest, number + 49, 30.0)
+    assert listener.heard[0][:50] == list(range(50))
+    assert all(map(whole, listener.heard))
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    for one in (channel, another):
+        await one.close()
+    for connections in (nodes, others):
+        await connections.close()
+
+
+@in_loop
+async def test_while_there_is_no_redis_it_is_unavailable_and_a_new_one_is_another_log() -> None:
+    server = redis.own()
+    nodes, channel = opened(server.url)
+    listener = Listener(channel)
+    task = asyncio.create_task(listener.run())
+    try:
+        await insist(channel, "0")
+        await eventually(listener.newest, 0)
+        server.kill()
+        with pytest.raises(Unavailable):
+            await channel.publish(b"1")
+        with pytest.raises(Unavailable):
+            await channel.end()
+        with pytest.raises(Unavailable):
+            await told(channel, listener.at, 1)
+        await eventually(_is_away(listener), True)
+        server.start()
+        await eventually(_afresh(listener), True)
+        await insist(channel, "2")
+        await eventually(listener.newest, 2)
+        assert listener.heard == [[0], [2]]
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await channel.close()
+        await nodes.close()
+        server.kill()
+
+
+def _is_away(listener: Listener):  # type: ignore[no-untyped-def]  # a question for `eventually`
+    async def ask() -> bool:
+        return listener.away > 0
+
+    return ask
+
+
+def _afresh(listener: Listener):  # type: ignore[no-untyped-def]  # the same
+    async def ask() -> bool:
+        return len(listener.heard) > 1
+
+    return ask
+
+
+@in_loop
+async def test_a_connection_that_breaks_costs_nothing() -> None:
+    server = redis.own()
+    nodes, channel = opened(server.url)
+    listener = Listener(channel)
+    task = asyncio.create_task(listener.run())
+    await insist(channel, "0")
+    await eventually(listener.newest, 0)
+    with Redis.from_url(server.url) as client:
+        for number in range(1, 20):
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            await insist(channel, str(number))
+    await eventually(listener.newest, 19)
+    assert len(listener.heard) == 1
+    assert whole(listener.heard[0])
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await channel.close()
+    await nodes.close()
+    server.kill()
+
+
+@in_loop
+async def test_a_replica_that_takes_over_is_another_log_even_if_it_lost_nothing() -> None:
+    master = redis.own("--repl-diskless-sync-delay", "0")
+    host, port = master.url[8:-2].split(":")
+    replica = engine.start(redis.folder(), "replica", "--replicaof", host, port)
+    nodes, channel = opened(f"redis://{host}:{port},{replica.url[8:]}")
+    start = await channel.end()
+    await publish(channel, map(str, range(5)))
+    with Redis.from_url(replica.url) as client, Redis.from_url(master.url) as old:
+
+        async def copied() -> bool:
+            return (
+                bool(client.exists("l:{0000}:0000000000000000"))
+                and client.info("replication")["slave_repl_offset"] == old.info("replication")["master_repl_offset"]
+            )
+
+        await eventually(copied, True)
+        client.execute_command("REPLICAOF", "NO", "ONE")
+        # The old master lives on and follows the new one: what it says is not the log.
+        old.execute_command("REPLICAOF", *replica.url[8:-2].split(":"))
+        with pytest.raises(Gap):
+            await told(channel, start, 1)
+        end = await channel.end()
+        await publish(channel, ["after"])
+        assert [message for _, message in await told(channel, end, 1)] == [b"after"]
+    await channel.close()
+    await nodes.close()
+    master.kill()
+    replica.kill()
+
+
+@in_loop
+async def test_a_master_that_was_deposed_is_not_believed() -> None:
+    deposed, master = redis.own(), redis.own()
+    nodes, channel = opened(f"redis://{deposed.url[8:-2]},{master.url[8:]}")
+    with Redis.from_url(deposed.url) as old, Redis.from_url(master.url) as new:
+        # Whoever follows a server that cannot be reached goes on to answer those who read.
+        new.execute_command("REPLICAOF", "127.0.0.1", "1")
+        await channel.end()
+        old.execute_command("REPLICAOF", "127.0.0.1", "1")
+        new.execute_command("REPLICAOF", "NO", "ONE")
+    others, another = opened(master.url)
+    end = await another.end()
+    await publish(another, ["after"])
+    assert [message for _, message in await told(channel, end, 1)] == [b"after"]
+    for one, connections in ((channel, nodes), (another, others)):
+        await one.close()
+        await connections.close()
+    for server in (deposed, master):
+        server.kill()
