@@ -14,7 +14,7 @@ Whatever a method takes as a member may be a handle, a `Member`, an id or a user
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
@@ -24,8 +24,9 @@ from shoal import settings as configuration
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Media, Member, Place, Post, Revision, Share, Visibility
 from shoal.core.visibility import Relation
-from shoal.feeds import home, people, related, thread, trends, user
+from shoal.feeds import home, live, people, related, thread, trends, user
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
+from shoal.feeds.live import News
 from shoal.feeds.people import Likers, People, Received
 from shoal.feeds.pipeline import Page
 from shoal.feeds.pull import Cursor
@@ -311,6 +312,14 @@ class Handle:
     async def home(self, before: int = MAX_TIME, limit: int = 20) -> Page:
         """A page of the home timeline, newest first; `before` is the `next` of the page before."""
         return await home.page(self._reads, self.id, Cursor(before=before, limit=limit))
+
+    def live(self, after: str | None = None) -> AsyncGenerator[News, None]:
+        """What happens in the home timeline, from the first step on or since the `position` of earlier news.
+
+        Ends when the network closes. News are `Arrived` and `Edited`, which have an `entry`, `Removed`, which has an `id`, and
+        `Refresh`: something may have been missed, so read `home` again. The same may be told twice. Raises `Unavailable`.
+        """
+        return live.news(self._reads, self._network.hub, self.id, after)
 
     async def cloud(self, limit: int = MAX_WORDS) -> Shown:
         """The tag cloud as this member would have it; each word says why it is there."""

@@ -37,6 +37,7 @@ from shoal.outbox import Outcome, Runner
 from shoal.services import members, moderation, posts, reactions, relationships
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
+from shoal.streaming.memory import MemoryChannel
 from shoal.tagcloud.collector import Collector
 from shoal.tagcloud.emitter import Emitter
 from shoal.tagcloud.inbox import Inbox
@@ -129,7 +130,9 @@ class Simulator:
         followers: Followers = PackedFollowers(graph, timelines, audiences, loudness, read=page)
         if self.stamps:
             followers = ListedFollowers(graph, timelines, self.stamps, loudness, dice.random.choice((60, 10_000)))
-        self.effects = Effects(graph, timelines, followers, new_id, self.emitter, page=page, merge=LENGTH)
+        self.effects = Effects(
+            graph, timelines, followers, MemoryChannel(), new_id, self.emitter, page=page, merge=LENGTH
+        )
         self.outbox = Unruly(cast("Outbox", self.graph), dice)
         self.runner = Runner(self.outbox, TABLE, self.effects, attempts=1_000_000, first_delay=0.0)
         self.members: list[Member] = []

@@ -42,7 +42,9 @@ class PostDeleted(Event, frozen=True, tag="post_deleted"):
 
     post_id: int
     author_id: int
+    visibility: Visibility = Visibility.PUBLIC
     tag_ids: tuple[int, ...] = ()
+    mention_ids: tuple[int, ...] = ()
 
 
 class TagsUsed(Event, frozen=True, tag="tags_used"):

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from shoal.core.ids import IdMaker
 from shoal.graph.contract import Graph
+from shoal.streaming.contract import Channel
 from shoal.tagcloud.emitter import Emitter
 from shoal.timelines.contract import Seats, Timelines
 
@@ -49,6 +50,8 @@ class Effects:
     graph: Graph
     timelines: Timelines
     followers: Followers
+    channel: Channel
+    """Where whoever is connected hears of it."""
     new_id: IdMaker
     tags: Emitter
     """Counts the tags of posts."""

@@ -17,14 +17,15 @@ from shoal.core.events import (
     SuspensionChanged,
     TagsUsed,
 )
-from shoal.fanout import addresses, cleanup, home, inverses, severance, tags
+from shoal.fanout import addresses, cleanup, home, inverses, severance, streams, tags
 from shoal.fanout.effects import Effects
 from shoal.outbox import Consequence
 
 TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
-    PostCreated: (inverses.settle_tags, home.push_post),
-    PostUpdated: (inverses.settle_added_tags, home.push_edit),
+    PostCreated: (inverses.settle_tags, streams.tell_post, home.push_post),
+    PostUpdated: (inverses.settle_added_tags, streams.tell_edit, home.push_edit),
     PostDeleted: (
+        streams.tell_deletion,
         home.remove_post,
         cleanup.clear_shares,
         cleanup.clear_likes,
@@ -32,9 +33,14 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_revisions,
         cleanup.clear_tags,
     ),
-    ShareCreated: (home.push_share,),
-    ShareDeleted: (home.remove_share,),
-    FollowChanged: (severance.end_blocked_follow, inverses.settle_follow, home.reconcile_follow),
+    ShareCreated: (streams.tell_share, home.push_share),
+    ShareDeleted: (streams.tell_unshare, home.remove_share),
+    FollowChanged: (
+        severance.end_blocked_follow,
+        inverses.settle_follow,
+        streams.tell_follow,
+        home.reconcile_follow,
+    ),
     MemberRegistered: (addresses.keep,),
     Blocked: (severance.end_follows,),
     TagsUsed: (tags.count,),

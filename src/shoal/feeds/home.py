@@ -12,7 +12,7 @@ from itertools import chain
 
 from shoal.core.errors import Unavailable
 from shoal.core.model import Post, Visibility
-from shoal.feeds.hydrate import Entry
+from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor, Sources, pull
 from shoal.feeds.reads import Reads
@@ -55,6 +55,13 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
         return await _belonging(reads, viewer, found, tags)
 
     return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+
+
+async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
+    """Those of these entries that are in the viewer's home at this moment, as `page` would show them; in their order."""
+    with one_request():
+        found = await hydrate(reads.graph, viewer, ids)
+        return await _belonging(reads, viewer, found, await _followed_tags(reads.graph, viewer)) if found else []
 
 
 async def warm_up(reads: Reads, viewer: int) -> None:

@@ -216,7 +216,15 @@ def _deletion(post: Post, now: int) -> Batch:
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))
     if post.parent_id:
         batch.assoc_del(post.id, COMMENTS_ON, post.parent_id, now)
-    batch.emit(PostDeleted(post_id=post.id, author_id=author_id, tag_ids=tuple(map(tag_id, post.tags))))
+    batch.emit(
+        PostDeleted(
+            post_id=post.id,
+            author_id=author_id,
+            visibility=post.visibility,
+            tag_ids=tuple(map(tag_id, post.tags)),
+            mention_ids=tuple(mention.id for mention in post.mentions),
+        )
+    )
     _count_tags(batch, post, None, milliseconds_of(now))
     return batch
 

@@ -29,6 +29,8 @@ from shoal.ops.upkeep import Upkeep
 from shoal.outbox import Runner
 from shoal.services.writes import Limits, Writes
 from shoal.settings import Settings
+from shoal.streaming.hub import Hub
+from shoal.streaming.memory import MemoryChannel
 from shoal.tagcloud.amending import amend
 from shoal.tagcloud.contract import CloudStore
 from shoal.tagcloud.merger import Amendment
@@ -74,6 +76,8 @@ class Network:
     runner: Runner[Effects]
     media: MediaLibrary
     counting: TagCounting
+    hub: Hub
+    """Tells viewers who are connected to this process what comes."""
     limiter: Limiter | None
     """Shared with other processes; None: each front end makes its own."""
     collecting: bool
@@ -160,7 +164,10 @@ async def _assemble(
     else:
         timelines = sharing.timelines
         followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
-    effects = Effects(lasting, timelines, followers, new_id, counting.emitter, merge=settings.timeline_length)
+    channel = sharing.channel if sharing else MemoryChannel()
+    effects = Effects(lasting, timelines, followers, channel, new_id, counting.emitter, merge=settings.timeline_length)
+    hub = Hub(channel, lasting)
+    stack.push_async_callback(hub.close)
     tags = TagCloud(counting.store)
     return Network(
         settings=settings,
@@ -174,6 +181,7 @@ async def _assemble(
         media=media,
         counting=counting,
         collecting=working,
+        hub=hub,
         limiter=sharing.limiter if sharing and settings.rate_limits else None,
     )
 

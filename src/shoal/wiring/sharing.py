@@ -1,4 +1,4 @@
-"""What processes share beside the graph: home timelines, stamps, rate limits, and the broker."""
+"""What processes share beside the graph: home timelines, stamps, rate limits, live updates, and the broker."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from shoal.api.ratelimit import DEFAULTS, Limiter
 from shoal.core.errors import InvalidInput
 from shoal.graph.freshness import Stamps
 from shoal.settings import Settings
+from shoal.streaming.contract import Channel
 from shoal.timelines.contract import Timelines
 from shoal.wiring.backends import Backend, scheme_of
 
@@ -20,6 +21,7 @@ _NODES = Backend("shoal.graph.redis.nodes", "Nodes", "redis")
 _STAMPS = Backend("shoal.graph.redis.stamps", "RedisStamps", "redis")
 _TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
 _LIMITER = Backend("shoal.api.redis_limiter", "RedisLimiter", "redis")
+_CHANNEL = Backend("shoal.streaming.redis", "RedisChannel", "redis")
 _BROKERS: Mapping[str, Backend] = dict.fromkeys(
     ("amqp", "amqps"), Backend("shoal.broker.rabbitmq", "RabbitOutbox", "rabbitmq")
 )
@@ -34,6 +36,7 @@ class Sharing:
     timelines: Timelines
     stamps: Stamps
     limiter: Limiter
+    channel: Channel
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | None:
@@ -51,7 +54,9 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | N
     idle = settings.timeline_idle_days * _DAY_SECONDS
     timelines = _TIMELINES.load()(nodes, settings.timeline_length, idle_seconds=idle)
     stack.push_async_callback(timelines.close)
-    return Sharing(timelines, stamps, _LIMITER.load()(nodes, DEFAULTS))
+    channel = _CHANNEL.load()(nodes)
+    stack.push_async_callback(channel.close)
+    return Sharing(timelines, stamps, _LIMITER.load()(nodes, DEFAULTS), channel)
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:

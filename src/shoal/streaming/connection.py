@@ -1,0 +1,62 @@
+"""One viewer who is connected: what they follow, and what they are to be told next."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import NamedTuple
+
+from shoal.streaming.contract import Position
+from shoal.streaming.replay import Heard
+
+
+class Missed(NamedTuple):
+    """Something may have been missed up to this position."""
+
+    position: Position
+
+
+class Connection:
+    """At most `room` updates wait for the viewer. One who is slower than that is told so, once, instead of them."""
+
+    def __init__(self, viewer: int, room: int, since: int) -> None:
+        self.viewer = viewer
+        self.since = since
+        """The number of the first update that they are to be told of, if it concerns them."""
+        self.sources: set[int] = set()
+        """Whom and what they follow, themselves too; empty until it is known."""
+        self.loading = asyncio.Lock()
+        self.ended = False
+        self._room = room
+        self._waiting: deque[Heard] = deque()
+        self._missed: Missed | None = None
+        self._wake = asyncio.Event()
+
+    def offer(self, heard: Heard) -> None:
+        """The viewer is to be told."""
+        if len(self._waiting) >= self._room:
+            self.miss(heard.position)
+            return
+        self._waiting.append(heard)
+        self._wake.set()
+
+    def miss(self, position: Position) -> None:
+        """What waits is dropped: the viewer has to look again, and is told what comes after this position."""
+        self._waiting.clear()
+        self._missed = Missed(position)
+        self._wake.set()
+
+    async def take(self) -> list[Heard | Missed]:
+        """All that waits, as soon as there is something; nothing when there will be no more."""
+        await self._wake.wait()
+        if not self.ended:
+            self._wake.clear()
+        found: list[Heard | Missed] = [*self._waiting] if self._missed is None else [self._missed, *self._waiting]
+        self._waiting.clear()
+        self._missed = None
+        return found
+
+    def end(self) -> None:
+        """Nothing comes any more."""
+        self.ended = True
+        self._wake.set()

@@ -1,0 +1,42 @@
+"""What a viewer follows, as the graph has it at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from shoal.core.ids import floor_at, milliseconds_of
+from shoal.graph.contract import MAX_TIME, Assoc, Reader
+from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, AssocType
+
+_PAGE = 20_000
+_CLOCKS_MS = 2_000
+"""By so much the clocks of two machines may disagree."""
+
+
+async def every_source(graph: Reader, viewer: int) -> dict[int, int]:
+    """The sources that a viewer follows, each with an id: what was posted since the follow is above it. Themselves too, with 0."""
+    found = {viewer: 0}
+    for atype in (FOLLOWS, FOLLOWS_TAG):
+        found |= await _followed(graph, viewer, atype)
+    return found
+
+
+async def which_of(graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
+    """As `every_source`, of these sources only; one read."""
+    found = await graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(sources))
+    return {source: _since(assoc) for held in found.values() for source, assoc in held.items()}
+
+
+async def _followed(graph: Reader, viewer: int, atype: AssocType) -> dict[int, int]:
+    found: dict[int, int] = {}
+    before = MAX_TIME
+    while True:
+        page = await graph.assoc_range(viewer, atype, before=before, limit=_PAGE)
+        found.update((assoc.id2, _since(assoc)) for assoc in page)
+        if len(page) < _PAGE:
+            return found
+        before = page[-1].time
+
+
+def _since(follow: Assoc) -> int:
+    return floor_at(milliseconds_of(follow.time) - _CLOCKS_MS)

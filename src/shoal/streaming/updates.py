@@ -1,0 +1,115 @@
+"""What is told of changes, as it travels on a channel: ids only.
+
+Whoever hears of one reads the thing itself, so what a viewer may see is decided when it is shown, by the one rule. An update
+may be told twice, and late; it says that something happened, never what is so now.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import msgspec
+
+from shoal.core.model import Visibility
+
+_log = logging.getLogger(__name__)
+
+
+class Update(msgspec.Struct, frozen=True, array_like=True):
+    """What every update is."""
+
+    def sources(self) -> tuple[int, ...]:
+        """The members and tags whose followers it concerns."""
+        return ()
+
+    def named(self) -> tuple[int, ...]:
+        """The members whom it concerns whomever they follow."""
+        return ()
+
+
+class _OfPost(Update, frozen=True, array_like=True):
+    """Of a post or a comment."""
+
+    post_id: int
+    author_id: int
+    visibility: Visibility
+    tag_ids: tuple[int, ...] = ()
+    mention_ids: tuple[int, ...] = ()
+
+    @property
+    def entry_id(self) -> int:
+        """What it is called in timelines."""
+        return self.post_id
+
+    def sources(self) -> tuple[int, ...]:
+        if self.visibility is Visibility.DIRECT:
+            return ()
+        return (self.author_id, *self.tag_ids) if self.visibility is Visibility.PUBLIC else (self.author_id,)
+
+    def named(self) -> tuple[int, ...]:
+        return (self.author_id, *self.mention_ids) if self.visibility is Visibility.DIRECT else ()
+
+
+class PostCreated(_OfPost, frozen=True, array_like=True, tag=1):
+    """It was written."""
+
+
+class PostEdited(_OfPost, frozen=True, array_like=True, tag=2):
+    """It has other words now; `tag_ids` are those that it has and those that it lost, `left` the lost ones alone."""
+
+    left: tuple[int, ...] = ()
+
+
+class PostDeleted(_OfPost, frozen=True, array_like=True, tag=3):
+    """It is gone."""
+
+
+class _OfShare(Update, frozen=True, array_like=True):
+    """Of a share, by whoever shared."""
+
+    share_id: int
+    author_id: int
+
+    @property
+    def entry_id(self) -> int:
+        """What it is called in timelines."""
+        return self.share_id
+
+    def sources(self) -> tuple[int, ...]:
+        return (self.author_id,)
+
+
+class ShareCreated(_OfShare, frozen=True, array_like=True, tag=4):
+    """It was made."""
+
+
+class ShareDeleted(_OfShare, frozen=True, array_like=True, tag=5):
+    """It was taken back, or its post is gone."""
+
+
+class FollowChanged(Update, frozen=True, array_like=True, tag=6):
+    """A member began or ceased to follow a source: the graph says which."""
+
+    follower_id: int
+    source_id: int
+
+
+OfEntry = PostCreated | PostEdited | PostDeleted | ShareCreated | ShareDeleted
+AnyUpdate = OfEntry | FollowChanged
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate)
+
+
+def encode(update: AnyUpdate) -> bytes:
+    """An update as a message of a channel."""
+    return _encoder.encode(update)
+
+
+def decode(message: bytes) -> AnyUpdate | None:
+    """An update from its message; None for one that only a newer version knows."""
+    try:
+        return _decoder.decode(message)
+    except msgspec.DecodeError:
+        _log.warning("an update is passed over: it is none that this version knows")
+        return None
