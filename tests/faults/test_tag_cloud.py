@@ -18,16 +18,16 @@ from pathlib import Path
 from random import Random
 
 import pytest
-
-from shoal.core.text import canonical_tag
-from shoal.tagcloud.increment import DAY_MS, TagChange, Use
-from shoal.tagcloud.rabbitmq import RabbitTransport
-from shoal.tagcloud.sqlite import SqliteCloud
 from tests.engines import rabbitmq
 from tests.faults.tag_processes import NOW, Job, Place, collect, emit
 from tests.real_data import real_data
 from tests.running import eventually, run
 from tests.tagcloud.recount import differences, horizon_at, recounted, stored_rows
+
+from shoal.core.text import canonical_tag
+from shoal.tagcloud.increment import DAY_MS, TagChange, Use
+from shoal.tagcloud.rabbitmq import RabbitTransport
+from shoal.tagcloud.sqlite import SqliteCloud
 
 FILE = "posts/photos_cc0_pdm.jsonl.gz"
 POSTS, USES = 26_293, 237_351
