@@ -21,6 +21,7 @@ _ALL = (
     "shared_home",
     "shared_fanout",
     "shared_stores",
+    "tag_merge",
     "import_real",
 )
 _KEEPING = {"end_to_end", "home_page", "http_network"}

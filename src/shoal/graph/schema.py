@@ -5,6 +5,7 @@ A feature such as bookmarks begins with a row here. Numbers are stored: they nev
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -64,8 +65,9 @@ EVERYBODY = named("list", "everybody")
 """Where lists begin that concern the whole network."""
 
 
+@lru_cache(maxsize=32_768)
 def tag_id(canonical: str) -> int:
-    """The id of a tag, from its canonical form."""
+    """The id of a tag, from its canonical form. Two digests: what is used now is soon used again."""
     return named("tag", canonical)
 
 

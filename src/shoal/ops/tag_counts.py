@@ -45,8 +45,9 @@ class TagCounts:
         """Count the posts among these."""
         uses = [use for node in nodes if isinstance(node, Post) and (use := _use(node)) is not None]
         found = tally(uses, self._horizon)
-        self.rows.update(rows_after(found, self.rows, self.authors, {}, self._horizon))
-        self.authors.update(authors_after(found, self.authors))
+        after = authors_after(found, self.authors)
+        self.rows.update(rows_after(found, self.rows, self.authors, after, {}, self._horizon))
+        self.authors.update(after)
 
     async def compared(self, store: CloudStore) -> Found:
         """What the cloud counts otherwise."""

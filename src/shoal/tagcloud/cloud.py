@@ -78,6 +78,8 @@ def entry(row: TagRow) -> Entry:
 
 def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
     """A tag with those that an admin merged into it: uses, heats and days add up, the spelling stays its own."""
+    if not others:
+        return target
     n, heats, days = target.n, list(target.heats), dict(target.days)
     for row in others:
         n += row.n
@@ -92,10 +94,17 @@ def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
 def reasons(shown: Entry | TagRow, now: int) -> Reasons:
     """The numbers of a tag at this moment (Unix ms)."""
     warm = {name: warmth(shown.heats[window], window, now) for name, window in WINDOWS.items()}
-    recent = [shown.days.get(now // DAY_MS - back, Day()) for back in (0, 1)]
-    uses, members = sum(day.uses for day in recent), sum(day.members for day in recent)
-    loudest = min(1.0, max((day.loudest for day in recent), default=0) / uses) if uses > 0 else 0.0
+    uses, members, loudest = _recent(shown.days, now)
     return Reasons(shown.n, warm, uses, members, loudest, surprise(warm["day"], warm["week"], members, loudest))
+
+
+def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
+    """Of today and yesterday: uses, members, and the share of the loudest."""
+    today = now // DAY_MS
+    recent = [held for day in (today, today - 1) if (held := days.get(day)) is not None]
+    uses, members = sum(day.uses for day in recent), sum(day.members for day in recent)
+    loudest = min(1.0, max(day.loudest for day in recent) / uses) if uses > 0 else 0.0
+    return uses, members, loudest
 
 
 def ranks(row: TagRow, now: int) -> tuple[float, ...]:
@@ -103,12 +112,17 @@ def ranks(row: TagRow, now: int) -> tuple[float, ...]:
 
     Surprise is worth half as much after six hours.
     """
-    unexpected = reasons(row, now).surprise
+    _, members, loudest = _recent(row.days, now)
+    # One member alone is no surprise: most tags need not be looked at further.
+    unexpected = members > 1 and surprise(
+        warmth(row.heats[DAY], DAY, now), warmth(row.heats[WEEK], WEEK, now), members, loudest
+    )
     rising = math.log2(unexpected) + now / _RISING_HALF_LIFE_MS if unexpected > 0.0 else NEVER
-    used = float(row.n) if row.n > 0 else NEVER
-    # Heat is a sum of rounded numbers: what is left of a tag that nobody uses any more is no heat.
-    heats = [heat.rank if row.n > 0 else NEVER for heat in row.heats]
-    return (used, *heats, rising)
+    if row.n <= 0:
+        # Heat is a sum of rounded numbers: what is left of a tag that nobody uses any more is no heat.
+        return (NEVER, NEVER, NEVER, NEVER, rising)
+    hour, day, week = row.heats
+    return (float(row.n), hour.rank, day.rank, week.rank, rising)
 
 
 def levels(weights: Sequence[float]) -> list[int]:

@@ -27,7 +27,7 @@ class Overtaken(Conflict):
     """Somebody else has written this version: nothing was written."""
 
 
-class Day(NamedTuple):
+class Day(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One day of a tag: uses, how many members used it, and the uses of the one who used it most."""
 
     uses: int = 0

@@ -8,7 +8,8 @@ therefore kept as `value * 2**step`, with `now` at the epoch; powers of two are 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+
+import msgspec
 
 HOUR_MS = 3_600_000
 
@@ -18,7 +19,7 @@ HOUR, DAY, WEEK = range(3)
 NEVER = -math.inf
 
 
-class Heat(NamedTuple):
+class Heat(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`value * 2**step`: uses as they would count at the epoch."""
 
     value: float = 0.0
@@ -33,10 +34,20 @@ class Heat(NamedTuple):
 COLD = Heat()
 
 
+def heats_of(written: int) -> tuple[Heat, Heat, Heat]:
+    """The heats of one use of a post written at this moment (Unix ms), in all windows."""
+    hour, day, week = (math.modf(written / half_life) for half_life in HALF_LIVES_MS)
+    return (
+        Heat(math.exp2(hour[0]), int(hour[1])),
+        Heat(math.exp2(day[0]), int(day[1])),
+        Heat(math.exp2(week[0]), int(week[1])),
+    )
+
+
 def heated(heat: Heat, window: int, written: int, by: int) -> Heat:
     """The heat after `by` uses of a post written at this moment (Unix ms) came, or went."""
-    age, step = math.modf(written / HALF_LIVES_MS[window])
-    return joined(heat, Heat(by * math.exp2(age), int(step)))
+    one = heats_of(written)[window]
+    return joined(heat, Heat(by * one.value, one.step))
 
 
 def joined(one: Heat, other: Heat) -> Heat:

@@ -142,13 +142,14 @@ class Merger:
 
     async def _counted(self, found: Tally, horizon: int) -> tuple[dict[int, TagRow], dict[AuthorKey, int]]:
         """The rows and authors that the uses touch, as they will be."""
-        if not found.names:
+        if not found.tags:
             return {}, {}
-        before = await self._store.tags(found.names)
+        before = await self._store.tags(found.tags)
         authors = await self._store.authors(found.authors)
         shrunk = shrinking(found)
         crowds = await self._store.crowds(shrunk) if shrunk else {}
-        return rows_after(found, before, authors, crowds, horizon), authors_after(found, authors)
+        after = authors_after(found, authors)
+        return rows_after(found, before, authors, after, crowds, horizon), after
 
 
 class _State:
@@ -182,8 +183,8 @@ class _State:
         wanted = dict.fromkeys(id_ for ids in orders.values() for id_ in ids)
         kept = {id_: before.entries[id_] for id_ in wanted if id_ in before.entries and id_ not in self._joined}
         # What has moved up was not shown before.
-        missing = await self._store.tags([id_ for id_ in wanted if id_ not in kept and id_ not in self._joined])
-        await self._join([row.name for row in missing.values()])
+        if missing := [id_ for id_ in wanted if id_ not in kept and id_ not in self._joined]:
+            await self._join([row.name for row in (await self._store.tags(missing)).values()])
         entries = {
             id_: kept.get(id_) or entry(self._joined[id_]) for id_ in wanted if id_ in kept or id_ in self._joined
         }
@@ -194,11 +195,12 @@ class _State:
     async def _join(self, names: Iterable[str]) -> None:
         """Put together what counts together, for these tags."""
         groups = self._groups.of(names)
-        ids = {tag_id(name) for name, others in groups.values() for name in (name, *others)}
-        stored = await self._store.tags([id_ for id_ in ids if id_ not in self._rows])
+        ids = groups.keys() | {tag_id(name) for _, followers in groups.values() for name in followers}
+        others = [id_ for id_ in ids if id_ not in self._rows]
+        stored = await self._store.tags(others) if others else {}
         held = {**stored, **{id_: self._rows[id_] for id_ in ids if id_ in self._rows}}
-        for id_, (name, others) in groups.items():
-            with_it = [held[tag_id(other)] for other in others if tag_id(other) in held]
+        for id_, (name, followers) in groups.items():
+            with_it = [held[tag_id(other)] for other in followers if tag_id(other) in held]
             self._joined[id_] = together(held.get(id_) or empty_row(id_, name), with_it)
 
     def _rank(self, rankings: Rankings, row: TagRow) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from shoal.graph.schema import tag_id
 from shoal.tagcloud.cloud import empty_row
 from shoal.tagcloud.contract import AuthorKey, Day, TagRow
-from shoal.tagcloud.heat import COLD, Heat, heated, joined
+from shoal.tagcloud.heat import COLD, Heat, heats_of, joined
 from shoal.tagcloud.increment import Use
 
 _MOST_FORMS = 16
@@ -17,39 +16,53 @@ _MOST_FORMS = 16
 TagDay = tuple[int, int]
 
 
-class Tally(NamedTuple):
-    """Differences that uses make, by tag. Days before the horizon are not told apart."""
+class TagTally:
+    """Differences that uses make to one tag. Days before the horizon are not told apart."""
 
-    names: dict[int, str]
-    n: Counter[int]
-    heats: dict[int, list[Heat]]
-    forms: dict[int, Counter[str]]
-    days: Counter[TagDay]
-    authors: Counter[AuthorKey]
+    __slots__ = ("days", "forms", "heats", "n", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.n = 0
+        self.heats = [COLD, COLD, COLD]
+        self.forms: dict[str, int] = {}
+        self.days: dict[int, int] = {}
+
+
+class Tally(NamedTuple):
+    """Differences that uses make: by the id of the tag, and how much more members used a tag on a day."""
+
+    tags: dict[int, TagTally]
+    authors: dict[AuthorKey, int]
 
 
 def tally(uses: Iterable[Use], horizon: int) -> Tally:
     """Add up uses. `horizon`: the first day (since 1970-01-01 UTC) whose authors are kept."""
-    ids: dict[str, int] = {}
-    found = Tally({}, Counter(), {}, {}, Counter(), Counter())
+    by_name: dict[str, tuple[int, TagTally]] = {}
+    authors: dict[AuthorKey, int] = {}
     for use in uses:
-        day, recent = use.day, use.day >= horizon
+        day, author = use.day, use.author_id
+        recent = day >= horizon
+        once = heats_of(use.written)
         for name, form, by in use.changes:
-            id_ = ids.get(name)
-            if id_ is None:
-                id_ = ids[name] = tag_id(name)
-                found.names[id_] = name
-                found.heats[id_] = [COLD, COLD, COLD]
-                found.forms[id_] = Counter()
-            found.n[id_] += by
-            found.forms[id_][form] += by
-            heats = found.heats[id_]
-            for window, heat in enumerate(heats):
-                heats[window] = heated(heat, window, use.written, by)
+            known = by_name.get(name)
+            if known is None:
+                known = by_name[name] = (tag_id(name), TagTally(name))
+            id_, tag = known
+            tag.n += by
+            tag.forms[form] = tag.forms.get(form, 0) + by
+            heats = tag.heats
+            # As `joined` adds them, for the many that are of one time.
+            for window, (one, held) in enumerate(zip(once, heats, strict=True)):
+                if one.step == held.step:
+                    heats[window] = Heat(held.value + by * one.value, one.step)
+                else:
+                    heats[window] = joined(held, Heat(by * one.value, one.step))
             if recent:
-                found.days[id_, day] += by
-                found.authors[id_, day, use.author_id] += by
-    return found
+                tag.days[day] = tag.days.get(day, 0) + by
+                key = (id_, day, author)
+                authors[key] = authors.get(key, 0) + by
+    return Tally(dict(by_name.values()), authors)
 
 
 def shrinking(found: Tally) -> set[TagDay]:
@@ -66,54 +79,54 @@ def rows_after(
     found: Tally,
     rows: Mapping[int, TagRow],
     before: Mapping[AuthorKey, int],
+    after: Mapping[AuthorKey, int],
     crowds: Mapping[AuthorKey, int],
     horizon: int,
 ) -> dict[int, TagRow]:
     """The rows of all tags that the uses touch, as they are now.
 
-    `before`: the authors that are touched, as they were; `crowds`: all authors of the days that shrink, as they were.
+    `before` and `after`: the authors that are touched, as they were and as they are; `crowds`: all authors of the days that
+    shrink, as they were.
     """
-    after = authors_after(found, before)
-    members: Counter[TagDay] = Counter()
+    members: dict[TagDay, int] = {}
     loudest: dict[TagDay, int] = {}
-    for (tag, day, author), n in after.items():
-        members[tag, day] += (n > 0) - (before.get((tag, day, author), 0) > 0)
-        loudest[tag, day] = max(loudest.get((tag, day), 0), n)
+    for key, n in after.items():
+        day = key[:2]
+        members[day] = members.get(day, 0) + (n > 0) - (before.get(key, 0) > 0)
+        if n > loudest.get(day, 0):
+            loudest[day] = n
     shrunk = shrinking(found)
     for key, n in crowds.items():
-        if key not in after:
-            loudest[key[:2]] = max(loudest.get(key[:2], 0), n)
-    days_of: dict[int, list[int]] = {}
-    for tag, day in found.days:
-        days_of.setdefault(tag, []).append(day)
+        if key not in after and n > loudest.get(key[:2], 0):
+            loudest[key[:2]] = n
 
-    def moved(tag: int, row: TagRow) -> dict[int, Day]:
+    def moved(id_: int, tag: TagTally, row: TagRow) -> dict[int, Day]:
         days = {day: held for day, held in row.days.items() if day >= horizon}
-        for day in days_of.get(tag, ()):
-            held = days.get(day, Day())
-            voice = loudest.get((tag, day), 0)
-            now = Day(
-                held.uses + found.days[tag, day],
-                held.members + members[tag, day],
-                voice if (tag, day) in shrunk else max(held.loudest, voice),
-            )
-            days.pop(day, None)
-            if now != Day():
+        for day, by in tag.days.items():
+            held = days.pop(day, _QUIET)
+            voice = loudest.get((id_, day), 0)
+            if (id_, day) not in shrunk:
+                voice = max(held.loudest, voice)
+            now = Day(held.uses + by, held.members + members.get((id_, day), 0), voice)
+            if now != _QUIET:
                 days[day] = now
         return days
 
     return {
-        tag: TagRow(
-            tag,
-            name,
-            row.n + found.n[tag],
-            _summed(row.heats, found.heats[tag]),
-            _forms(row.forms, found.forms[tag]),
-            moved(tag, row),
+        id_: TagRow(
+            id_,
+            tag.name,
+            row.n + tag.n,
+            _summed(row.heats, tag.heats),
+            _forms(row.forms, tag.forms),
+            moved(id_, tag, row),
         )
-        for tag, name in found.names.items()
-        for row in (rows.get(tag) or empty_row(tag, name),)
+        for id_, tag in found.tags.items()
+        for row in (rows.get(id_) or empty_row(id_, tag.name),)
     }
+
+
+_QUIET = Day()
 
 
 def _summed(one: tuple[Heat, Heat, Heat], other: list[Heat]) -> tuple[Heat, Heat, Heat]:
@@ -121,9 +134,15 @@ def _summed(one: tuple[Heat, Heat, Heat], other: list[Heat]) -> tuple[Heat, Heat
     return hour, day, week
 
 
-def _forms(held: Mapping[str, int], by: Counter[str]) -> dict[str, int]:
+def _forms(held: Mapping[str, int], by: Mapping[str, int]) -> dict[str, int]:
     """The spellings with the most uses; with a use that is not known to have begun yet, too."""
-    every = {form: n for form in held.keys() | by.keys() if (n := held.get(form, 0) + by[form])}
+    every = dict(held)
+    for form, more in by.items():
+        n = every.get(form, 0) + more
+        if n:
+            every[form] = n
+        else:
+            every.pop(form, None)
     if len(every) <= _MOST_FORMS:
         return every
     return dict(sorted(every.items(), key=lambda form: (-abs(form[1]), form[0]))[:_MOST_FORMS])
