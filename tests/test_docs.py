@@ -15,6 +15,8 @@ from shoal.cli import main
 from shoal.core.model import Node
 from shoal.graph.schema import ASSOC_TYPES
 from shoal.settings import Settings
+from shoal.tagcloud import postgres_sql, sqlite_sql
+from shoal.tagcloud.dynamodb_items import ITEMS
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
@@ -69,6 +71,17 @@ def test_every_object_is_in_the_data_layout_and_the_reverse() -> None:
     section = PAGES["data-layout.md"].partition("### Objects")[2].partition("### Associations")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     assert named == {kind.__struct_config__.tag for kind in Node.__subclasses__()}
+
+
+def test_every_tag_table_and_item_is_in_the_data_layout_and_the_reverse() -> None:
+    tables, _, items = (
+        PAGES["data-layout.md"].partition("### Tag tables")[2].partition("\n## ")[0].partition("### Tag items")
+    )
+    named = set(re.findall(r"^\| `(\w+)` \|", tables, re.MULTILINE))
+    assert named == set(re.findall(r"CREATE TABLE (\w+)", "".join(sqlite_sql.MIGRATIONS)))
+    assert named == set(re.findall(r"CREATE TABLE shoal\.tag_(\w+)", "".join(postgres_sql.MIGRATIONS)))
+    rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", items, re.MULTILINE)
+    assert rows == [(id_, sort) for id_, sort, *_ in ITEMS]
 
 
 def test_modules_and_pages_that_are_named_exist() -> None:

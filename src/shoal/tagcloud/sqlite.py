@@ -49,8 +49,8 @@ class SqliteCloud:
             if not read_only:
                 self._writing = undo.enter_context(closing(connect(path, _CACHE_KIB)))
                 migrate(self._writing, path, sql.MIGRATIONS)
-            self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
-            self._scanning = undo.enter_context(closing(connect(path, _CACHE_KIB, read_only=True)))
+            self._reading = undo.enter_context(closing(_reader(path, _READER_CACHE_KIB)))
+            self._scanning = undo.enter_context(closing(_reader(path, _CACHE_KIB)))
             check_version(self._reading, path, sql.MIGRATIONS)
             self._connections = undo.pop_all()
         self._writer = ThreadPoolExecutor(1, "shoal-tags-writer")
@@ -58,7 +58,10 @@ class SqliteCloud:
 
     @classmethod
     async def open(cls, path: Path, *, read_only: bool = False) -> Self:
-        """Open or create the file. Raises `Unavailable` for one that cannot be had, or that a newer Shoal wrote."""
+        """Open or create the file. Raises `Unavailable` for one that cannot be had, or that a newer Shoal wrote.
+
+        For reading only, a file that is not there is an empty cloud: it may have been dropped, and is not made.
+        """
         try:
             return await asyncio.to_thread(cls, path, read_only=read_only)
         except (sqlite3.Error, OSError) as error:
@@ -156,6 +159,14 @@ class SqliteCloud:
         if self._writing is None:
             raise ShoalError("the store was opened for reading only")
         return await asyncio.get_running_loop().run_in_executor(self._writer, _asked, change, self._writing)
+
+
+def _reader(path: Path, cache_kib: int) -> sqlite3.Connection:
+    if path.exists():
+        return connect(path, cache_kib, read_only=True)
+    empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    migrate(empty, path, sql.MIGRATIONS)
+    return empty
 
 
 def _asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
