@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import cast
@@ -38,6 +39,7 @@ class Scripted:
             self._failures -= 1
             raise RuntimeError
         while True:
+            await asyncio.sleep(0)
             yield [parcel for parcel in self._parcels if parcel.id not in self.gone]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:
