@@ -94,8 +94,8 @@ def collect(place: Place) -> None:
 async def _collect(place: Place) -> None:
     store = await SqliteCloud.open(place.cloud)
     transport = await RabbitTransport.open(place.url, place.namespace, collecting=True, prefetch=300, turn_seconds=0.1)
-    # Who is killed while merging keeps the others from it for a second.
+    # Who is killed while merging keeps the others from it for half a second.
     collector = Collector(
-        store, transport, changes=4_000, increments=150, seconds=0.3, lock_seconds=1.0, clock=lambda: NOW
+        store, transport, changes=4_000, increments=150, seconds=0.3, lock_seconds=0.5, clock=lambda: NOW
     )
     await collector.run()

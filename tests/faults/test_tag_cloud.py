@@ -32,7 +32,8 @@ from shoal.tagcloud.sqlite import SqliteCloud
 FILE = "posts/photos_cc0_pdm.jsonl.gz"
 POSTS, USES = 26_293, 237_351
 EMITTERS, COLLECTORS = 20, 3
-KILLS = 60
+EMITTER_KILLS, VERSIONS_A_KILL = 40, 4
+ALONE_AFTER = 8
 DAYS = 12
 """The posts are told as if they had been written in so many days: some of them are too old to be counted by day."""
 _POSTS_A_JOB = 40
@@ -43,57 +44,60 @@ _processes.set_forkserver_preload(["tests.faults.tag_processes"])
 
 
 class Crew:
-    """All processes. Every so many jobs one of them is killed, and another takes its place."""
+    """All processes. Now and then one of them is killed, and another takes its place."""
 
     def __init__(self, place: Place, jobs: int, random: Random) -> None:
         self._place = place
         self._random = random
-        self._every = jobs / (KILLS + 1)
-        self.kills = 0
+        self._every = jobs / (EMITTER_KILLS + 1)
+        self.emitters_killed = self.collectors_killed = 0
         self._emitters = {number: self._emitter(number) for number in range(EMITTERS)}
         self._collectors = [self._collector() for _ in range(COLLECTORS)]
 
     def _emitter(self, number: int) -> BaseProcess:
-        return self._started(_processes.Process(target=emit, args=(self._place, number)))
+        return _started(_processes.Process(target=emit, args=(self._place, number)))
 
     def _collector(self) -> BaseProcess:
-        return self._started(_processes.Process(target=collect, args=(self._place,)))
-
-    @staticmethod
-    def _started(process: BaseProcess) -> BaseProcess:
-        process.start()
-        return process
+        return _started(_processes.Process(target=collect, args=(self._place,)))
 
     async def emitted(self) -> None:
-        """Until every emitter has sent its share."""
-        while any(process.is_alive() for process in self._emitters.values()):
+        """Until every emitter has sent its share. One is killed after every so many jobs."""
+        while busy := [number for number, process in self._emitters.items() if process.is_alive()]:
             safe = sum(len(self._place.safe(number)) for number in range(EMITTERS))
-            if safe > self._every * (self.kills + 1):
-                self.kill_one()
+            if safe > self._every * (self.emitters_killed + 1):
+                self.emitters_killed += 1
+                number = self._random.choice(busy)
+                _kill(self._emitters[number])
+                self._emitters[number] = self._emitter(number)
             await asyncio.sleep(0.005)
         assert [process.exitcode for process in self._emitters.values()] == [0] * EMITTERS
 
-    def kill_one(self) -> None:
-        """Every third time a collector, and otherwise an emitter that has something left."""
-        self.kills += 1
-        busy = [number for number, process in self._emitters.items() if process.is_alive()]
-        if self.kills % 3 == 0 or not busy:
-            self.kill_a_collector()
-            return
-        number = self._random.choice(busy)
-        _kill(self._emitters[number])
-        self._emitters[number] = self._emitter(number)
+    async def kill_collectors(self, store: SqliteCloud) -> None:
+        """Kill one after every few versions, at whatever it is.
 
-    def kill_a_collector(self) -> None:
-        """And start another."""
-        at = self._random.randrange(COLLECTORS)
-        _kill(self._collectors[at])
-        self._collectors[at] = self._collector()
+        With three of them, what one has wrongly let go of is still in the hands of others: so in the end there is only one.
+        """
+        while True:
+            if await store.version() > VERSIONS_A_KILL * (self.collectors_killed + 1):
+                await asyncio.sleep(self._random.random() * 0.3)
+                self.collectors_killed += 1
+                if self.collectors_killed == ALONE_AFTER:
+                    while len(self._collectors) > 1:
+                        _kill(self._collectors.pop())
+                at = self._random.randrange(len(self._collectors))
+                _kill(self._collectors[at])
+                self._collectors[at] = self._collector()
+            await asyncio.sleep(0.01)
 
     def end(self) -> None:
         """Kill all that are left."""
         for process in [*self._emitters.values(), *self._collectors]:
             _kill(process)
+
+
+def _started(process: BaseProcess) -> BaseProcess:
+    process.start()
+    return process
 
 
 def _kill(process: BaseProcess) -> None:
@@ -143,10 +147,12 @@ async def _counted(place: Place, uses: list[Use], jobs: int, random: Random) -> 
     store = await SqliteCloud.open(place.cloud)
     watcher = await RabbitTransport.open(place.url, place.namespace, collecting=False)
     with _at_work(place, jobs, random) as crew:
+        killing = asyncio.create_task(crew.kill_collectors(store))
         await crew.emitted()
-        assert crew.kills >= KILLS // 2
-        crew.kill_a_collector()
         await eventually(watcher.waiting, 0, 120.0)
+        killing.cancel()
+        assert crew.emitters_killed >= EMITTER_KILLS // 2
+        assert crew.collectors_killed >= ALONE_AFTER + 5
     stored = await stored_rows(store)
     assert not differences(stored, recounted(uses, horizon_at(NOW)), NOW)
     assert sum(row.n for row in stored.values()) == sum(change.by for use in uses for change in use.changes)
