@@ -194,7 +194,10 @@ class Parcel(NamedTuple):
 
 
 class Transport(Protocol):
-    """Carries increments from every emitter to every collector, each at least once."""
+    """Carries increments from every emitter to every collector, each at least once.
+
+    One suite (`tests/contracts/test_tag_transports.py`) runs on every transport.
+    """
 
     async def send(self, id_: bytes, body: bytes) -> None:
         """Return when it is safe: no death of any process loses it from now on. Raises `Unavailable`."""
