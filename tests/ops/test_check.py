@@ -20,7 +20,8 @@ from shoal.core.placement import place
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import FOLLOWED_BY, LIKES, TAG_OF, TAGGED, tag_id
 from shoal.ops.check import check
-from shoal.ops.report import Report
+from shoal.ops.report import Report, nothing
+from shoal.ops.tag_counts import count_all
 from shoal.settings import load
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.contract import TagRow
@@ -214,6 +215,21 @@ async def test_a_tag_that_counts_wrong_is_found_and_counted_anew(tmp_path: Path,
         assert words in report["cloud"].examples[0]
         row = (await shoal.network.tag_store.tags((dawn,)))[dawn]
         assert (row.n, row.forms, row.days) == (right.n, right.forms, right.days)
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_cloud_is_counted_from_nothing_but_posts(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        right = await shoal.network.tag_store.scan(-(2**63), 100)
+    _lose_cloud(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        assert await count_all(shoal.network, nothing) == 3
+        counted = await shoal.network.tag_store.scan(-(2**63), 100)
+        assert [(row.name, row.n, row.forms, row.days) for row in counted] == [
+            (row.name, row.n, row.forms, row.days) for row in right
+        ]
         assert (await check(shoal.network)).clean
 
 

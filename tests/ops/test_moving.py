@@ -234,6 +234,7 @@ def test_growing_out_of_one_file_is_one_command(tmp_path: Path) -> None:
     done = shoal("move", "--from", f"sqlite:///{path}", "--to", json.dumps(stores))
     assert done.returncode == 0, done.stderr
     assert re.search(r"^256 objects, counts and hashes equal on both sides$", done.stdout, re.MULTILINE)
+    assert re.search(r"^\d+ tags are counted there$", done.stdout, re.MULTILINE)
     assert f"set `media` to {path.with_name('here.db.media').as_uri()}" in done.stdout
     assert "shoal@" not in done.stdout, "people see no user names and passwords"
     shown = shoal("--store", json.dumps(stores), "shards")

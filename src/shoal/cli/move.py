@@ -13,8 +13,9 @@ from shoal.cli.stores import existing
 from shoal.graph.shard_map import first_map, shown_url
 from shoal.ops.moving import MovedNetwork, move_network, told
 from shoal.ops.report import Progress
+from shoal.ops.tag_counts import count_all
 from shoal.settings import Settings, build
-from shoal.wiring import media_url
+from shoal.wiring import media_url, open_network
 from shoal.wiring.stores import open_store
 
 
@@ -32,8 +33,10 @@ def move(settings: Settings, source: str | None, target: str) -> None:
     there = build(store=target)
     with bars() as progress:
         moved = asyncio.run(_move(existing(here), there, progress))
+        tags = asyncio.run(_count_tags(there, progress))
     for line in told(moved):
         click.echo(line)
+    click.echo(f"{tags:,} tags are counted there")
     click.echo(f"the network is at {', '.join(map(shown_url, first_map(there.store).stores))}: set `store` to it")
     click.echo(f"pictures stay where they are: set `media` to {media_url(here)}")
 
@@ -43,3 +46,9 @@ async def _move(here: Settings, there: Settings, progress: Progress) -> MovedNet
         source = await open_store(here, stack, read_only=False, sole=True)
         target = await open_store(there, stack, read_only=False, sole=True)
         return await move_network(source, target, progress)
+
+
+async def _count_tags(there: Settings, progress: Progress) -> int:
+    """The tag cloud is no part of the stores: it is counted from the posts, when what waited is done."""
+    async with open_network(there) as network:
+        return await count_all(network, progress)

@@ -13,7 +13,7 @@ from shoal.graph.schema import TAG_OF, AnyNode, tag_id
 from shoal.graph.tag_uses import counted_tags
 from shoal.ops.invariants import MOST, Found
 from shoal.ops.network import AnyNetwork
-from shoal.ops.report import Finding
+from shoal.ops.report import Finding, Progress
 from shoal.ops.scan import FIRST
 from shoal.tagcloud.cloud import DAYS, empty_row
 from shoal.tagcloud.contract import AuthorKey, CloudStore, TagRow
@@ -121,6 +121,24 @@ async def count_anew(network: AnyNetwork, findings: Sequence[Finding]) -> None:
         for _, of_tag in counted:
             authors |= of_tag
         await network.amend_tags(Amendment(rows=[row for row, _ in counted], authors=authors))
+
+
+async def count_all(network: AnyNetwork, progress: Progress) -> int:
+    """Count every tag from the posts, for a cloud that is empty; how many tags there are. Nobody else may be at work."""
+    await network.settle()
+    counts, done, after = TagCounts(), 0, FIRST
+    while page := await network.store.obj_scan(after, _PAGE):
+        counts.take(page)
+        done += len(page)
+        after = page[-1].id
+        progress("tags of posts", done, 0)
+    rows = list(counts.rows.values())
+    for start in range(0, len(rows), _PAGE):
+        some = {row.id: row for row in rows[start : start + _PAGE]}
+        authors = {key: n for key, n in counts.authors.items() if key[0] in some}
+        await network.amend_tags(Amendment(rows=list(some.values()), authors=authors))
+        progress("tags", start + len(some), len(rows))
+    return len(rows)
 
 
 async def _counted_anew(network: AnyNetwork, name: str) -> tuple[TagRow, dict[AuthorKey, int]]:
