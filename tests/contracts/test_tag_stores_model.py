@@ -15,7 +15,7 @@ from shoal.tagcloud.contract import AuthorKey, CloudStore, Day, Merge, Overtaken
 from shoal.tagcloud.heat import Heat
 from shoal.tagcloud.memory import MemoryCloud
 from tests.running import run
-from tests.tagcloud.stores import AT, DAY, DURABLE_CLOUDS, FIRST, CloudBackend, increment_id, merge
+from tests.tagcloud.stores import AT, DAY, FIRST, CloudBackend, increment_id, merge
 
 NAMES = ("dawn", "reef", "surf", "tide", "wind", "salt")
 TAGS = {tag_id(name): name for name in NAMES}
@@ -120,9 +120,17 @@ async def same(backend: CloudBackend, taken: list[tuple[str, Any]]) -> None:
         assert await everything(store) == await everything(memory)
 
 
-@pytest.mark.parametrize("name", DURABLE_CLOUDS)
-@settings(deadline=None, max_examples=25)
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+@settings(deadline=None, max_examples=40)
 @given(taken=steps)
 def test_a_store_answers_as_the_one_in_memory(name: str, taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
         run(same(CloudBackend(name, Path(folder)), taken))
+
+
+# Its many requests take their time.
+@settings(deadline=None, max_examples=10)
+@given(taken=steps)
+def test_so_does_dynamodb(taken: list[tuple[str, Any]]) -> None:
+    with TemporaryDirectory() as folder:
+        run(same(CloudBackend("dynamodb", Path(folder)), taken))
