@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal, NamedTuple
 from unicodedata import category, is_normalized, normalize
 
@@ -131,6 +132,8 @@ def check_tag(name: str) -> str:
     return canonical_tag(name)
 
 
+# Whoever writes a post asks twice: which tags it has, and how they are spelled.
+@lru_cache(maxsize=64)
 def tags_of(text: str) -> tuple[tuple[str, str], ...]:
     """The tags of a text as (canonical, displayed) pairs, in order; each once, displayed as it was typed first."""
     tags: dict[str, str] = {}
