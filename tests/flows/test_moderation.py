@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import cast
+
 import pytest
 
 from shoal import Handle, Shoal
 from shoal.core.errors import Gone, NotFound, Unauthenticated
+from shoal.core.events import SuspensionChanged
+from shoal.core.model import Post
 from shoal.fanout import tags
+from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import tag_id
+from shoal.services import members, moderation, posts
+from shoal.services.posts import Draft
+from shoal.settings import build
+from shoal.wiring import Network, open_network
 from tests.flows.people import home_texts, register
 from tests.running import in_loop
 
@@ -101,3 +111,34 @@ async def test_who_is_not_there_cannot_be_suspended() -> None:
         for nobody in (12, "nobody"):
             with pytest.raises(NotFound):
                 await shoal.suspend(nobody)
+
+
+class Overtaken:
+    """A graph in which the author is restored, and what follows from that is done, just before the first commit."""
+
+    def __init__(self, network: Network, author: int) -> None:
+        self._network = network
+        self._author = author
+        self._first = True
+        self.obj_get = network.store.obj_get
+        self.assoc_range = network.store.assoc_range
+
+    async def commit(self, batch: Batch) -> None:
+        if self._first:
+            self._first = False
+            await moderation.restore(self._network.writes, self._author)
+            await tags.follow_author(self._network.effects, SuspensionChanged(member_id=self._author), 0)
+        await self._network.store.commit(batch)
+
+
+@in_loop
+async def test_a_suspension_that_is_undone_while_it_is_acted_on_leaves_nothing_hidden() -> None:
+    async with open_network(build(store="memory://"), background=False) as network:
+        ann = await members.register(network.writes, "ann")
+        post = await posts.create(network.writes, ann.id, Draft(text="#dawn"))
+        await moderation.suspend(network.writes, ann.id)
+        effects = replace(network.effects, graph=cast("Graph", Overtaken(network, ann.id)))
+        await tags.follow_author(effects, SuspensionChanged(member_id=ann.id), 0)
+        seen = (await network.store.obj_get((post.id,)))[post.id]
+        assert isinstance(seen, Post)
+        assert not seen.hidden

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 
 from shoal.core.errors import Conflict
 from shoal.core.events import SuspensionChanged, TagsUsed
@@ -37,7 +38,6 @@ async def follow_author(effects: Effects, event: SuspensionChanged, mark: int) -
 
 async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
     for _ in range(_TRIES):
-        # The author as they are now: it may have been undone meanwhile, and the event of that may have been worked off.
         found = await effects.graph.obj_get((post_id, author_id))
         post, author = found.get(post_id), found.get(author_id)
         if not isinstance(post, Post) or not isinstance(author, Member):
@@ -46,9 +46,7 @@ async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
         if why == post.hidden:
             return
         at = milliseconds_of(effects.new_id(shard_of(author_id)))
-        try:
+        # Then it is looked at again: the author may have come back, and the event of that may have been worked off.
+        with contextlib.suppress(Conflict):
             await effects.graph.commit(hidden_batch(post, why, at)[1])
-        except Conflict:
-            continue
-        return
     raise Conflict("a post of a suspended member is being changed all the time")
