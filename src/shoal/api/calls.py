@@ -66,3 +66,12 @@ class Route(_Address, frozen=True, kw_only=True):
     """The largest body in bytes; one that is larger is refused before it is read."""
     answer: Any = None
     """The type of the answer, for the description of the API."""
+    what: str = ""
+    """What it does, for the same; empty: the first sentence of the handler's docstring."""
+    stub: bool = False
+    """Whether it answers the empty shape alone: there is no such thing here."""
+
+    @property
+    def summary(self) -> str:
+        """What it does, in a line."""
+        return self.what or (self.handler.__doc__ or "").strip().partition("\n")[0]

@@ -142,11 +142,50 @@ class StatusContent(msgspec.Struct, kw_only=True):
     in_reply_to_id: str | None = None
     in_reply_to_account_id: str | None = None
     emojis: list[Any] = []
-    poll: None = None
     card: None = None
     quote: None = None
     quotes_count: int = 0
     shoal: Extras | UnsetType = UNSET
+
+
+class PollOption(msgspec.Struct):
+    """What can be voted for: these two keys and no other, as clients compare."""
+
+    title: str
+    votes_count: int | None
+
+
+class Poll(msgspec.Struct, kw_only=True):
+    """A poll; what only members are told is left out for others."""
+
+    id: str
+    expires_at: str | None
+    expired: bool
+    multiple: bool
+    votes_count: int
+    voters_count: int | None
+    options: list[PollOption]
+    emojis: list[Any] = []
+    voted: bool | UnsetType = UNSET
+    own_votes: list[int] | UnsetType = UNSET
+
+
+class FilterSummary(msgspec.Struct, kw_only=True):
+    """A filter, without what it looks for."""
+
+    id: str
+    title: str
+    context: list[str]
+    expires_at: str | None
+    filter_action: str
+
+
+class FilterResult(msgspec.Struct, kw_only=True):
+    """That a filter of the viewer matches a status, and by what."""
+
+    filter: FilterSummary
+    keyword_matches: list[str] | None
+    status_matches: list[str] | None
 
 
 class Status(StatusContent, kw_only=True):
@@ -154,6 +193,7 @@ class Status(StatusContent, kw_only=True):
 
     account: Account
     reblog: Status | None
+    poll: Poll | None
     replies_count: int
     reblogs_count: int
     favourites_count: int
@@ -163,7 +203,7 @@ class Status(StatusContent, kw_only=True):
     bookmarked: bool | UnsetType = UNSET
     pinned: bool | UnsetType = UNSET
     """On one's own statuses, and always there."""
-    filtered: list[Any] | UnsetType = UNSET
+    filtered: list[FilterResult] | UnsetType = UNSET
     text: str | UnsetType = UNSET
     """What was typed; in the answer to a deletion only."""
 

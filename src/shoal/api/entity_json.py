@@ -7,7 +7,8 @@ together with the values that they were made of, and used again only while those
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -20,23 +21,26 @@ from shoal.graph.recent import Recent
 
 _encode = msgspec.json.Encoder().encode
 
-_COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
-_LIKED, _SHARED, _BOOKMARKED, _OWN = 1, 2, 4, 8
+_NUMBERS = b',"poll":%b,"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
+_LIKED, _SHARED, _BOOKMARKED, _MUTED, _PINNED, _OWN = 1, 2, 4, 8, 16, 32
 _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int) -> bytes:
-    """The end of a status for a member; formatted with the three counts."""
-    state = b',"favourited":%b,"reblogged":%b,"bookmarked":%b,"muted":false,"filtered":[]' % (
-        _BOOLS[bool(flags & _LIKED)],
-        _BOOLS[bool(flags & _SHARED)],
-        _BOOLS[bool(flags & _BOOKMARKED)],
+    """The end of a status for a member; formatted with the poll, the three counts and what filters match."""
+    state = b',"favourited":%b,"reblogged":%b,"bookmarked":%b,"muted":%b,"filtered":%%b' % tuple(
+        _BOOLS[bool(flags & flag)] for flag in (_LIKED, _SHARED, _BOOKMARKED, _MUTED)
     )
-    return _COUNTS + state + (b',"pinned":false}' if flags & _OWN else b"}")
+    return _NUMBERS + state + (b',"pinned":%b}' % _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b"}")
 
 
-_TAILS = (*map(_tail, range(16)), _COUNTS + b"}")
-"""By flags; the last one is for who is not logged in."""
+_TAILS = tuple(map(_tail, range(64)))
+"""By flags."""
+_ANONYMOUS = _NUMBERS + b"}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _weight(made: bytes) -> int:
@@ -47,9 +51,10 @@ def _weight(made: bytes) -> int:
 class Presenter:
     """Makes the JSON of entries and profiles, and remembers about `size` KB of fragments of each kind."""
 
-    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000) -> None:
+    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = _now_ms) -> None:
         self._graph = graph
         self._at = at
+        self._clock = clock
         self._posts: Recent[int, tuple[Post, tuple[Media, ...], bytes]] = Recent(size)
         self._shares: Recent[int, tuple[Share, bytes]] = Recent(size)
         self._accounts: Recent[int, tuple[Member, tuple[int, int, int], bytes]] = Recent(size)
@@ -102,18 +107,24 @@ class Presenter:
     def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry) -> None:
         """Add a status, piece by piece: a page is put together once, at its end."""
         post, share, sharer = entry.post, entry.share, entry.sharer
-        flags = -1
-        if viewer is not None:
-            flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | (post.author_id == viewer) << 3
+        if share is not None and sharer is not None:
+            pieces.append(self._share(share, sharer))
+        pieces += (self._content(entry), self.account(entry.author), self._tail(viewer, entry, post.author_id))
+        if share is not None and sharer is not None:
+            pieces += (b',"account":', self.account(sharer), self._tail(viewer, entry, share.author_id))
+
+    def _tail(self, viewer: int | None, entry: Entry, author: int) -> bytes:
+        """What changes without an edit: of the post, or of the share of it when that has this author."""
+        poll = b"null"
+        if entry.poll is not None and author == entry.post.author_id:
+            poll = _encode(present.poll(entry.poll, viewer, self._clock()))
         counts = (entry.comments, entry.shares, entry.likes)
-        tail = _TAILS[flags] % counts
-        if share is None or sharer is None:
-            pieces += (self._content(entry), self.account(entry.author), tail)
-            return
-        pieces += (self._share(share, sharer), self._content(entry), self.account(entry.author), tail)
-        if viewer is not None:
-            tail = _TAILS[flags & ~_OWN | (share.author_id == viewer) << 3] % counts
-        pieces += (b',"account":', self.account(sharer), tail)
+        if viewer is None:
+            return _ANONYMOUS % (poll, *counts)
+        flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | entry.thread_muted << 3
+        flags |= entry.pinned << 4 | (author == viewer) << 5
+        filtered = _encode([present.filter_result(match) for match in entry.filtered]) if entry.filtered else b"[]"
+        return _TAILS[flags] % (poll, *counts, filtered)
 
     def _content(self, entry: Entry) -> bytes:
         """A status up to its author."""

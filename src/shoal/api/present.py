@@ -12,9 +12,9 @@ from msgspec import UNSET, UnsetType
 from shoal.api import client_entities, entities, media_entities
 from shoal.api.addresses import Addresses
 from shoal.core.ids import milliseconds_of
-from shoal.core.model import App, Media, Post, Share, Token, Visibility
+from shoal.core.model import App, Filter, Media, Post, Share, Token, Visibility
 from shoal.core.visibility import Relation
-from shoal.feeds.hydrate import Profile
+from shoal.feeds.hydrate import Filtered, PollView, Profile
 
 WIRE_VISIBILITY = {
     Visibility.PUBLIC: "public",
@@ -147,6 +147,47 @@ def attachment(media: Media, at: Addresses) -> media_entities.MediaAttachment:
 
 def _size(width: int, height: int) -> media_entities.Size:
     return media_entities.Size(width, height, f"{width}x{height}", width / height if height else 0.0)
+
+
+def poll(view: PollView, viewer: int | None, now: int) -> entities.Poll:
+    """A poll at a moment (Unix ms). What each option has may be hidden until the end, from the author as well."""
+    shown, over = view.poll, bool(view.poll.expires_at) and view.poll.expires_at <= now
+    hidden = shown.hide_totals and not over
+    own = viewer == shown.owner_id
+    return entities.Poll(
+        id=str(shown.id),
+        expires_at=moment(shown.expires_at) if shown.expires_at else None,
+        expired=over,
+        multiple=shown.multiple,
+        votes_count=sum(view.votes),
+        voters_count=view.voters if shown.multiple else None,
+        options=[
+            entities.PollOption(option.title, None if hidden else votes)
+            for option, votes in zip(shown.options, view.votes, strict=True)
+        ],
+        voted=UNSET if viewer is None else own or view.choices is not None,
+        own_votes=UNSET if viewer is None else list(view.choices or ()),
+    )
+
+
+def filter_summary(found: Filter) -> entities.FilterSummary:
+    """A filter, without what it looks for."""
+    return entities.FilterSummary(
+        id=str(found.id),
+        title=found.title,
+        context=[context.value for context in found.contexts],
+        expires_at=moment(found.expires_at) if found.expires_at else None,
+        filter_action=found.action.value,
+    )
+
+
+def filter_result(match: Filtered) -> entities.FilterResult:
+    """That a filter matches, and by what."""
+    return entities.FilterResult(
+        filter=filter_summary(match.filter),
+        keyword_matches=list(match.keywords) or None,
+        status_matches=list(map(str, match.posts)) or None,
+    )
 
 
 def relationship(other_id: int, stand: Relation) -> entities.Relationship:

@@ -92,6 +92,59 @@ class FollowChanged(Event, frozen=True, tag="follow_changed"):
     source_id: int
 
 
+class LikeChanged(Event, frozen=True, tag="like_changed"):
+    """A member began or ceased to like a post."""
+
+    member_id: int
+    post_id: int
+    author_id: int
+
+
+class RequestChanged(Event, frozen=True, tag="request_changed"):
+    """A member asked to follow another who is locked, or asks no longer."""
+
+    member_id: int
+    other_id: int
+
+
+class PollEnded(Event, frozen=True, tag="poll_ended"):
+    """Nobody can vote any more."""
+
+    poll_id: int
+
+
+class ReportFiled(Event, frozen=True, tag="report_filed"):
+    """A member was reported."""
+
+    report_id: int
+
+
+class FiltersChanged(Event, frozen=True, tag="filters_changed"):
+    """A member filters otherwise."""
+
+    member_id: int
+
+
+class ListChanged(Event, frozen=True, tag="list_changed"):
+    """A list of members was changed, or is gone."""
+
+    list_id: int
+    owner_id: int
+
+
+class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
+    """Tokens of a member are worth nothing any more."""
+
+    member_id: int
+    token_ids: tuple[int, ...]
+
+
+class ProfileChanged(Event, frozen=True, tag="profile_changed"):
+    """A member joined, or is otherwise than before."""
+
+    member_id: int
+
+
 class MemberRegistered(Event, frozen=True, tag="member_registered"):
     """Somebody joined with an e-mail address, which lies on another shard and is only held so far."""
 
@@ -133,6 +186,14 @@ AnyEvent = (
     | ShareCreated
     | ShareDeleted
     | FollowChanged
+    | LikeChanged
+    | RequestChanged
+    | PollEnded
+    | ReportFiled
+    | FiltersChanged
+    | ListChanged
+    | SessionsEnded
+    | ProfileChanged
     | Blocked
     | MemberRegistered
     | InverseOwed

@@ -36,6 +36,15 @@ class MediaKind(StrEnum):
     IMAGE = "image"
 
 
+class Role(StrEnum):
+    """What a member may do for the whole network."""
+
+    NONE = ""
+    MODERATOR = "moderator"
+    """Reads reports, and acts on them."""
+    ADMIN = "admin"
+
+
 class ProfileField(msgspec.Struct, frozen=True, array_like=True):
     """One row of the table on a member's profile, as typed."""
 
@@ -60,6 +69,17 @@ class Member(Node, frozen=True, tag="member"):
     default_language: str = ""
     login_id: int = 0
     suspended: bool = False
+    locked: bool = False
+    """Whoever wants to follow asks first."""
+    hides_connections: bool = False
+    """Whom they follow, and who follows them, is for themselves alone to see in lists."""
+    indexable: bool = True
+    """Whether others find their public posts by the words in them."""
+    silenced: bool = False
+    """Moderation: their posts come to no public list, but for those who follow them."""
+    disabled: bool = False
+    """Moderation: they cannot log in; what they posted stays."""
+    role: Role = Role.NONE
     created_at: int = 0
     """When the member joined, where that is not the moment of the id (an import). Use `joined`."""
 
@@ -120,6 +140,7 @@ class Post(Node, frozen=True, tag="post"):
     """When it was written, where that is not the moment of the id (an import). Use `written`."""
     edited_at: int = 0
     app_id: int = 0
+    poll_id: int = 0
     hidden: int = 0
     """Why it is taken out of sight, and does not count: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
 
@@ -171,6 +192,125 @@ class Media(Node, frozen=True, tag="media"):
     """The point that a crop must keep: x and y in -1..1, y upwards."""
 
 
+class PollOption(NamedTuple):
+    """What can be voted for. The id is the object that votes lead to: it has no node."""
+
+    id: int
+    title: str
+
+
+class Poll(Node, frozen=True, tag="poll"):
+    """The question of a post. Votes are associations: whoever votes leads to the poll, and to each option they chose."""
+
+    owner_id: int
+    post_id: int
+    options: tuple[PollOption, ...] = ()
+    multiple: bool = False
+    hide_totals: bool = False
+    """What each option has is shown when the poll is over."""
+    expires_at: int = 0
+    """Unix milliseconds."""
+    ticket_id: int = 0
+    """Of its end on the agenda."""
+
+
+class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
+    """A post that is to be written at a moment to come."""
+
+    owner_id: int
+    at: int
+    """Unix milliseconds."""
+    draft: bytes = b""
+    """What it will be made of, as `services` encode it."""
+    app_id: int = 0
+    ticket_id: int = 0
+    """Of its moment on the agenda."""
+
+
+class RepliesPolicy(StrEnum):
+    """Which comments come to the timeline of a list."""
+
+    FOLLOWED = "followed"
+    """Those on posts of anybody whom the owner follows."""
+    LIST = "list"
+    """Those on posts of members of the list."""
+    NONE = "none"
+
+
+class MemberList(Node, frozen=True, tag="member_list"):
+    """Members whose posts their owner reads by themselves."""
+
+    owner_id: int
+    title: str
+    replies: RepliesPolicy = RepliesPolicy.LIST
+    exclusive: bool = False
+    """Posts of its members do not come to the owner's home."""
+
+
+class FilterAction(StrEnum):
+    """What a client does with what a filter matches."""
+
+    WARN = "warn"
+    HIDE = "hide"
+    BLUR = "blur"
+
+
+class FilterContext(StrEnum):
+    """Where a filter applies."""
+
+    HOME = "home"
+    NOTIFICATIONS = "notifications"
+    PUBLIC = "public"
+    THREAD = "thread"
+    ACCOUNT = "account"
+
+
+class FilterKeyword(NamedTuple):
+    """Words that a filter looks for."""
+
+    id: int
+    keyword: str
+    whole_word: bool = True
+
+
+class FilterPost(NamedTuple):
+    """One post that a filter matches whatever it says."""
+
+    id: int
+    post_id: int
+
+
+class Filter(Node, frozen=True, tag="filter"):
+    """What a member does not want to read."""
+
+    owner_id: int
+    title: str
+    contexts: tuple[FilterContext, ...] = ()
+    action: FilterAction = FilterAction.WARN
+    expires_at: int = 0
+    """Unix milliseconds; 0 for never."""
+    irreversible: bool = False
+    """What it matches does not come to the home and the notifications at all."""
+    keywords: tuple[FilterKeyword, ...] = ()
+    posts: tuple[FilterPost, ...] = ()
+
+
+class Report(Node, frozen=True, tag="report"):
+    """A member tells those who look after the network about another."""
+
+    reporter_id: int
+    target_id: int
+    post_ids: tuple[int, ...] = ()
+    comment: str = ""
+    category: str = "other"
+    forwarded: bool = False
+    rule_ids: tuple[str, ...] = ()
+    assigned_to: int = 0
+    closed_at: int = 0
+    """Unix milliseconds; 0 while it is open."""
+    closed_by: int = 0
+
+
 class App(Node, frozen=True, tag="app"):
     """A client program that asks for tokens."""
 
@@ -188,3 +328,17 @@ class Token(Node, frozen=True, tag="token"):
     member_id: int = 0
     scopes: tuple[str, ...] = ()
     secret_hash: bytes = b""
+
+
+class Grant(Node, frozen=True, tag="grant"):
+    """An authorization code on its way to a client: good for one exchange, before it ends."""
+
+    app_id: int
+    member_id: int
+    scopes: tuple[str, ...] = ()
+    redirect_uri: str = ""
+    challenge: str = ""
+    """Of PKCE, S256; empty when the client sent none."""
+    secret_hash: bytes = b""
+    expires_at: int = 0
+    """Unix milliseconds."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.model import Media, Member, Post, Share
+from shoal.core.model import Filter, Media, Member, Poll, Post, Share
 from shoal.core.visibility import Relation, may_list, may_see, may_see_share
 from shoal.graph.access import relations
 from shoal.graph.contract import Reader
@@ -38,6 +38,25 @@ class Profile(msgspec.Struct, frozen=True):
     posts: int = 0
 
 
+class PollView(msgspec.Struct, frozen=True):
+    """A poll as a viewer sees it."""
+
+    poll: Poll
+    votes: tuple[int, ...] = ()
+    """For each option, in its order."""
+    voters: int = 0
+    choices: tuple[int, ...] | None = None
+    """What the viewer chose, by position; None: they have not voted, or nobody looks."""
+
+
+class Filtered(msgspec.Struct, frozen=True):
+    """That a filter of the viewer matches a post, and by what."""
+
+    filter: Filter
+    keywords: tuple[str, ...] = ()
+    posts: tuple[int, ...] = ()
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One entry of a feed: a post, with who shared it when it is there as a share."""
 
@@ -54,6 +73,11 @@ class Entry(msgspec.Struct, frozen=True):
     liked: bool = False
     shared: bool = False
     bookmarked: bool = False
+    pinned: bool = False
+    thread_muted: bool = False
+    """Whether the viewer wants to hear nothing more of the thread."""
+    poll: PollView | None = None
+    filtered: tuple[Filtered, ...] = ()
     share: Share | None = None
     sharer: Profile | None = None
     sharer_relation: Relation | None = None

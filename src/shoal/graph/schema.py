@@ -10,9 +10,24 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.ids import named
-from shoal.core.model import App, Login, Media, Member, Post, Revision, Share, Token
-from shoal.core.placement import place
+from shoal.core.ids import SEQUENCE_BITS, named
+from shoal.core.model import (
+    App,
+    Filter,
+    Grant,
+    Login,
+    Media,
+    Member,
+    MemberList,
+    Poll,
+    Post,
+    Report,
+    Revision,
+    ScheduledPost,
+    Share,
+    Token,
+)
+from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
 
 
 class AssocType(msgspec.Struct, frozen=True, eq=False):
@@ -55,6 +70,35 @@ LOGGED_IN = AssocType(20, "logged_in")  # member -> token
 FOLLOWS_TAG = AssocType(21, "follows_tag", inverse=22)  # member -> tag
 TAG_FOLLOWED_BY = AssocType(22, "tag_followed_by", inverse=21)
 LOUD = AssocType(23, "loud")  # everybody -> source of posts
+REQUESTS = AssocType(24, "requests", inverse=25)  # member -> member who is locked: wants to follow
+REQUESTED_BY = AssocType(25, "requested_by", inverse=24)
+NOTES = AssocType(26, "notes")  # member -> member; data: what they noted, for themselves
+ENDORSES = AssocType(27, "endorses")  # member -> member, shown on the profile
+WATCHES = AssocType(28, "watches", inverse=29)  # member -> member: is notified of what they post
+WATCHED_BY = AssocType(29, "watched_by", inverse=28)
+DISMISSES = AssocType(30, "dismisses")  # member -> member: not to be suggested again
+FEATURES_TAG = AssocType(31, "features_tag")  # member -> tag, shown on the profile; data: its name
+PINS = AssocType(32, "pins")  # member -> own post
+MUTES_THREAD = AssocType(33, "mutes_thread")  # member -> root of a thread
+VOTES = AssocType(34, "votes", inverse=35)  # member -> poll; data: the chosen options, a byte each
+VOTED_BY = AssocType(35, "voted_by", inverse=34)
+CHOOSES = AssocType(36, "chooses", inverse=37)  # member -> option of a poll
+CHOSEN_BY = AssocType(37, "chosen_by", inverse=36)
+SCHEDULES = AssocType(38, "schedules")  # member -> scheduled post
+DUE_ON = AssocType(39, "due_on", inverse=40, placed=True)  # ticket -> agenda; time: the moment; data: id of what is due
+DUE = AssocType(40, "due", inverse=39, placed=True)  # agenda -> ticket
+OWNS_LIST = AssocType(41, "owns_list")  # member -> list
+LISTS = AssocType(42, "lists", inverse=43)  # list -> member
+LISTED_IN = AssocType(43, "listed_in", inverse=42)
+OWNS_FILTER = AssocType(44, "owns_filter")  # member -> filter
+NOTIFIED = AssocType(45, "notified")  # member -> what they are notified of (an id made of its name); data: who, what
+CONVERSES = AssocType(46, "converses")  # member -> root of a thread of direct posts; time: the newest; data: unread
+MARKED = AssocType(47, "marked")  # member -> timeline (an id made of its name); data: read up to where, and the version
+PUBLISHED = AssocType(48, "published")  # public list of a data source -> public post that answers nobody else's
+FILED = AssocType(49, "filed", inverse=50)  # report -> everybody
+REPORTED = AssocType(50, "reported", inverse=49)
+SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> everybody
+STAFF = AssocType(52, "staff", inverse=51)
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
@@ -63,6 +107,22 @@ ASSOC_TYPES: dict[int, AssocType] = {
 
 EVERYBODY = named("list", "everybody")
 """Where lists begin that concern the whole network."""
+AGENDA = named("list", "agenda")
+"""Where the list begins of what is to be done at its moment."""
+
+
+def public_list(shard: int) -> int:
+    """Where the public list of a shard's data source begins: it lies there too, so a post stands in it by its own commit."""
+    return _first_id(source_of(shard))
+
+
+def _first_id(source: int) -> int:
+    """Of the first moment, which no maker of ids gives, on the first shard of a data source."""
+    return source * SHARDS_PER_SOURCE << SEQUENCE_BITS | 1
+
+
+PUBLIC_LISTS = tuple(_first_id(source) for source in range(DATA_SOURCES))
+"""All of them: together they are the public timeline."""
 
 
 @lru_cache(maxsize=32_768)
@@ -119,12 +179,32 @@ def share_key(member_id: int, shard: int, post_id: int) -> Key:
     return Key(shard, "share", f"{member_id}:{post_id}")
 
 
+def vote_key(member_id: int, shard: int, poll_id: int) -> Key:
+    """Of a member's vote in a poll, of which there is one: the id of the poll."""
+    return Key(shard, "vote", f"{member_id}:{poll_id}")
+
+
 def import_key(shard: int, source: str) -> Key:
     """Of a record of an import: the id of what it became, so that a second run finds it."""
     return Key(shard, "import", source)
 
 
-AnyNode = Member | Login | Post | Revision | Share | Media | App | Token
+AnyNode = (
+    Member
+    | Login
+    | Post
+    | Revision
+    | Share
+    | Media
+    | Poll
+    | ScheduledPost
+    | MemberList
+    | Filter
+    | Report
+    | App
+    | Token
+    | Grant
+)
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[AnyNode] = msgspec.msgpack.Decoder(AnyNode)

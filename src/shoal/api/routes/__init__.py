@@ -1,0 +1,1 @@
+"""The rows of the route table, a module for each part of the API."""

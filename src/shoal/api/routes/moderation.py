@@ -1,0 +1,11 @@
+"""Reports, and what those do who look after the place."""
+
+from __future__ import annotations
+
+from shoal.api.calls import Route
+from shoal.settings import Settings
+
+
+def routes(_settings: Settings) -> tuple[Route, ...]:
+    """The rows."""
+    return ()

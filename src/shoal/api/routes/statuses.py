@@ -1,0 +1,70 @@
+"""Statuses, and what is done to them."""
+
+from __future__ import annotations
+
+from shoal.api import reactions, statuses
+from shoal.api.calls import Route
+from shoal.api.listing import One, PageOf
+from shoal.api.routes.making import one, page, route, seen
+from shoal.settings import Settings
+
+
+def routes(_settings: Settings) -> tuple[Route, ...]:
+    """The rows."""
+    return (
+        route(
+            "POST",
+            "/api/v1/statuses",
+            statuses.create,
+            scope="write:statuses",
+            params=statuses.NewStatus,
+            max_body=statuses.MAX_BODY,
+        ),
+        seen("GET", "/api/v1/statuses", statuses.several, scope="read:statuses", params=statuses.Several),
+        seen("GET", "/api/v1/statuses/{id}", statuses.one, scope="read:statuses", params=One),
+        route(
+            "PUT",
+            "/api/v1/statuses/{id}",
+            statuses.update,
+            scope="write:statuses",
+            params=statuses.Edit,
+            max_body=statuses.MAX_BODY,
+        ),
+        Route(
+            "DELETE",
+            "/api/v1/statuses/{id}",
+            statuses.delete,
+            scope="write:statuses",
+            limit_class="delete",
+            params=One,
+        ),
+        seen("GET", "/api/v1/statuses/{id}/context", statuses.around, scope="read:statuses", params=One),
+        one("GET", "/api/v1/statuses/{id}/source", statuses.source, scope="read:statuses"),
+        seen("GET", "/api/v1/statuses/{id}/history", statuses.history, scope="read:statuses", params=One),
+        one("POST", "/api/v1/statuses/{id}/favourite", reactions.favourite, scope="write:favourites"),
+        one("POST", "/api/v1/statuses/{id}/unfavourite", reactions.unfavourite, scope="write:favourites"),
+        route(
+            "POST", "/api/v1/statuses/{id}/reblog", reactions.reblog, scope="write:statuses", params=reactions.Reblog
+        ),
+        Route(
+            "POST",
+            "/api/v1/statuses/{id}/unreblog",
+            reactions.unreblog,
+            scope="write:statuses",
+            limit_class="delete",
+            params=One,
+        ),
+        one("POST", "/api/v1/statuses/{id}/bookmark", reactions.bookmark, scope="write:bookmarks"),
+        one("POST", "/api/v1/statuses/{id}/unbookmark", reactions.unbookmark, scope="write:bookmarks"),
+        seen(
+            "GET",
+            "/api/v1/statuses/{id}/favourited_by",
+            reactions.favourited_by,
+            scope="read:accounts",
+            params=PageOf,
+        ),
+        seen("GET", "/api/v1/statuses/{id}/reblogged_by", reactions.reblogged_by, scope="read:accounts", params=PageOf),
+        page("GET", "/api/v1/favourites", reactions.favourites, scope="read:favourites"),
+        page("GET", "/api/v1/bookmarks", reactions.bookmarks, scope="read:bookmarks"),
+        seen("GET", "/api/shoal/v1/statuses/{id}/likers", reactions.likers, scope="read:accounts", params=One),
+    )

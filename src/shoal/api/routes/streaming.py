@@ -1,0 +1,11 @@
+"""Live updates."""
+
+from __future__ import annotations
+
+from shoal.api.calls import Route
+from shoal.settings import Settings
+
+
+def routes(_settings: Settings) -> tuple[Route, ...]:
+    """The rows."""
+    return ()

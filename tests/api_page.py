@@ -1,0 +1,45 @@
+"""The table of routes in `docs/api.md`, as the route table has it. `python -m tests.api_page` writes it there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shoal.api.calls import Route
+from shoal.api.table import table
+from shoal.settings import Settings
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
+
+_HEAD = "| method | path | who | scope | limit | state | what |\n|---|---|---|---|---|---|---|\n"
+_WHO = {"public": "anybody", "optional": "anybody; more for a member", "app": "an app", "user": "a member"}
+
+
+def row(route: Route) -> str:
+    """One line of the table."""
+    scope = f"`{route.scope}`" if route.scope else ""
+    cells = (
+        route.method,
+        f"`{route.path}`",
+        _WHO[route.auth],
+        scope,
+        route.limit_class,
+        "stub" if route.stub else "done",
+        route.summary.replace("|", "\\|"),
+    )
+    return "".join(f"| {cell} " for cell in cells) + "|"
+
+
+def rows() -> list[str]:
+    """Every line of the table."""
+    return [row(route) for route in table(Settings())]
+
+
+def main() -> None:
+    """Write the table into the page."""
+    before, _, rest = PAGE.read_text().partition(_HEAD)
+    after = rest[rest.index("\n\n") :] if "\n\n" in rest else ""
+    PAGE.write_text(before + _HEAD + "\n".join(rows()) + after)
+
+
+if __name__ == "__main__":
+    main()
