@@ -5,7 +5,7 @@ VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
 
-setup: ready $(VENV)/.engines  ## everything that is needed here, the engines of a cluster included
+setup: ready $(VENV)/.engines $(VENV)/.clients  ## everything that is needed here, the engines of a cluster included
 
 ready: $(VENV)/.ready
 
@@ -15,6 +15,10 @@ $(VENV)/.ready: pyproject.toml scripts/setup
 
 $(VENV)/.engines: scripts/engines scripts/dynamodb | $(VENV)/.ready
 	@sh scripts/engines $(VENV)
+	@touch $@
+
+$(VENV)/.clients: scripts/clients tests/clients/masto/package-lock.json | $(VENV)/.ready
+	@sh scripts/clients $(VENV)
 	@touch $@
 
 demo: ready  ## a live network on the embedded default, with people and posts in it

@@ -1,0 +1,16 @@
+"""One server for all the clients of a module."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.clients.serving import Served, a_shoal
+
+
+@pytest.fixture(scope="module")
+def shoal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A running server on an empty store."""
+    with a_shoal(tmp_path_factory.mktemp("shoal")) as running:
+        yield running

@@ -1,0 +1,31 @@
+"""The programs that tests of clients run. `make setup` installs them; in CI one that is missing is a failure."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+_BIN = Path(sys.executable).parent
+_MASTO = Path(__file__).resolve().parent / "masto"
+
+
+def toot_command() -> list[str]:
+    """The terminal client."""
+    return [_there(_BIN / "toot", "toot")]
+
+
+def masto_command(script: Path) -> list[str]:
+    """A script that imports masto."""
+    _there(_MASTO / "node_modules" / "masto", "masto")
+    return [_there(_BIN / "node", "Node"), str(script)]
+
+
+def _there(path: Path, name: str) -> str:
+    if not path.exists():
+        if os.environ.get("CI"):
+            pytest.fail(f"{name} is not installed: make setup")
+        pytest.skip(f"{name} is not installed: make setup")
+    return str(path)

@@ -1,0 +1,1 @@
+"""What Mastodon.py does to a served Shoal, story by story."""

@@ -1,0 +1,60 @@
+"""Who plays in a story: members with a Mastodon.py client each, whose calls are noted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mastodon import Mastodon
+
+from tests.clients.serving import CHIEF, PASSWORD, Served
+
+
+class Player:
+    """A member with a client. Every call that it made without an error is noted in `calls`."""
+
+    def __init__(self, client: Any, calls: set[str]) -> None:
+        self.client = client
+        self._calls = calls
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self.client, name)
+        if not callable(found) or not hasattr(Mastodon, name):
+            return found
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            answer = found(*arguments, **named)
+            self._calls.add(name)
+            return answer
+
+        return call
+
+
+class Cast:
+    """The players of one story."""
+
+    def __init__(self, shoal: Served, calls: set[str]) -> None:
+        self.shoal = shoal
+        self.calls = calls
+        self._players: list[Player] = []
+
+    def player(self, token: str | None = None) -> Player:
+        """With a token, or nobody."""
+        made = Player(self.shoal.client(token), self.calls)
+        self._players.append(made)
+        return made
+
+    def join(self, name: str) -> Player:
+        """Somebody new."""
+        self.calls.add("create_account")
+        return self.player(self.shoal.join(name).token)
+
+    def chief(self) -> Player:
+        """The admin, with a token for what admins do."""
+        admin = self.player()
+        admin.log_in(CHIEF, PASSWORD, scopes=["read", "write", "follow", "push", "admin:read", "admin:write"])
+        return admin
+
+    def close(self) -> None:
+        """They go home."""
+        for player in self._players:
+            player.client.session.close()

@@ -1,0 +1,119 @@
+"""Stories of those who look after the place, and of those who listen."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from mastodon import CallbackStreamListener
+from mastodon.errors import MastodonAPIError, MastodonUnauthorizedError
+
+from tests.clients.mastodon_py.cast import Cast
+from tests.clients.serving import until
+
+Event = tuple[str, Any]
+
+
+def members_are_reported_and_dealt_with(cast: Cast) -> None:
+    """A report is filed, taken up, acted on and closed; what was done can be undone."""
+    ann, ben, chief = cast.join("ann"), cast.join("ben"), cast.chief()
+    post = ben.status_post("Buy my pearls")
+    other = ben.me().id
+    filed = ann.report(other, status_ids=[post.id], comment="spam", category="spam")
+    assert (filed.action_taken, filed.category, filed.target_account.id) == (False, "spam", other)
+    (report,) = [found for found in until(chief.admin_reports) if found.id == filed.id]
+    assert chief.admin_report(report.id).target_account.id == other
+    assert chief.admin_report_assign(report.id).assigned_account is not None
+    assert chief.admin_report_unassign(report.id).assigned_account is None
+    assert other in {found.id for found in chief.admin_accounts_v2(status="active", limit=200)}
+    chief.admin_account_moderate(other, action="silence")
+    assert chief.admin_account(other).silenced
+    assert not chief.admin_account_unsilence(other).silenced
+    chief.admin_account_moderate(other, action="disable")
+    with pytest.raises(MastodonAPIError):
+        ben.me()
+    assert not chief.admin_account_enable(other).disabled
+    chief.admin_account_moderate(other, action="suspend", report_id=report.id)
+    with pytest.raises((MastodonAPIError, MastodonUnauthorizedError)):
+        ben.timeline_home()
+    assert not chief.admin_account_unsuspend(other).suspended
+    assert chief.admin_report_resolve(report.id).action_taken
+    assert not chief.admin_report_reopen(report.id).action_taken
+    chief.admin_accounts_v1(status="active")
+    with pytest.raises(MastodonAPIError):
+        ann.admin_accounts_v2()
+
+
+@contextmanager
+def _listening(stream: Callable[..., Any], *arguments: Any, **named: Any) -> Iterator[Callable[[], Event]]:
+    """What comes, one event at a time."""
+    heard: queue.Queue[Event] = queue.Queue()
+    listener = CallbackStreamListener(
+        update_handler=lambda status: heard.put(("update", status)),
+        status_update_handler=lambda status: heard.put(("status.update", status)),
+        delete_handler=lambda id_: heard.put(("delete", id_)),
+        notification_handler=lambda one: heard.put(("notification", one)),
+        conversation_handler=lambda one: heard.put(("conversation", one)),
+        filters_changed_handler=lambda *_: heard.put(("filters_changed", None)),
+        local_update_handler=lambda _: None,
+    )
+    handle = stream(*arguments, listener, run_async=True, timeout=30, **named)
+    try:
+        until(handle.is_receiving)
+        yield lambda: heard.get(timeout=15)
+    finally:
+        handle.close()
+
+
+def members_listen(cast: Cast) -> None:
+    """To their home: what comes, is changed and goes; and to what they are notified of."""
+    ann, ben = cast.join("ann"), cast.join("ben")
+    ann.account_follow(ben.me().id)
+    with _listening(ann.stream_user) as heard:
+        post = ben.status_post("A wave")
+        kind, status = heard()
+        assert (kind, status.id) == ("update", post.id)
+        ben.status_update(post.id, "A larger wave")
+        kind, status = heard()
+        assert (kind, status.content) == ("status.update", "<p>A larger wave</p>")
+        mine = ann.status_post("Mine")
+        assert heard()[0] == "update"
+        ben.status_favourite(mine.id)
+        kind, notice = heard()
+        assert (kind, notice.type, notice.status.id) == ("notification", "favourite", mine.id)
+        ben.status_delete(post.id)
+        kind, gone = heard()
+        assert (kind, str(gone)) == ("delete", str(post.id))
+
+
+def everybody_listens(cast: Cast) -> None:
+    """To the public, a tag, a list, and what is written to them alone."""
+    ann, ben = cast.join("ann"), cast.join("ben")
+    me, other = ann.me(), ben.me()
+    ann.account_follow(other.id)
+    made = ann.list_create("Ben")
+    ann.list_accounts_add(made.id, [other.id])
+    streams: tuple[tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]], ...] = (
+        (ann.stream_public, (), {}),
+        (ann.stream_local, (), {}),
+        (ann.stream_hashtag, (f"foam{other.id}",), {}),
+        (ann.stream_list, (made.id,), {}),
+    )
+    for stream, arguments, named in streams:
+        with _listening(stream, *arguments, **named) as heard:
+            post = ben.status_post(f"White #foam{other.id}")
+            assert heard()[1].id == post.id
+    with _listening(ann.stream_direct) as heard:
+        post = ben.status_post(f"@{me.username} psst", visibility="direct")
+        kind, talk = heard()
+        assert (kind, talk.last_status.id) == ("conversation", post.id)
+    with _listening(ann.stream_user_notifications) as heard:
+        ben.account_follow(me.id)
+        kind, notice = heard()
+        assert (kind, notice.type) in {("notification", "follow"), ("notification", "mention")}
+
+
+STORIES = (members_are_reported_and_dealt_with, members_listen, everybody_listens)

@@ -1,0 +1,164 @@
+"""toot, the terminal client, against a served Shoal: as a person would type it, without a browser."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.world import picture
+from tests.clients.installed import toot_command
+from tests.clients.serving import PASSWORD, Account, Served, until
+
+
+class Terminal:
+    """Where somebody types, logged in."""
+
+    def __init__(self, shoal: Served, home: Path, account: Account) -> None:
+        self._env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "XDG_CONFIG_HOME": str(home), "LANG": "C.UTF-8"}
+        self.account = account
+        self.type("login_cli", "-i", shoal.url, "-e", account.address, answers=f"{PASSWORD}\n")
+
+    def type(self, *words: str, answers: str = "") -> str:
+        """What the command prints. It must succeed."""
+        done = subprocess.run(
+            [*toot_command(), *words],
+            env=self._env,
+            input=answers,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            # Without a terminal of its own it asks for the password where its input comes from.
+            start_new_session=True,
+            check=False,
+        )
+        assert done.returncode == 0, (words, done.stdout, done.stderr)
+        return done.stdout
+
+    def json(self, *words: str) -> Any:
+        """What it prints as JSON."""
+        return json.loads(self.type(*words, "--json"))
+
+
+@pytest.fixture(scope="module")
+def terminals(shoal: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Terminal, Terminal]]:
+    """Of ann and of ben, who follow each other."""
+    ann, ben = (Terminal(shoal, tmp_path_factory.mktemp(name), shoal.join(name)) for name in ("ann", "ben"))
+    ann.type("follow", ben.account.name)
+    ben.type("follow", ann.account.name)
+    yield ann, ben
+
+
+Terminals = tuple[Terminal, Terminal]
+
+
+def test_who_is_logged_in_is_shown(terminals: Terminals) -> None:
+    ann, ben = terminals
+    assert f"@{ann.account.name}" in ann.type("whoami")
+    assert f"@{ben.account.name}" in ann.type("whois", ben.account.name)
+    assert "Shoal" in ann.type("instance")
+    assert ann.account.name in ann.type("auth")
+    assert ben.account.name in ann.type("followers", ann.account.name)
+    assert ben.account.name in ann.type("following", ann.account.name)
+    assert "✓ Account updated" in ann.type("update-account", "--display-name", "Ann of the pier")
+    assert "Ann of the pier" in ben.type("whois", ann.account.name)
+
+
+def test_posts_are_written_read_and_reacted_to(terminals: Terminals) -> None:
+    ann, ben = terminals
+    post = ann.json("post", "Low tide at #dawn")
+    assert "Low tide at #dawn" in ann.type("timelines", "account", ann.account.name, "--no-pager")
+    until(lambda: post["id"] in ben.type("timelines", "home", "--no-pager"))
+    assert "Low tide" in ben.type("timelines", "public", "--no-pager")
+    assert "Low tide" in ben.type("timelines", "tag", "dawn", "--no-pager")
+    answer = ben.json("post", "So early", "--reply-to", post["id"])
+    thread = ann.type("thread", post["id"])
+    assert "Low tide" in thread
+    assert "So early" in thread
+    for verb in ("favourite", "reblog", "bookmark"):
+        assert "✓" in ben.type(verb, post["id"])
+    assert ben.account.name in ann.type("reblogged-by", post["id"])
+    assert "Low tide" in ben.type("bookmarks", "--no-pager")
+    assert "Low tide" in ben.type("timelines", "favourites", "--no-pager")
+    assert "✓" in ann.type("pin", post["id"])
+    assert "✓" in ann.type("unpin", post["id"])
+    for verb in ("unfavourite", "unreblog", "unbookmark"):
+        assert "✓" in ben.type(verb, post["id"])
+    assert "Low tide" in ben.type("status", post["id"])
+    assert "✓" in ben.type("delete", answer["id"])
+    assert "scheduled" in ann.type("post", "Later", "--scheduled-in", "1h").lower()
+
+
+def test_media_are_uploaded_and_posted(terminals: Terminals, tmp_path: Path) -> None:
+    ann, _ = terminals
+    (tmp_path / "sand.png").write_bytes(picture(64, 40))
+    assert ann.json("upload", str(tmp_path / "sand.png"), "-d", "sand")["description"] == "sand"
+    post = ann.json("post", "Look", "-m", str(tmp_path / "sand.png"), "-d", "wet sand")
+    assert [media["description"] for media in post["media_attachments"]] == ["wet sand"]
+
+
+def test_polls_are_voted_in(terminals: Terminals) -> None:
+    ann, ben = terminals
+    post = ann.json("post", "Which?", "--poll-option", "crab", "--poll-option", "mussel", "--poll-expires-in", "1h")
+    assert [option["title"] for option in post["poll"]["options"]] == ["crab", "mussel"]
+    ben.type("polls", "vote", post["poll"]["id"], "1")
+    shown = ben.json("polls", "show", post["poll"]["id"])
+    assert (shown["own_votes"], shown["votes_count"]) == ([1], 1)
+
+
+def test_lists_are_kept(terminals: Terminals) -> None:
+    ann, ben = terminals
+    ann.type("lists", "create", "Harbour")
+    assert "Harbour" in ann.type("lists", "list")
+    ann.type("lists", "add", "Harbour", ben.account.name)
+    assert ben.account.name in ann.type("lists", "accounts", "Harbour")
+    ben.type("post", "Boats go out")
+    until(lambda: "Boats go out" in ann.type("timelines", "list", "Harbour", "--no-pager"))
+    ann.type("lists", "remove", "Harbour", ben.account.name)
+    ann.type("lists", "delete", "Harbour")
+    assert "Harbour" not in ann.type("lists", "list")
+
+
+def test_tags_are_followed_and_featured(terminals: Terminals) -> None:
+    ann, _ = terminals
+    assert "✓" in ann.type("tags", "follow", "kelp")
+    assert "kelp" in ann.type("tags", "followed")
+    assert "✓" in ann.type("tags", "feature", "kelp")
+    assert "kelp" in ann.type("tags", "featured")
+    assert "kelp" in ann.type("tags", "info", "kelp")
+    assert "✓" in ann.type("tags", "unfeature", "kelp")
+    assert "✓" in ann.type("tags", "unfollow", "kelp")
+
+
+def test_accounts_and_tags_are_searched(terminals: Terminals) -> None:
+    ann, ben = terminals
+    ann.type("post", "#eelgrass_a #eelgrass_b #eelgrass_c")
+    assert f"@{ben.account.name}" in ann.type("search", ben.account.name)
+    until(lambda: "#eelgrass_a, #eelgrass_b, #eelgrass_c" in ann.type("search", "#eelgrass"))
+
+
+def test_notifications_are_read_and_cleared(terminals: Terminals) -> None:
+    ann, ben = terminals
+    ben.type("post", f"@{ann.account.name} ahoy")
+    until(lambda: "ahoy" in ann.type("notifications", "--mentions"))
+    ann.type("notifications", "--clear")
+    assert "ahoy" not in ann.type("notifications")
+
+
+def test_others_are_muted_and_blocked(terminals: Terminals, shoal: Served) -> None:
+    ann, _ = terminals
+    cat = shoal.join("cat")
+    for verb, listing, undo in (("mute", "muted", "unmute"), ("block", "blocked", "unblock")):
+        assert "✓" in ann.type(verb, cat.name)
+        assert cat.name in ann.type(listing)
+        assert "✓" in ann.type(undo, cat.name)
+
+
+def test_who_logs_out_is_nobody(shoal: Served, tmp_path: Path) -> None:
+    dan = Terminal(shoal, tmp_path, shoal.join("dan"))
+    assert "✓" in dan.type("logout", dan.account.name)
+    assert dan.account.name not in dan.type("auth")
