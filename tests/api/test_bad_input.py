@@ -291,7 +291,11 @@ BODIES: dict[str, tuple[bytes, Mapping[str, str], int]] = {
     "a place off the globe": (b'{"status": "x", "shoal": {"place": {"latitude": 91, "longitude": 0}}}', JSON, 422),
     "half a place": (b'{"status": "x", "shoal": {"place": {"latitude": 1}}}', JSON, 400),
     "five pictures": (b'{"status": "x", "media_ids": [1,2,3,4,5]}', JSON, 422),
-    "a poll, of which there are none": (b'{"status": "x", "poll": {"options": ["a", "b"]}}', JSON, 422),
+    "a poll without an end": (b'{"status": "x", "poll": {"options": ["a", "b"]}}', JSON, 422),
+    "a poll without a choice": (b'{"status": "x", "poll": {"options": ["a"], "expires_in": 600}}', JSON, 422),
+    "a poll of the same twice": (b'{"status": "x", "poll": {"options": ["a", "a "], "expires_in": 600}}', JSON, 422),
+    "a poll of too many": (b'{"status": "x", "poll": {"options": ["1","2","3","4","5"], "expires_in": 600}}', JSON, 422),
+    "a poll that asks nothing": (b'{"status": "", "poll": {"options": ["a", "b"], "expires_in": 600}}', JSON, 422),
     "a quote, of which there are none": (b'{"status": "x", "quoted_status_id": "1"}', JSON, 422),
 }
 
@@ -303,7 +307,7 @@ def test_a_body_that_makes_no_post_is_refused(shared: World, ann: Someone, what:
 
 
 def test_a_status_for_later_is_refused_in_the_words_that_clients_compare(shared: World, ann: Someone) -> None:
-    for moment in ("tomorrow", "2099-01-01T00:00:00Z"):
+    for moment in ("tomorrow", "2099-13-01T00:00:00Z", "9" * 50):
         body = {"status": "x", "scheduled_at": moment}
         assert refused(shared, 422, "POST", "/api/v1/statuses", ann, json=body) == {"error": "Record invalid"}
 

@@ -16,6 +16,7 @@ from shoal.core.errors import Gone, NotFound
 from shoal.core.text import canonical_tag
 from shoal.feeds import people, user
 from shoal.feeds.hydrate import profiles_by_id
+from shoal.feeds.pinned import pinned
 from shoal.feeds.user import Wish
 from shoal.graph.access import access_member
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
@@ -73,11 +74,14 @@ async def lookup(context: Context, params: Lookup) -> object:
 
 
 async def statuses(context: Context, params: StatusesOf) -> object:
-    """What an account posted and shared. Nothing is pinned yet."""
+    """What an account posted and shared, or pinned."""
     front: Front = context.deps
     await access_member(front.graph, params.id)
     tag = canonical_tag(params.tagged.removeprefix("#"))
-    if params.pinned or (params.tagged and not tag):
+    if params.pinned:
+        entries = await pinned(front.reads, context.caller.member_id, params.id)
+        return await front.present.page(context.caller.member_id, entries)
+    if params.tagged and not tag:
         return b"[]"
     wish = Wish(
         only_media=params.only_media,

@@ -216,6 +216,18 @@ class StatusSource(msgspec.Struct):
     spoiler_text: str
 
 
+class PollEditOption(msgspec.Struct):
+    """What could be voted for."""
+
+    title: str
+
+
+class PollEdit(msgspec.Struct):
+    """What a wording of a status asked."""
+
+    options: list[PollEditOption]
+
+
 class StatusEdit(msgspec.Struct, kw_only=True):
     """One wording of a status."""
 
@@ -225,6 +237,7 @@ class StatusEdit(msgspec.Struct, kw_only=True):
     created_at: str
     account: msgspec.Raw
     media_attachments: list[MediaAttachment]
+    poll: PollEdit | UnsetType = UNSET
     emojis: list[Any] = []
 
 

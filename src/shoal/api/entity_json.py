@@ -111,18 +111,18 @@ class Presenter:
             pieces.append(self._share(share, sharer))
         pieces += (self._content(entry), self.account(entry.author), self._tail(viewer, entry, post.author_id))
         if share is not None and sharer is not None:
-            pieces += (b',"account":', self.account(sharer), self._tail(viewer, entry, share.author_id))
+            pieces += (b',"account":', self.account(sharer), self._tail(viewer, entry, share.author_id, of_share=True))
 
-    def _tail(self, viewer: int | None, entry: Entry, author: int) -> bytes:
-        """What changes without an edit: of the post, or of the share of it when that has this author."""
+    def _tail(self, viewer: int | None, entry: Entry, author: int, *, of_share: bool = False) -> bytes:
+        """What changes without an edit: of the post, or of the share of it, which has no poll and cannot be pinned."""
         poll = b"null"
-        if entry.poll is not None and author == entry.post.author_id:
+        if entry.poll is not None and not of_share:
             poll = _encode(present.poll(entry.poll, viewer, self._clock()))
         counts = (entry.comments, entry.shares, entry.likes)
         if viewer is None:
             return _ANONYMOUS % (poll, *counts)
         flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | entry.thread_muted << 3
-        flags |= entry.pinned << 4 | (author == viewer) << 5
+        flags |= (entry.pinned and not of_share) << 4 | (author == viewer) << 5
         filtered = _encode([present.filter_result(match) for match in entry.filtered]) if entry.filtered else b"[]"
         return _TAILS[flags] % (poll, *counts, filtered)
 

@@ -84,7 +84,11 @@ async def v2(context: Context, _params: None) -> object:
 def _configuration(front: Front) -> dict[str, object]:
     limits, uploads = front.writes.limits, front.media.limits
     return {
-        "accounts": {"max_featured_tags": 0, "max_pinned_statuses": 0, "max_followed_tags": MAX_FOLLOWED_TAGS},
+        "accounts": {
+            "max_featured_tags": 0,
+            "max_pinned_statuses": limits.pins,
+            "max_followed_tags": MAX_FOLLOWED_TAGS,
+        },
         "statuses": {
             "max_characters": limits.text,
             "max_media_attachments": limits.media,
@@ -100,8 +104,12 @@ def _configuration(front: Front) -> dict[str, object]:
             "video_frame_rate_limit": 0,
             "video_matrix_limit": 0,
         },
-        # There are none, and clients hide what has no room.
-        "polls": {"max_options": 0, "max_characters_per_option": 0, "min_expiration": 0, "max_expiration": 0},
+        "polls": {
+            "max_options": limits.poll_options,
+            "max_characters_per_option": limits.poll_option,
+            "min_expiration": limits.poll_least_seconds,
+            "max_expiration": limits.poll_most_seconds,
+        },
     }
 
 

@@ -78,7 +78,7 @@ class PublicPages:
             tag = check_tag(name)
         except InvalidInput:
             raise NotFound("There is no such tag") from None
-        page = await tagged.page(self._front.reads, None, tag, Cursor())
+        page = await tagged.page(self._front.reads, None, tagged.Wish(frozenset((tag,))), Cursor())
         head = f"<h1>#{escape(tag)}</h1>{await self._alike(tag)}"
         return _page(f"#{tag}", f'<header class="plain">{head}</header>' + self._feed(page.entries))
 

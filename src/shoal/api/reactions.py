@@ -63,6 +63,10 @@ favourite = _handler(reactions.like)
 unfavourite = _taking_back(reactions.unlike, LIKES)
 bookmark = _handler(reactions.bookmark)
 unbookmark = _taking_back(reactions.unbookmark, BOOKMARKS)
+pin = _handler(reactions.pin)
+unpin = _handler(reactions.unpin)
+mute_thread = _handler(reactions.mute_thread)
+unmute_thread = _handler(reactions.unmute_thread)
 unreblog = _taking_back(reactions.unshare, SHARES)
 
 

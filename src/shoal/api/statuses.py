@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from shoal.api import entities, present
+from shoal.api import entities, present, scheduled
 from shoal.api.calls import Context
 from shoal.api.convert import Id, Json
-from shoal.api.errors import RecordInvalid
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, entry_of, show, show_taken_back
+from shoal.api.polls import PollParams
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Media, Post, Revision, Share
 from shoal.feeds.hydrate import hydrate
@@ -44,12 +45,6 @@ class ShoalParams(msgspec.Struct, frozen=True):
     """An edit that says null takes the place away."""
 
 
-class PollParams(msgspec.Struct, frozen=True):
-    """A poll; there are none yet."""
-
-    options: Annotated[tuple[_Text, ...], Meta(max_length=100)] = ()
-
-
 class MediaParams(msgspec.Struct, frozen=True):
     """What is said of a picture, changed together with its status."""
 
@@ -76,7 +71,7 @@ class NewStatus(Written, frozen=True, kw_only=True):
 
     in_reply_to_id: Id | None = None
     visibility: Literal["public", "unlisted", "private", "direct"] | None = None
-    scheduled_at: Annotated[str, Meta(max_length=100)] = ""
+    scheduled_at: scheduled.Moment = ""
 
 
 class Edit(Written, frozen=True, kw_only=True):
@@ -86,6 +81,13 @@ class Edit(Written, frozen=True, kw_only=True):
     media_attributes: Annotated[tuple[MediaParams, ...], Meta(max_length=100)] = ()
 
 
+class Deletion(One, frozen=True):
+    """Which status, and what of it."""
+
+    delete_media: bool = False
+    """Its pictures too, so that they cannot be used again."""
+
+
 class Several(msgspec.Struct, frozen=True):
     """Some statuses at once."""
 
@@ -93,11 +95,9 @@ class Several(msgspec.Struct, frozen=True):
 
 
 async def create(context: Context, params: NewStatus) -> object:
-    """A new status. The same Idempotency-Key within an hour gives the first one again."""
+    """A new status, or a scheduled one. The same Idempotency-Key within an hour gives the first one again."""
     front: Front = context.deps
-    _refuse_what_is_not_there_yet(params)
-    if params.scheduled_at:
-        raise RecordInvalid("statuses cannot be scheduled yet")
+    _refuse_quotes(params)
     author = await access_member(front.graph, actor(context))
     draft = Draft(
         text=params.status or "",
@@ -109,8 +109,11 @@ async def create(context: Context, params: NewStatus) -> object:
         parent_id=params.in_reply_to_id or 0,
         place=_place(params.shoal),
         data=params.shoal.data.value if params.shoal.data else None,
+        poll=params.poll.draft() if params.poll else None,
     )
     key = context.request.headers.get("idempotency-key", "")
+    if params.scheduled_at:
+        return await scheduled.plan(context, draft, params.scheduled_at, request=key)
     made = await posts.create(front.writes, author.id, draft, request=key, app_id=context.caller.app_id)
     return await show(context, made.id)
 
@@ -118,7 +121,7 @@ async def create(context: Context, params: NewStatus) -> object:
 async def update(context: Context, params: Edit) -> object:
     """New words for an own status; what it said before is kept."""
     front: Front = context.deps
-    _refuse_what_is_not_there_yet(params)
+    _refuse_quotes(params)
     author = actor(context)
     post = await own_post(front.graph, author, params.id)
     said = [(item.id, _said(item)) for item in params.media_attributes]
@@ -146,6 +149,7 @@ def _edited(post: Post, params: Edit) -> Draft:
         media=post.media if given.media_ids is None else given.media_ids,
         place=post.place if extra.place is UNSET else _place(extra),
         data=extra.data.value if extra.data else kept_data,
+        poll=given.poll.draft() if given.poll else None,
     )
 
 
@@ -153,12 +157,10 @@ def _place(extra: ShoalParams) -> tuple[float, float] | None:
     return (extra.place.latitude, extra.place.longitude) if isinstance(extra.place, PlaceParams) else None
 
 
-def _refuse_what_is_not_there_yet(params: Written) -> None:
+def _refuse_quotes(params: Written) -> None:
     """Better than a status that lacks what it was about."""
-    if params.poll is not None:
-        raise InvalidInput("this server has no polls yet", field="poll")
     if params.quoted_status_id is not None:
-        raise InvalidInput("this server has no quotes yet", field="quoted_status_id")
+        raise InvalidInput("this server has no quotes", field="quoted_status_id")
 
 
 def focus_of(text: str) -> tuple[float, float]:
@@ -170,7 +172,7 @@ def focus_of(text: str) -> tuple[float, float]:
     return x, y
 
 
-async def delete(context: Context, params: One) -> object:
+async def delete(context: Context, params: Deletion) -> object:
     """Delete an own status, or take an own share back. The answer is what it was, with the text to write it anew."""
     front: Front = context.deps
     author = actor(context)
@@ -180,6 +182,10 @@ async def delete(context: Context, params: One) -> object:
     gone = await show_taken_back(context, node.id)
     if isinstance(node, Post):
         await posts.delete(front.writes, author, node.id)
+        for picture in node.media if params.delete_media else ():
+            # One that is gone already was in another status, or was discarded by itself.
+            with contextlib.suppress(NotFound):
+                await media.discard(front.writes, author, picture)
     else:
         await reactions.unshare(front.writes, author, node.id)
     text = node.text if isinstance(node, Post) else ""
@@ -225,14 +231,17 @@ async def history(context: Context, params: One) -> object:
     wordings = await revisions(front.graph, context.caller.member_id, params.id)
     pictures = await front.graph.obj_get(list({id_ for wording in wordings for id_ in wording.media} | set(post.media)))
     account = msgspec.Raw(front.present.account(entry.author))
+    asks = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
 
     def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
+        options = wording.options if isinstance(wording, Revision) else asks
         return entities.StatusEdit(
             content=front.at.html(wording.text, post.mentions),
             spoiler_text=wording.spoiler,
             sensitive=wording.sensitive,
             created_at=present.moment(written),
             account=account,
+            poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
             media_attachments=[
                 present.attachment(picture, front.at)
                 for id_ in wording.media

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from msgspec import Meta
@@ -13,16 +14,41 @@ from shoal.api.pages import PageQuery
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
 from shoal.feeds import home as home_feed
+from shoal.feeds import public as public_feed
 from shoal.feeds import tagged
+from shoal.feeds.pipeline import Page
+
+_Tag = Annotated[str, Meta(max_length=400)]
+_Tags = Annotated[tuple[_Tag, ...], Meta(max_length=10)]
 
 
-class Tagged(PageQuery, frozen=True, kw_only=True):
-    """A page of the posts under a tag."""
+class Public(PageQuery, frozen=True, kw_only=True):
+    """A page of what is for everybody."""
 
-    tag: Annotated[str, Meta(max_length=400)]
     only_media: bool = False
     local: bool = False
     """Everybody is local here."""
+    remote: bool = False
+
+    @property
+    def only_remote(self) -> bool:
+        """Whether that alone is wanted of which there is none."""
+        return self.remote and not self.local
+
+
+class Tagged(Public, frozen=True, kw_only=True):
+    """A page of the posts under a tag."""
+
+    tag: _Tag
+    any: _Tags = ()
+    """Or under one of these."""
+    all: _Tags = ()
+    """And under all of these."""
+    none: _Tags = ()
+    """But under none of these."""
+
+
+_EMPTY = Page([], None)
 
 
 async def home(context: Context, params: PageQuery) -> object:
@@ -33,13 +59,41 @@ async def home(context: Context, params: PageQuery) -> object:
 
 
 async def tag(context: Context, params: Tagged) -> object:
-    """The newest public statuses under a tag."""
+    """The newest public statuses under a tag, or several."""
     front: Front = context.deps
-    try:
-        name = check_tag(params.tag)
-    except InvalidInput:
-        raise NotFound("Record not found") from None
-    cursor = cursor_of(params)
-    viewer = context.caller.member_id
-    page = await tagged.page(front.reads, viewer, name, cursor, only_media=params.only_media)
+    name = _known(params.tag)
+    if name is None:
+        raise NotFound("Record not found")
+    cursor, every = cursor_of(params), [_known(tag) for tag in params.all]
+    wish = tagged.Wish(
+        any_of=frozenset((name, *_all_known(params.any))),
+        all_of=frozenset(_all_known(params.all)),
+        none_of=frozenset(_all_known(params.none)),
+        only_media=params.only_media,
+    )
+    # What is no tag at all is on no status.
+    nothing = params.only_remote or None in every
+    page = _EMPTY if nothing else await tagged.page(front.reads, context.caller.member_id, wish, cursor)
     return await entries_page(context, page, cursor)
+
+
+async def public(context: Context, params: Public) -> object:
+    """The newest public statuses of everybody, without replies to others and shares."""
+    front: Front = context.deps
+    cursor, viewer = cursor_of(params), context.caller.member_id
+    page = _EMPTY
+    if not params.only_remote:
+        page = await public_feed.page(front.reads, viewer, cursor, only_media=params.only_media)
+    return await entries_page(context, page, cursor)
+
+
+def _all_known(tags: Iterable[str]) -> list[str]:
+    return [known for tag in tags if (known := _known(tag)) is not None]
+
+
+def _known(tag: str) -> str | None:
+    """The canonical form; None for what cannot be a tag."""
+    try:
+        return check_tag(tag)
+    except InvalidInput:
+        return None

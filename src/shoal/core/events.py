@@ -113,6 +113,13 @@ class PollEnded(Event, frozen=True, tag="poll_ended"):
     poll_id: int
 
 
+class PollRemoved(Event, frozen=True, tag="poll_removed"):
+    """A poll went with its post, or gave way to another: what was voted is cleared away."""
+
+    poll_id: int
+    option_ids: tuple[int, ...]
+
+
 class ReportFiled(Event, frozen=True, tag="report_filed"):
     """A member was reported."""
 
@@ -189,6 +196,7 @@ AnyEvent = (
     | LikeChanged
     | RequestChanged
     | PollEnded
+    | PollRemoved
     | ReportFiled
     | FiltersChanged
     | ListChanged

@@ -149,6 +149,12 @@ class Post(Node, frozen=True, tag="post"):
         """When the post was written, in Unix milliseconds."""
         return self.created_at or milliseconds_of(self.id)
 
+    @property
+    def published(self) -> bool:
+        """Whether it stands in the public timeline: it is public, and no comment on somebody else's post."""
+        answers_another = self.parent_id and self.parent_author_id != self.author_id
+        return self.visibility is Visibility.PUBLIC and not answers_another
+
 
 class Revision(Node, frozen=True, tag="revision"):
     """What a post said before an edit."""
@@ -158,6 +164,8 @@ class Revision(Node, frozen=True, tag="revision"):
     spoiler: str = ""
     sensitive: bool = False
     media: tuple[int, ...] = ()
+    options: tuple[str, ...] = ()
+    """What could be voted for."""
     written: int = 0
     """When this wording was published, in Unix milliseconds."""
 
@@ -211,7 +219,7 @@ class Poll(Node, frozen=True, tag="poll"):
     expires_at: int = 0
     """Unix milliseconds."""
     ticket_id: int = 0
-    """Of its end on the agenda."""
+    """Of its end on the agenda; 0 when that is behind it."""
 
 
 class ScheduledPost(Node, frozen=True, tag="scheduled_post"):

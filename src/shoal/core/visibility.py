@@ -50,6 +50,16 @@ def may_list(viewer: int | None, post: Post, author: Member | None, relation: Re
     return not relation.muting and may_see(viewer, post, author, relation)
 
 
+def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
+    """Whether a post that may come to the viewer (`may_list`) also comes in the timelines of everybody, and under its tags.
+
+    Those of a silenced author come there to whoever follows them.
+    """
+    if post.visibility is not Visibility.PUBLIC:
+        return False
+    return not author.silenced or relation.following or viewer == author.id
+
+
 def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relation: Relation) -> bool:
     """Whether the viewer may see that this member shared a post; whether they may see the post is for `may_see`.
 

@@ -1,4 +1,4 @@
-"""What hangs on a deleted post is cleared away: likes, shares, bookmarks, revisions and late tags, page by page.
+"""What hangs on a deleted post is cleared away: likes, shares, bookmarks, revisions, late tags and votes, page by page.
 
 So every count stays the number of live associations, the totals of the author included.
 """
@@ -9,13 +9,14 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
 
-from shoal.core.events import PostDeleted, ShareDeleted
+from shoal.core.events import PollRemoved, PostDeleted, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, Batch, Missing
 from shoal.graph.schema import (
     BOOKMARKED_BY,
     BOOKMARKS,
+    CHOOSES,
     LIKED_BY,
     LIKES,
     POSTED,
@@ -23,8 +24,12 @@ from shoal.graph.schema import (
     SHARED_BY,
     SHARES,
     TAGGED,
+    VOTED_BY,
+    VOTES,
     AssocType,
+    Key,
     share_key,
+    vote_key,
 )
 
 _PAGE = 200
@@ -102,4 +107,24 @@ async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc)
 async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
     batch = Batch(shard_of(event.post_id))
     batch.assoc_del(event.post_id, TAGGED, tag.id2, effects.new_id(batch.shard))
+    await effects.graph.commit(batch)
+
+
+async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | None:
+    """Nobody has voted in a poll that is gone."""
+    page = await effects.graph.assoc_range(event.poll_id, VOTED_BY, limit=_PAGE)
+    keys = {voter.id2: vote_key(voter.id2, shard_of(voter.id2), event.poll_id) for voter in page}
+    held = await effects.graph.key_get(list(keys.values())) if keys else {}
+    await asyncio.gather(*(_clear_vote(effects, event, voter, key, held.get(key, 0)) for voter, key in keys.items()))
+    return 1 if len(page) == _PAGE else None
+
+
+async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, key: Key, vote: int) -> None:
+    batch = Batch(shard_of(voter))
+    now = effects.new_id(batch.shard)
+    batch.assoc_del(voter, VOTES, event.poll_id, now)
+    for option in event.option_ids:
+        batch.assoc_del(voter, CHOOSES, option, now)
+    if vote:
+        batch.key_del(key, vote)
     await effects.graph.commit(batch)

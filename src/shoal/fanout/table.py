@@ -9,6 +9,7 @@ from shoal.core.events import (
     FollowChanged,
     InverseOwed,
     MemberRegistered,
+    PollRemoved,
     PostCreated,
     PostDeleted,
     PostUpdated,
@@ -33,6 +34,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_revisions,
         cleanup.clear_tags,
     ),
+    PollRemoved: (cleanup.clear_votes,),
     ShareCreated: (streams.tell_share, home.push_share),
     ShareDeleted: (streams.tell_unshare, home.remove_share),
     FollowChanged: (

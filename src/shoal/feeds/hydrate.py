@@ -10,23 +10,30 @@ import msgspec
 from shoal.core.model import Filter, Media, Member, Poll, Post, Share
 from shoal.core.visibility import Relation, may_list, may_see, may_see_share
 from shoal.graph.access import relations
-from shoal.graph.contract import Reader
+from shoal.graph.contract import Assoc, Reader
 from shoal.graph.schema import (
     BOOKMARKS,
+    CHOSEN_BY,
     COMMENTED_BY,
     FOLLOWED_BY,
     FOLLOWS,
     LIKED_BY,
     LIKES,
+    MUTES_THREAD,
+    PINS,
     POSTED,
     SHARED_BY,
     SHARES,
+    VOTED_BY,
+    VOTES,
     AnyNode,
+    AssocType,
 )
 
 _POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY)
 _MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED)
-_VIEWER_STATE = (LIKES, SHARES, BOOKMARKS)
+_VIEWER_STATE = (LIKES, SHARES, BOOKMARKS, MUTES_THREAD)
+_POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -98,7 +105,7 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
     """Entries by id, in the order of `ids`, as the viewer may see them.
 
     `unasked` entries come in a timeline or a list, where those whom the viewer mutes are left out; otherwise the viewer
-    asked for just these. At most seven reads.
+    asked for just these. At most seven reads, and one more where there are polls.
     """
 
     def visible(row: _Row, nodes: Mapping[int, AnyNode], stands: Mapping[int, Relation]) -> bool:
@@ -123,8 +130,8 @@ async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry |
 async def _entries(graph: Reader, viewer: int | None, ids: Sequence[int], shown: _Rule) -> list[Entry]:
     rows = await _rows(graph, ids)
     people = {who for row in rows for who in _people(row)}
-    pictures = [picture for row in rows for picture in row.post.media]
-    nodes = await graph.obj_get([*people, *pictures])
+    parts = [part for row in rows for part in (*row.post.media, row.post.poll_id) if part]
+    nodes = await graph.obj_get([*people, *parts])
     # A home also asks how the viewer stands to whom a comment answers.
     people.update(parent for row in rows if (parent := row.post.parent_author_id))
     stands = await relations(graph, viewer, people)
@@ -181,8 +188,11 @@ async def _assemble(
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
     people = {who for row in rows for who in _people(row)}
     known = await profiles(graph, {id_: member for id_ in people if (member := _member(nodes, id_)) is not None})
-    state = await graph.assoc_get(viewer, _VIEWER_STATE, post_ids) if viewer is not None else {}
-    liked, shared, bookmarked = (state.get(atype, {}) for atype in _VIEWER_STATE)
+    found = {poll.post_id: poll for row in rows if (poll := _poll(row.post, nodes)) is not None}
+    state = await _viewer_state(graph, viewer, rows, post_ids, found)
+    views = await _poll_views(graph, found, state.get(VOTES, {})) if found else {}
+    liked, shared, bookmarked, muted = (state.get(atype, {}) for atype in _VIEWER_STATE)
+    pinned = state.get(PINS, {})
     likes, shares, comments = (counts[atype] for atype in _POST_COUNTS)
     answer: list[Entry] = []
     for entry_id, post, share in rows:
@@ -200,12 +210,51 @@ async def _assemble(
                 liked=id_ in liked,
                 shared=id_ in shared,
                 bookmarked=id_ in bookmarked,
+                pinned=id_ in pinned,
+                thread_muted=(post.root_id or id_) in muted,
+                poll=views.get(id_) if post.poll_id else None,
                 share=share,
                 sharer=known[share.author_id] if share else None,
                 sharer_relation=stands[share.author_id] if share else None,
             )
         )
     return answer
+
+
+async def _viewer_state(
+    graph: Reader, viewer: int | None, rows: Sequence[_Row], post_ids: Sequence[int], polls: Mapping[int, Poll]
+) -> dict[AssocType, dict[int, Assoc]]:
+    """What the viewer did to the posts, and to their threads and polls; one read."""
+    if viewer is None:
+        return {}
+    types: tuple[AssocType, ...] = _VIEWER_STATE
+    if any(row.post.author_id == viewer for row in rows):
+        types = (*types, PINS)
+    if polls:
+        types = (*types, VOTES)
+    ids = {*post_ids, *[row.post.root_id for row in rows if row.post.root_id], *[poll.id for poll in polls.values()]}
+    return await graph.assoc_get(viewer, types, list(ids))
+
+
+def _poll(post: Post, nodes: Mapping[int, AnyNode]) -> Poll | None:
+    node = nodes.get(post.poll_id) if post.poll_id else None
+    return node if isinstance(node, Poll) else None
+
+
+async def _poll_views(graph: Reader, polls: Mapping[int, Poll], voted: Mapping[int, Assoc]) -> dict[int, PollView]:
+    """By post: who voted for what; one read."""
+    ids = [id_ for poll in polls.values() for id_ in (poll.id, *[option.id for option in poll.options])]
+    counts = await graph.assoc_count(ids, _POLL_COUNTS)
+    chosen, voters = (counts[atype] for atype in _POLL_COUNTS)
+    return {
+        post_id: PollView(
+            poll,
+            votes=tuple(chosen.get(option.id, 0) for option in poll.options),
+            voters=voters.get(poll.id, 0),
+            choices=tuple(voted[poll.id].data) if poll.id in voted else None,
+        )
+        for post_id, poll in polls.items()
+    }
 
 
 def _media(post: Post, nodes: Mapping[int, AnyNode]) -> tuple[Media, ...]:

@@ -1,32 +1,48 @@
-"""The timeline of a tag: public posts under it, newest first."""
+"""The timeline of a tag, or of several: public posts under them, newest first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from shoal.core.model import Visibility
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page, read_page
-from shoal.feeds.pull import Cursor
+from shoal.feeds.public import listed_publicly
+from shoal.feeds.pull import Cursor, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.schema import TAG_OF, tag_id
 
 
-async def page(reads: Reads, viewer: int | None, tag: str, cursor: Cursor, *, only_media: bool = False) -> Page:
-    """A page of the public posts under a tag, by its canonical form."""
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which posts are wanted: under one of `any_of` at least, under each of `all_of`, under none of `none_of` (canonical)."""
+
+    any_of: frozenset[str]
+    all_of: frozenset[str] = frozenset()
+    none_of: frozenset[str] = frozenset()
+    only_media: bool = False
+
+    def admits(self, entry: Entry) -> bool:
+        """Whether an entry is wanted. A tag's list may be behind an edit that took the tag away; the post itself is not."""
+        tags = frozenset(entry.post.tags)
+        if not tags & self.any_of or tags & self.none_of or self.all_of - tags:
+            return False
+        return bool(entry.media) or not self.only_media
+
+
+async def page(reads: Reads, viewer: int | None, wish: Wish, cursor: Cursor) -> Page:
+    """A page of the public posts that are wanted."""
+    sources = [tag_id(tag) for tag in wish.any_of]
 
     async def skeleton(at: Cursor) -> list[int]:
+        if len(sources) > 1:
+            return await pull(reads.graph, {TAG_OF: sources}, at)
         found = await reads.graph.assoc_range(
-            tag_id(tag), TAG_OF, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+            sources[0], TAG_OF, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
         )
         return [entry.id2 for entry in found]
 
     async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return [
-            entry
-            for entry in found
-            # The list may be behind an edit that took the tag away; the post itself is not.
-            if entry.post.visibility is Visibility.PUBLIC and tag in entry.post.tags and (entry.media or not only_media)
-        ]
+        return [entry for entry in found if wish.admits(entry) and listed_publicly(viewer, entry)]
 
     return await read_page(reads.graph, viewer, cursor, skeleton, keep)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
-from shoal.core.model import Member, Post, Share
+from shoal.core.model import Member, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.contract import Reader
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWED_BY, FOLLOWS, MUTES
@@ -83,6 +83,14 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
     if not may_see(viewer, node, members.get(node.author_id), stands[node.author_id]):
         raise NotFound("Record not found")
     if share is not None and not may_see_share(viewer, share, members.get(share.author_id), stands[share.author_id]):
+        raise NotFound("Record not found")
+    return node
+
+
+async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
+    """A poll of a post that the viewer may see. Raises `NotFound` for any other, and for one that another took the place of."""
+    node = (await graph.obj_get((poll_id,))).get(poll_id)
+    if not isinstance(node, Poll) or (await access_post(graph, viewer, node.post_id)).poll_id != poll_id:
         raise NotFound("Record not found")
     return node
 

@@ -122,7 +122,7 @@ class CachedGraph:
         # Counts first: lists that are empty (blocks and mutes, for most members) are not looked into.
         for atype, counts in (await self.assoc_count((id1,), atypes)).items():
             n = counts.get(id1, 0)
-            if n > self._short:
+            if n > self._short or not atype.counted:
                 long.append(atype)
             links = await self._short_list(id1, atype) if 0 < n <= self._short else {}
             answer[atype] = {id2: links[id2] for id2 in id2s if id2 in links} if links else {}
@@ -153,8 +153,7 @@ class CachedGraph:
         limit: int,
         oldest_first: bool = False,
     ) -> list[Assoc]:
-        counts = await self.assoc_count((id1,), (atype,))
-        if not counts[atype].get(id1, 0):
+        if atype.counted and not (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0):
             return []
         if self._head and not oldest_first and limit <= self._head:
             head = await self._newest(id1, atype)

@@ -204,7 +204,7 @@ class Reader(Protocol):
         ...
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
-        """Lengths of lists (for tallied types: at the tally too), in O(1) each; 0 is left out."""
+        """Lengths of lists (for tallied types: at the tally too), in O(1) each; 0 is left out, and what is not counted."""
         ...
 
 

@@ -146,7 +146,7 @@ def _move(op: AssocOp, known: Known, changes: Changes) -> None:
         return
     known.links[triple] = changes.links[triple] = Link(op.time, op.alive, op.data)
     was_alive = stored is not None and stored.alive
-    if op.alive is not was_alive:
+    if op.alive is not was_alive and ASSOC_TYPES[op.atype].counted:
         _count(changes, op.id1, op.atype, 1 if op.alive else -1)
         if op.tally and ASSOC_TYPES[op.atype].tallied:
             _count(changes, op.tally, op.atype, 1 if op.alive else -1)

@@ -35,7 +35,8 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
 
     A `tallied` type is also counted at a third object, the `tally` of the operation: the likes of a post at its author.
     The time of a `placed` type is the place of an entry in a list, not the moment of the act: its tombstones do not tell
-    their age, and are kept for good.
+    their age, and are kept for good. A type that is not `counted` has no lengths: of lists that everybody's commits reach,
+    where one count would be what they all wait for.
     """
 
     number: int
@@ -43,6 +44,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     inverse: int = 0
     tallied: bool = False
     placed: bool = False
+    counted: bool = True
 
     def __repr__(self) -> str:
         return self.name.upper()
@@ -85,8 +87,10 @@ VOTED_BY = AssocType(35, "voted_by", inverse=34)
 CHOOSES = AssocType(36, "chooses", inverse=37)  # member -> option of a poll
 CHOSEN_BY = AssocType(37, "chosen_by", inverse=36)
 SCHEDULES = AssocType(38, "schedules")  # member -> scheduled post
-DUE_ON = AssocType(39, "due_on", inverse=40, placed=True)  # ticket -> agenda; time: the moment; data: id of what is due
-DUE = AssocType(40, "due", inverse=39, placed=True)  # agenda -> ticket
+DUE_ON = AssocType(
+    39, "due_on", inverse=40, counted=False
+)  # ticket -> agenda; time: the moment; data: id of what is due
+DUE = AssocType(40, "due", inverse=39, counted=False)  # agenda -> ticket
 OWNS_LIST = AssocType(41, "owns_list")  # member -> list
 LISTS = AssocType(42, "lists", inverse=43)  # list -> member
 LISTED_IN = AssocType(43, "listed_in", inverse=42)
@@ -94,7 +98,9 @@ OWNS_FILTER = AssocType(44, "owns_filter")  # member -> filter
 NOTIFIED = AssocType(45, "notified")  # member -> what they are notified of (an id made of its name); data: who, what
 CONVERSES = AssocType(46, "converses")  # member -> root of a thread of direct posts; time: the newest; data: unread
 MARKED = AssocType(47, "marked")  # member -> timeline (an id made of its name); data: read up to where, and the version
-PUBLISHED = AssocType(48, "published")  # public list of a data source -> public post that answers nobody else's
+PUBLISHED = AssocType(
+    48, "published", counted=False
+)  # public list of a data source -> public post that answers nobody else's
 FILED = AssocType(49, "filed", inverse=50)  # report -> everybody
 REPORTED = AssocType(50, "reported", inverse=49)
 SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> everybody
@@ -180,7 +186,7 @@ def share_key(member_id: int, shard: int, post_id: int) -> Key:
 
 
 def vote_key(member_id: int, shard: int, poll_id: int) -> Key:
-    """Of a member's vote in a poll, of which there is one: the id of the poll."""
+    """Of a member's vote in a poll, of which there is one: an id of the vote's own, so that a second one finds it taken."""
     return Key(shard, "vote", f"{member_id}:{poll_id}")
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.graph.schema import ASSOC_TYPES, TAG_OF, AssocType
+from shoal.graph.schema import ASSOC_TYPES, MUTES_THREAD, TAG_OF, AssocType
 from shoal.ops.report import Finding
 from shoal.ops.scan import LISTED, Column, Counts, Links, Objects, Pairs
 
@@ -106,7 +106,7 @@ def _miscounted(id1: int, atype: int, live: int, stored: int) -> Finding:
 
 
 def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column]:
-    live = links.only(links.alive)
+    live = links.only(links.alive & ~np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if not t.counted]))
     ids, types = [live.id1], [live.atype]
     for atype in ASSOC_TYPES.values():
         if atype.tallied:
@@ -162,7 +162,9 @@ def _made(atype: AssocType, id1: int, id2: int) -> int:
 
 def ends(links: Links, objects: Objects) -> Found:
     """What is alive leads from and to objects that exist. Of a pair of inverses one is looked at."""
-    acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in LISTED]
+    # A thread stays muted when its root is deleted: it goes on below.
+    other = (*LISTED, MUTES_THREAD)
+    acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number != TAG_OF.inverse]))
     loose = np.nonzero(~(objects.exist(live.id1) & objects.exist(live.id2)))[0]
     findings = [_loose(live, at) for at in loose[:MOST]]

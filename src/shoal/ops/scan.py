@@ -14,19 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import shard_of
-from shoal.core.model import Login, Media, Member, Post, Revision, Share, Token
+from shoal.core.model import Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.schema import (
     COMMENTS_ON,
     LOGGED_IN,
     OWNS,
     POSTED,
+    PUBLISHED,
     REVISED,
+    SCHEDULES,
     SHARES,
     TAG_OF,
     AnyNode,
     Key,
     email_key,
+    public_list,
     share_key,
     user_name_key,
 )
@@ -42,7 +45,7 @@ ROWS_AT_ONCE = 10_000
 Column = NDArray[np.int64]
 Pairs = tuple[Column, Column]
 
-LISTED = (POSTED, SHARES, COMMENTS_ON, OWNS, REVISED, LOGGED_IN)
+LISTED = (POSTED, PUBLISHED, SHARES, COMMENTS_ON, OWNS, REVISED, LOGGED_IN, SCHEDULES)
 """Types whose associations follow from objects alone, besides the tags."""
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -140,6 +143,8 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
     match node:
         case Post():
             yield node.author_id, POSTED.number, node.id
+            if node.published:
+                yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
             for tag in node.tags:
                 yield tag_id(tag), TAG_OF.number, node.id
             if node.parent_id:
@@ -149,10 +154,22 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, SHARES.number, node.post_id
         case Media():
             yield node.owner_id, OWNS.number, node.id
+        case ScheduledPost():
+            yield node.owner_id, SCHEDULES.number, node.id
         case Revision():
             yield node.post_id, REVISED.number, node.id
         case Token():
             yield node.member_id or node.app_id, LOGGED_IN.number, node.id
+
+
+def parts_of(node: AnyNode) -> tuple[int, ...]:
+    """Ids that an object brings with it and that have no object of their own."""
+    match node:
+        case Poll():
+            return (*[option.id for option in node.options], node.ticket_id)
+        case ScheduledPost():
+            return (node.ticket_id,)
+    return ()
 
 
 class _Gathering:
@@ -164,6 +181,7 @@ class _Gathering:
 
     def take(self, node: AnyNode) -> None:
         self.ids.append(node.id)
+        self.ids.extend(filter(None, parts_of(node)))
         if isinstance(node, Member):
             self.members.append(node.id)
         elif isinstance(node, Post):
@@ -176,7 +194,9 @@ class _Gathering:
 
     def objects(self) -> Objects:
         said = {atype: (_packed(first), _packed(second)) for atype, (first, second) in self.said.items()}
-        return Objects(_packed(self.ids), _packed(self.members), _packed(self.posts), _packed(self.authors), said)
+        return Objects(
+            np.sort(_packed(self.ids)), _packed(self.members), _packed(self.posts), _packed(self.authors), said
+        )
 
 
 def _packed(values: array[int]) -> Column:

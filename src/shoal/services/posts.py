@@ -3,38 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, TooLarge
+from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, TooLarge
 from shoal.core.events import PostCreated, PostDeleted, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Media, Mention, Place, Post, Revision, Visibility
+from shoal.core.model import Media, Mention, Place, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.text import check_text, mentions_of, tags_of, text_length
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.contract import Batch, KeyTaken, Missing
 from shoal.graph.schema import (
     COMMENTS_ON,
+    PINS,
     POSTED,
+    PUBLISHED,
     REVISED,
     TAGGED,
-    Key,
-    idempotency_key,
     import_key,
+    public_list,
     tag_id,
     user_name_key,
 )
 from shoal.graph.tag_uses import tags_used
+from shoal.services import polls
+from shoal.services.polls import PollDraft
+from shoal.services.requests import first_made, made_before, request_keys, take_keys
 from shoal.services.writes import Writes, add_node
 
-_IDEMPOTENCY_MS = 3_600_000
-"""How long a repeated request is recognised."""
 _MAX_MENTIONS = 50
 _MAX_TAGS = 100
 _DELETIONS = 8
 """How often a post that is being edited is tried to be deleted."""
+
+Together = Callable[[Batch, Post, int], None]
+"""What else the commit of a new post does; it is given an id of the moment."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +56,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     """Latitude -90..90 and longitude -180..180, in degrees."""
     data: Any = None
     """Anything that JSON can say, at most 64 KiB of it."""
+    poll: PollDraft | None = None
+    """Of an edit: None leaves the poll as it is."""
 
 
 async def create(
@@ -63,6 +70,7 @@ async def create(
     id_: int = 0,
     created_at: int = 0,
     record: str = "",
+    together_with: Together | None = None,
 ) -> Post:
     """A new post, or a comment when the draft has a parent.
 
@@ -70,23 +78,24 @@ async def create(
     `id_` and `created_at` of its own, and the name of its `record`, which is recognised for ever.
 
     Raises `InvalidInput` (`TooLarge`) for what the limits do not allow, `NotFound` for a parent or a picture that the
-    author may not use, `Gone` for a suspended author, or when the request's post was deleted since.
+    author may not use, `Gone` for a suspended author, or when the request's post was deleted since, and `Conflict` when
+    what the commit does `together_with` the post is overtaken.
     """
-    content = _checked(writes, draft)
+    content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
-    keys = _keys(writes, author_id, request, record)
-    if keys and (found := await _made_before(writes, keys)) is not None:
-        return found
-    author = await access_member(writes.graph, author_id)
-    parent = await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
-    await _check_media(writes, author_id, draft.media)
+    keys = request_keys(writes, author_id, request, record)
+    if keys and (found := await made_before(writes, keys)) is not None:
+        return _written(found)
+    parent = await _access(writes, author_id, draft)
     mentions = await _mentions(writes, content["text"])
     tags = _tags(content["text"])
 
     def build(new_id: int) -> tuple[Post, Batch]:
+        now, post_id = milliseconds_of(new_id), id_ or new_id
+        poll = polls.made(writes, asked, author_id, post_id, now) if asked else None
         post = Post(
-            id=id_ or new_id,
-            author_id=author.id,
+            id=post_id,
+            author_id=author_id,
             tags=tags,
             mentions=mentions,
             parent_id=parent.id if parent else 0,
@@ -94,26 +103,54 @@ async def create(
             root_id=(parent.root_id or parent.id) if parent else 0,
             app_id=app_id,
             created_at=created_at,
+            poll_id=poll.id if poll else 0,
             **content,
         )
-        batch = _creation(post, shard, milliseconds_of(new_id))
-        for key, keep_ms in keys:
-            batch.key_add(key, post.id, until=milliseconds_of(new_id) + keep_ms if keep_ms else 0)
+        batch = _creation(post, shard, now)
+        polls.exchange(batch, None, poll, new_id)
+        take_keys(batch, keys, post.id, now)
+        if together_with is not None:
+            together_with(batch, post, new_id)
         return post, batch
 
     try:
         return await add_node(writes, shard, build)
     except KeyTaken as error:
         # The same request came twice at the same time: both get the post of the one that was first.
-        return await _first_made(writes, error.id)
+        return _written(await first_made(writes, shard, error.id))
     except Missing as error:
         raise NotFound("Record not found") from error
+
+
+async def checked(writes: Writes, author_id: int, draft: Draft) -> None:
+    """Nothing, when the author may post this now; raises as `create`."""
+    _content(writes, draft)
+    _poll(writes, draft)
+    await _access(writes, author_id, draft)
+
+
+async def _access(writes: Writes, author_id: int, draft: Draft) -> Post | None:
+    """The parent, if the draft has one; all that it names is for the author to use."""
+    await access_member(writes.graph, author_id)
+    parent = await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
+    await _check_media(writes, author_id, draft.media)
+    return parent
+
+
+def _poll(writes: Writes, draft: Draft) -> PollDraft | None:
+    if draft.poll is None:
+        return None
+    if draft.media:
+        raise InvalidInput("a post has pictures or a poll, not both", field="poll")
+    return polls.checked(writes.limits, draft.poll)
 
 
 def _creation(post: Post, shard: int, now: int) -> Batch:
     batch = Batch(shard)
     batch.obj_add(post)
     batch.assoc_add(post.author_id, POSTED, post.id, post.id)
+    if post.published:
+        batch.assoc_add(public_list(shard), PUBLISHED, post.id, post.id)
     tag_ids = tuple(map(tag_id, post.tags))
     for tag in tag_ids:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(post.version))
@@ -143,25 +180,31 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
 
     A draft that changes nothing changes nothing. Raises as `create`, and `Conflict` when it was edited from elsewhere.
     """
-    content = _checked(writes, draft)
+    content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
     content["visibility"] = post.visibility
+    if draft.media and post.poll_id:
+        raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
     await _check_media(writes, author_id, draft.media)
-    mentions = await _mentions(writes, content["text"])
-    tags = _tags(content["text"])
-    if msgspec.structs.replace(post, mentions=mentions, tags=tags, **content) == post:
-        return post
+    content["mentions"] = await _mentions(writes, content["text"])
+    content["tags"] = _tags(content["text"])
     shard = shard_of(author_id)
     now = writes.new_id(shard)
-    edited = msgspec.structs.replace(
-        post, mentions=mentions, tags=tags, version=post.version + 1, edited_at=milliseconds_of(now), **content
-    )
-    await writes.graph.commit(_edit(post, edited, now, shard))
+    old = await polls.poll_of(writes.graph, post)
+    new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
+    edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
+    batch = Batch(shard)
+    if edited != post:
+        edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=milliseconds_of(now))
+        _edit(batch, post, edited, old, now)
+    polls.exchange(batch, old, new, now)
+    if batch.objects:
+        await writes.graph.commit(batch)
     return edited
 
 
-def _edit(post: Post, edited: Post, now: int, shard: int) -> Batch:
-    batch = Batch(shard)
+def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -> None:
+    """The post becomes another; what it said, and its `poll` asked, is kept."""
     batch.obj_set(edited)
     batch.obj_add(
         Revision(
@@ -171,6 +214,7 @@ def _edit(post: Post, edited: Post, now: int, shard: int) -> Batch:
             spoiler=post.spoiler,
             sensitive=post.sensitive,
             media=post.media,
+            options=polls.titles(poll),
             written=post.edited_at or post.written,
         )
     )
@@ -191,15 +235,15 @@ def _edit(post: Post, edited: Post, now: int, shard: int) -> Batch:
         )
     )
     _count_tags(batch, post, edited, milliseconds_of(now))
-    return batch
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
     """Delete an own post; what it was is returned. Its likes and shares go with it, a little later."""
     for _ in range(_DELETIONS):
         post = await own_post(writes.graph, author_id, post_id)
+        poll = await polls.poll_of(writes.graph, post)
         try:
-            await writes.graph.commit(_deletion(post, writes.new_id(shard_of(author_id))))
+            await writes.graph.commit(_deletion(post, poll, writes.new_id(shard_of(author_id))))
         except Conflict:
             # It was edited in between: it goes as it is now, so that what it brought is known.
             continue
@@ -207,11 +251,15 @@ async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
     raise Conflict("it is being changed from elsewhere; repeat")
 
 
-def _deletion(post: Post, now: int) -> Batch:
+def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
     author_id = post.author_id
     batch = Batch(shard_of(author_id))
     batch.obj_del(post.id, post.version)
     batch.assoc_del(author_id, POSTED, post.id, now)
+    batch.assoc_del(author_id, PINS, post.id, now)
+    if post.published:
+        batch.assoc_del(public_list(batch.shard), PUBLISHED, post.id, now)
+    polls.exchange(batch, poll, None, now)
     for tag in map(tag_id, post.tags):
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))
     if post.parent_id:
@@ -234,7 +282,7 @@ def _counted(version: int) -> bytes:
     return version.to_bytes(4)
 
 
-def _checked(writes: Writes, draft: Draft) -> dict[str, Any]:
+def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
     """The fields of a post, each within its limits."""
     limits = writes.limits
     text = check_text(draft.text, field="text", maximum=limits.text, length=text_length)
@@ -275,24 +323,10 @@ def _checked_data(data: Any, maximum: int) -> str:
     return encoded.decode()
 
 
-def _keys(writes: Writes, author_id: int, request: str, record: str) -> list[tuple[Key, int]]:
-    if len(request) > writes.limits.idempotency_key:
-        raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
-    shard = shard_of(author_id)
-    keys = [(idempotency_key(author_id, shard, request), _IDEMPOTENCY_MS)] if request else []
-    return [*keys, (import_key(shard, record), 0)] if record else keys
-
-
-async def _made_before(writes: Writes, keys: Sequence[tuple[Key, int]]) -> Post | None:
-    found = await writes.graph.key_get([key for key, _ in keys])
-    return await _first_made(writes, next(iter(found.values()))) if found else None
-
-
-async def _first_made(writes: Writes, id_: int) -> Post:
-    node = (await writes.graph.obj_get((id_,))).get(id_)
-    if not isinstance(node, Post):
-        raise Gone("the post that this request made has been deleted; a new one needs a new key")
-    return node
+def _written(made: Post | ScheduledPost) -> Post:
+    if isinstance(made, ScheduledPost):
+        raise Conflict("this Idempotency-Key made a scheduled post; another post needs another key")
+    return made
 
 
 async def recorded(writes: Writes, author_id: int, record: str) -> bool:

@@ -1,17 +1,17 @@
-"""Likes, shares and bookmarks. Every verb may be repeated: the second time changes nothing."""
+"""Likes, shares, bookmarks, pins and muted threads. Every verb may be repeated: the second time changes nothing."""
 
 from __future__ import annotations
 
 import contextlib
 
-from shoal.core.errors import NotFound
-from shoal.core.events import ShareCreated, ShareDeleted
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import LikeChanged, ShareCreated, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import access_post
+from shoal.graph.access import access_post, own_post
 from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing
-from shoal.graph.schema import BOOKMARKS, LIKES, POSTED, SHARES, AssocType, share_key
+from shoal.graph.schema import BOOKMARKS, LIKES, MUTES_THREAD, PINS, POSTED, SHARES, AssocType, share_key
 from shoal.services.writes import Writes, add_node
 
 
@@ -98,12 +98,81 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     return post
 
 
+async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
+    """An own post stands first on the profile. Raises `InvalidInput` for a share, for a direct post, and for one too many."""
+    node = (await writes.graph.obj_get((post_id,))).get(post_id)
+    if isinstance(node, Share) and node.author_id == member_id:
+        raise InvalidInput("a share cannot be pinned")
+    post = node if isinstance(node, Post) else None
+    if post is None or post.author_id != member_id:
+        # Of others only what may be seen is said to be there.
+        await access_post(writes.graph, member_id, post_id)
+        raise InvalidInput("Someone else's post cannot be pinned")
+    if post.visibility is Visibility.DIRECT:
+        raise InvalidInput("Posts that are only visible to mentioned users cannot be pinned")
+    if await _stands(writes, member_id, PINS, post.id) is None:
+        await _check_pins(writes, member_id, writes.limits.pins - 1)
+        batch = Batch(shard_of(member_id))
+        batch.assoc_add(member_id, PINS, post.id, writes.new_id(batch.shard))
+        batch.expect(post.id)
+        try:
+            await writes.graph.commit(batch)
+        except Missing as error:
+            raise NotFound("Record not found") from error
+        try:
+            # Another one may have been pinned at the same time.
+            await _check_pins(writes, member_id, writes.limits.pins)
+        except InvalidInput:
+            await unpin(writes, member_id, post.id)
+            raise
+    return post
+
+
+async def _check_pins(writes: Writes, member_id: int, most: int) -> None:
+    if (await writes.graph.assoc_count((member_id,), (PINS,)))[PINS].get(member_id, 0) > most:
+        raise InvalidInput("You have already pinned the maximum number of posts")
+
+
+async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
+    """It stands there no longer. Raises `NotFound` for anybody else's post."""
+    post = await own_post(writes.graph, member_id, post_id)
+    await _end_own(writes, member_id, PINS, post.id)
+    return post
+
+
+async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
+    """The member wants to hear nothing more of the thread that the post is part of."""
+    post = await access_post(writes.graph, member_id, post_id)
+    root = post.root_id or post.id
+    if await _stands(writes, member_id, MUTES_THREAD, root) is None:
+        batch = Batch(shard_of(member_id))
+        batch.assoc_add(member_id, MUTES_THREAD, root, writes.new_id(batch.shard))
+        await writes.graph.commit(batch)
+    return post
+
+
+async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
+    """They hear of it again."""
+    post = await access_post(writes.graph, member_id, post_id)
+    await _end_own(writes, member_id, MUTES_THREAD, post.root_id or post.id)
+    return post
+
+
+async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -> None:
+    """What concerns the member alone."""
+    if await _stands(writes, member_id, atype, id_) is not None:
+        batch = Batch(shard_of(member_id))
+        batch.assoc_del(member_id, atype, id_, writes.new_id(batch.shard))
+        await writes.graph.commit(batch)
+
+
 async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
     post = await access_post(writes.graph, member_id, post_id)
     if await _stands(writes, member_id, atype, post.id) is None:
         batch = Batch(shard_of(member_id))
         batch.assoc_add(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
         batch.expect(post.id)
+        _tell(batch, atype, member_id, post)
         try:
             await writes.graph.commit(batch)
         except Missing as error:
@@ -117,9 +186,16 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
     if await _stands(writes, member_id, atype, post.id) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
+        _tell(batch, atype, member_id, post)
         await writes.graph.commit(batch)
         return post
     return await access_post(writes.graph, member_id, post.id)
+
+
+def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post) -> None:
+    """Bookmarks are nobody's business."""
+    if atype is LIKES:
+        batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id))
 
 
 async def _post_of(writes: Writes, id_: int) -> Post:

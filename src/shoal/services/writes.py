@@ -35,6 +35,15 @@ class Limits(msgspec.Struct, frozen=True):
     """Pictures of a post."""
     data: int = 64 * 1024
     """Bytes of an application's own JSON."""
+    pins: int = 5
+    """Posts that stand first on a profile."""
+    scheduled: int = 300
+    """Posts of a member that wait for their moment."""
+    poll_options: int = 4
+    poll_option: int = 50
+    """Characters of what can be voted for."""
+    poll_least_seconds: int = 300
+    poll_most_seconds: int = 2_629_746
     password_least: int = 8
     password_most: int = 1_024
     idempotency_key: int = 256

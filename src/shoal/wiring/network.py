@@ -6,7 +6,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -25,6 +25,7 @@ from shoal.media.decoder import Decoder
 from shoal.media.library import MediaLibrary
 from shoal.media.limits import Limits as MediaLimits
 from shoal.media.store import MediaStore
+from shoal.ops.agenda import Agenda
 from shoal.ops.upkeep import Upkeep
 from shoal.outbox import Runner
 from shoal.services.writes import Limits, Writes
@@ -209,6 +210,10 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         stack.push_async_callback(network.counting.collector.stop)
         network.runner.start()
         stack.push_async_callback(network.runner.stop)
+        # What is due lasts: it is made of the graph as it is.
+        agenda = Agenda(replace(network.writes, graph=network.effects.graph))
+        agenda.start()
+        stack.push_async_callback(agenda.stop)
 
 
 def _limits(settings: Settings) -> Limits:

@@ -2,10 +2,35 @@
 
 from __future__ import annotations
 
+from shoal.api import polls, scheduled
 from shoal.api.calls import Route
+from shoal.api.entities import Poll
+from shoal.api.listing import One
+from shoal.api.routes.making import one, page, route, seen
+from shoal.api.scheduled_entities import ScheduledStatus
 from shoal.settings import Settings
 
 
 def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
-    return ()
+    return (
+        seen("GET", "/api/v1/polls/{id}", polls.one, scope="read:statuses", params=One, answer=Poll),
+        route("POST", "/api/v1/polls/{id}/votes", polls.vote, scope="write:statuses", params=polls.Votes, answer=Poll),
+        page(
+            "GET",
+            "/api/v1/scheduled_statuses",
+            scheduled.several,
+            scope="read:statuses",
+            answer=list[ScheduledStatus],
+        ),
+        one("GET", "/api/v1/scheduled_statuses/{id}", scheduled.one, scope="read:statuses", answer=ScheduledStatus),
+        route(
+            "PUT",
+            "/api/v1/scheduled_statuses/{id}",
+            scheduled.move,
+            scope="write:statuses",
+            params=scheduled.Moved,
+            answer=ScheduledStatus,
+        ),
+        one("DELETE", "/api/v1/scheduled_statuses/{id}", scheduled.cancel, scope="write:statuses", answer=dict),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shoal.api import reactions, statuses
 from shoal.api.calls import Route
+from shoal.api.entities import Status
 from shoal.api.listing import One, PageOf
 from shoal.api.routes.making import one, page, route, seen
 from shoal.settings import Settings
@@ -36,7 +37,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             statuses.delete,
             scope="write:statuses",
             limit_class="delete",
-            params=One,
+            params=statuses.Deletion,
         ),
         seen("GET", "/api/v1/statuses/{id}/context", statuses.around, scope="read:statuses", params=One),
         one("GET", "/api/v1/statuses/{id}/source", statuses.source, scope="read:statuses"),
@@ -55,6 +56,10 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             params=One,
         ),
         one("POST", "/api/v1/statuses/{id}/bookmark", reactions.bookmark, scope="write:bookmarks"),
+        one("POST", "/api/v1/statuses/{id}/pin", reactions.pin, scope="write:accounts", answer=Status),
+        one("POST", "/api/v1/statuses/{id}/unpin", reactions.unpin, scope="write:accounts", answer=Status),
+        one("POST", "/api/v1/statuses/{id}/mute", reactions.mute_thread, scope="write:mutes", answer=Status),
+        one("POST", "/api/v1/statuses/{id}/unmute", reactions.unmute_thread, scope="write:mutes", answer=Status),
         one("POST", "/api/v1/statuses/{id}/unbookmark", reactions.unbookmark, scope="write:bookmarks"),
         seen(
             "GET",

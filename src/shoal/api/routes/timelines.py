@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shoal.api import timelines
 from shoal.api.calls import Route
+from shoal.api.entities import Status
 from shoal.api.routes.making import page, seen
 from shoal.settings import Settings
 
@@ -12,5 +13,13 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
         page("GET", "/api/v1/timelines/home", timelines.home, scope="read:statuses"),
+        seen(
+            "GET",
+            "/api/v1/timelines/public",
+            timelines.public,
+            scope="read:statuses",
+            params=timelines.Public,
+            answer=list[Status],
+        ),
         seen("GET", "/api/v1/timelines/tag/{tag}", timelines.tag, scope="read:statuses", params=timelines.Tagged),
     )

@@ -1,0 +1,76 @@
+"""Polls: what a client may ask for in one, how it stands, and votes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api import present
+from shoal.api.calls import Context
+from shoal.api.convert import Id
+from shoal.api.errors import Malformed
+from shoal.api.front import Front
+from shoal.api.listing import One, actor, entry_of
+from shoal.core.errors import NotFound
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.graph.access import access_poll
+from shoal.services import polls
+from shoal.services.polls import PollDraft
+
+_Option = Annotated[str, Meta(max_length=10_000)]
+_Position = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+"""Wide enough for what is no option to be told so in the words that clients look for."""
+
+
+class PollParams(msgspec.Struct, frozen=True):
+    """A poll of a status. Blank options are left out, as clients send the rows that nobody filled in."""
+
+    options: Annotated[tuple[_Option, ...], Meta(max_length=100)] = ()
+    expires_in: Annotated[int, Meta(ge=0, le=10_000_000_000)] | None = None
+    """Seconds."""
+    multiple: bool = False
+    hide_totals: bool = False
+
+    def draft(self) -> PollDraft | None:
+        """The same for services; None when nothing is asked for."""
+        if not self.options and self.expires_in is None:
+            return None
+        return PollDraft(
+            options=tuple(option for option in self.options if option.strip()),
+            seconds=self.expires_in,
+            multiple=self.multiple,
+            hide_totals=self.hide_totals,
+        )
+
+
+class Votes(msgspec.Struct, frozen=True):
+    """Which options of which poll, by position."""
+
+    id: Id
+    choices: Annotated[tuple[_Position, ...], Meta(max_length=100)]
+
+
+async def one(context: Context, params: One) -> object:
+    """A poll by id."""
+    return await _shown(context, params.id)
+
+
+async def vote(context: Context, params: Votes) -> object:
+    """Vote, once."""
+    front: Front = context.deps
+    if not params.choices:
+        raise Malformed("choices is missing", field="choices")
+    await polls.vote(front.writes, actor(context), params.id, params.choices)
+    return await _shown(context, params.id)
+
+
+async def _shown(context: Context, poll_id: int) -> object:
+    front: Front = context.deps
+    poll = await access_poll(front.graph, context.caller.member_id, poll_id)
+    view = (await entry_of(context, poll.post_id)).poll
+    if view is None:
+        raise NotFound("Record not found")
+    now = milliseconds_of(front.writes.new_id(shard_of(poll.id)))
+    return present.poll(view, context.caller.member_id, now)

@@ -1,0 +1,127 @@
+"""Scheduled statuses: those that wait, one of them, another moment for it, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api import present
+from shoal.api.calls import Context
+from shoal.api.convert import Id
+from shoal.api.errors import RecordInvalid
+from shoal.api.front import Front
+from shoal.api.listing import One, actor, cursor_of, paged, show
+from shoal.api.media_entities import MediaAttachment
+from shoal.api.pages import PageQuery
+from shoal.api.scheduled_entities import ScheduledParams, ScheduledPoll, ScheduledStatus
+from shoal.core.model import Media, ScheduledPost
+from shoal.feeds.scheduled import waiting
+from shoal.graph.schema import AnyNode
+from shoal.services import scheduling
+from shoal.services.posts import Draft
+
+Moment = Annotated[str, Meta(max_length=100)]
+"""As in ISO 8601."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """Another moment for a scheduled status."""
+
+    id: Id
+    scheduled_at: Moment = ""
+
+
+async def several(context: Context, params: PageQuery) -> object:
+    """What waits for its moment, the last one scheduled first."""
+    front: Front = context.deps
+    cursor = cursor_of(params)
+    page = await waiting(front.graph, actor(context), cursor)
+    body = _encode(await _shown(front, page.posts))
+    return paged(context, body, [one.id for one in page.posts], page.next, cursor)
+
+
+async def one(context: Context, params: One) -> object:
+    """A scheduled status by id."""
+    front: Front = context.deps
+    scheduled = await scheduling.own_scheduled(front.graph, actor(context), params.id)
+    return (await _shown(front, [scheduled]))[0]
+
+
+async def move(context: Context, params: Moved) -> object:
+    """Schedule a status for another moment."""
+    front: Front = context.deps
+    at = moment_of(params.scheduled_at)
+    return (await _shown(front, [await scheduling.put_off(front.writes, actor(context), params.id, at)]))[0]
+
+
+async def cancel(context: Context, params: One) -> object:
+    """A scheduled status is not to be posted."""
+    front: Front = context.deps
+    await scheduling.cancel(front.writes, actor(context), params.id)
+    return None
+
+
+async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
+    """Schedule a status. A request that is repeated after its moment is answered with the status itself."""
+    front: Front = context.deps
+    at = moment_of(moment)
+    made = await scheduling.schedule(
+        front.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id
+    )
+    if isinstance(made, ScheduledPost):
+        return (await _shown(front, [made]))[0]
+    return await show(context, made.id)
+
+
+def moment_of(text: str) -> int:
+    """Unix milliseconds. Raises `RecordInvalid`."""
+    at = scheduling.moment_of_text(text)
+    if at is None:
+        raise RecordInvalid("scheduled_at: a date and time as in ISO 8601", field="scheduled_at")
+    return at
+
+
+async def _shown(front: Front, scheduled: Sequence[ScheduledPost]) -> list[ScheduledStatus]:
+    drafts = [(one, scheduling.draft_of(one)) for one in scheduled]
+    pictures = await front.graph.obj_get(list({id_ for _, draft in drafts for id_ in draft.media}))
+    return [
+        ScheduledStatus(
+            id=str(one.id),
+            scheduled_at=present.moment(one.at),
+            params=_params(one, draft),
+            media_attachments=_attachments(front, draft, pictures),
+        )
+        for one, draft in drafts
+    ]
+
+
+def _attachments(front: Front, draft: Draft, pictures: Mapping[int, AnyNode]) -> list[MediaAttachment]:
+    found = (pictures.get(id_) for id_ in draft.media)
+    return [present.attachment(media, front.at) for media in found if isinstance(media, Media)]
+
+
+def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
+    asked = draft.poll
+    return ScheduledParams(
+        text=draft.text,
+        poll=ScheduledPoll(
+            options=list(asked.options),
+            expires_in=asked.seconds,
+            multiple=asked.multiple,
+            hide_totals=asked.hide_totals,
+        )
+        if asked
+        else None,
+        media_ids=list(map(str, draft.media)) or None,
+        sensitive=draft.sensitive,
+        spoiler_text=draft.spoiler,
+        visibility=present.WIRE_VISIBILITY[draft.visibility],
+        in_reply_to_id=str(draft.parent_id) if draft.parent_id else None,
+        language=draft.language or None,
+        application_id=str(scheduled.app_id) if scheduled.app_id else None,
+    )

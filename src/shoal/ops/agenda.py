@@ -1,0 +1,133 @@
+"""What is due is done: scheduled posts are written, and it is told that polls are over.
+
+Any number of processes may work at it at once, and any of them may stop at any moment: whatever is done is one commit, which
+also ends the thing's ticket and is refused when another was first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+
+from msgspec.structs import replace
+
+from shoal.core.errors import Conflict, ShoalError, Unavailable
+from shoal.core.events import PollEnded
+from shoal.core.ids import floor_at, shard_of
+from shoal.core.model import Poll, ScheduledPost
+from shoal.graph.agenda import take_off
+from shoal.graph.contract import Assoc, Batch
+from shoal.graph.schema import AGENDA, DUE, AnyNode
+from shoal.services import scheduling
+from shoal.services.writes import Writes
+
+_log = logging.getLogger(__name__)
+
+EVERY_SECONDS = 1.0
+_PAGE = 200
+_FIRST_REST_MS = 2_000
+_LONGEST_REST_MS = 300_000
+_REMEMBERED = 10_000
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Agenda:
+    """Works in the background between `start` and `stop`; `once` does what is due now.
+
+    `writes` are made of the graph without what is remembered: what is done here lasts.
+    """
+
+    def __init__(self, writes: Writes, *, every: float = EVERY_SECONDS, clock: Callable[[], int] = _now_ms) -> None:
+        self._writes = writes
+        self._every = every
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        # Tickets that failed: until when they rest, and for how long (ms).
+        self._resting: dict[int, tuple[int, int]] = {}
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._run(), name="shoal-agenda")
+
+    async def stop(self) -> None:
+        """End."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+
+    async def once(self) -> int:
+        """Do all that is due; how many things that were. One that fails is left, and holds up no other."""
+        now, done, after = self._clock(), 0, -1
+        while True:
+            page = await self._writes.graph.assoc_range(
+                AGENDA, DUE, before=floor_at(now + 1), after=after, limit=_PAGE, oldest_first=True
+            )
+            nodes = await self._writes.graph.obj_get([int.from_bytes(ticket.data) for ticket in page])
+            for ticket in page:
+                done += await self._attempt(ticket, nodes.get(int.from_bytes(ticket.data)), now)
+            if len(page) < _PAGE:
+                return done
+            after = page[-1].time
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self.once()
+            except Exception:  # noqa: BLE001  # the store may come back; the agenda must be there then
+                _log.exception("the agenda could not be read")
+            await asyncio.sleep(self._every)
+
+    async def _attempt(self, ticket: Assoc, node: AnyNode | None, now: int) -> bool:
+        until, rest = self._resting.get(ticket.id2, (0, 0))
+        if now < until:
+            return False
+        try:
+            await self._do(ticket, node)
+        except Conflict:
+            # Another process, or its owner, was first: then the ticket is gone, or comes with the next look.
+            return False
+        except Exception as error:  # noqa: BLE001  # it must not stop the others
+            rest = min(max(2 * rest, _FIRST_REST_MS), _LONGEST_REST_MS)
+            if len(self._resting) >= _REMEMBERED:
+                self._resting.clear()
+            self._resting[ticket.id2] = (now + rest, rest)
+            _log.warning("what was due is left for now: %r", node, exc_info=error)
+            return False
+        self._resting.pop(ticket.id2, None)
+        return True
+
+    async def _do(self, ticket: Assoc, node: AnyNode | None) -> None:
+        match node:
+            case ScheduledPost(ticket_id=ticket.id2):
+                await self._publish(node)
+            case Poll(ticket_id=ticket.id2):
+                await self._end(node)
+            case _:
+                # It is gone, or was put off, and this ticket was left behind.
+                batch = Batch(shard_of(ticket.id2))
+                take_off(batch, ticket.id2, self._writes.new_id(batch.shard))
+                await self._writes.graph.commit(batch)
+
+    async def _publish(self, scheduled: ScheduledPost) -> None:
+        try:
+            await scheduling.publish(self._writes, scheduled)
+        except (Conflict, Unavailable):
+            raise
+        except ShoalError as error:
+            # What it answers is gone, or the author is: it will not become possible again by waiting.
+            _log.warning("the scheduled post %d is dropped: %s", scheduled.id, error)
+            await scheduling.drop(self._writes, scheduled)
+
+    async def _end(self, poll: Poll) -> None:
+        batch = Batch(shard_of(poll.id))
+        batch.obj_set(replace(poll, ticket_id=0, version=poll.version + 1))
+        take_off(batch, poll.ticket_id, self._writes.new_id(batch.shard))
+        batch.emit(PollEnded(poll_id=poll.id))
+        await self._writes.graph.commit(batch)

@@ -1,0 +1,141 @@
+"""Polls: what a post asks, and who votes for what.
+
+A vote is one commit on the voter's shard: that they voted, what they chose, and a key that a second vote finds taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import PollRemoved
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Poll, PollOption, Post
+from shoal.core.text import check_text
+from shoal.graph.access import access_poll
+from shoal.graph.agenda import put_on, take_off
+from shoal.graph.contract import Batch, KeyTaken, Missing, Reader
+from shoal.graph.schema import CHOOSES, VOTES, vote_key
+from shoal.services.writes import Limits, Writes
+
+_VOTED = "You have already voted on this poll"
+
+
+class PollDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """What a poll is made of, unchecked."""
+
+    options: tuple[str, ...]
+    seconds: int | None = None
+    """How long it is open."""
+    multiple: bool = False
+    hide_totals: bool = False
+
+
+def checked(limits: Limits, draft: PollDraft) -> PollDraft:
+    """The poll within its limits, its options without the space around them. Raises `InvalidInput`."""
+    options = tuple(check_text(option.strip(), field="options", maximum=limits.poll_option) for option in draft.options)
+    if not all(options):
+        raise InvalidInput("Options can't be blank", field="options")
+    if len(options) < 2:  # a choice is between two
+        raise InvalidInput("Options must have more than one item", field="options")
+    if len(options) > limits.poll_options:
+        raise InvalidInput(f"Options can't contain more than {limits.poll_options} items", field="options")
+    if len(set(options)) < len(options):
+        raise InvalidInput("Options contain duplicate items", field="options")
+    if draft.seconds is None or draft.seconds > limits.poll_most_seconds:
+        raise InvalidInput("Expires at is too far into the future", field="expires_in")
+    if draft.seconds < limits.poll_least_seconds:
+        raise InvalidInput("Expires at is too soon", field="expires_in")
+    return msgspec.structs.replace(draft, options=options)
+
+
+def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int) -> Poll:
+    """A new poll of a draft that is checked, open from this moment (Unix ms)."""
+    shard = shard_of(owner_id)
+    return Poll(
+        id=writes.new_id(shard),
+        owner_id=owner_id,
+        post_id=post_id,
+        options=tuple(PollOption(writes.new_id(shard), title) for title in draft.options),
+        multiple=draft.multiple,
+        hide_totals=draft.hide_totals,
+        expires_at=now + 1_000 * (draft.seconds or 0),
+        ticket_id=writes.new_id(shard),
+    )
+
+
+def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now: int) -> Poll:
+    """What an edit makes of a poll. With other options, or other rules, it is another poll, for which nobody has voted."""
+    new = made(writes, draft, post.author_id, post.id, now)
+    if old is None or (titles(old), old.multiple) != (titles(new), new.multiple):
+        return new
+    return msgspec.structs.replace(
+        old, hide_totals=new.hide_totals, expires_at=new.expires_at, ticket_id=new.ticket_id, version=old.version + 1
+    )
+
+
+def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None:
+    """The poll of a post comes, goes or becomes another; `now` is an id of this moment."""
+    if new == old:
+        return
+    if old is not None:
+        take_off(batch, old.ticket_id, now)
+    if new is not None:
+        put_on(batch, new.ticket_id, new.expires_at, new.id)
+    if old is not None and new is not None and old.id == new.id:
+        batch.obj_set(new)
+        return
+    if new is not None:
+        batch.obj_add(new)
+    if old is not None:
+        batch.obj_del(old.id, old.version)
+        batch.emit(PollRemoved(poll_id=old.id, option_ids=tuple(option.id for option in old.options)))
+
+
+async def poll_of(graph: Reader, post: Post) -> Poll | None:
+    """The poll that a post has."""
+    node = (await graph.obj_get((post.poll_id,))).get(post.poll_id) if post.poll_id else None
+    return node if isinstance(node, Poll) else None
+
+
+def titles(poll: Poll | None) -> tuple[str, ...]:
+    """What can be voted for, in words."""
+    return tuple(option.title for option in poll.options) if poll else ()
+
+
+async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[int]) -> Poll:
+    """Vote for options by their positions, once. Raises `NotFound` for a poll whose post the member may not see.
+
+    Raises `InvalidInput` for a poll that is over, or one's own; for an option that is not there; and for a second vote, as
+    which two choices count where one is allowed.
+    """
+    poll = await access_poll(writes.graph, member_id, poll_id)
+    shard = shard_of(member_id)
+    now = writes.new_id(shard)
+    _check_vote(poll, member_id, choices, milliseconds_of(now))
+    batch = Batch(shard)
+    batch.key_add(vote_key(member_id, shard, poll.id), now)
+    batch.assoc_add(member_id, VOTES, poll.id, now, bytes(sorted(choices)))
+    for choice in choices:
+        batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now)
+    batch.expect(poll.id)
+    try:
+        await writes.graph.commit(batch)
+    except KeyTaken as error:
+        raise InvalidInput(_VOTED, field="choices") from error
+    except Missing as error:
+        raise NotFound("Record not found") from error
+    return poll
+
+
+def _check_vote(poll: Poll, member_id: int, choices: Sequence[int], now: int) -> None:
+    if poll.expires_at <= now:
+        raise InvalidInput("The poll has already ended")
+    if poll.owner_id == member_id:
+        raise InvalidInput("You cannot vote in your own polls")
+    if not choices or any(not 0 <= choice < len(poll.options) for choice in choices):
+        raise InvalidInput("The chosen vote option does not exist", field="choices")
+    if len(choices) > (len(set(choices)) if poll.multiple else 1):
+        raise InvalidInput(_VOTED, field="choices")

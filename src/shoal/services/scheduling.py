@@ -1,0 +1,144 @@
+"""Posts for a moment to come: put on the agenda, put off, taken back, and written when their moment is there."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Post, ScheduledPost
+from shoal.graph.agenda import put_on, take_off
+from shoal.graph.contract import Batch, KeyTaken, Reader
+from shoal.graph.schema import SCHEDULES
+from shoal.services import posts
+from shoal.services.posts import Draft
+from shoal.services.requests import first_made, made_before, plan_key, request_keys, take_keys
+from shoal.services.writes import Writes, add_node
+
+LEAST_MS = 300_000
+_MOST_MS = 10 * 366 * 86_400_000
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(Draft)
+
+
+async def schedule(
+    writes: Writes, owner_id: int, draft: Draft, at: int, *, request: str = "", app_id: int = 0
+) -> ScheduledPost | Post:
+    """Have a post written at a moment (Unix ms), at least five minutes ahead; it is checked now, and then again.
+
+    The same `request` gives the same again for an hour: the post itself, when it has been written since. Raises
+    `InvalidInput` for another moment, when too many wait, and for all that `posts.create` refuses.
+    """
+    shard = shard_of(owner_id)
+    _check_moment(writes, at, shard)
+    keys = request_keys(writes, owner_id, request)
+    if keys and (found := await made_before(writes, keys)) is not None:
+        return found
+    await posts.checked(writes, owner_id, draft)
+    if (await writes.graph.assoc_count((owner_id,), (SCHEDULES,)))[SCHEDULES].get(
+        owner_id, 0
+    ) >= writes.limits.scheduled:
+        raise InvalidInput(f"You have exceeded the limit of {writes.limits.scheduled} scheduled posts")
+
+    def build(new_id: int) -> tuple[ScheduledPost, Batch]:
+        made = ScheduledPost(
+            id=new_id,
+            owner_id=owner_id,
+            at=at,
+            draft=_encode(draft),
+            app_id=app_id,
+            ticket_id=writes.new_id(shard),
+        )
+        batch = Batch(shard)
+        batch.obj_add(made)
+        batch.assoc_add(owner_id, SCHEDULES, made.id, made.id)
+        put_on(batch, made.ticket_id, at, made.id)
+        take_keys(batch, keys, made.id, milliseconds_of(new_id))
+        return made, batch
+
+    try:
+        return await add_node(writes, shard, build)
+    except KeyTaken as error:
+        return await first_made(writes, shard, error.id)
+
+
+async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:
+    """Have it written at another moment. Raises `NotFound`, and `InvalidInput` as `schedule` does."""
+    shard = shard_of(owner_id)
+    _check_moment(writes, at, shard)
+    before = await own_scheduled(writes.graph, owner_id, id_)
+    now = writes.new_id(shard)
+    after = msgspec.structs.replace(before, at=at, ticket_id=writes.new_id(shard), version=before.version + 1)
+    batch = Batch(shard)
+    batch.obj_set(after)
+    take_off(batch, before.ticket_id, now)
+    put_on(batch, after.ticket_id, at, after.id)
+    await writes.graph.commit(batch)
+    return after
+
+
+async def cancel(writes: Writes, owner_id: int, id_: int) -> None:
+    """It is not to be written. Raises `NotFound`."""
+    await drop(writes, await own_scheduled(writes.graph, owner_id, id_))
+
+
+async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
+    """Nothing comes of it. Raises `Conflict` when it was changed, or written, in between."""
+    batch = Batch(shard_of(scheduled.owner_id))
+    _remove(batch, scheduled, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)
+
+
+async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
+    """Write the post. The plan ends by the same commit, so it is written once, whoever tries and however often.
+
+    Raises as `posts.create`, and `Conflict` when the plan was changed, or carried out, in between.
+    """
+
+    def end_plan(batch: Batch, post: Post, now: int) -> None:
+        _remove(batch, scheduled, now)
+        # Whoever repeats the request that made the plan gets the post.
+        take_keys(batch, [plan_key(batch.shard, scheduled.id)], post.id, milliseconds_of(now))
+
+    return await posts.create(
+        writes, scheduled.owner_id, draft_of(scheduled), app_id=scheduled.app_id, together_with=end_plan
+    )
+
+
+def draft_of(scheduled: ScheduledPost) -> Draft:
+    """What the post will be made of."""
+    return _decoder.decode(scheduled.draft)
+
+
+async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost:
+    """A scheduled post of this member. Raises `NotFound` for anybody else's."""
+    node = (await graph.obj_get((id_,))).get(id_)
+    if not isinstance(node, ScheduledPost) or node.owner_id != owner_id:
+        raise NotFound("Record not found")
+    return node
+
+
+def moment_of_text(text: str) -> int | None:
+    """A moment in ISO 8601 as Unix milliseconds, in UTC where it names no zone; None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _remove(batch: Batch, scheduled: ScheduledPost, now: int) -> None:
+    batch.obj_del(scheduled.id, scheduled.version)
+    batch.assoc_del(scheduled.owner_id, SCHEDULES, scheduled.id, now)
+    take_off(batch, scheduled.ticket_id, now)
+
+
+def _check_moment(writes: Writes, at: int, shard: int) -> None:
+    ahead = at - milliseconds_of(writes.new_id(shard))
+    if ahead < LEAST_MS:
+        raise InvalidInput("Scheduled at must be at least 5 minutes in the future", field="scheduled_at")
+    if ahead > _MOST_MS:
+        raise InvalidInput("Scheduled at is more than ten years in the future", field="scheduled_at")
