@@ -294,7 +294,11 @@ BODIES: dict[str, tuple[bytes, Mapping[str, str], int]] = {
     "a poll without an end": (b'{"status": "x", "poll": {"options": ["a", "b"]}}', JSON, 422),
     "a poll without a choice": (b'{"status": "x", "poll": {"options": ["a"], "expires_in": 600}}', JSON, 422),
     "a poll of the same twice": (b'{"status": "x", "poll": {"options": ["a", "a "], "expires_in": 600}}', JSON, 422),
-    "a poll of too many": (b'{"status": "x", "poll": {"options": ["1","2","3","4","5"], "expires_in": 600}}', JSON, 422),
+    "a poll of too many": (
+        b'{"status": "x", "poll": {"options": ["1","2","3","4","5"], "expires_in": 600}}',
+        JSON,
+        422,
+    ),
     "a poll that asks nothing": (b'{"status": "", "poll": {"options": ["a", "b"], "expires_in": 600}}', JSON, 422),
     "a quote, of which there are none": (b'{"status": "x", "quoted_status_id": "1"}', JSON, 422),
 }

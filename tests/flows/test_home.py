@@ -79,8 +79,9 @@ async def test_ones_own_post_is_there_before_anything_follows_from_it() -> None:
         shoal = Shoal(network)
         (ann,) = await register(shoal, "ann")
         await warm(ann)
+        waiting = await network.store.backlog()
         post = await ann.create("hello")
-        assert await network.store.backlog() == 1
+        assert await network.store.backlog() == waiting + 1
         assert texts(await ann.home()) == texts(await ann.posts()) == ["hello"]
         await ann.delete(post)
         assert texts(await ann.home()) == texts(await ann.posts()) == []

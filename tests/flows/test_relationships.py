@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -11,10 +12,8 @@ from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
-from shoal.graph.schema import FOLLOWS, AssocType
 from shoal.library import AnyMember
 from shoal.services import relationships
-from shoal.services.writes import Writes
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -128,15 +127,14 @@ async def test_a_follow_that_crosses_a_block_does_not_stay(blocker: str, monkeyp
     """Ben was allowed to follow; then the block is made, and all that follows from it; then he follows."""
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
-        begin = relationships._begin
+        begin = relationships._begin_follow
 
-        async def too_late(writes: Writes, member_id: int, atype: AssocType, other_id: int) -> None:
-            if atype is FOLLOWS:
-                await (ann.block(ben) if blocker == "ann" else ben.block(ann))
-                await shoal.settle()
-            await begin(writes, member_id, atype, other_id)
+        async def too_late(*what: Any) -> None:
+            await (ann.block(ben) if blocker == "ann" else ben.block(ann))
+            await shoal.settle()
+            await begin(*what)
 
-        monkeypatch.setattr(relationships, "_begin", too_late)
+        monkeypatch.setattr(relationships, "_begin_follow", too_late)
         await ben.follow(ann)
         await shoal.settle()
         assert await stands(ben, ann) == Relation(blocking=blocker == "ben", blocked_by=blocker == "ann")
@@ -152,7 +150,7 @@ async def test_a_mute_hides_at_home_but_not_from_whoever_asks() -> None:
         await cyd.share(post)
         await shoal.settle()
         assert await home_texts(ben) == ["> loud", "loud"]
-        assert await ben.mute(ann) == Relation(following=True, muting=True)
+        assert await ben.mute(ann) == Relation(following=True, muting=True, muting_notifications=True)
         assert await home_texts(ben) == []
         assert (await ben.read(post)).post.text == "loud"
         assert await stands(ann, ben) == Relation(followed_by=True)

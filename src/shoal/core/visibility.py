@@ -15,6 +15,23 @@ class Relation(msgspec.Struct, frozen=True):
     blocking: bool = False
     blocked_by: bool = False
     muting: bool = False
+    muting_notifications: bool = False
+    """Notifications of what they do are not wanted either."""
+    muted_until: int = 0
+    """Unix milliseconds; 0 for a mute without an end."""
+    shares: bool = True
+    """Of one who is followed: what they share is wanted too."""
+    languages: tuple[str, ...] = ()
+    """Of one who is followed: the languages that are wanted; none for all."""
+    watching: bool = False
+    """The viewer is notified of what they post."""
+    requested: bool = False
+    """The viewer has asked to follow them."""
+    requested_by: bool = False
+    endorsed: bool = False
+    """The viewer shows them on the own profile."""
+    note: str = ""
+    """What the viewer has noted about them, for themselves."""
 
     @property
     def severed(self) -> bool:
@@ -58,6 +75,16 @@ def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: 
     if post.visibility is not Visibility.PUBLIC:
         return False
     return not author.silenced or relation.following or viewer == author.id
+
+
+def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
+    """Whether what somebody posts or shares is wanted of them in a home or a list: what a follow says besides that there is one.
+
+    `relation` is that of the viewer to the sharer, or to the author where nobody shared it. A post in no language is wanted.
+    """
+    if share is not None and not relation.shares:
+        return False
+    return not relation.languages or not post.language or post.language in relation.languages
 
 
 def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relation: Relation) -> bool:

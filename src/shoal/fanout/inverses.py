@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.core.events import FollowChanged, InverseOwed, PostCreated, PostUpdated
+from shoal.core.events import FollowChanged, InverseOwed, PostCreated, PostUpdated, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import AssocOp, Batch
-from shoal.graph.schema import ASSOC_TYPES, TAGGED, AssocType, following
+from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.schema import ASSOC_TYPES, REQUESTS, TAGGED, AssocType, following
 
 
 async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int | None:
@@ -18,8 +18,17 @@ async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int
 
 
 async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """A follower is among the followers before entries are merged: else those that are pushed meanwhile would be missed."""
-    await _settle(effects, event.follower_id, following(event.source_id), (event.source_id,))
+    """Both ends of a follow are so before anything is made of it: either may have been written first.
+
+    Else entries that are pushed while older ones are merged would be missed.
+    """
+    await _settle_ends(effects, event.follower_id, following(event.source_id), event.source_id)
+    return None
+
+
+async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+    """The same of a request to follow."""
+    await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
     return None
 
 
@@ -43,13 +52,35 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
     times = [assoc.time for assoc in held.values()]
     if not times:
         return
-    # All of them have one time: that of the post, or of the one follow. One that has another is applied in vain.
+    # All of them have one time: that of the post. One that has another is applied in vain.
     arrived = await effects.graph.assoc_ranges(
         list(held), ASSOC_TYPES[atype.inverse], after=times[0] - 1, before=times[0] + 1, limit=1
     )
     for id2 in held.keys() - arrived.keys():
         time, data = held[id2].time, held[id2].data
         await _put(effects, AssocOp(id2, atype.inverse, id1, time, alive=True, data=data))
+
+
+async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
+    """One read an end when both are alike. Where one is alive alone, the other has not heard of it, or has ended it since."""
+    inverse = ASSOC_TYPES[atype.inverse]
+    here, there = await _held(effects, id1, atype, id2), await _held(effects, id2, inverse, id1)
+    if here is not None and there is None:
+        await _settle_other(effects, AssocOp(id1, atype.number, id2, here.time, alive=True, data=here.data), inverse)
+    elif there is not None and here is None:
+        await _settle_other(effects, AssocOp(id2, inverse.number, id1, there.time, alive=True, data=there.data), atype)
+
+
+async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
+    """The other end gets what this one is, which it refuses if it was ended later: then this one ends too."""
+    await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
+    if await _held(effects, op.id2, other, op.id1) is None:
+        # Just so late that this association ends, and none that began after it.
+        await _put(effects, op._replace(time=op.time + 1, alive=False, data=b""))
+
+
+async def _held(effects: Effects, id1: int, atype: AssocType, id2: int) -> Assoc | None:
+    return (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
 
 
 async def _put(effects: Effects, op: AssocOp) -> None:

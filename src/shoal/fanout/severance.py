@@ -1,17 +1,21 @@
-"""A block ends the follows of both: that of the blocked, which is theirs and so lies on their shard, comes later."""
+"""What ends because something else did: follows and requests with a block, and with a follow what hung on it.
+
+Part of it belongs to somebody else than who acted, and so lies on another shard: it comes later.
+"""
 
 from __future__ import annotations
 
-from shoal.core.events import Blocked, FollowChanged
+from shoal.core.events import Blocked, FollowChanged, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import Batch
-from shoal.graph.schema import BLOCKS, FOLLOWS, AssocType, is_tag
+from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWS, REQUESTS, WATCHED_BY, WATCHES, AssocType, is_tag
 
 
 async def end_follows(effects: Effects, event: Blocked, mark: int) -> int | None:
-    """The blocked follows the blocker no longer, unless the block was taken back meanwhile."""
+    """The blocked follows the blocker no longer, and does not ask to, unless the block was taken back meanwhile."""
     await _end_if_blocked(effects, event.blocked_id, event.blocker_id)
+    await _end_request(effects, event.blocked_id, event.blocker_id)
     return None
 
 
@@ -22,10 +26,40 @@ async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) 
     return None
 
 
+async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+    """A request that was made while a block was, or while the other agreed, ends."""
+    await _end_request(effects, event.member_id, event.other_id)
+    return None
+
+
+async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """Without a follow nobody watches or endorses; with one nobody asks for it."""
+    member, source = event.follower_id, event.source_id
+    if is_tag(source):
+        return None
+    await _end_request(effects, member, source)
+    # Looked at before the follow is: what is found here began before, and what may begin later is left alone.
+    watches, endorses = await _held(effects, member, WATCHES, source), await _held(effects, member, ENDORSES, source)
+    if (watches is None and endorses is None) or await _held(effects, member, FOLLOWS, source):
+        return None
+    if endorses is not None:
+        await _end_just(effects, AssocOp(member, ENDORSES.number, source, endorses.time, alive=False))
+    if watches is not None:
+        # The far end first: as long as the near one is there, the work is found again.
+        await _end_just(effects, AssocOp(source, WATCHED_BY.number, member, watches.time, alive=False))
+        await _end_just(effects, AssocOp(member, WATCHES.number, source, watches.time, alive=False))
+    return None
+
+
+async def _end_just(effects: Effects, op: AssocOp) -> None:
+    """End an association of that time, and none that began later."""
+    batch = Batch(shard_of(op.id1))
+    batch.put(op._replace(time=op.time + 1, plain=True))
+    await effects.graph.commit(batch)
+
+
 async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
-    if not await _stands(effects, member, FOLLOWS, source):
-        return
-    if not (await _stands(effects, source, BLOCKS, member) or await _stands(effects, member, BLOCKS, source)):
+    if not await _held(effects, member, FOLLOWS, source) or not await _severed(effects, member, source):
         return
     batch = Batch(shard_of(member))
     batch.assoc_del(member, FOLLOWS, source, effects.new_id(batch.shard))
@@ -33,5 +67,20 @@ async def _end_if_blocked(effects: Effects, member: int, source: int) -> None:
     await effects.graph.commit(batch)
 
 
-async def _stands(effects: Effects, id1: int, atype: AssocType, id2: int) -> bool:
-    return id2 in (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype]
+async def _end_request(effects: Effects, member: int, other: int) -> None:
+    if not await _held(effects, member, REQUESTS, other):
+        return
+    if not (await _held(effects, member, FOLLOWS, other) or await _severed(effects, member, other)):
+        return
+    batch = Batch(shard_of(member))
+    batch.assoc_del(member, REQUESTS, other, effects.new_id(batch.shard))
+    batch.emit(RequestChanged(member_id=member, other_id=other))
+    await effects.graph.commit(batch)
+
+
+async def _severed(effects: Effects, one: int, other: int) -> bool:
+    return bool(await _held(effects, one, BLOCKS, other) or await _held(effects, other, BLOCKS, one))
+
+
+async def _held(effects: Effects, id1: int, atype: AssocType, id2: int) -> Assoc | None:
+    return (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)

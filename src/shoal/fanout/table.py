@@ -8,17 +8,19 @@ from shoal.core.events import (
     Blocked,
     FollowChanged,
     InverseOwed,
+    ListChanged,
     MemberRegistered,
     PollRemoved,
     PostCreated,
     PostDeleted,
     PostUpdated,
+    RequestChanged,
     ShareCreated,
     ShareDeleted,
     SuspensionChanged,
     TagsUsed,
 )
-from shoal.fanout import addresses, cleanup, home, inverses, severance, streams, tags
+from shoal.fanout import addresses, cleanup, home, inverses, lists, severance, streams, tags
 from shoal.fanout.effects import Effects
 from shoal.outbox import Consequence
 
@@ -38,11 +40,15 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     ShareCreated: (streams.tell_share, home.push_share),
     ShareDeleted: (streams.tell_unshare, home.remove_share),
     FollowChanged: (
-        severance.end_blocked_follow,
         inverses.settle_follow,
+        severance.end_blocked_follow,
         streams.tell_follow,
         home.reconcile_follow,
+        severance.end_bonds,
+        lists.trim_all,
     ),
+    RequestChanged: (inverses.settle_request, severance.end_vain_request),
+    ListChanged: (lists.trim,),
     MemberRegistered: (addresses.keep,),
     Blocked: (severance.end_follows,),
     TagsUsed: (tags.count,),

@@ -9,16 +9,19 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
 from shoal.core.model import Post, Visibility
+from shoal.core.visibility import Relation, may_come
+from shoal.feeds import lists
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor, Sources, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME, Reader
 from shoal.graph.freshness import one_request
-from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, POSTED, TAG_OF, tag_id
+from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.timelines.contract import Window
 
 _log = logging.getLogger(__name__)
@@ -27,32 +30,41 @@ _FOLLOWS_PAGE = 20_000
 _LOUD = 100_000
 
 
+class _Tastes(NamedTuple):
+    """What of a viewer decides over every entry."""
+
+    tags: set[int]
+    """Those that they follow."""
+    apart: frozenset[int]
+    """Whom they read in a list instead."""
+
+
 async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     """A page of the viewer's home timeline. A cold timeline is rebuilt first; there is no visible end before the last entry."""
     with one_request():
         # Whether these lists are empty is asked at once: mostly they are, and are not asked for one by one below.
-        await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, POSTED, LOUD))
-        tags = await _followed_tags(reads.graph, viewer)
+        await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, POSTED, LOUD))
+        tastes = await _tastes(reads.graph, viewer)
 
         async def skeleton(at: Cursor) -> list[int]:
             return await _materialised(reads, viewer, at)
 
         async def keep(found: Sequence[Entry]) -> list[Entry]:
-            return await _belonging(reads, viewer, found, tags)
+            return await _belonging(reads, viewer, found, tastes)
 
         return await read_page(reads.graph, viewer, cursor, skeleton, keep)
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     """The same page by pull from everyone the viewer follows: what `page` must equal, at any price."""
-    tags = await _followed_tags(reads.graph, viewer)
-    sources = await _sources(reads.graph, viewer, tags)
+    tastes = await _tastes(reads.graph, viewer)
+    sources = await _sources(reads.graph, viewer, tastes.tags)
 
     async def skeleton(at: Cursor) -> list[int]:
         return await pull(reads.graph, sources, at)
 
     async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return await _belonging(reads, viewer, found, tags)
+        return await _belonging(reads, viewer, found, tastes)
 
     return await read_page(reads.graph, viewer, cursor, skeleton, keep)
 
@@ -61,7 +73,7 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
     """Those of these entries that are in the viewer's home at this moment, as `page` would show them; in their order."""
     with one_request():
         found = await hydrate(reads.graph, viewer, ids)
-        return await _belonging(reads, viewer, found, await _followed_tags(reads.graph, viewer)) if found else []
+        return await _belonging(reads, viewer, found, await _tastes(reads.graph, viewer)) if found else []
 
 
 async def warm_up(reads: Reads, viewer: int) -> None:
@@ -160,23 +172,31 @@ async def _followed_tags(graph: Reader, viewer: int) -> set[int]:
     return {tag.id2 for tag in followed}
 
 
-async def _belonging(reads: Reads, viewer: int, found: Sequence[Entry], tags: set[int]) -> list[Entry]:
+async def _tastes(graph: Reader, viewer: int) -> _Tastes:
+    return _Tastes(await _followed_tags(graph, viewer), await lists.set_apart(graph, viewer))
+
+
+async def _belonging(reads: Reads, viewer: int, found: Sequence[Entry], tastes: _Tastes) -> list[Entry]:
     """Late consequences are never seen: only what the viewer follows at this moment stays."""
     parents = {entry.post.parent_author_id for entry in found if entry.post.parent_author_id}
     followed = set((await reads.graph.assoc_get(viewer, (FOLLOWS,), list(parents)))[FOLLOWS]) if parents else set()
-    return [entry for entry in found if _belongs(viewer, entry, followed, tags)]
+    return [entry for entry in found if _belongs(viewer, entry, followed, tastes)]
 
 
-def _belongs(viewer: int, entry: Entry, followed: set[int], tags: set[int]) -> bool:
-    if entry.share is not None:
-        stand = entry.sharer_relation
-        return entry.share.author_id == viewer or (stand is not None and stand.following)
-    post = entry.post
+def _belongs(viewer: int, entry: Entry, followed: set[int], tastes: _Tastes) -> bool:
+    post, share = entry.post, entry.share
+    if share is not None:
+        return share.author_id == viewer or _brought(entry, entry.sharer_relation, share.author_id, tastes)
     if post.author_id == viewer:
         return True
-    if tags and post.visibility is Visibility.PUBLIC and not tags.isdisjoint(map(tag_id, post.tags)):
+    if tastes.tags and post.visibility is Visibility.PUBLIC and not tastes.tags.isdisjoint(map(tag_id, post.tags)):
         return True
-    return entry.relation.following and _in_earshot(viewer, post, followed)
+    return _brought(entry, entry.relation, post.author_id, tastes) and _in_earshot(viewer, post, followed)
+
+
+def _brought(entry: Entry, stand: Relation | None, by: int, tastes: _Tastes) -> bool:
+    """Whether a member whom the viewer follows brings the entry home."""
+    return stand is not None and stand.following and by not in tastes.apart and may_come(entry.post, entry.share, stand)
 
 
 def _in_earshot(viewer: int, post: Post, followed: set[int]) -> bool:

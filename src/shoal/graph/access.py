@@ -2,43 +2,67 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
-from shoal.core.model import Member, Poll, Post, Share
+from shoal.core.model import Member, MemberList, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.contract import Reader
-from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWED_BY, FOLLOWS, MUTES
+from shoal.graph.schema import (
+    BLOCKED_BY,
+    BLOCKS,
+    ENDORSES,
+    FOLLOWED_BY,
+    FOLLOWS,
+    MUTES,
+    NOTES,
+    REQUESTED_BY,
+    REQUESTS,
+    WATCHES,
+)
+from shoal.graph.wishes import MuteTerms, follow_terms, mute_terms
 
 _GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
 """What the rule of visibility asks for."""
+_REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
     """How the viewer stands to each of these members, as far as `core/visibility.py` asks; one read.
 
-    Whether they follow the viewer is not in it (`relation` says that). Strangers are in the answer too.
+    What only a profile shows is not in it (`full_relations` says that). Strangers are in the answer too.
     """
     wanted = dict.fromkeys(members, STRANGER)
     if viewer is None or not wanted:
         return wanted
     found = await graph.assoc_get(viewer, _GUARDS, list(wanted))
     follows, blocks, blocked_by, mutes = (found[atype] for atype in _GUARDS)
-    for member in follows:
-        wanted[member] = _FOLLOWED
-    for member in blocks.keys() | blocked_by.keys() | mutes.keys():
-        wanted[member] = Relation(
-            following=member in follows,
-            blocking=member in blocks,
-            blocked_by=member in blocked_by,
-            muting=member in mutes,
-        )
+    for member, follow in follows.items():
+        wanted[member] = _followed(follow.data)
+    for member in blocks.keys() | blocked_by.keys():
+        wanted[member] = structs.replace(wanted[member], blocking=member in blocks, blocked_by=member in blocked_by)
+    if mutes:
+        now = time.time_ns() // 1_000_000
+        for member, mute in mutes.items():
+            wanted[member] = _muted(wanted[member], mute_terms(mute.data), now)
     return wanted
 
 
-_FOLLOWED = Relation(following=True)
+@lru_cache(maxsize=4_096)
+def _followed(data: bytes) -> Relation:
+    terms = follow_terms(data)
+    return Relation(following=True, shares=terms.shares, languages=terms.languages)
+
+
+def _muted(stand: Relation, terms: MuteTerms, now: int) -> Relation:
+    """A mute that is over is none."""
+    if terms.over(now):
+        return stand
+    return structs.replace(stand, muting=True, muting_notifications=terms.notifications, muted_until=terms.expires_at)
 
 
 async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
@@ -49,11 +73,24 @@ async def relation(graph: Reader, viewer: int | None, member: int) -> Relation:
 
 
 async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> dict[int, Relation]:
-    """As `relations`, and whether they follow the viewer."""
+    """As `relations`, and all else that there is between the two; two reads."""
     wanted = list(members)
     stands = await relations(graph, viewer, wanted)
-    fans = (await graph.assoc_get(viewer, (FOLLOWED_BY,), wanted))[FOLLOWED_BY]
-    return {id_: structs.replace(stand, followed_by=id_ in fans) for id_, stand in stands.items()}
+    rest = await graph.assoc_get(viewer, _REST, wanted)
+    fans, requests, requested_by, watches, endorses, notes = (rest[atype] for atype in _REST)
+    for id_ in {id_ for found in rest.values() for id_ in found}:
+        stand = stands[id_]
+        stands[id_] = structs.replace(
+            stand,
+            followed_by=id_ in fans,
+            # What hangs on a follow counts only as long as there is one: what clears it away may come later.
+            watching=stand.following and id_ in watches,
+            endorsed=stand.following and id_ in endorses,
+            requested=not stand.following and id_ in requests,
+            requested_by=id_ in requested_by and id_ not in fans,
+            note=notes[id_].data.decode() if id_ in notes else "",
+        )
+    return stands
 
 
 async def access_member(graph: Reader, member_id: int) -> Member:
@@ -99,6 +136,14 @@ async def own_post(graph: Reader, member_id: int, post_id: int) -> Post:
     """A post of this member. Raises `NotFound` for anybody else's: whether it exists is not theirs to know."""
     node = (await graph.obj_get((post_id,))).get(post_id)
     if not isinstance(node, Post) or node.author_id != member_id:
+        raise NotFound("Record not found")
+    return node
+
+
+async def own_list(graph: Reader, member_id: int, list_id: int) -> MemberList:
+    """A list of members that this member owns. Raises `NotFound` for anybody else's."""
+    node = (await graph.obj_get((list_id,))).get(list_id)
+    if not isinstance(node, MemberList) or node.owner_id != member_id:
         raise NotFound("Record not found")
     return node
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, Unauthenticated
-from shoal.core.events import MemberRegistered
+from shoal.core.events import MemberRegistered, ProfileChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Login, Member, ProfileField, Visibility
 from shoal.core.placement import place
@@ -26,6 +26,17 @@ _MAX_TOKENS = 10_000
 _HELD_MS = 60_000
 """How long an e-mail address is held for a registration that has not committed yet."""
 
+_PLAIN = (
+    "bot",
+    "discoverable",
+    "locked",
+    "hides_connections",
+    "indexable",
+    "default_visibility",
+    "default_sensitive",
+)
+"""Of a profile, what needs no check."""
+
 _WRONG = "the name or the password is wrong"
 
 
@@ -37,6 +48,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     fields: Sequence[tuple[str, str]] | None = None
     bot: bool | None = None
     discoverable: bool | None = None
+    locked: bool | None = None
+    hides_connections: bool | None = None
+    indexable: bool | None = None
     default_visibility: Visibility | None = None
     default_sensitive: bool | None = None
     default_language: str | None = None
@@ -89,6 +103,7 @@ async def register(
             batch.key_add(import_key(shard, record), member.id)
         batch.obj_add(member)
         batch.obj_add(secrets)
+        batch.emit(ProfileChanged(member_id=member.id))
         if address:
             batch.emit(MemberRegistered(member_id=member.id, address=address))
         return member, batch
@@ -191,6 +206,7 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Me
         updated = msgspec.structs.replace(member, version=member.version + 1, **changes)
         batch = Batch(shard_of(member_id))
         batch.obj_set(updated)
+        batch.emit(ProfileChanged(member_id=member_id))
         try:
             await writes.graph.commit(batch)
         except Conflict:
@@ -201,11 +217,7 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Me
 
 def _checked_profile(writes: Writes, profile: Profile) -> dict[str, Any]:
     limits = writes.limits
-    changes = {
-        name: value
-        for name in ("bot", "discoverable", "default_visibility", "default_sensitive")
-        if (value := getattr(profile, name)) is not None
-    }
+    changes = {name: value for name in _PLAIN if (value := getattr(profile, name)) is not None}
     for name, maximum in (("display_name", limits.display_name), ("note", limits.note), ("default_language", 35)):
         if (value := getattr(profile, name)) is not None:
             changes[name] = check_text(value, field=name, maximum=maximum)

@@ -1,34 +1,156 @@
-"""Who follows, blocks and mutes whom. Every verb may be repeated: the second time changes nothing."""
+"""Who follows, blocks and mutes whom. Every verb may be repeated: the second time changes nothing.
+
+A follow of somebody who is locked is a request first (`services/follow_requests.py`).
+"""
 
 from __future__ import annotations
 
-from shoal.core.errors import NotAllowed
-from shoal.core.events import Blocked, FollowChanged
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.core.events import Blocked, FollowChanged, RequestChanged
 from shoal.core.ids import shard_of
-from shoal.core.text import check_tag
+from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
 from shoal.graph.access import access_member, relation
-from shoal.graph.contract import Batch
-from shoal.graph.schema import BLOCKS, FOLLOWS, FOLLOWS_TAG, MUTES, AssocType, following, tag_id
+from shoal.graph.contract import Assoc, Batch
+from shoal.graph.schema import (
+    BLOCKS,
+    ENDORSES,
+    FOLLOWED_BY,
+    FOLLOWS,
+    FOLLOWS_TAG,
+    MUTES,
+    NOTES,
+    REQUESTED_BY,
+    REQUESTS,
+    WATCHED_BY,
+    WATCHES,
+    AssocType,
+    following,
+    tag_id,
+)
+from shoal.graph.wishes import (
+    FOLLOW,
+    MAX_LANGUAGE,
+    MAX_LANGUAGES,
+    FollowTerms,
+    MuteTerms,
+    encode,
+    follow_terms,
+)
 from shoal.services.writes import Writes
 
 MAX_FOLLOWED_TAGS = 1_000
+MAX_MUTE_SECONDS = 10 * 366 * 86_400
+
+_BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)
+"""What one has with whom one follows, or wants to; all of it ends with the follow."""
 
 
-async def follow(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Posts of the other come to the member's home. Raises `NotAllowed` for oneself, and where one has blocked the other."""
-    await access_member(writes.graph, other_id)
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a follow is to bring: None leaves it as it is, which for a new follow is all posts and shares, and no notifications."""
+
+    shares: bool | None = None
+    notify: bool | None = None
+    languages: Sequence[str] | None = None
+    """Only posts in these; none for all."""
+
+
+AS_IS = Wish()
+
+
+async def follow(writes: Writes, member_id: int, other_id: int, wish: Wish = AS_IS) -> Relation:
+    """Posts of the other come to the member's home, once the other agrees if they are locked; a repeated follow changes what it brings.
+
+    Raises `NotAllowed` for oneself, and where one has blocked the other.
+    """
+    other = await access_member(writes.graph, other_id)
     stand = await relation(writes.graph, member_id, other_id)
     if member_id == other_id or stand.severed:
         raise NotAllowed("This action is not allowed")
-    if not stand.following:
-        await _begin(writes, member_id, FOLLOWS, other_id)
+    held = await writes.graph.assoc_get(member_id, _BONDS, (other_id,))
+    atype = REQUESTS if other.locked and not stand.following else FOLLOWS
+    old = held[atype].get(other_id)
+    before = _terms(old, watching=other_id in held[WATCHES])
+    after = _wished(before, wish)
+    if old is None or after != before:
+        await _begin_follow(writes, member_id, atype, other_id, after, old)
     return await relation(writes.graph, member_id, other_id)
 
 
+def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
+    if held is None:
+        return FOLLOW
+    terms = follow_terms(held.data)
+    return msgspec.structs.replace(terms, notify=terms.notify or watching)
+
+
+def _wished(terms: FollowTerms, wish: Wish) -> FollowTerms:
+    """Raises `InvalidInput` for too many languages, or what is none."""
+    languages = terms.languages
+    if wish.languages is not None:
+        if len(wish.languages) > MAX_LANGUAGES:
+            raise InvalidInput(f"languages: at most {MAX_LANGUAGES}", field="languages")
+        checked = (check_text(word, field="languages", maximum=MAX_LANGUAGE) for word in wish.languages)
+        languages = tuple(dict.fromkeys(filter(None, checked)))
+    return FollowTerms(
+        shares=terms.shares if wish.shares is None else wish.shares,
+        languages=languages,
+        notify=terms.notify if wish.notify is None else wish.notify,
+    )
+
+
+async def _begin_follow(
+    writes: Writes, member_id: int, atype: AssocType, other_id: int, terms: FollowTerms, old: Assoc | None
+) -> None:
+    """Begin a follow or a request, or change it: then it keeps its place in the list, as its time is hardly lifted."""
+    batch = Batch(shard_of(member_id))
+    at = old.time if old else writes.new_id(batch.shard)
+    if atype is REQUESTS:
+        batch.assoc_add(member_id, REQUESTS, other_id, at, encode(terms))
+        batch.emit(RequestChanged(member_id=member_id, other_id=other_id))
+    else:
+        batch.assoc_add(member_id, FOLLOWS, other_id, at, encode(msgspec.structs.replace(terms, notify=False)))
+        watch = batch.assoc_add if terms.notify else batch.assoc_del
+        watch(member_id, WATCHES, other_id, writes.new_id(batch.shard))
+        # They may have been locked when they were asked.
+        _end_bonds(writes, batch, member_id, (REQUESTS,), other_id)
+        batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
+    await writes.graph.commit(batch)
+
+
 async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Posts of the other leave the member's home."""
-    await _end(writes, member_id, FOLLOWS, other_id)
+    """Posts of the other leave the member's home; a request is withdrawn."""
+    held = await writes.graph.assoc_get(member_id, _BONDS, (other_id,))
+    if any(held.values()):
+        batch = Batch(shard_of(member_id))
+        _end_bonds(writes, batch, member_id, [atype for atype in _BONDS if held[atype]], other_id)
+        await writes.graph.commit(batch)
+    return await relation(writes.graph, member_id, other_id)
+
+
+def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[AssocType], other_id: int) -> None:
+    """Add to the batch that these end, and say so."""
+    for atype in atypes:
+        batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
+    if FOLLOWS in atypes:
+        batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
+    if REQUESTS in atypes:
+        batch.emit(RequestChanged(member_id=member_id, other_id=other_id))
+
+
+async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """The other follows the member no longer; they may follow again."""
+    if await _stands(writes, member_id, FOLLOWED_BY, other_id):
+        batch = Batch(shard_of(member_id))
+        for atype in (FOLLOWED_BY, WATCHED_BY):
+            batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
+        batch.emit(FollowChanged(follower_id=other_id, source_id=member_id))
+        await writes.graph.commit(batch)
     return await relation(writes.graph, member_id, other_id)
 
 
@@ -51,7 +173,7 @@ async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
 
 
 async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Neither sees the other any more; follows end both ways."""
+    """Neither sees the other any more; follows and requests end both ways."""
     await access_member(writes.graph, other_id)
     stand = await relation(writes.graph, member_id, other_id)
     if member_id == other_id:
@@ -59,8 +181,10 @@ async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
     if not stand.blocking:
         batch = Batch(shard_of(member_id))
         batch.assoc_add(member_id, BLOCKS, other_id, writes.new_id(batch.shard))
-        batch.assoc_del(member_id, FOLLOWS, other_id, writes.new_id(batch.shard))
-        batch.emit(FollowChanged(follower_id=member_id, source_id=other_id))
+        _end_bonds(writes, batch, member_id, _BONDS, other_id)
+        for atype in (REQUESTED_BY, WATCHED_BY):
+            batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
+        batch.emit(RequestChanged(member_id=other_id, other_id=member_id))
         batch.emit(Blocked(blocker_id=member_id, blocked_id=other_id))
         await writes.graph.commit(batch)
     return await relation(writes.graph, member_id, other_id)
@@ -72,19 +196,56 @@ async def unblock(writes: Writes, member_id: int, other_id: int) -> Relation:
     return await relation(writes.graph, member_id, other_id)
 
 
-async def mute(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Posts of the other come to no timeline of the member; the other does not learn of it."""
+async def mute(
+    writes: Writes, member_id: int, other_id: int, *, notifications: bool = True, seconds: int = 0
+) -> Relation:
+    """Posts of the other come to no timeline of the member, who does not learn of it; nor do `notifications` of what they do.
+
+    After so many seconds (0: never) it is over. Muting again changes both. Raises `NotAllowed` for oneself.
+    """
     await access_member(writes.graph, other_id)
     if member_id == other_id:
         raise NotAllowed("This action is not allowed")
-    if not await _stands(writes, member_id, MUTES, other_id):
-        await _begin(writes, member_id, MUTES, other_id)
+    if not 0 <= seconds <= MAX_MUTE_SECONDS:
+        raise InvalidInput(f"duration: 0 to {MAX_MUTE_SECONDS} seconds", field="duration")
+    now = time.time_ns() // 1_000_000
+    data = encode(MuteTerms(notifications, now + 1_000 * seconds if seconds else 0))
+    held = (await writes.graph.assoc_get(member_id, (MUTES,), (other_id,)))[MUTES].get(other_id)
+    if held is None or held.data != data:
+        await _begin(writes, member_id, MUTES, other_id, data)
     return await relation(writes.graph, member_id, other_id)
 
 
 async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
     """The mute ends."""
     await _end(writes, member_id, MUTES, other_id)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Relation:
+    """What the member wants to remember of the other, who never sees it; an empty text takes it away."""
+    text = check_text(text, field="comment", maximum=writes.limits.private_note)
+    if text:
+        await access_member(writes.graph, other_id)
+        await _begin(writes, member_id, NOTES, other_id, text.encode())
+    else:
+        await _end(writes, member_id, NOTES, other_id)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """The member shows the other on the own profile. Raises `InvalidInput` for one whom they do not follow."""
+    stand = await relation(writes.graph, member_id, other_id)
+    if not stand.following:
+        raise InvalidInput("You must be already following the account you want to endorse")
+    if not stand.endorsed:
+        await _begin(writes, member_id, ENDORSES, other_id)
+    return await relation(writes.graph, member_id, other_id)
+
+
+async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
+    """The member shows the other no longer."""
+    await _end(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
 
 

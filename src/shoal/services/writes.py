@@ -26,6 +26,12 @@ class Limits(msgspec.Struct, frozen=True):
     """Characters of a post."""
     spoiler: int = 500
     note: int = 500
+    private_note: int = 2_000
+    """Characters that a member notes about another."""
+    list_title: int = 255
+    lists: int = 100
+    list_members: int = 500
+    featured_tags: int = 10
     display_name: int = 100
     profile_fields: int = 4
     profile_field: int = 255

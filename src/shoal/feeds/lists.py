@@ -1,0 +1,101 @@
+"""The timeline of a list: what its members post and share, pulled from each. Its members are those whom its owner follows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from shoal.core.model import MemberList, Post, RepliesPolicy
+from shoal.core.visibility import may_come
+from shoal.feeds.hydrate import Entry, hydrate
+from shoal.feeds.pipeline import Page, read_page
+from shoal.feeds.pull import Cursor, pull
+from shoal.feeds.reads import Reads
+from shoal.graph.access import own_list
+from shoal.graph.contract import Reader
+from shoal.graph.freshness import one_request
+from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
+
+MAX_LISTS = 1_000
+MAX_MEMBERS = 1_000
+"""Of both more than anybody may have."""
+
+
+async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor) -> Page:
+    """A page of the timeline of the viewer's own list. Raises `NotFound` for any other."""
+    with one_request():
+        shown = await own_list(reads.graph, viewer, list_id)
+        members = await members_of(reads.graph, shown)
+
+        async def skeleton(at: Cursor) -> list[int]:
+            return await pull(reads.graph, {POSTED: members}, at)
+
+        async def keep(found: Sequence[Entry]) -> list[Entry]:
+            return await _wanted(reads.graph, shown, members, found)
+
+        return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+
+
+async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
+    """Those of these entries that are in the list at this moment, as `page` would show them; in their order."""
+    with one_request():
+        shown = await own_list(reads.graph, viewer, list_id)
+        found = await hydrate(reads.graph, viewer, ids)
+        return await _wanted(reads.graph, shown, await members_of(reads.graph, shown), found) if found else []
+
+
+async def members_of(graph: Reader, shown: MemberList) -> list[int]:
+    """Who is on a list at this moment, the newest first."""
+    listed = [assoc.id2 for assoc in await graph.assoc_range(shown.id, LISTS, limit=MAX_MEMBERS)]
+    followed = (await graph.assoc_get(shown.owner_id, (FOLLOWS,), listed))[FOLLOWS]
+    return [id_ for id_ in listed if id_ in followed or id_ == shown.owner_id]
+
+
+async def owned(graph: Reader, member_id: int) -> list[MemberList]:
+    """The member's lists, oldest first."""
+    ids = [assoc.id2 for assoc in await graph.assoc_range(member_id, OWNS_LIST, limit=MAX_LISTS, oldest_first=True)]
+    nodes = await graph.obj_get(ids) if ids else {}
+    return [node for id_ in ids if isinstance(node := nodes.get(id_), MemberList)]
+
+
+async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberList]:
+    """Those of the owner's lists that a member is on."""
+    lists = await owned(graph, owner)
+    if not lists or (member_id != owner and not (await graph.assoc_get(owner, (FOLLOWS,), (member_id,)))[FOLLOWS]):
+        return []
+    listed = (await graph.assoc_get(member_id, (LISTED_IN,), [one.id for one in lists]))[LISTED_IN]
+    return [one for one in lists if one.id in listed]
+
+
+async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
+    """Whose posts the viewer reads in an exclusive list, and not at home."""
+    apart = [one.id for one in await owned(graph, viewer) if one.exclusive]
+    listed = await graph.assoc_ranges(apart, LISTS, limit=MAX_MEMBERS) if apart else {}
+    return frozenset(assoc.id2 for page in listed.values() for assoc in page)
+
+
+async def _wanted(graph: Reader, shown: MemberList, members: Collection[int], found: Sequence[Entry]) -> list[Entry]:
+    on_list = frozenset(members)
+    heard: Collection[int] = on_list
+    if shown.replies is RepliesPolicy.FOLLOWED:
+        parents = {entry.post.parent_author_id for entry in found if entry.post.parent_author_id}
+        heard = (await graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
+    elif shown.replies is RepliesPolicy.NONE:
+        heard = ()
+    return [entry for entry in found if _is_wanted(shown, on_list, heard, entry)]
+
+
+def _is_wanted(shown: MemberList, members: Collection[int], heard: Collection[int], entry: Entry) -> bool:
+    by, stand = entry.post.author_id, entry.relation
+    if entry.share is not None and entry.sharer_relation is not None:
+        by, stand = entry.share.author_id, entry.sharer_relation
+    if by not in members:
+        return False
+    if by != shown.owner_id and not may_come(entry.post, entry.share, stand):
+        return False
+    return entry.share is not None or _in_earshot(shown, entry.post, heard)
+
+
+def _in_earshot(shown: MemberList, post: Post, heard: Collection[int]) -> bool:
+    """A comment on one's own post goes on with it; one on the owner's is for the owner."""
+    parent = post.parent_author_id
+    return not parent or parent in (post.author_id, shown.owner_id) or parent in heard

@@ -1,0 +1,57 @@
+"""What a member asks of a follow or a mute, besides that there is one: the data of the association. No data says the defaults."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+
+MAX_LANGUAGES = 100
+MAX_LANGUAGE = 35
+
+
+class FollowTerms(msgspec.Struct, frozen=True, array_like=True):
+    """What of somebody's comes home: of `FOLLOWS`, and of `REQUESTS`, where it waits."""
+
+    shares: bool = True
+    languages: tuple[str, ...] = ()
+    """Only posts in these; none for all."""
+    notify: bool = False
+    """In a request only: of a follow, `WATCHES` says it."""
+
+
+class MuteTerms(msgspec.Struct, frozen=True, array_like=True):
+    """How far and for how long somebody is muted."""
+
+    notifications: bool = True
+    expires_at: int = 0
+    """Unix milliseconds; 0 for never."""
+
+    def over(self, now: int) -> bool:
+        """Whether the mute has ended by now (Unix milliseconds)."""
+        return 0 < self.expires_at <= now
+
+
+FOLLOW = FollowTerms()
+MUTE = MuteTerms()
+
+_encode = msgspec.msgpack.Encoder().encode
+_follow_terms = msgspec.msgpack.Decoder(FollowTerms)
+_mute_terms = msgspec.msgpack.Decoder(MuteTerms)
+
+
+def encode(terms: FollowTerms | MuteTerms) -> bytes:
+    """As the data of an association."""
+    return b"" if terms in (FOLLOW, MUTE) else _encode(terms)
+
+
+@lru_cache(maxsize=4_096)
+def follow_terms(data: bytes) -> FollowTerms:
+    """Of the data of a follow, or of a request."""
+    return _follow_terms.decode(data) if data else FOLLOW
+
+
+@lru_cache(maxsize=4_096)
+def mute_terms(data: bytes) -> MuteTerms:
+    """Of the data of a mute."""
+    return _mute_terms.decode(data) if data else MUTE
