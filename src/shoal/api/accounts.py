@@ -13,6 +13,7 @@ from shoal.api.front import Front
 from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page, profile_of
 from shoal.api.pages import PageQuery
 from shoal.core.errors import Gone, NotFound
+from shoal.core.model import FilterContext
 from shoal.core.text import canonical_tag
 from shoal.feeds import people, user
 from shoal.feeds.hydrate import profiles_by_id
@@ -91,7 +92,7 @@ async def statuses(context: Context, params: StatusesOf) -> object:
     )
     cursor = cursor_of(params)
     page = await user.page(front.reads, context.caller.member_id, params.id, cursor, wish)
-    return await entries_page(context, page, cursor)
+    return await entries_page(context, page, cursor, FilterContext.ACCOUNT)
 
 
 async def followers(context: Context, params: PageOf) -> object:

@@ -13,6 +13,8 @@ from shoal.api.front import Front
 from shoal.api.pages import PageQuery, link_header
 from shoal.api.replies import Reply
 from shoal.core.errors import NotFound
+from shoal.core.model import FilterContext
+from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
 from shoal.feeds.people import People
 from shoal.feeds.pipeline import Page
@@ -40,10 +42,13 @@ def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
     return Cursor(before, query.since_id, limit)
 
 
-async def entries_page(context: Context, page: Page, cursor: Cursor) -> Reply:
-    """A page of statuses."""
+async def entries_page(context: Context, page: Page, cursor: Cursor, where: FilterContext | None = None) -> Reply:
+    """A page of statuses; with `where` each says which of the caller's filters match it there."""
     front: Front = context.deps
-    body = await front.present.page(context.caller.member_id, page.entries)
+    viewer, entries = context.caller.member_id, page.entries
+    if where is not None:
+        entries = await filtered(front.reads.graph, viewer, entries, where)
+    body = await front.present.page(viewer, entries)
     return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
 
 
@@ -80,7 +85,9 @@ async def entry_of(context: Context, id_: int) -> Entry:
 async def show(context: Context, id_: int) -> bytes:
     """A status as the caller sees it. Raises `NotFound`."""
     front: Front = context.deps
-    return await front.present.status(context.caller.member_id, await entry_of(context, id_))
+    viewer = context.caller.member_id
+    (entry,) = await filtered(front.reads.graph, viewer, (await entry_of(context, id_),), FilterContext.THREAD)
+    return await front.present.status(viewer, entry)
 
 
 async def show_taken_back(context: Context, id_: int) -> bytes:

@@ -15,7 +15,8 @@ from shoal.api.front import Front
 from shoal.api.listing import One, actor, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.model import Media, Post, Revision, Share
+from shoal.core.model import FilterContext, Media, Post, Revision, Share
+from shoal.feeds.filtering import filtered, sieve_of
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.revisions import revisions
 from shoal.feeds.thread import thread
@@ -201,7 +202,8 @@ async def several(context: Context, params: Several) -> object:
     """Statuses by id; those that may not be seen are left out."""
     front: Front = context.deps
     viewer = context.caller.member_id
-    return await front.present.page(viewer, await hydrate(front.graph, viewer, params.id, unasked=False))
+    found = await hydrate(front.graph, viewer, params.id, unasked=False)
+    return await front.present.page(viewer, await filtered(front.graph, viewer, found, FilterContext.THREAD))
 
 
 async def around(context: Context, params: One) -> object:
@@ -210,9 +212,10 @@ async def around(context: Context, params: One) -> object:
     viewer = context.caller.member_id
     above, below = (40, 60) if viewer is None else (4_096, 4_096)
     talk = await thread(front.reads, viewer, params.id, above=above, below=below)
+    sieve = await sieve_of(front.graph, viewer, FilterContext.THREAD)
     return b'{"ancestors":%b,"descendants":%b}' % (
-        await front.present.page(viewer, talk.above),
-        await front.present.page(viewer, talk.below),
+        await front.present.page(viewer, await sieve.marked(talk.above)),
+        await front.present.page(viewer, await sieve.marked(talk.below)),
     )
 
 

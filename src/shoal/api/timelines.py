@@ -12,6 +12,7 @@ from shoal.api.front import Front
 from shoal.api.listing import actor, cursor_of, entries_page
 from shoal.api.pages import PageQuery
 from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.model import FilterContext
 from shoal.core.text import check_tag
 from shoal.feeds import home as home_feed
 from shoal.feeds import public as public_feed
@@ -74,7 +75,7 @@ async def tag(context: Context, params: Tagged) -> object:
     # What is no tag at all is on no status.
     nothing = params.only_remote or None in every
     page = _EMPTY if nothing else await tagged.page(front.reads, context.caller.member_id, wish, cursor)
-    return await entries_page(context, page, cursor)
+    return await entries_page(context, page, cursor, FilterContext.PUBLIC)
 
 
 async def public(context: Context, params: Public) -> object:
@@ -84,7 +85,7 @@ async def public(context: Context, params: Public) -> object:
     page = _EMPTY
     if not params.only_remote:
         page = await public_feed.page(front.reads, viewer, cursor, only_media=params.only_media)
-    return await entries_page(context, page, cursor)
+    return await entries_page(context, page, cursor, FilterContext.PUBLIC)
 
 
 def _all_known(tags: Iterable[str]) -> list[str]:

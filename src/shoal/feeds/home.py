@@ -1,5 +1,6 @@
 """The home timeline: the newest posts and shares by the viewer, by those they follow and under the tags they follow.
 
+What the viewer filters for good is not in it, and every other entry says which of their filters match it.
 `definition` says it by pull alone; `page` reads the materialised timeline and must give the same once events are done.
 """
 
@@ -12,16 +13,17 @@ from itertools import chain
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.core.model import Post, Visibility
+from shoal.core.model import FilterContext, Post, Visibility
 from shoal.core.visibility import Relation, may_come
 from shoal.feeds import lists
+from shoal.feeds.filtering import NO_SIEVE, sieve_of
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor, Sources, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME, Reader
 from shoal.graph.freshness import one_request
-from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_LIST, POSTED, TAG_OF, tag_id
+from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.timelines.contract import Window
 
 _log = logging.getLogger(__name__)
@@ -43,14 +45,15 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     """A page of the viewer's home timeline. A cold timeline is rebuilt first; there is no visible end before the last entry."""
     with one_request():
         # Whether these lists are empty is asked at once: mostly they are, and are not asked for one by one below.
-        await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, POSTED, LOUD))
+        held = await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, LOUD))
         tastes = await _tastes(reads.graph, viewer)
+        sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME) if held[OWNS_FILTER] else NO_SIEVE
 
         async def skeleton(at: Cursor) -> list[int]:
             return await _materialised(reads, viewer, at)
 
         async def keep(found: Sequence[Entry]) -> list[Entry]:
-            return await _belonging(reads, viewer, found, tastes)
+            return await sieve.admitted(await _belonging(reads, viewer, found, tastes))
 
         return await read_page(reads.graph, viewer, cursor, skeleton, keep)
 
@@ -59,12 +62,13 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     """The same page by pull from everyone the viewer follows: what `page` must equal, at any price."""
     tastes = await _tastes(reads.graph, viewer)
     sources = await _sources(reads.graph, viewer, tastes.tags)
+    sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
 
     async def skeleton(at: Cursor) -> list[int]:
         return await pull(reads.graph, sources, at)
 
     async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return await _belonging(reads, viewer, found, tastes)
+        return await sieve.admitted(await _belonging(reads, viewer, found, tastes))
 
     return await read_page(reads.graph, viewer, cursor, skeleton, keep)
 
@@ -73,7 +77,10 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
     """Those of these entries that are in the viewer's home at this moment, as `page` would show them; in their order."""
     with one_request():
         found = await hydrate(reads.graph, viewer, ids)
-        return await _belonging(reads, viewer, found, await _tastes(reads.graph, viewer)) if found else []
+        if not found:
+            return []
+        here = await _belonging(reads, viewer, found, await _tastes(reads.graph, viewer))
+        return await (await sieve_of(reads.graph, viewer, FilterContext.HOME)).admitted(here)
 
 
 async def warm_up(reads: Reads, viewer: int) -> None:

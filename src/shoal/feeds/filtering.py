@@ -1,0 +1,114 @@
+"""What a viewer's filters make of entries: each says which filters match it; what is filtered for good is left out.
+
+One's own posts are never filtered. A viewer without filters costs one read, which a memory in front of the graph answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from shoal.core.filtering import Compiled, Text, compiled
+from shoal.core.model import Filter, FilterContext
+from shoal.feeds.hydrate import Entry, Filtered
+from shoal.graph.contract import Reader
+from shoal.graph.filters import filters_of
+from shoal.graph.recent import Recent
+
+_MANY = 50
+"""Keywords from which on others get a turn between two entries."""
+
+_compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
+"""By id and version of the filter."""
+
+
+class Sieve:
+    """The filters of a viewer that apply at one place at this moment."""
+
+    def __init__(self, viewer: int, filters: Iterable[Filter]) -> None:
+        self._viewer = viewer
+        self._filters = [_ready(filter_) for filter_ in filters]
+        self._words = sum(len(filter_.words) for filter_ in self._filters)
+
+    def __bool__(self) -> bool:
+        return bool(self._filters)
+
+    def matches(self, entry: Entry) -> tuple[Filtered, ...]:
+        """Which filters match an entry; of a share, the post that it shows."""
+        post = entry.post
+        if not self._filters or post.author_id == self._viewer:
+            return ()
+        text = Text(_pieces(entry))
+        found = (
+            Filtered(
+                filter=filter_.filter,
+                keywords=filter_.keywords_in(text),
+                posts=(post.id,) if post.id in filter_.posts else (),
+            )
+            for filter_ in self._filters
+        )
+        return tuple(match for match in found if match.keywords or match.posts)
+
+    async def marked(self, entries: Sequence[Entry]) -> list[Entry]:
+        """The same entries, each with the filters that match it."""
+        if not self._filters:
+            return list(entries)
+        answer: list[Entry] = []
+        for entry in entries:
+            matches = self.matches(entry)
+            answer.append(structs.replace(entry, filtered=matches) if matches else entry)
+            if self._words > _MANY:
+                await asyncio.sleep(0)
+        return answer
+
+    async def admitted(self, entries: Sequence[Entry]) -> list[Entry]:
+        """As `marked`, without what is not to come at all."""
+        return [entry for entry in await self.marked(entries) if not dropped(entry)]
+
+
+NO_SIEVE = Sieve(0, ())
+"""Of who has no filters."""
+
+
+def dropped(entry: Entry) -> bool:
+    """Whether a filter that matched the entry says that such a one is not to come at all."""
+    return any(match.filter.irreversible for match in entry.filtered)
+
+
+async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext) -> Sieve:
+    """The viewer's filters for this place; expired ones do not apply. One read for who has none, else two."""
+    if viewer is None:
+        return NO_SIEVE
+    now = time.time_ns() // 1_000_000
+    owned = await filters_of(graph, viewer)
+    here = [filter_ for filter_ in owned if context in filter_.contexts and not 0 < filter_.expires_at <= now]
+    return Sieve(viewer, here) if here else NO_SIEVE
+
+
+async def filtered(graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext) -> list[Entry]:
+    """The entries, each with the viewer's filters that match it at this place."""
+    return await (await sieve_of(graph, viewer, context)).marked(entries) if entries else []
+
+
+def _pieces(entry: Entry) -> Iterable[str]:
+    """All that is to be read in a post, as it was typed."""
+    post = entry.post
+    yield post.text
+    if post.spoiler:
+        yield post.spoiler
+    if entry.poll is not None:
+        yield from (option.title for option in entry.poll.poll.options)
+    yield from (item.description for item in entry.media if item.description)
+
+
+def _ready(filter_: Filter) -> Compiled:
+    key = (filter_.id, filter_.version)
+    known = _compiled.get(key)
+    if known is not None and (known.filter is filter_ or known.filter == filter_):
+        return known
+    made = compiled(filter_)
+    _compiled.put(key, made, 1 + len(made.words))
+    return made

@@ -1,0 +1,247 @@
+"""What a member does not want to read: filters, with the keywords and the posts that they look for.
+
+Keywords and posts are inside their filter, so a change is one object set, and two at the same time are made one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.core.errors import Conflict, InvalidInput, NotFound
+from shoal.core.events import FiltersChanged
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
+from shoal.core.text import check_text
+from shoal.graph.access import access_post
+from shoal.graph.contract import Batch, Reader
+from shoal.graph.filters import MAX_FILTERS, filters_of
+from shoal.graph.schema import OWNS_FILTER
+from shoal.services.writes import Writes, add_node
+
+MAX_KEYWORDS = 100
+"""Of one filter."""
+MAX_KEYWORDS_IN_ALL = 1_000
+"""Of one member: each of them is looked for in every entry of every page."""
+MAX_POSTS = 100
+"""Of one filter."""
+MAX_CHARACTERS = 200
+"""Of a title and of a keyword."""
+
+_TRIES = 8
+
+Change = Callable[[Filter], Filter]
+
+
+class Word(msgspec.Struct, frozen=True, kw_only=True):
+    """A keyword that is to be there: a new one, or with an `id` one that is there, where None leaves a value as it is."""
+
+    id: int = 0
+    keyword: str | None = None
+    whole_word: bool | None = None
+    gone: bool = False
+    """It is to be taken away instead."""
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a filter is to be: None leaves a value as it is."""
+
+    title: str | None = None
+    contexts: Sequence[FilterContext] | None = None
+    action: FilterAction | None = None
+    irreversible: bool | None = None
+    lasts: int | None = None
+    """Seconds from now; below 0 for ever."""
+    words: Sequence[Word] = ()
+
+
+async def create(writes: Writes, member_id: int, wish: Wish) -> Filter:
+    """A new filter. Raises `InvalidInput`."""
+    owned = await filters_of(writes.graph, member_id)
+    if len(owned) >= MAX_FILTERS:
+        raise InvalidInput(f"a member has at most {MAX_FILTERS} filters", field="title")
+    if wish.title is None:
+        raise InvalidInput("Title can't be blank", field="title")
+    if wish.contexts is None:
+        raise InvalidInput("Context None or invalid context supplied", field="context")
+    shard = shard_of(member_id)
+    empty = Filter(id=0, owner_id=member_id, title="")
+    made = _wished(writes, wish)(empty)
+    _check_room(owned, made)
+
+    def build(id_: int) -> tuple[Filter, Batch]:
+        filter_ = replace(made, id=id_)
+        batch = Batch(shard)
+        batch.obj_add(filter_)
+        batch.assoc_add(member_id, OWNS_FILTER, id_, id_)
+        batch.emit(FiltersChanged(member_id=member_id))
+        return filter_, batch
+
+    return await add_node(writes, shard, build)
+
+
+async def update(writes: Writes, member_id: int, filter_id: int, wish: Wish) -> Filter:
+    """Change what is given. Raises `NotFound` for anybody else's filter."""
+    return await _change(writes, member_id, filter_id, _wished(writes, wish))
+
+
+async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
+    """The filter is gone. Raises `NotFound`."""
+    await own_filter(writes.graph, member_id, filter_id)
+    batch = Batch(shard_of(member_id))
+    batch.obj_del(filter_id)
+    batch.assoc_del(member_id, OWNS_FILTER, filter_id, writes.new_id(batch.shard))
+    batch.emit(FiltersChanged(member_id=member_id))
+    await writes.graph.commit(batch)
+
+
+async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int) -> FilterPost:
+    """The filter matches this post, whatever it says; a post that it has already stays as it is. Raises `NotFound`."""
+    post = await access_post(writes.graph, member_id, post_id)
+    id_ = writes.new_id(shard_of(member_id))
+
+    def change(filter_: Filter) -> Filter:
+        if any(held.post_id == post.id for held in filter_.posts):
+            return filter_
+        if len(filter_.posts) >= MAX_POSTS:
+            raise InvalidInput(f"a filter has at most {MAX_POSTS} posts", field="status_id")
+        return replace(filter_, posts=(*filter_.posts, FilterPost(id_, post.id)))
+
+    changed = await _change(writes, member_id, filter_id, change)
+    return next(held for held in changed.posts if held.post_id == post.id)
+
+
+async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
+    """Take a post out of its filter, by the id that it has there. Raises `NotFound`."""
+    filter_, _ = await filter_of_post(writes.graph, member_id, id_)
+
+    def change(now: Filter) -> Filter:
+        return replace(now, posts=tuple(held for held in now.posts if held.id != id_))
+
+    await _change(writes, member_id, filter_.id, change)
+
+
+async def own_filter(graph: Reader, member_id: int, filter_id: int) -> Filter:
+    """A filter of this member. Raises `NotFound` for anybody else's."""
+    node = (await graph.obj_get((filter_id,))).get(filter_id)
+    if not isinstance(node, Filter) or node.owner_id != member_id:
+        raise NotFound("Record not found")
+    return node
+
+
+async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterKeyword]:
+    """A keyword of this member by its id, and its filter. Raises `NotFound`."""
+    for filter_ in await filters_of(graph, member_id):
+        for word in filter_.keywords:
+            if word.id == id_:
+                return filter_, word
+    raise NotFound("Record not found")
+
+
+async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterPost]:
+    """A post in a filter of this member by the id that it has there, and the filter. Raises `NotFound`."""
+    for filter_ in await filters_of(graph, member_id):
+        for held in filter_.posts:
+            if held.id == id_:
+                return filter_, held
+    raise NotFound("Record not found")
+
+
+async def _change(writes: Writes, member_id: int, filter_id: int, change: Change) -> Filter:
+    """Apply to whatever the filter is now; nothing is done where that makes no difference."""
+    for _ in range(_TRIES):
+        before = await own_filter(writes.graph, member_id, filter_id)
+        after = change(before)
+        if after == before:
+            return before
+        if len(after.keywords) > len(before.keywords):
+            owned = await filters_of(writes.graph, member_id)
+            _check_room([other for other in owned if other.id != filter_id], after)
+        after = replace(after, version=before.version + 1)
+        batch = Batch(shard_of(member_id))
+        batch.obj_set(after)
+        batch.emit(FiltersChanged(member_id=member_id))
+        try:
+            await writes.graph.commit(batch)
+        except Conflict:
+            continue
+        return after
+    raise Conflict("the filter is being changed from elsewhere; repeat")
+
+
+def _wished(writes: Writes, wish: Wish) -> Change:
+    """The change that makes a filter what is wished; all that does not hang on the filter is checked at once."""
+    title = None if wish.title is None else _said(wish.title, "title", "Title can't be blank")
+    contexts = None if wish.contexts is None else tuple(dict.fromkeys(wish.contexts))
+    if contexts == ():
+        raise InvalidInput("Context None or invalid context supplied", field="context")
+    words = [_checked(word) for word in wish.words]
+    expires_at = _end(writes, wish.lasts)
+
+    def change(filter_: Filter) -> Filter:
+        action = filter_.action if wish.action is None else wish.action
+        irreversible = filter_.irreversible if wish.irreversible is None else wish.irreversible
+        return replace(
+            filter_,
+            title=filter_.title if title is None else title,
+            contexts=filter_.contexts if contexts is None else contexts,
+            action=action,
+            # What is shown with a warning is not left out.
+            irreversible=irreversible and action is FilterAction.HIDE,
+            expires_at=filter_.expires_at if expires_at is None else expires_at,
+            keywords=_with(writes, filter_, words),
+        )
+
+    return change
+
+
+def _end(writes: Writes, lasts: int | None) -> int | None:
+    if lasts is None:
+        return None
+    # The moment of an id is the clock that all of a network goes by.
+    return 0 if lasts < 0 else milliseconds_of(writes.new_id(0)) + lasts * 1000
+
+
+def _checked(word: Word) -> Word:
+    if word.gone:
+        return word
+    if word.keyword is None and word.id:
+        return word
+    return replace(word, keyword=_said(word.keyword or "", "keyword", "Keyword can't be blank"))
+
+
+def _said(text: str, field: str, blank: str) -> str:
+    text = check_text(text, field=field, maximum=MAX_CHARACTERS).strip()
+    if not text:
+        raise InvalidInput(blank, field=field)
+    return text
+
+
+def _with(writes: Writes, filter_: Filter, words: Iterable[Word]) -> tuple[FilterKeyword, ...]:
+    """The keywords of a filter after these changes. Raises `NotFound` for a keyword that it does not have."""
+    held = {word.id: word for word in filter_.keywords}
+    for word in words:
+        if word.id and word.id not in held:
+            raise NotFound("Record not found")
+        if word.gone:
+            held.pop(word.id, None)
+            continue
+        before = held.get(word.id) or FilterKeyword(writes.new_id(shard_of(filter_.owner_id)), "")
+        held[before.id] = FilterKeyword(
+            before.id,
+            before.keyword if word.keyword is None else word.keyword,
+            before.whole_word if word.whole_word is None else word.whole_word,
+        )
+    if len(held) > MAX_KEYWORDS:
+        raise InvalidInput(f"a filter has at most {MAX_KEYWORDS} keywords", field="keywords_attributes")
+    return tuple(held.values())
+
+
+def _check_room(others: Iterable[Filter], filter_: Filter) -> None:
+    """All keywords of a member are within their maximum."""
+    if sum(len(other.keywords) for other in others) + len(filter_.keywords) > MAX_KEYWORDS_IN_ALL:
+        raise InvalidInput(
+            f"the filters of a member have at most {MAX_KEYWORDS_IN_ALL} keywords together", field="keywords_attributes"
+        )

@@ -1,0 +1,114 @@
+"""Keywords are found as a slow and obvious reader would find them, and no text takes long."""
+
+from __future__ import annotations
+
+import time
+from unicodedata import category
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.filtering import Text, compiled
+from shoal.core.model import Filter, FilterKeyword, FilterPost
+
+
+def found(text: str | list[str], *keywords: str, whole_word: bool = True) -> tuple[str, ...]:
+    """The keywords that are in a text, or in pieces of one."""
+    words = tuple(FilterKeyword(n, keyword, whole_word) for n, keyword in enumerate(keywords, 1))
+    made = compiled(Filter(id=1, owner_id=2, title="t", keywords=words))
+    return made.keywords_in(Text([text] if isinstance(text, str) else text))
+
+
+def is_word(character: str) -> bool:
+    return character.isalnum() or category(character)[0] == "M" or category(character) == "Pc"
+
+
+def slowly(text: str, keyword: str, *, whole_word: bool) -> bool:
+    """Whether the keyword is there: every place is looked at."""
+    text, keyword = text.casefold(), keyword.casefold()
+    for at in range(len(text) - len(keyword) + 1):
+        if text[at : at + len(keyword)] != keyword:
+            continue
+        before, behind = text[:at][-1:], text[at + len(keyword) :][:1]
+        begins = not before or not is_word(before) or not is_word(keyword[0])
+        ends = not behind or not is_word(behind) or not is_word(keyword[-1])
+        if not whole_word or (begins and ends):
+            return True
+    return False
+
+
+_FEW = st.text(alphabet="aAbß_é\u0301 #+-İ", max_size=30)
+_KEYWORD = st.text(alphabet="aAbß_é\u0301 #+-İ", min_size=1, max_size=4)
+
+
+@given(_FEW, _KEYWORD, st.booleans())
+def test_what_is_found_is_what_a_slow_reader_finds(text: str, keyword: str, whole_word: bool) -> None:
+    assert bool(found(text, keyword, whole_word=whole_word)) is slowly(text, keyword, whole_word=whole_word)
+
+
+@given(st.text(max_size=60), st.text(min_size=1, max_size=3), st.booleans())
+def test_any_text_can_be_looked_through(text: str, keyword: str, whole_word: bool) -> None:
+    text, keyword = text.replace("\0", ""), keyword.replace("\0", "") or "a"
+    assert bool(found(text, keyword, whole_word=whole_word)) is slowly(text, keyword, whole_word=whole_word)
+
+
+@pytest.mark.parametrize(
+    ("text", "keyword", "whole", "part"),
+    [
+        ("A CAT sat", "cat", True, True),
+        ("concatenate", "cat", False, True),
+        ("a cat_flap", "cat", False, True),
+        ("#cats", "#cat", False, True),
+        ("so#cat", "#cat", True, True),
+        ("I write C++11", "c++", True, True),
+        ("STRASSE", "straße", True, True),
+        ("Ёлка", "ёлка", True, True),
+        ("новёлка", "ёлка", False, True),
+        ("cafe\u0301", "cafe", False, True),
+        ("the end", "the start", False, False),
+    ],
+)
+def test_words_in_many_scripts_and_signs(text: str, keyword: str, whole: bool, part: bool) -> None:
+    assert bool(found(text, keyword)) is whole
+    assert bool(found(text, keyword, whole_word=False)) is part
+
+
+def test_nothing_is_found_across_two_pieces() -> None:
+    assert found(["hot", "dog"], "hotdog", "t\nd", "t d", whole_word=False) == ()
+    assert found(["hot", "dog"], "dog") == ("dog",)
+
+
+def test_a_keyword_is_told_as_it_was_typed_and_once() -> None:
+    assert found("tea and TEA", "Tea", "tea", "coffee", "an", whole_word=False) == ("tea", "an")
+
+
+def test_signs_that_patterns_are_made_of_are_only_signs() -> None:
+    assert found("a.c", "a.c") == ("a.c",)
+    assert found("abc", "a.c", "a*", "[abc]", "(abc", "^abc", "abc$", ".*") == ()
+
+
+def test_the_posts_of_a_filter_are_a_set() -> None:
+    made = compiled(Filter(id=1, owner_id=2, title="t", posts=(FilterPost(5, 50), FilterPost(6, 60))))
+    assert made.posts == {50, 60}
+    assert made.keywords_in(Text(["anything"])) == ()
+
+
+def _seconds(text: str, keyword: str) -> float:
+    """The least of some runs."""
+    least = float("inf")
+    for _ in range(3):
+        began = time.perf_counter()
+        found(text, keyword)
+        least = min(least, time.perf_counter() - began)
+    return least
+
+
+@pytest.mark.parametrize(
+    ("unit", "keyword"),
+    [("a", "a"), ("a", "a" * 200), ("a", "a" * 199 + "b"), ("aab ", "aa"), ("a ", "a " * 99 + "b"), ("ab", "ba")],
+)
+def test_hostile_texts_take_time_in_proportion_to_their_length(unit: str, keyword: str) -> None:
+    short, long = (unit * (n // len(unit)) for n in (50_000, 400_000))
+    assert _seconds(long, keyword) < 40 * _seconds(short, keyword) + 0.05
+    assert _seconds(long, keyword) < 1.0
