@@ -72,6 +72,16 @@ class Presenter:
         self._write(pieces, viewer, entry)
         return b"".join(pieces)
 
+    async def each(self, viewer: int | None, entries: Sequence[Entry]) -> dict[int, bytes]:
+        """Statuses by the id of their entry."""
+        await self._learn_apps(entries)
+        made: dict[int, bytes] = {}
+        for entry in entries:
+            pieces: list[bytes] = []
+            self._write(pieces, viewer, entry)
+            made[entry.id] = b"".join(pieces)
+        return made
+
     def present_page(self, viewer: int | None, entries: Iterable[Entry]) -> bytes:
         """A JSON array of statuses whose apps are known, or are not to be shown."""
         pieces: list[bytes] = []

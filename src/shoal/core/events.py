@@ -35,6 +35,11 @@ class PostUpdated(Event, frozen=True, tag="post_updated"):
     tags_added: tuple[int, ...] = ()
     tags_removed: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
+    """All whom it names now."""
+    mentions_added: tuple[int, ...] = ()
+    """Those of them whom it did not name before."""
+    revision_id: int = 0
+    """Of what it said before, made at the moment of the edit."""
 
 
 class PostDeleted(Event, frozen=True, tag="post_deleted"):

@@ -96,7 +96,7 @@ LISTS = AssocType(42, "lists", inverse=43)  # list -> member
 LISTED_IN = AssocType(43, "listed_in", inverse=42)
 OWNS_FILTER = AssocType(44, "owns_filter")  # member -> filter
 NOTIFIED = AssocType(45, "notified")  # member -> what they are notified of (an id made of its name); data: who, what
-CONVERSES = AssocType(46, "converses")  # member -> root of a thread of direct posts; time: the newest; data: unread
+CONVERSES = AssocType(46, "converses")  # member -> thread of direct posts (an id made of its root); time: the newest
 MARKED = AssocType(47, "marked")  # member -> timeline (an id made of its name); data: read up to where, and the version
 PUBLISHED = AssocType(
     48, "published", counted=False

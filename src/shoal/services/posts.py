@@ -232,6 +232,8 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
             tags_added=tuple(after - before),
             tags_removed=tuple(before - after),
             mention_ids=tuple(mention.id for mention in edited.mentions),
+            mentions_added=tuple(mention.id for mention in edited.mentions if mention not in post.mentions),
+            revision_id=now,
         )
     )
     _count_tags(batch, post, edited, milliseconds_of(now))

@@ -18,7 +18,7 @@ from shoal.streaming.contract import Channel, Gap, Position
 from shoal.streaming.follows import every_source, which_of
 from shoal.streaming.matching import Matching
 from shoal.streaming.replay import Heard, Replay
-from shoal.streaming.updates import AnyUpdate, FollowChanged, decode
+from shoal.streaming.updates import AnyUpdate, FollowChanged, OfEntry, decode
 
 _log = logging.getLogger(__name__)
 
@@ -138,7 +138,7 @@ class Hub:
         if isinstance(update, FollowChanged):
             for connection in self._matching.of(update.follower_id):
                 self._outdate(connection, {update.source_id})
-        elif update is not None:
+        elif isinstance(update, OfEntry):
             heard = Heard(position, update)
             for connection in self._matching.concerned(update):
                 connection.offer(heard)

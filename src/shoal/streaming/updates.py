@@ -94,8 +94,28 @@ class FollowChanged(Update, frozen=True, array_like=True, tag=6):
     source_id: int
 
 
+class NotificationMade(Update, frozen=True, array_like=True, tag=7):
+    """A member is notified of something; `time` is what the notification is known by."""
+
+    recipient_id: int
+    time: int
+
+    def named(self) -> tuple[int, ...]:
+        return (self.recipient_id,)
+
+
+class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
+    """A direct post came to a conversation of a member."""
+
+    member_id: int
+    root_id: int
+
+    def named(self) -> tuple[int, ...]:
+        return (self.member_id,)
+
+
 OfEntry = PostCreated | PostEdited | PostDeleted | ShareCreated | ShareDeleted
-AnyUpdate = OfEntry | FollowChanged
+AnyUpdate = OfEntry | FollowChanged | NotificationMade | ConversationChanged
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate)

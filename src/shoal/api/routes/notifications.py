@@ -2,10 +2,75 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from shoal.api import conversations, grouped, markers, notifications
 from shoal.api.calls import Route
+from shoal.api.entities import Account
+from shoal.api.listing import One
+from shoal.api.notification_entities import (
+    Conversation,
+    GroupedNotificationsResults,
+    Notification,
+    NotificationPolicy,
+    OldNotificationPolicy,
+    UnreadCount,
+)
+from shoal.api.routes.making import one, page, route
 from shoal.settings import Settings
+
+_V1, _V2 = "/api/v1/notifications", "/api/v2/notifications"
+
+_read = partial(route, "GET", scope="read:notifications")
+_write = partial(route, "POST", scope="write:notifications", answer=dict)
 
 
 def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
-    return ()
+    return (*_one_by_one(), *_in_groups(), *_policy(), *_places())
+
+
+def _one_by_one() -> tuple[Route, ...]:
+    return (
+        _read(_V1, notifications.several, params=notifications.Several, answer=list[Notification]),
+        _read(f"{_V1}/unread_count", notifications.unread_count, params=notifications.Unread, answer=UnreadCount),
+        _write(f"{_V1}/clear", notifications.clear),
+        _write(f"{_V1}/dismiss", notifications.dismiss, params=One),
+        one("GET", f"{_V1}/{{id}}", notifications.one, scope="read:notifications", answer=Notification),
+        one("POST", f"{_V1}/{{id}}/dismiss", notifications.dismiss, scope="write:notifications", answer=dict),
+    )
+
+
+def _in_groups() -> tuple[Route, ...]:
+    one_group = partial(_read, params=grouped.OneGroup)
+    return (
+        _read(_V2, grouped.several, params=grouped.Groups, answer=GroupedNotificationsResults),
+        _read(f"{_V2}/unread_count", grouped.unread_count, params=grouped.UnreadGroups, answer=UnreadCount),
+        one_group(f"{_V2}/{{group_key}}", grouped.one, answer=GroupedNotificationsResults),
+        one_group(f"{_V2}/{{group_key}}/accounts", grouped.accounts, answer=list[Account]),
+        _write(f"{_V2}/{{group_key}}/dismiss", grouped.dismiss, params=grouped.OneGroup),
+    )
+
+
+def _policy() -> tuple[Route, ...]:
+    change = partial(route, "PATCH", scope="write:notifications", stub=True)
+    return (
+        _read(f"{_V2}/policy", notifications.policy, stub=True, answer=NotificationPolicy),
+        change(f"{_V2}/policy", notifications.policy, answer=NotificationPolicy),
+        _read(f"{_V1}/policy", notifications.old_policy, stub=True, answer=OldNotificationPolicy),
+        change(f"{_V1}/policy", notifications.old_policy, answer=OldNotificationPolicy),
+        _read(f"{_V1}/requests", notifications.requests, stub=True, answer=list),
+    )
+
+
+def _places() -> tuple[Route, ...]:
+    here = "/api/v1/conversations"
+    change = partial(one, scope="write:conversations", answer=Conversation)
+    return (
+        route("GET", "/api/v1/markers", markers.show, scope="read:statuses", params=markers.Wanted, answer=dict),
+        route("POST", "/api/v1/markers", markers.mark, scope="write:statuses", params=markers.Places, answer=dict),
+        page("GET", here, conversations.several, scope="read:statuses", answer=list[Conversation]),
+        change("POST", f"{here}/{{id}}/read", conversations.read),
+        change("POST", f"{here}/{{id}}/unread", conversations.unread),
+        one("DELETE", f"{here}/{{id}}", conversations.remove, scope="write:conversations", answer=dict),
+    )

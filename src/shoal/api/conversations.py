@@ -1,0 +1,63 @@
+"""Conversations: threads of direct statuses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.api.calls import Context
+from shoal.api.front import Front
+from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.api.notification_entities import Conversation
+from shoal.api.notifications import raw
+from shoal.api.pages import PageQuery
+from shoal.feeds import conversations as feed
+from shoal.services import conversations as verbs
+
+
+async def several(context: Context, params: PageQuery) -> object:
+    """The caller's conversations, that which went on last first."""
+    front: Front = context.deps
+    cursor = cursor_of(params)
+    page = await feed.page(front.reads, actor(context), cursor)
+    body = msgspec.json.encode(await shown(front, actor(context), page.items))
+    return paged(context, body, [item.time for item in page.items], page.next, cursor)
+
+
+async def read(context: Context, params: One) -> object:
+    """The conversation is read."""
+    return await _marked(context, params, unread=False)
+
+
+async def unread(context: Context, params: One) -> object:
+    """The conversation is to be read again."""
+    return await _marked(context, params, unread=True)
+
+
+async def remove(context: Context, params: One) -> object:
+    """The conversation leaves the list, until somebody writes in it."""
+    front: Front = context.deps
+    await verbs.remove(front.writes, actor(context), params.id)
+    return {}
+
+
+async def _marked(context: Context, params: One, *, unread: bool) -> Conversation:
+    front: Front = context.deps
+    await verbs.mark(front.writes, actor(context), params.id, unread=unread)
+    found = await feed.one(front.reads, actor(context), params.id)
+    return (await shown(front, actor(context), (found,)))[0]
+
+
+async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation]) -> list[Conversation]:
+    """Conversations on their way out; their statuses are made together."""
+    statuses = await front.present.each(viewer, [item.last for item in items])
+    return [
+        Conversation(
+            id=str(item.root_id),
+            unread=item.unread,
+            accounts=[raw(front.present.account(profile)) for profile in item.people],
+            last_status=raw(statuses[item.last.id]),
+        )
+        for item in items
+    ]

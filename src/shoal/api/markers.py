@@ -1,0 +1,62 @@
+"""Markers: up to where the caller has read their home and their notifications."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api import present
+from shoal.api.calls import Context
+from shoal.api.convert import Id
+from shoal.api.front import Front
+from shoal.api.listing import actor
+from shoal.api.notification_entities import Marker
+from shoal.core.ids import milliseconds_of
+from shoal.graph.marks import NOTIFICATIONS, Mark, marks
+from shoal.services import markers
+
+TIMELINES = ("home", NOTIFICATIONS)
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Of which timelines; there are `home` and `notifications`."""
+
+    timeline: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)] = ()
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The newest that was read."""
+
+    last_read_id: Id | None = None
+
+
+class Places(msgspec.Struct, frozen=True):
+    """What was read of each timeline."""
+
+    home: Place | None = None
+    notifications: Place | None = None
+
+
+async def show(context: Context, params: Wanted) -> object:
+    """The markers of these timelines; one that was never set is left out."""
+    front: Front = context.deps
+    wanted = [name for name in TIMELINES if name in params.timeline]
+    return _shown(await marks(front.graph, actor(context), wanted))
+
+
+async def mark(context: Context, params: Places) -> object:
+    """Set markers; what they are now is the answer."""
+    front: Front = context.deps
+    given = {"home": params.home, NOTIFICATIONS: params.notifications}
+    read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
+    return _shown(await markers.mark(front.writes, actor(context), read))
+
+
+def _shown(found: Mapping[str, Mark]) -> dict[str, Marker]:
+    return {
+        name: Marker(str(mark.last_read_id), mark.version, present.moment(milliseconds_of(mark.time)))
+        for name, mark in found.items()
+    }

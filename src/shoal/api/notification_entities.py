@@ -1,0 +1,126 @@
+"""Notifications, markers and conversations as they stand on the wire: every key, in the names that clients know."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from shoal.api.entities import Account, Status
+
+
+class ReportedAccount(msgspec.Struct, kw_only=True):
+    """A report, in a notification of it."""
+
+    id: str
+    action_taken: bool
+    action_taken_at: str | None
+    category: str
+    comment: str
+    forwarded: bool
+    created_at: str
+    status_ids: list[str]
+    rule_ids: list[str]
+    target_account: Account | None
+
+
+class Notification(msgspec.Struct, kw_only=True):
+    """One thing that a member is notified of."""
+
+    id: str
+    type: str
+    group_key: str
+    created_at: str
+    account: Account
+    status: Status | UnsetType = UNSET
+    """That it is about; of a favourite or a reblog, one's own."""
+    report: ReportedAccount | UnsetType = UNSET
+
+
+class NotificationGroup(msgspec.Struct, kw_only=True):
+    """Notifications that are alike, as far as they are on the page."""
+
+    group_key: str
+    notifications_count: int
+    type: str
+    most_recent_notification_id: str
+    page_min_id: str
+    page_max_id: str
+    latest_page_notification_at: str
+    sample_account_ids: list[str]
+    """The newest few."""
+    status_id: str | UnsetType = UNSET
+    report: ReportedAccount | UnsetType = UNSET
+
+
+class PartialAccount(msgspec.Struct, kw_only=True):
+    """As much of an account as its picture needs."""
+
+    id: str
+    acct: str
+    url: str
+    avatar: str
+    avatar_static: str
+    locked: bool
+    bot: bool
+
+
+class GroupedNotificationsResults(msgspec.Struct, kw_only=True):
+    """A page of groups, with the accounts and statuses that they name."""
+
+    accounts: list[Account]
+    statuses: list[Status]
+    notification_groups: list[NotificationGroup]
+    partial_accounts: list[PartialAccount] | UnsetType = UNSET
+
+
+class UnreadCount(msgspec.Struct):
+    """How many came since the marker."""
+
+    count: int
+
+
+class PolicySummary(msgspec.Struct):
+    """What a policy holds back: nothing."""
+
+    pending_requests_count: int = 0
+    pending_notifications_count: int = 0
+
+
+class NotificationPolicy(msgspec.Struct, kw_only=True):
+    """Whose notifications are held back: nobody's."""
+
+    for_not_following: Literal["accept"] = "accept"
+    for_not_followers: Literal["accept"] = "accept"
+    for_new_accounts: Literal["accept"] = "accept"
+    for_private_mentions: Literal["accept"] = "accept"
+    for_limited_accounts: Literal["accept"] = "accept"
+    summary: PolicySummary = msgspec.field(default_factory=PolicySummary)
+
+
+class OldNotificationPolicy(msgspec.Struct, kw_only=True):
+    """The same in the older shape."""
+
+    filter_not_following: bool = False
+    filter_not_followers: bool = False
+    filter_new_accounts: bool = False
+    filter_private_mentions: bool = False
+    summary: PolicySummary = msgspec.field(default_factory=PolicySummary)
+
+
+class Marker(msgspec.Struct):
+    """Up to where a timeline was read."""
+
+    last_read_id: str
+    version: int
+    updated_at: str
+
+
+class Conversation(msgspec.Struct):
+    """A thread of direct statuses."""
+
+    id: str
+    unread: bool
+    accounts: list[Account]
+    last_status: Status | None

@@ -1,0 +1,187 @@
+"""Notifications one by one, and the policy that holds none of them back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from shoal.api import present
+from shoal.api.calls import Context
+from shoal.api.convert import Id, Limit
+from shoal.api.front import Front
+from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.api.notification_entities import (
+    Notification,
+    NotificationPolicy,
+    OldNotificationPolicy,
+    ReportedAccount,
+    UnreadCount,
+)
+from shoal.api.pages import PageQuery, page_size
+from shoal.core.ids import milliseconds_of
+from shoal.feeds import notifications as feed
+from shoal.feeds.notifications import Wish
+from shoal.graph.notices import Group, Kind, Notice, group_of
+from shoal.services import notifications as verbs
+
+WIRE_KINDS = {
+    Kind.MENTION: "mention",
+    Kind.POST: "status",
+    Kind.LIKE: "favourite",
+    Kind.SHARE: "reblog",
+    Kind.EDIT: "update",
+    Kind.POLL: "poll",
+    Kind.FOLLOW: "follow",
+    Kind.REQUEST: "follow_request",
+    Kind.REGISTRATION: "admin.sign_up",
+    Kind.REPORT: "admin.report",
+}
+KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
+
+Types = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)]
+
+
+class Several(PageQuery, frozen=True, kw_only=True):
+    """A page of some notifications. A type that does not exist has none."""
+
+    types: Types = ()
+    exclude_types: Types = ()
+    account_id: Id | None = None
+
+
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
+    """How many of some notifications are counted at the most."""
+
+    types: Types = ()
+    exclude_types: Types = ()
+    account_id: Id | None = None
+    limit: Limit = Limit(0)
+
+    def most(self) -> int:
+        """In 1..1000."""
+        return page_size(self.limit, 100, 1_000)
+
+
+def wish_of(params: Several | Unread) -> Wish:
+    """Which notifications are wanted."""
+    kinds = kinds_of(params.types) if params.types else None
+    return Wish(kinds, kinds_of(params.exclude_types), params.account_id or 0)
+
+
+def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
+    """Those of the types that exist."""
+    return frozenset(KINDS[name] for name in types if name in KINDS)
+
+
+async def several(context: Context, params: Several) -> object:
+    """What the caller is notified of, newest first."""
+    front: Front = context.deps
+    cursor = cursor_of(params, 40, 80)
+    page = await feed.page(front.reads, actor(context), cursor, wish_of(params))
+    body = msgspec.json.encode(await shown(front, actor(context), page.items))
+    return paged(context, body, [item.time for item in page.items], page.next, cursor)
+
+
+async def one(context: Context, params: One) -> object:
+    """One notification."""
+    front: Front = context.deps
+    found = await feed.one(front.reads, actor(context), params.id)
+    return (await shown(front, actor(context), (found,)))[0]
+
+
+async def dismiss(context: Context, params: One) -> object:
+    """One notification goes."""
+    front: Front = context.deps
+    await verbs.dismiss(front.writes, actor(context), params.id)
+    return {}
+
+
+async def clear(context: Context, _params: None) -> object:
+    """All notifications go."""
+    front: Front = context.deps
+    await verbs.clear(front.writes, actor(context))
+    return {}
+
+
+async def unread_count(context: Context, params: Unread) -> object:
+    """How many notifications came since the marker of that timeline; up to 100, or the limit."""
+    front: Front = context.deps
+    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), wish_of(params)))
+
+
+async def policy(_context: Context, _params: None) -> object:
+    """Every notification is accepted."""
+    return NotificationPolicy()
+
+
+async def old_policy(_context: Context, _params: None) -> object:
+    """Every notification is accepted (the older shape)."""
+    return OldNotificationPolicy()
+
+
+async def requests(_context: Context, _params: None) -> object:
+    """An empty list: no notification is held back."""
+    return b"[]"
+
+
+async def shown(front: Front, viewer: int, items: Sequence[feed.Notification]) -> list[Notification]:
+    """Notifications on their way out; their statuses are made together."""
+    statuses = await front.present.each(viewer, [item.entry for item in items if item.entry])
+    return [_notification(front, item, statuses.get(item.notice.about) if item.entry else None) for item in items]
+
+
+def _notification(front: Front, item: feed.Notification, status: bytes | None) -> Notification:
+    return Notification(
+        id=str(item.time),
+        type=WIRE_KINDS[item.notice.kind],
+        group_key=group_key(item.notice, item.time),
+        created_at=moment_of(item.time),
+        account=raw(front.present.account(item.actor)),
+        status=UNSET if status is None else raw(status),
+        report=reported(front, item),
+    )
+
+
+def moment_of(time: int) -> str:
+    """When something happened, by its snowflake."""
+    return present.moment(milliseconds_of(time))
+
+
+def raw(made: bytes) -> Any:
+    """JSON that is ready, in the place of the value that it says."""
+    return msgspec.Raw(made)
+
+
+def reported(front: Front, item: feed.Notification) -> ReportedAccount | msgspec.UnsetType:
+    """The report that a notification tells of, if it does."""
+    report = item.report
+    if report is None:
+        return UNSET
+    return ReportedAccount(
+        id=str(report.id),
+        action_taken=bool(report.closed_at),
+        action_taken_at=present.moment(report.closed_at) if report.closed_at else None,
+        category=report.category,
+        comment=report.comment,
+        forwarded=report.forwarded,
+        created_at=moment_of(report.id),
+        status_ids=list(map(str, report.post_ids)),
+        rule_ids=list(report.rule_ids),
+        target_account=raw(front.present.account(item.target)) if item.target else None,
+    )
+
+
+def group_key(notice: Notice, time: int) -> str:
+    """The group that a notification is in."""
+    return key_of(group_of(notice, time), time)
+
+
+def key_of(group: Group | None, time: int) -> str:
+    """How a group is called; one that stands by itself, by its time."""
+    if group is None:
+        return f"ungrouped-{time}"
+    about = f"{group.about}-" if group.about else ""
+    return f"{WIRE_KINDS[group.kind]}-{about}{group.stretch}"

@@ -1,0 +1,48 @@
+"""Direct posts come to the conversations of those who write and get them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from shoal.core.events import PostCreated, PostUpdated
+from shoal.core.ids import shard_of
+from shoal.core.model import Post, Visibility
+from shoal.fanout.effects import Effects
+from shoal.fanout.welcome import is_welcome
+from shoal.graph.contract import Batch
+from shoal.graph.schema import CONVERSES
+from shoal.graph.talks import root_of, talk_id, went_on
+from shoal.streaming import updates
+
+
+async def go_on(effects: Effects, event: PostCreated, mark: int) -> int | None:
+    """The author has read their own post; whom it names has not."""
+    if event.visibility is Visibility.DIRECT:
+        await _tell(effects, event.post_id, {event.author_id, *event.mention_ids})
+    return None
+
+
+async def draw_in(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+    """Whom an edit names for the first time is in the conversation from now on."""
+    if event.visibility is Visibility.DIRECT and event.mentions_added:
+        await _tell(effects, event.post_id, event.mentions_added)
+    return None
+
+
+async def _tell(effects: Effects, post_id: int, members: Iterable[int]) -> None:
+    post = (await effects.graph.obj_get((post_id,))).get(post_id)
+    if isinstance(post, Post):
+        there = {post.author_id, *(mention.id for mention in post.mentions)}
+        await asyncio.gather(*(_tell_one(effects, post, member) for member in there.intersection(members)))
+
+
+async def _tell_one(effects: Effects, post: Post, member_id: int) -> None:
+    if member_id != post.author_id and not await is_welcome(effects, member_id, post.author_id, post):
+        return
+    root = root_of(post)
+    held = (await effects.graph.assoc_get(member_id, (CONVERSES,), (talk_id(root),)))[CONVERSES]
+    batch = Batch(shard_of(member_id))
+    batch.put(went_on(member_id, post, held.get(talk_id(root))))
+    await effects.graph.commit(batch)
+    await effects.channel.publish(updates.encode(updates.ConversationChanged(member_id, root)))

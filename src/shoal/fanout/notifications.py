@@ -1,0 +1,216 @@
+"""Members are notified of what concerns them. Likes, follows and requests look again afterwards: a late one is taken back.
+
+A notice has the time of the act, as the graph tells it, and not of its being worked off: so twice, late or in another order
+leave the same list. What cannot be told from here any more (the share that is gone) readers leave out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from shoal.core.events import (
+    FollowChanged,
+    LikeChanged,
+    PollEnded,
+    PostCreated,
+    PostUpdated,
+    RequestChanged,
+    ShareCreated,
+)
+from shoal.core.ids import shard_of
+from shoal.core.model import Member, Poll, Post, Share, Visibility
+from shoal.core.visibility import may_see_share
+from shoal.fanout.effects import Effects
+from shoal.fanout.welcome import is_welcome
+from shoal.graph.access import relations
+from shoal.graph.contract import MAX_TIME, Assoc, Batch
+from shoal.graph.notices import Kind, Notice, begun, end_of_poll, ended
+from shoal.graph.schema import (
+    FOLLOWS,
+    LIKES,
+    NOTIFIED,
+    REQUESTED_BY,
+    REQUESTS,
+    SHARED_BY,
+    VOTED_BY,
+    WATCHED_BY,
+    AssocType,
+    is_tag,
+)
+from shoal.streaming import updates
+
+_PAGE = 100
+"""How many members are notified before other jobs have a turn."""
+
+Standing = Callable[[], Awaitable[int | None]]
+"""When an act was done; None when it is not, or no longer."""
+
+
+async def tell_mentioned(effects: Effects, event: PostCreated, mark: int) -> int | None:
+    """Those whom a new post names."""
+    await _tell_named(effects, event.post_id, event.mention_ids, event.post_id)
+    return None
+
+
+async def tell_newly_mentioned(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+    """Those whom a post names since it was edited: that is the moment they hear of."""
+    await _tell_named(effects, event.post_id, event.mentions_added, event.revision_id)
+    return None
+
+
+async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], time: int) -> None:
+    post = await _post(effects, post_id) if members else None
+    if post is not None:
+        named = {mention.id for mention in post.mentions}.intersection(members)
+        await _tell_each(effects, named, Notice(Kind.MENTION, post.author_id, post.id), time, post)
+
+
+async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int | None:
+    """Those who watch the author, unless the post answers somebody else, or names them anyway."""
+    if event.visibility is Visibility.DIRECT:
+        return None
+    post = await _post(effects, event.post_id)
+    if post is None or (post.parent_id and post.parent_author_id != post.author_id):
+        return None
+    page = await _page(effects, event.author_id, WATCHED_BY, mark)
+    watchers = [watcher.id2 for watcher in page if watcher.id2 not in event.mention_ids]
+    await _tell_each(effects, watchers, Notice(Kind.POST, post.author_id, post.id), post.id, post)
+    return _next(page)
+
+
+async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+    """Those who shared a post that has other words now, unless these name them for the first time."""
+    post = await _post(effects, event.post_id)
+    if post is None or not event.revision_id:
+        return None
+    page = await _page(effects, post.id, SHARED_BY, mark)
+    sharers = [sharer.id2 for sharer in page if sharer.id2 not in event.mentions_added]
+    await _tell_each(effects, sharers, Notice(Kind.EDIT, post.author_id, post.id), event.revision_id, post)
+    return _next(page)
+
+
+async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> int | None:
+    """The author of a post that somebody likes."""
+    notice = Notice(Kind.LIKE, event.member_id, event.post_id)
+    liked = _stands(effects, event.member_id, LIKES, event.post_id)
+
+    async def stands() -> int | None:
+        # Likes of a post that is gone go too, a little later.
+        return await liked() if await _post(effects, event.post_id) is not None else None
+
+    await _settle(effects, event.author_id, notice, stands, await _post(effects, event.post_id))
+    return None
+
+
+async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
+    """The author of a post that somebody shared, if they may see the share."""
+    found = await effects.graph.obj_get((event.share_id, event.author_id))
+    share, sharer = found.get(event.share_id), found.get(event.author_id)
+    post = await _post(effects, share.post_id) if isinstance(share, Share) else None
+    if post is None or not isinstance(share, Share) or not isinstance(sharer, Member):
+        return None
+    stand = (await relations(effects.graph, post.author_id, (sharer.id,)))[sharer.id]
+    if may_see_share(post.author_id, share, sharer, stand):
+        await _tell_each(effects, (post.author_id,), Notice(Kind.SHARE, sharer.id, post.id), share.id, post)
+    return None
+
+
+async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+    """Who is followed."""
+    if not is_tag(event.source_id):
+        stands = _stands(effects, event.follower_id, FOLLOWS, event.source_id)
+        await _settle(effects, event.source_id, Notice(Kind.FOLLOW, event.follower_id), stands, None)
+    return None
+
+
+async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
+    """Who is asked whether somebody may follow them. Either of the two may have ended the request, each at their own end."""
+    asks = _stands(effects, event.member_id, REQUESTS, event.other_id)
+    asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
+
+    async def stands() -> int | None:
+        return await asks() if await asked() is not None else None
+
+    await _settle(effects, event.other_id, Notice(Kind.REQUEST, event.member_id), stands, None)
+    return None
+
+
+async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | None:
+    """Whose poll is over, and those who voted in it."""
+    poll = (await effects.graph.obj_get((event.poll_id,))).get(event.poll_id)
+    post = await _post(effects, poll.post_id) if isinstance(poll, Poll) else None
+    if post is None or not isinstance(poll, Poll):
+        return None
+    page = await _page(effects, poll.id, VOTED_BY, mark)
+    members = {voter.id2 for voter in page} | {poll.owner_id}
+    time = end_of_poll(poll.id, poll.expires_at)
+    await _tell_each(effects, members, Notice(Kind.POLL, poll.owner_id, post.id), time, post)
+    return _next(page)
+
+
+async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
+    """The member is notified of these no longer; one read, and one commit where there is anything to forget."""
+    ids = [notice.id for notice in notices]
+    found = (await effects.graph.assoc_get(member_id, (NOTIFIED,), ids))[NOTIFIED] if ids else {}
+    if found:
+        batch = Batch(shard_of(member_id))
+        for assoc in found.values():
+            batch.put(ended(member_id, assoc))
+        await effects.graph.commit(batch)
+
+
+async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
+    """The member is notified, and whoever looks on is told."""
+    batch = Batch(shard_of(member_id))
+    batch.put(begun(member_id, notice, time))
+    await effects.graph.commit(batch)
+    await effects.channel.publish(updates.encode(updates.NotificationMade(member_id, time)))
+
+
+async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Standing, post: Post | None) -> None:
+    """The member is notified of an act exactly if it is done now."""
+    if member_id == notice.actor_id:
+        return
+    time = await stands()
+    while True:
+        if time is None:
+            await forget(effects, member_id, (notice,))
+        elif await is_welcome(effects, member_id, notice.actor_id, post):
+            await note(effects, member_id, notice, time)
+        # It may have been taken back, or done again, meanwhile; the event of that may even have been worked off already.
+        time, before = await stands(), time
+        if time == before:
+            return
+
+
+def _stands(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
+    async def stands() -> int | None:
+        found = (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
+        return found.time if found else None
+
+    return stands
+
+
+async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
+    """Nobody is told of what they did themselves; that their poll is over is none of it."""
+
+    async def tell(member_id: int) -> None:
+        if await is_welcome(effects, member_id, notice.actor_id, post):
+            await note(effects, member_id, notice, time)
+
+    others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
+    await asyncio.gather(*map(tell, others))
+
+
+async def _page(effects: Effects, id1: int, atype: AssocType, mark: int) -> list[Assoc]:
+    return await effects.graph.assoc_range(id1, atype, before=mark or MAX_TIME, limit=_PAGE)
+
+
+def _next(page: Sequence[Assoc]) -> int | None:
+    return page[-1].time if len(page) == _PAGE else None
+
+
+async def _post(effects: Effects, post_id: int) -> Post | None:
+    node = (await effects.graph.obj_get((post_id,))).get(post_id)
+    return node if isinstance(node, Post) else None

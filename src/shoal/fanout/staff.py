@@ -1,0 +1,48 @@
+"""Those who look after the network are notified of who joined, and of reports."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from shoal.core.events import MemberRegistered, ProfileChanged, ReportFiled
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Member, Report
+from shoal.fanout.effects import Effects
+from shoal.fanout.notifications import note
+from shoal.graph.contract import MAX_TIME, Assoc
+from shoal.graph.notices import Kind, Notice
+from shoal.graph.schema import EVERYBODY, STAFF
+
+_PAGE = 100
+_NEW_MS = 86_400_000
+"""For how long somebody is new: a change of an old profile is not told."""
+
+
+async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChanged, mark: int) -> int | None:
+    """Somebody joined. Who came with an import has done so elsewhere."""
+    member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
+    if not isinstance(member, Member) or member.created_at:
+        return None
+    now = effects.new_id(shard_of(member.id))
+    if milliseconds_of(now) - milliseconds_of(member.id) > _NEW_MS:
+        return None
+    return await _tell(effects, Notice(Kind.REGISTRATION, member.id), member.id, mark)
+
+
+async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int | None:
+    """Somebody was reported."""
+    report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
+    if not isinstance(report, Report):
+        return None
+    return await _tell(effects, Notice(Kind.REPORT, report.reporter_id, report.id), report.id, mark)
+
+
+async def _tell(effects: Effects, notice: Notice, time: int, mark: int) -> int | None:
+    page = await effects.graph.assoc_range(EVERYBODY, STAFF, before=mark or MAX_TIME, limit=_PAGE)
+    await asyncio.gather(*(note(effects, member, notice, time) for member in _others(page, notice)))
+    return page[-1].time if len(page) == _PAGE else None
+
+
+def _others(page: Sequence[Assoc], notice: Notice) -> list[int]:
+    return [member.id2 for member in page if member.id2 != notice.actor_id]

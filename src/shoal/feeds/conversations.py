@@ -1,0 +1,123 @@
+"""The conversations of a member: threads of direct posts, the one that went on last first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.errors import NotFound
+from shoal.core.model import Post, Visibility
+from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
+from shoal.feeds.pull import Cursor, check_limit
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Assoc
+from shoal.graph.schema import CONVERSES
+from shoal.graph.talks import Talk, root_of, talk_id, talk_of
+
+_SLACK = 4
+_TURNS = 25
+
+
+class Conversation(msgspec.Struct, frozen=True):
+    """One conversation, as a member has it."""
+
+    root_id: int
+    time: int
+    """The cursor."""
+    unread: bool
+    last: Entry
+    """The newest post in it that is still there."""
+    people: tuple[Profile, ...]
+    """With whom; of a conversation with oneself, oneself."""
+
+
+class Conversations(NamedTuple):
+    """A page. `next` is the `before` of the page that follows; None at the end."""
+
+    items: list[Conversation]
+    next: int | None
+
+
+class _Row(NamedTuple):
+    time: int
+    talk: Talk
+    last: Entry
+
+
+async def page(reads: Reads, viewer: int, cursor: Cursor) -> Conversations:
+    """A page of the viewer's conversations, less those of which nothing is left. Raises `InvalidInput` for a limit below 1."""
+    check_limit(cursor)
+    kept: list[Conversation] = []
+    at, ended = cursor, False
+    for _ in range(_TURNS):
+        wanted = cursor.limit - len(kept) + _SLACK
+        found = await reads.graph.assoc_range(
+            viewer, CONVERSES, before=at.before, after=at.after, limit=wanted, oldest_first=at.oldest_first
+        )
+        if found:
+            kept += await _shown(reads, viewer, found)
+            at = at.past(found[-1].time)
+        ended = len(found) < wanted
+        if ended or len(kept) > cursor.limit:
+            break
+    if len(kept) > cursor.limit:
+        kept, ended = kept[: cursor.limit], False
+        at = at.past(kept[-1].time)
+    if cursor.oldest_first:
+        # The page that follows a page of the oldest is older than all of it.
+        return Conversations(kept[::-1], kept[0].time if kept else None)
+    return Conversations(kept, None if ended else at.before)
+
+
+async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
+    """One conversation by the post that began it. Raises `NotFound`."""
+    held = (await reads.graph.assoc_get(viewer, (CONVERSES,), (talk_id(root_id),)))[CONVERSES]
+    found = await _shown(reads, viewer, list(held.values()))
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conversation]:
+    rows = await _with_last(reads, viewer, [(assoc.time, talk_of(assoc)) for assoc in found])
+    others = {member for row in rows for member in _others(viewer, row.last.post)}
+    known = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, [viewer, *others])}
+    return [_made(viewer, row, known) for row in rows]
+
+
+async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:
+    """The newest post of each; where that is gone, the posts before it are looked at too."""
+    newest = await _posts(reads, viewer, [talk.post_ids[0] for _, talk in talks])
+    lacking = [talk for _, talk in talks if _last(viewer, talk, newest) is None]
+    older = await _posts(reads, viewer, [id_ for talk in lacking for id_ in talk.post_ids[1:]]) if lacking else {}
+    entries = {**older, **newest}
+    return [_Row(time, talk, last) for time, talk in talks if (last := _last(viewer, talk, entries)) is not None]
+
+
+async def _posts(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, Entry]:
+    return {entry.id: entry for entry in await hydrate(reads.graph, viewer, ids, unasked=False)} if ids else {}
+
+
+def _last(viewer: int, talk: Talk, entries: Mapping[int, Entry]) -> Entry | None:
+    found = (entries.get(id_) for id_ in talk.post_ids)
+    return next((entry for entry in found if entry is not None and _belongs(viewer, talk, entry.post)), None)
+
+
+def _belongs(viewer: int, talk: Talk, post: Post) -> bool:
+    """What was answered may have been said to everybody."""
+    takes_part = viewer == post.author_id or any(mention.id == viewer for mention in post.mentions)
+    return takes_part and post.visibility is Visibility.DIRECT and root_of(post) == talk.root_id
+
+
+def _others(viewer: int, post: Post) -> list[int]:
+    """The author first."""
+    there = dict.fromkeys((post.author_id, *(mention.id for mention in post.mentions)))
+    return [member for member in there if member != viewer]
+
+
+def _made(viewer: int, row: _Row, known: Mapping[int, Profile]) -> Conversation:
+    people = tuple(known[member] for member in _others(viewer, row.last.post) if member in known)
+    own = (known[viewer],) if viewer in known else ()
+    return Conversation(row.talk.root_id, row.time, row.talk.unread, row.last, people or own)

@@ -1,0 +1,256 @@
+"""What a member is notified of, newest first, by itself or in groups of what is alike.
+
+What is stored is looked at once more before it is shown: who did it, to which post, and whether the viewer may see that now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.errors import NotFound
+from shoal.core.model import Member, Post, Report, Role, Share
+from shoal.core.visibility import Relation, may_see_share
+from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles
+from shoal.feeds.pull import Cursor, check_limit
+from shoal.feeds.reads import Reads
+from shoal.graph.access import relations
+from shoal.graph.contract import MAX_TIME, Assoc
+from shoal.graph.marks import CLEARED, NOTIFICATIONS, marks
+from shoal.graph.notices import ABOUT_POSTS, FOR_STAFF, GROUPED, Group, Kind, Notice, group_of, notice_of
+from shoal.graph.schema import NOTIFIED, AnyNode
+
+MOST_OF_A_GROUP = 400
+"""Of a group, so many are looked at."""
+_TURNS = 25
+_SLACK = 4
+_CHOOSING = 400
+"""Where only some are wanted, so many are looked through at once."""
+_A_GROUP = 4
+"""For a page of groups so many times as many notifications are read at once."""
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """One thing that a member is notified of."""
+
+    time: int
+    """When it happened, a snowflake: what it is known by."""
+    notice: Notice
+    actor: Profile
+    entry: Entry | None = None
+    report: Report | None = None
+    target: Profile | None = None
+    """Who was reported."""
+
+
+class Notifications(NamedTuple):
+    """A page. `next` is the `before` of the page that follows; None at the end."""
+
+    items: list[Notification]
+    next: int | None
+
+
+class Grouped(msgspec.Struct, frozen=True):
+    """What is alike on a page, newest first; `group` is None for what stands by itself."""
+
+    group: Group | None
+    items: list[Notification]
+
+
+class GroupedPage(NamedTuple):
+    """The groups of a page, that with the newest first; `items` are all that is in them."""
+
+    groups: list[Grouped]
+    items: list[Notification]
+    next: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """Which notifications are wanted."""
+
+    kinds: frozenset[Kind] | None = None
+    """None for all."""
+    without: frozenset[Kind] = frozenset()
+    actor_id: int = 0
+    about: int = 0
+
+    def admits(self, notice: Notice) -> bool:
+        """Whether one is wanted."""
+        if notice.kind in self.without or (self.kinds is not None and notice.kind not in self.kinds):
+            return False
+        return self.actor_id in (0, notice.actor_id) and self.about in (0, notice.about)
+
+
+ALL = Wish()
+Fitting = Callable[[Sequence[Notification]], int]
+"""How many of these, from the first, fit on a page."""
+
+
+async def page(reads: Reads, viewer: int, cursor: Cursor, wish: Wish = ALL) -> Notifications:
+    """A page of what the viewer is notified of. Raises `InvalidInput` for a limit below 1."""
+    return await _read(reads, viewer, cursor, wish, lambda found: min(len(found), cursor.limit), cursor.limit + _SLACK)
+
+
+async def one(reads: Reads, viewer: int, time: int) -> Notification:
+    """One by its time. Raises `NotFound`."""
+    found = (await page(reads, viewer, Cursor(time + 1, time - 1, 1))).items if 0 < time < MAX_TIME else []
+    if not found:
+        raise NotFound("Record not found")
+    return found[0]
+
+
+async def grouped(
+    reads: Reads, viewer: int, cursor: Cursor, wish: Wish = ALL, kinds: Collection[Kind] = GROUPED
+) -> GroupedPage:
+    """A page of `cursor.limit` groups; `kinds` are those that are put together.
+
+    A page is a stretch of the list, as it is without groups: the next page may go on with a group of this one.
+    """
+
+    def fitting(found: Sequence[Notification]) -> int:
+        known: set[object] = set()
+        for at, item in enumerate(found):
+            known.add(_together(item, kinds) or item.time)
+            if len(known) > cursor.limit:
+                return at
+        return len(found)
+
+    items, after = await _read(reads, viewer, cursor, wish, fitting, _A_GROUP * cursor.limit)
+    groups: dict[object, Grouped] = {}
+    for item in items:
+        group = _together(item, kinds)
+        groups.setdefault(group or item.time, Grouped(group, [])).items.append(item)
+    return GroupedPage(list(groups.values()), items, after)
+
+
+async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification]:
+    """What is in a group, newest first. Raises `NotFound` when nothing is."""
+    wish = Wish(frozenset({group.kind}), about=group.about)
+    found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), wish)
+    if not found.items:
+        raise NotFound("Record not found")
+    return found.items
+
+
+async def unread(reads: Reads, viewer: int, limit: int, wish: Wish = ALL, kinds: Collection[Kind] | None = None) -> int:
+    """How many came since the viewer's mark, up to `limit`: notifications, or groups of these `kinds`."""
+    read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
+    cursor = Cursor(after=read.last_read_id if read else 0, limit=limit)
+    if kinds is None:
+        return len((await page(reads, viewer, cursor, wish)).items)
+    return len((await grouped(reads, viewer, cursor, wish, kinds)).groups)
+
+
+def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
+    return group_of(item.notice, item.time) if item.notice.kind in kinds else None
+
+
+async def _read(reads: Reads, viewer: int, cursor: Cursor, wish: Wish, fitting: Fitting, at_once: int) -> Notifications:
+    """As much as fits on a page, read in turns of `at_once` until it is full."""
+    check_limit(cursor)
+    cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
+    at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
+    kept: list[Notification] = []
+    size = at_once if wish == ALL else max(at_once, _CHOOSING)
+    ended = False
+    for _ in range(_TURNS):
+        rows = await _rows(reads, viewer, at, size)
+        ended = len(rows) < size
+        wanted = [row for row in rows if wish.admits(row[1])]
+        now = wanted[:at_once]
+        if now:
+            kept += await _shown(reads, viewer, now)
+        if len(now) < len(wanted):
+            rows, ended = now, False
+        if rows:
+            at = at.past(rows[-1][0].time)
+        if ended or fitting(kept) < len(kept):
+            break
+    fits = fitting(kept)
+    if fits < len(kept):
+        kept, ended = kept[:fits], False
+        at = at.past(kept[-1].time)
+    if cursor.oldest_first:
+        # The page that follows a page of the oldest is older than all of it.
+        return Notifications(kept[::-1], kept[0].time if kept else None)
+    return Notifications(kept, None if ended else at.before)
+
+
+async def _rows(reads: Reads, viewer: int, at: Cursor, size: int) -> list[tuple[Assoc, Notice]]:
+    found = await reads.graph.assoc_range(
+        viewer, NOTIFIED, before=at.before, after=at.after, limit=size, oldest_first=at.oldest_first
+    )
+    return [(assoc, notice_of(assoc)) for assoc in found]
+
+
+async def _shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
+    """Those of the rows that the viewer may be shown now, with all that is shown of them; at most twelve reads."""
+    posts = dict.fromkeys(notice.about for _, notice in rows if notice.kind in ABOUT_POSTS)
+    entries = {entry.id: entry for entry in await hydrate(reads.graph, viewer, list(posts), unasked=False)}
+    actors = {notice.actor_id for _, notice in rows}
+    nodes = await reads.graph.obj_get(list({viewer, *actors, *_objects(rows)}))
+    targets = {node.target_id for node in nodes.values() if isinstance(node, Report)}
+    if targets:
+        nodes = {**nodes, **await reads.graph.obj_get(list(targets))}
+    stands = await relations(reads.graph, viewer, actors)
+    shown = [(assoc, notice) for assoc, notice in rows if _may_show(viewer, assoc, notice, entries, nodes, stands)]
+    people = {id_: node for id_ in actors | targets if isinstance(node := nodes.get(id_), Member)}
+    known = await profiles(reads.graph, people)
+    return [_made(assoc, notice, entries, nodes, known) for assoc, notice in shown]
+
+
+def _objects(rows: Sequence[tuple[Assoc, Notice]]) -> set[int]:
+    """What else there must be: the share, whose id is the time, and the report."""
+    shares = {assoc.time for assoc, notice in rows if notice.kind is Kind.SHARE}
+    return shares | {notice.about for _, notice in rows if notice.kind is Kind.REPORT}
+
+
+def _may_show(
+    viewer: int,
+    assoc: Assoc,
+    notice: Notice,
+    entries: Mapping[int, Entry],
+    nodes: Mapping[int, AnyNode],
+    stands: Mapping[int, Relation],
+) -> bool:
+    actor, stand = nodes.get(notice.actor_id), stands[notice.actor_id]
+    if not isinstance(actor, Member) or actor.suspended or stand.severed or stand.muting:
+        return False
+    if notice.kind in FOR_STAFF:
+        own = nodes.get(viewer)
+        there = notice.kind is Kind.REGISTRATION or isinstance(nodes.get(notice.about), Report)
+        return there and isinstance(own, Member) and own.role is not Role.NONE
+    if notice.kind not in ABOUT_POSTS:
+        return True
+    entry = entries.get(notice.about)
+    return entry is not None and _still_so(viewer, assoc, notice, entry.post, actor, nodes, stand)
+
+
+def _still_so(
+    viewer: int, assoc: Assoc, notice: Notice, post: Post, actor: Member, nodes: Mapping[int, AnyNode], stand: Relation
+) -> bool:
+    """A mention may have been edited out, a share taken back."""
+    if notice.kind is Kind.MENTION:
+        return any(mention.id == viewer for mention in post.mentions)
+    if notice.kind is Kind.SHARE:
+        share = nodes.get(assoc.time)
+        return isinstance(share, Share) and may_see_share(viewer, share, actor, stand)
+    return True
+
+
+def _made(
+    assoc: Assoc,
+    notice: Notice,
+    entries: Mapping[int, Entry],
+    nodes: Mapping[int, AnyNode],
+    known: Mapping[int, Profile],
+) -> Notification:
+    entry = entries.get(notice.about) if notice.kind in ABOUT_POSTS else None
+    report = nodes.get(notice.about) if notice.kind is Kind.REPORT else None
+    found = report if isinstance(report, Report) else None
+    target = known.get(found.target_id) if found else None
+    return Notification(assoc.time, notice, known[notice.actor_id], entry, found, target)

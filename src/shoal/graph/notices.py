@@ -1,0 +1,118 @@
+"""What a member is notified of, as associations say it: which act, by whom, about what, and when.
+
+One act has one association, whose name is made of the act and whose time is that of the act, so whoever notes it a second
+time, or late, changes nothing. The time is what a client knows a notification by. It ends at the same time with greater
+data: that beats every repetition of the same act, and no later one.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import NamedTuple
+
+import msgspec
+
+from shoal.core.ids import EPOCH_MS, floor_at, milliseconds_of, named
+from shoal.graph.contract import Assoc, AssocOp
+from shoal.graph.schema import NOTIFIED
+
+GROUP_HOURS = 12
+"""What is alike and happened in the same stretch of so many hours (UTC) is one group."""
+_GROUP_MS = GROUP_HOURS * 3_600_000
+_MOMENT = 1 << 23
+"""Ids that one millisecond has."""
+
+
+class Kind(StrEnum):
+    """What happened."""
+
+    MENTION = "mention"
+    """A post names the member."""
+    POST = "post"
+    """Somebody whom the member watches posted."""
+    LIKE = "like"
+    SHARE = "share"
+    EDIT = "edit"
+    """A post that the member shared has other words."""
+    POLL = "poll"
+    """A poll of theirs, or that they voted in, is over."""
+    FOLLOW = "follow"
+    REQUEST = "request"
+    """Somebody asks to follow them."""
+    REGISTRATION = "registration"
+    """For those who look after the network: somebody joined."""
+    REPORT = "report"
+    """For the same: somebody was reported."""
+
+
+ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.EDIT, Kind.POLL})
+GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
+"""Kinds that come in numbers, and are shown together."""
+FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT})
+
+
+class Notice(NamedTuple):
+    """One act, as it is stored."""
+
+    kind: Kind
+    actor_id: int
+    about: int = 0
+    """The post or the report that it is about."""
+
+    @property
+    def id(self) -> int:
+        """Where the association of a member's leads to."""
+        return named("notification", f"{self.kind}:{self.actor_id}:{self.about}")
+
+
+_decoder: msgspec.msgpack.Decoder[Notice] = msgspec.msgpack.Decoder(Notice)
+
+
+def notice_of(assoc: Assoc) -> Notice:
+    """The act that an association tells of."""
+    return _decoder.decode(assoc.data)
+
+
+def begun(member: int, notice: Notice, time: int) -> AssocOp:
+    """The member is notified of what happened at that time."""
+    data = msgspec.msgpack.encode(notice)
+    return AssocOp(member, NOTIFIED.number, notice.id, time, alive=True, data=data, plain=True)
+
+
+def ended(member: int, assoc: Assoc) -> AssocOp:
+    """The member is notified of it no longer: of the same act never again, of the next one they are."""
+    return AssocOp(member, NOTIFIED.number, assoc.id2, assoc.time, alive=False, data=assoc.data + b"\0", plain=True)
+
+
+class Group(NamedTuple):
+    """Notices that are shown together: of one kind, about one post or none, in one stretch of time."""
+
+    kind: Kind
+    about: int
+    stretch: int
+
+    @property
+    def first(self) -> int:
+        """Below the times of all that belongs to it."""
+        return floor_at(self.stretch * _GROUP_MS) - 1
+
+    @property
+    def last(self) -> int:
+        """Above them."""
+        return floor_at((self.stretch + 1) * _GROUP_MS)
+
+
+STRETCHES = (EPOCH_MS // _GROUP_MS, milliseconds_of(2**63 - _MOMENT) // _GROUP_MS)
+"""The first stretch and the last that ids can tell of."""
+
+
+def group_of(notice: Notice, time: int) -> Group | None:
+    """The group that a notice belongs to; None for one that stands by itself."""
+    if notice.kind not in GROUPED:
+        return None
+    return Group(notice.kind, notice.about, milliseconds_of(time) // _GROUP_MS)
+
+
+def end_of_poll(poll_id: int, expires_at: int) -> int:
+    """The time of a notice that a poll is over: polls that end in the same millisecond have different ones."""
+    return floor_at(expires_at) | poll_id % _MOMENT

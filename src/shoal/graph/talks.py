@@ -1,0 +1,74 @@
+"""Conversations, as associations say them: threads of direct posts, each under the newest post in it.
+
+The time is the id of that post. Reading it sets the time to the next one, so that news of the same post, coming late or
+again, change nothing, and the next post does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from shoal.core.ids import named
+from shoal.core.model import Post
+from shoal.graph.contract import Assoc, AssocOp
+from shoal.graph.schema import CONVERSES
+
+_REMEMBERED = 8
+"""Posts of a conversation that are remembered: what it shows when the newest are deleted."""
+
+
+class Talk(msgspec.Struct, frozen=True, array_like=True):
+    """What a member has of one conversation."""
+
+    root_id: int
+    unread: bool
+    post_ids: tuple[int, ...]
+    """The newest posts, newest first."""
+
+
+_decoder: msgspec.msgpack.Decoder[Talk] = msgspec.msgpack.Decoder(Talk)
+
+
+def talk_id(root_id: int) -> int:
+    """Where the association of a conversation leads to: the post that began it may be deleted before the others."""
+    return named("conversation", str(root_id))
+
+
+def root_of(post: Post) -> int:
+    """The post that the thread of a post hangs on."""
+    return post.root_id or post.id
+
+
+def talk_of(assoc: Assoc) -> Talk:
+    """The conversation that an association tells of."""
+    return _decoder.decode(assoc.data)
+
+
+def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
+    """A post has come to the member's conversation."""
+    before: Sequence[int] = talk_of(held).post_ids if held else ()
+    # Mostly the post that is answered came before it; it may be no part of the conversation, which a reader sees.
+    posts = _newest((*before, post.id, *filter(None, (post.parent_id,))))
+    talk = Talk(root_of(post), unread=post.author_id != member, post_ids=posts)
+    return _op(member, talk, post.id)
+
+
+def read_or_not(member: int, held: Assoc, *, unread: bool) -> AssocOp:
+    """The member has read it up to here, or says that they have not."""
+    return _op(member, msgspec.structs.replace(talk_of(held), unread=unread), held.time + 1)
+
+
+def ended_talk(member: int, held: Assoc) -> AssocOp:
+    """The member has done with it, until a post comes."""
+    return _op(member, talk_of(held), held.time + 1, alive=False)
+
+
+def _newest(ids: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(set(ids), reverse=True)[:_REMEMBERED])
+
+
+def _op(member: int, talk: Talk, time: int, *, alive: bool = True) -> AssocOp:
+    data = msgspec.msgpack.encode(talk)
+    return AssocOp(member, CONVERSES.number, talk_id(talk.root_id), time, alive=alive, data=data, plain=True)

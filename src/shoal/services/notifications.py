@@ -1,0 +1,60 @@
+"""What a member does with their notifications: dismiss one, a group, or all. Dismissed ones do not come back; new acts do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.core.errors import NotFound
+from shoal.core.ids import shard_of
+from shoal.graph.contract import MAX_TIME, Assoc, Batch
+from shoal.graph.marks import CLEARED, encode_mark, mark_id, marks
+from shoal.graph.notices import Group, ended, group_of, notice_of
+from shoal.graph.schema import MARKED, NOTIFIED
+from shoal.services.writes import Writes
+
+_PAGE = 1_000
+_MOST = 5_000
+"""Of a group, so many are dismissed by one request."""
+
+
+async def dismiss(writes: Writes, member_id: int, time: int) -> None:
+    """One goes, by its time. Raises `NotFound`."""
+    found: list[Assoc] = []
+    if 0 < time < MAX_TIME:
+        found = await writes.graph.assoc_range(member_id, NOTIFIED, before=time + 1, after=time - 1, limit=1)
+    if not found:
+        raise NotFound("Record not found")
+    await _end(writes, member_id, found)
+
+
+async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
+    """All of a group go; nothing happens when there are none."""
+    found: list[Assoc] = []
+    before = group.last
+    while len(found) < _MOST:
+        page = await writes.graph.assoc_range(member_id, NOTIFIED, before=before, after=group.first, limit=_PAGE)
+        found += [assoc for assoc in page if group_of(notice_of(assoc), assoc.time) == group]
+        if len(page) < _PAGE:
+            break
+        before = page[-1].time
+    await _end(writes, member_id, found)
+
+
+async def clear(writes: Writes, member_id: int) -> None:
+    """All go: what is not newer than the newest is out of sight from now on, however many they are."""
+    newest = await writes.graph.assoc_range(member_id, NOTIFIED, limit=1)
+    if newest:
+        before = (await marks(writes.graph, member_id, (CLEARED,))).get(CLEARED)
+        version = before.version + 1 if before else 1
+        batch = Batch(shard_of(member_id))
+        data = encode_mark(newest[0].time, version)
+        batch.assoc_add(member_id, MARKED, mark_id(CLEARED), writes.new_id(batch.shard), data)
+        await writes.graph.commit(batch)
+
+
+async def _end(writes: Writes, member_id: int, found: Sequence[Assoc]) -> None:
+    if found:
+        batch = Batch(shard_of(member_id))
+        for assoc in found:
+            batch.put(ended(member_id, assoc))
+        await writes.graph.commit(batch)
