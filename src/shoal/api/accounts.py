@@ -20,7 +20,7 @@ from shoal.feeds.hydrate import profiles_by_id
 from shoal.feeds.pinned import pinned
 from shoal.feeds.user import Wish
 from shoal.graph.access import access_member
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, AssocType
 from shoal.services import members
 
 
@@ -96,23 +96,22 @@ async def statuses(context: Context, params: StatusesOf) -> object:
 
 
 async def followers(context: Context, params: PageOf) -> object:
-    """Who follows an account, newest first."""
-    front: Front = context.deps
-    await access_member(front.graph, params.id)
-    cursor = cursor_of(params, 40, 80)
-    return people_page(
-        context, await people.page(front.reads, context.caller.member_id, params.id, FOLLOWED_BY, cursor), cursor
-    )
+    """Who follows an account, newest first; nobody where it hides them."""
+    return await _connections(context, params, FOLLOWED_BY)
 
 
 async def following(context: Context, params: PageOf) -> object:
-    """Whom an account follows, newest first."""
+    """Whom an account follows, newest first; nobody where it hides them."""
+    return await _connections(context, params, FOLLOWS)
+
+
+async def _connections(context: Context, params: PageOf, atype: AssocType) -> object:
     front: Front = context.deps
-    await access_member(front.graph, params.id)
+    viewer, member = context.caller.member_id, await access_member(front.graph, params.id)
+    if member.hides_connections and viewer != member.id:
+        return b"[]"
     cursor = cursor_of(params, 40, 80)
-    return people_page(
-        context, await people.page(front.reads, context.caller.member_id, params.id, FOLLOWS, cursor), cursor
-    )
+    return people_page(context, await people.page(front.reads, viewer, params.id, atype, cursor), cursor)
 
 
 async def received(context: Context, params: One) -> object:

@@ -7,11 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from shoal.api import present
+from shoal.api import entities, people_entities, present
 from shoal.api.calls import Context
 from shoal.api.convert import Upload
 from shoal.api.front import Front
 from shoal.api.listing import actor, profile_of
+from shoal.graph.access import access_member
+from shoal.graph.schema import REQUESTED_BY
 from shoal.services import members
 from shoal.services.members import Profile
 
@@ -40,16 +42,18 @@ class Changes(msgspec.Struct, frozen=True):
     note: _Text | None = None
     avatar: Upload | None = None
     header: Upload | None = None
+    locked: bool | None = None
     bot: bool | None = None
     discoverable: bool | None = None
+    hide_collections: bool | None = None
+    indexable: bool | None = None
     fields_attributes: Annotated[tuple[FieldParams, ...], Meta(max_length=100)] | None = None
     source: SourceParams = SourceParams()
 
 
 async def verify(context: Context, _params: None) -> object:
     """The caller's account, with what only they see of it."""
-    front: Front = context.deps
-    return present.credential_account(await profile_of(context, actor(context)), front.at)
+    return await _shown(context)
 
 
 async def update(context: Context, params: Changes) -> object:
@@ -62,6 +66,9 @@ async def update(context: Context, params: Changes) -> object:
         fields=None if fields is None else [(field.name, field.value) for field in fields],
         bot=params.bot,
         discoverable=params.discoverable,
+        locked=params.locked,
+        hides_connections=params.hide_collections,
+        indexable=params.indexable,
         default_visibility=present.VISIBILITY[source.privacy] if source.privacy else None,
         default_sensitive=source.sensitive,
         default_language=source.language,
@@ -69,4 +76,31 @@ async def update(context: Context, params: Changes) -> object:
         header=params.header.data if params.header else None,
     )
     await members.update_profile(front.writes, actor(context), changes)
-    return present.credential_account(await profile_of(context, actor(context)), front.at)
+    return await _shown(context)
+
+
+async def remove_avatar(context: Context, _params: None) -> object:
+    """Take the picture of the profile away."""
+    front: Front = context.deps
+    await members.remove_picture(front.writes, actor(context), "avatar")
+    return await _shown(context)
+
+
+async def remove_header(context: Context, _params: None) -> object:
+    """Take the picture at the head of the profile away."""
+    front: Front = context.deps
+    await members.remove_picture(front.writes, actor(context), "header")
+    return await _shown(context)
+
+
+async def preferences(context: Context, _params: None) -> object:
+    """How the caller posts and reads, unless they say otherwise."""
+    front: Front = context.deps
+    return people_entities.preferences(await access_member(front.graph, actor(context)))
+
+
+async def _shown(context: Context) -> entities.CredentialAccount:
+    front: Front = context.deps
+    member = actor(context)
+    asking = (await front.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
+    return present.credential_account(await profile_of(context, member), front.at, asking)

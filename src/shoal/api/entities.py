@@ -21,6 +21,14 @@ class Field(msgspec.Struct):
     verified_at: None = None
 
 
+class AccountRole(msgspec.Struct, kw_only=True):
+    """What a member is for the network, as others see it; only of those who look after it."""
+
+    id: str
+    name: str
+    color: str = ""
+
+
 class Account(msgspec.Struct, kw_only=True):
     """A member, as others see them."""
 
@@ -49,7 +57,7 @@ class Account(msgspec.Struct, kw_only=True):
     hide_collections: bool = False
     last_status_at: None = None
     emojis: list[Any] = []
-    roles: list[Any] = []
+    roles: list[AccountRole] = []
 
 
 class Source(msgspec.Struct, kw_only=True):
@@ -69,7 +77,7 @@ class Source(msgspec.Struct, kw_only=True):
 
 
 class Role(msgspec.Struct, kw_only=True):
-    """What a member may do beyond others; nobody may, for now."""
+    """What a member may do beyond others; `permissions` are Mastodon's bits, as a number in digits."""
 
     id: str = "-99"
     name: str = ""
@@ -254,7 +262,7 @@ class Relationship(msgspec.Struct, kw_only=True):
     muting_notifications: bool
     notifying: bool = False
     languages: list[str] | None = None
-    muting_expires_at: None = None
+    muting_expires_at: str | None = None
     requested: bool = False
     requested_by: bool = False
     domain_blocking: bool = False

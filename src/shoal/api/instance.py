@@ -85,7 +85,7 @@ def _configuration(front: Front) -> dict[str, object]:
     limits, uploads = front.writes.limits, front.media.limits
     return {
         "accounts": {
-            "max_featured_tags": 0,
+            "max_featured_tags": limits.featured_tags,
             "max_pinned_statuses": limits.pins,
             "max_followed_tags": MAX_FOLLOWED_TAGS,
         },

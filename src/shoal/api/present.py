@@ -12,7 +12,7 @@ from msgspec import UNSET, UnsetType
 from shoal.api import client_entities, entities, media_entities
 from shoal.api.addresses import Addresses
 from shoal.core.ids import milliseconds_of
-from shoal.core.model import App, Filter, Media, Post, Share, Token, Visibility
+from shoal.core.model import App, Filter, Media, Member, Post, Role, Share, Token, Visibility
 from shoal.core.visibility import Relation
 from shoal.feeds.hydrate import Filtered, PollView, Profile
 
@@ -36,8 +36,8 @@ def account(profile: Profile, at: Addresses) -> entities.Account:
     return entities.Account(**_account(profile, at))
 
 
-def credential_account(profile: Profile, at: Addresses) -> entities.CredentialAccount:
-    """A member, as they see themselves."""
+def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> entities.CredentialAccount:
+    """A member, as they see themselves; so many ask to follow them."""
     member = profile.member
     source = entities.Source(
         privacy=WIRE_VISIBILITY[member.default_visibility],
@@ -46,9 +46,25 @@ def credential_account(profile: Profile, at: Addresses) -> entities.CredentialAc
         note=member.note,
         fields=[entities.Field(field.name, field.value) for field in member.fields],
         discoverable=member.discoverable,
-        indexable=member.discoverable,
+        indexable=member.indexable,
+        hide_collections=member.hides_connections,
+        follow_requests_count=requests,
     )
-    return entities.CredentialAccount(**_account(profile, at), source=source, role=entities.Role())
+    return entities.CredentialAccount(**_account(profile, at), source=source, role=_ROLES[member.role])
+
+
+# The bits of Mastodon: a moderator sees the dashboard (8) and the log (4), and handles users (1024), reports (16) and
+# trends (256); an admin has them all.
+_ROLES = {
+    Role.NONE: entities.Role(),
+    Role.MODERATOR: entities.Role(id="1", name="Moderator", permissions="1308", highlighted=True),
+    Role.ADMIN: entities.Role(id="2", name="Admin", permissions=str((1 << 20) - 1), highlighted=True),
+}
+
+
+def _roles(member: Member) -> list[entities.AccountRole]:
+    role = _ROLES[member.role]
+    return [entities.AccountRole(id=role.id, name=role.name)] if role.highlighted else []
 
 
 def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
@@ -69,8 +85,11 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
         "fields": [entities.Field(field.name, _inline(at.html(field.value))) for field in member.fields],
         "bot": member.bot,
         "discoverable": member.discoverable,
-        "indexable": member.discoverable,
-        "noindex": not member.discoverable,
+        "indexable": member.indexable,
+        "noindex": not member.indexable,
+        "locked": member.locked,
+        "hide_collections": member.hides_connections,
+        "roles": _roles(member),
         "created_at": moment(member.joined),
         "statuses_count": profile.posts,
         "followers_count": profile.followers,
@@ -195,12 +214,19 @@ def relationship(other_id: int, stand: Relation) -> entities.Relationship:
     return entities.Relationship(
         id=str(other_id),
         following=stand.following,
-        showing_reblogs=stand.following,
+        showing_reblogs=stand.following and stand.shares,
+        notifying=stand.watching,
+        languages=list(stand.languages) or None,
         followed_by=stand.followed_by,
         blocking=stand.blocking,
         blocked_by=stand.blocked_by,
         muting=stand.muting,
-        muting_notifications=stand.muting,
+        muting_notifications=stand.muting_notifications,
+        muting_expires_at=moment(stand.muted_until) if stand.muted_until else None,
+        requested=stand.requested,
+        requested_by=stand.requested_by,
+        endorsed=stand.endorsed,
+        note=stand.note,
     )
 
 

@@ -1,4 +1,4 @@
-"""How the caller stands to others: follow, block, mute, and the lists of it."""
+"""How the caller stands to others: follow, block, mute and more, and the lists of it."""
 
 from __future__ import annotations
 
@@ -8,21 +8,51 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api import present
+from shoal.api import people_entities, present
 from shoal.api.calls import Context, Handler
 from shoal.api.convert import Id
 from shoal.api.front import Front
-from shoal.api.listing import One, actor, cursor_of, people_page
+from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page
 from shoal.api.pages import PageQuery
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
 from shoal.feeds import people
-from shoal.graph.access import full_relations, members_by_id
-from shoal.graph.schema import BLOCKS, MUTES, AssocType
-from shoal.services import relationships
+from shoal.graph.access import access_member, full_relations, members_by_id
+from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
+from shoal.graph.wishes import mute_terms
+from shoal.services import relationships, requests
+from shoal.services.relationships import Wish
 from shoal.services.writes import Writes
 
 Verb = Callable[[Writes, int, int], Awaitable[Relation]]
+
+
+_FAMILIAR = 100
+"""So many accounts, the first, are answered for at once."""
+
+
+class FollowParams(msgspec.Struct, frozen=True, kw_only=True):
+    """What a follow is to bring."""
+
+    id: Id
+    reblogs: bool | None = None
+    notify: bool | None = None
+    languages: Annotated[tuple[Annotated[str, Meta(max_length=35)], ...], Meta(max_length=100)] | None = None
+
+
+class MuteParams(msgspec.Struct, frozen=True, kw_only=True):
+    """How far and for how many seconds."""
+
+    id: Id
+    notifications: bool = True
+    duration: Annotated[int, Meta(ge=0, le=relationships.MAX_MUTE_SECONDS)] = 0
+
+
+class NoteParams(msgspec.Struct, frozen=True, kw_only=True):
+    """What to remember of an account."""
+
+    id: Id
+    comment: Annotated[str, Meta(max_length=8_000)] = ""
 
 
 class Others(msgspec.Struct, frozen=True):
@@ -41,21 +71,55 @@ async def several(context: Context, params: Others) -> object:
 
 def _handler(verb: Verb) -> Handler:
     async def handler(context: Context, params: One) -> object:
+        await _access(context, params.id)
         front: Front = context.deps
-        if not await members_by_id(front.graph, (params.id,)):
-            raise NotFound("Record not found")
         return present.relationship(params.id, await verb(front.writes, actor(context), params.id))
 
     handler.__doc__ = verb.__doc__
     return handler
 
 
-follow = _handler(relationships.follow)
+async def _access(context: Context, id_: int) -> None:
+    front: Front = context.deps
+    if not await members_by_id(front.graph, (id_,)):
+        raise NotFound("Record not found")
+
+
 unfollow = _handler(relationships.unfollow)
 block = _handler(relationships.block)
 unblock = _handler(relationships.unblock)
-mute = _handler(relationships.mute)
 unmute = _handler(relationships.unmute)
+remove_follower = _handler(relationships.remove_follower)
+endorse = _handler(relationships.endorse)
+unendorse = _handler(relationships.unendorse)
+authorize = _handler(requests.authorize)
+reject = _handler(requests.reject)
+
+
+async def follow(context: Context, params: FollowParams) -> object:
+    """Follow an account, or ask to when it is locked. A repeated follow changes what it brings; what is not given stays."""
+    front: Front = context.deps
+    await _access(context, params.id)
+    wish = Wish(shares=params.reblogs, notify=params.notify, languages=params.languages)
+    return present.relationship(params.id, await relationships.follow(front.writes, actor(context), params.id, wish))
+
+
+async def mute(context: Context, params: MuteParams) -> object:
+    """Mute an account, with its notifications unless told otherwise, for `duration` seconds (0: for ever)."""
+    front: Front = context.deps
+    await _access(context, params.id)
+    stand = await relationships.mute(
+        front.writes, actor(context), params.id, notifications=params.notifications, seconds=params.duration
+    )
+    return present.relationship(params.id, stand)
+
+
+async def note(context: Context, params: NoteParams) -> object:
+    """Keep a note about an account, for oneself; an empty one takes it away."""
+    front: Front = context.deps
+    await _access(context, params.id)
+    stand = await relationships.note(front.writes, actor(context), params.id, params.comment)
+    return present.relationship(params.id, stand)
 
 
 async def blocks(context: Context, params: PageQuery) -> object:
@@ -63,12 +127,57 @@ async def blocks(context: Context, params: PageQuery) -> object:
     return await _page(context, params, BLOCKS)
 
 
+async def asking(context: Context, params: PageQuery) -> object:
+    """Who asks to follow the caller, newest first."""
+    return await _page(context, params, REQUESTED_BY)
+
+
+async def endorsements(context: Context, params: PageQuery) -> object:
+    """Whom the caller shows on their profile, newest first."""
+    return await _page(context, params, ENDORSES, followed_by=actor(context))
+
+
+async def endorsed_by(context: Context, params: PageOf) -> object:
+    """Whom an account shows on its profile, newest first."""
+    front: Front = context.deps
+    await access_member(front.graph, params.id)
+    cursor, viewer = cursor_of(params, 40, 80), context.caller.member_id
+    found = await people.page(front.reads, viewer, params.id, ENDORSES, cursor, followed_by=params.id)
+    return people_page(context, found, cursor)
+
+
 async def mutes(context: Context, params: PageQuery) -> object:
-    """Whom the caller mutes, newest first."""
-    return await _page(context, params, MUTES)
-
-
-async def _page(context: Context, params: PageQuery, atype: AssocType) -> object:
+    """Whom the caller mutes, newest first, and until when."""
     front: Front = context.deps
     cursor, member = cursor_of(params, 40, 80), actor(context)
-    return people_page(context, await people.page(front.reads, member, member, atype, cursor, severed=True), cursor)
+    found = await people.page(front.reads, member, member, MUTES, cursor, severed=True)
+    muted = [
+        # An account is JSON that is ready: its end is opened for one more key.
+        front.present.account(profile)[:-1] + b',"mute_expires_at":%b}' % _expiry(data)
+        for profile, data in zip(found.profiles, found.data, strict=True)
+    ]
+    return paged(context, b"[%b]" % b",".join(muted), found.times, found.next, cursor)
+
+
+def _expiry(data: bytes) -> bytes:
+    until = mute_terms(data).expires_at
+    return b'"%b"' % present.moment(until).encode() if until else b"null"
+
+
+async def _page(context: Context, params: PageQuery, atype: AssocType, *, followed_by: int = 0) -> object:
+    front: Front = context.deps
+    cursor, member = cursor_of(params, 40, 80), actor(context)
+    found = await people.page(
+        front.reads, member, member, atype, cursor, severed=atype is BLOCKS, followed_by=followed_by
+    )
+    return people_page(context, found, cursor)
+
+
+async def familiar(context: Context, params: Others) -> object:
+    """For each account those whom the caller follows among its followers; nobody where an account hides them."""
+    front: Front = context.deps
+    found = await people.familiar(front.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
+    return [
+        people_entities.FamiliarFollowers(str(id_), [msgspec.Raw(front.present.account(one)) for one in profiles])
+        for id_, profiles in found.items()
+    ]

@@ -88,7 +88,15 @@ class AlikeTag(msgspec.Struct):
     likeness: float
 
 
-def tag(name: str, at: Addresses, counted: Counted | None, today: int, *, following: bool | None) -> Tag:
+def tag(
+    name: str,
+    at: Addresses,
+    counted: Counted | None,
+    today: int,
+    *,
+    following: bool | None,
+    featuring: bool = False,
+) -> Tag:
     """A tag by its canonical name; `counted` is None for one that nobody uses, `following` for who is not logged in.
 
     `today` is in days since 1970-01-01 UTC.
@@ -102,7 +110,7 @@ def tag(name: str, at: Addresses, counted: Counted | None, today: int, *, follow
         url=at.tag(name),
         history=_history(counted.days if counted else unused),
         following=bool(following) if mine else UNSET,
-        featuring=False if mine else UNSET,
+        featuring=featuring if mine else UNSET,
     )
 
 

@@ -1,8 +1,9 @@
-"""Tags: look at, follow, unfollow."""
+"""Tags: look at, follow, show on a profile."""
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -11,12 +12,16 @@ from msgspec import Meta
 from shoal.api import tag_entities
 from shoal.api.calls import Context
 from shoal.api.front import Front
-from shoal.api.listing import actor
+from shoal.api.listing import actor, cursor_of, paged
+from shoal.api.pages import PageQuery
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.text import check_tag
-from shoal.graph.schema import FOLLOWS_TAG, tag_id
-from shoal.services import relationships
+from shoal.feeds import featured
+from shoal.graph.contract import Assoc
+from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
+from shoal.services import featured_tags, relationships
 from shoal.tagcloud.increment import DAY_MS
+from shoal.tagcloud.words import Counted
 
 
 class ByName(msgspec.Struct, frozen=True):
@@ -27,27 +32,44 @@ class ByName(msgspec.Struct, frozen=True):
 
 async def one(context: Context, params: ByName) -> object:
     """A tag, used or not."""
-    front: Front = context.deps
-    name = tag_named(params.name)
-    viewer = context.caller.member_id
-    if viewer is None:
-        return await _shown(front, name, following=None)
-    followed = await front.graph.assoc_get(viewer, (FOLLOWS_TAG,), (tag_id(name),))
-    return await _shown(front, name, following=bool(followed[FOLLOWS_TAG]))
+    return await _shown(context, tag_named(params.name))
 
 
 async def follow(context: Context, params: ByName) -> object:
     """Public statuses under the tag come to the caller's home."""
     front: Front = context.deps
-    name = await relationships.follow_tag(front.writes, actor(context), params.name)
-    return await _shown(front, name, following=True)
+    return await _shown(context, await relationships.follow_tag(front.writes, actor(context), params.name))
 
 
 async def unfollow(context: Context, params: ByName) -> object:
     """They come no longer."""
     front: Front = context.deps
-    name = await relationships.unfollow_tag(front.writes, actor(context), params.name)
-    return await _shown(front, name, following=False)
+    return await _shown(context, await relationships.unfollow_tag(front.writes, actor(context), params.name))
+
+
+async def feature(context: Context, params: ByName) -> object:
+    """Show a tag on the caller's profile."""
+    front: Front = context.deps
+    name = tag_named(params.name)
+    await featured_tags.feature(front.writes, actor(context), name)
+    return await _shown(context, name)
+
+
+async def unfeature(context: Context, params: ByName) -> object:
+    """Show it there no longer."""
+    front: Front = context.deps
+    name = tag_named(params.name)
+    await featured_tags.unfeature(front.writes, actor(context), name)
+    return await _shown(context, name)
+
+
+async def followed(context: Context, params: PageQuery) -> object:
+    """The tags that the caller follows, newest follow first."""
+    front: Front = context.deps
+    cursor = cursor_of(params, 100, 200)
+    found = await featured.followed(front.reads, actor(context), cursor)
+    shown = await shown_tags(context, [tag.data.decode() for tag in found.tags])
+    return paged(context, msgspec.json.encode(shown), [tag.time for tag in found.tags], found.next, cursor)
 
 
 def tag_named(name: str) -> str:
@@ -58,10 +80,29 @@ def tag_named(name: str) -> str:
         raise NotFound("Record not found") from None
 
 
-async def _shown(front: Front, name: str, *, following: bool | None) -> tag_entities.Tag:
-    tags = front.reads.tags
-    counted = None
+async def _shown(context: Context, name: str) -> tag_entities.Tag:
+    return (await shown_tags(context, (name,)))[0]
+
+
+async def shown_tags(context: Context, names: Sequence[str]) -> list[tag_entities.Tag]:
+    """Tags by canonical name, with how the caller stands to them; three reads."""
+    front: Front = context.deps
+    tags, viewer = front.reads.tags, context.caller.member_id
+    counted: dict[str, Counted] = {}
     # A follow is done, and must not be answered as if it were not, because numbers beside it cannot be had.
     with contextlib.suppress(Unavailable):
-        counted = await tags.tag(name)
-    return tag_entities.tag(name, front.at, counted, tags.clock() // DAY_MS, following=following)
+        counted = await tags.counted(names)
+    held: dict[AssocType, dict[int, Assoc]] = {FOLLOWS_TAG: {}, FEATURES_TAG: {}}
+    if viewer is not None:
+        held = await front.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(name) for name in names])
+    return [
+        tag_entities.tag(
+            name,
+            front.at,
+            counted.get(name),
+            tags.clock() // DAY_MS,
+            following=None if viewer is None else tag_id(name) in held[FOLLOWS_TAG],
+            featuring=tag_id(name) in held[FEATURES_TAG],
+        )
+        for name in names
+    ]

@@ -19,7 +19,7 @@ from shoal.api.replies import Reply
 from shoal.api.tags import tag_named
 from shoal.core.errors import Unauthenticated
 from shoal.feeds import related, trends
-from shoal.graph.schema import FOLLOWS_TAG, tag_id
+from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.words import MAX_WORDS, Shown
 
@@ -58,13 +58,21 @@ async def tags(context: Context, params: Trending) -> object:
     words = await trends.trending(front.reads, limit, offset)
     viewer = context.caller.member_id
     followed: set[int] = set()
+    shown: set[int] = set()
     if viewer is not None and words:
-        found = await front.graph.assoc_get(viewer, (FOLLOWS_TAG,), [tag_id(word.name) for word in words])
-        followed = set(found[FOLLOWS_TAG])
+        found = await front.graph.assoc_get(
+            viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(word.name) for word in words]
+        )
+        followed, shown = set(found[FOLLOWS_TAG]), set(found[FEATURES_TAG])
     today = front.reads.tags.clock() // DAY_MS
     body = [
         tag_entities.tag(
-            word.name, front.at, word, today, following=None if viewer is None else tag_id(word.name) in followed
+            word.name,
+            front.at,
+            word,
+            today,
+            following=None if viewer is None else tag_id(word.name) in followed,
+            featuring=tag_id(word.name) in shown,
         )
         for word in words
     ]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import Member, Share
 from shoal.core.visibility import Relation, may_see_share
-from shoal.feeds.hydrate import Profile, profiles
+from shoal.feeds.hydrate import Profile, profiles, profiles_by_id
 from shoal.feeds.pull import Cursor, check_limit
 from shoal.feeds.reads import Reads
-from shoal.graph.access import access_post, relations
+from shoal.graph.access import access_post, members_by_id, relations
 from shoal.graph.contract import Assoc
-from shoal.graph.schema import LIKED_BY, SHARED_BY, AnyNode, AssocType
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, MUTES, SHARED_BY, AnyNode, AssocType
+from shoal.graph.wishes import mute_terms
 
 PAGE = 25
 """How many members a page has by default."""
+_FOLLOWEES = 5_000
+_FAMILIAR = 80
 
 
 class People(NamedTuple):
@@ -25,6 +29,8 @@ class People(NamedTuple):
     profiles: list[Profile]
     times: list[int]
     next: int | None
+    data: Sequence[bytes] = ()
+    """What each association says besides."""
 
 
 class Likers(NamedTuple):
@@ -42,13 +48,21 @@ class Received(NamedTuple):
 
 
 async def page(
-    reads: Reads, viewer: int | None, of: int, atype: AssocType, cursor: Cursor, *, severed: bool = False
+    reads: Reads,
+    viewer: int | None,
+    of: int,
+    atype: AssocType,
+    cursor: Cursor,
+    *,
+    severed: bool = False,
+    followed_by: int = 0,
 ) -> People:
     """A page of the members that a list leads to: those the viewer has blocked, or who have blocked the viewer, are left out.
 
     With `severed` they are in it, for the list of those whom one blocks. Who shared for their followers only is named to
-    those. The members of the next page are read ahead, so that they are in memory when it is asked for. Raises
-    `InvalidInput` for a limit below 1.
+    those. Mutes that are over are left out; with `followed_by` all but those whom this member follows, and themselves. The
+    members of the next page are read ahead, so that they are in memory when it is asked for. Raises `InvalidInput` for a
+    limit below 1.
     """
     check_limit(cursor)
     found = await reads.graph.assoc_range(
@@ -60,16 +74,30 @@ async def page(
         oldest_first=cursor.oldest_first,
     )
     here, ahead = found[: cursor.limit], found[cursor.limit : 2 * cursor.limit]
-    answer = await _people(reads, viewer, atype, here, severed=severed)
+    kept = await _kept(reads, atype, here, followed_by)
     _read_ahead(reads, _ids(atype, ahead))
+    people, shown = await _people(reads, viewer, atype, kept, severed=severed)
     if cursor.oldest_first:
-        return People(answer[0][::-1], answer[1][::-1], here[0].time if here else None)
-    return People(*answer, here[-1].time if len(found) > len(here) else None)
+        people, shown = people[::-1], shown[::-1]
+        after = here[0].time if here else None
+    else:
+        after = here[-1].time if len(found) > len(here) else None
+    return People(people, [assoc.time for assoc in shown], after, [assoc.data for assoc in shown])
+
+
+async def _kept(reads: Reads, atype: AssocType, found: Sequence[Assoc], followed_by: int) -> Sequence[Assoc]:
+    if atype is MUTES:
+        now = time.time_ns() // 1_000_000
+        return [assoc for assoc in found if not mute_terms(assoc.data).over(now)]
+    if followed_by:
+        followed = (await reads.graph.assoc_get(followed_by, (FOLLOWS,), [assoc.id2 for assoc in found]))[FOLLOWS]
+        return [assoc for assoc in found if assoc.id2 in followed or assoc.id2 == followed_by]
+    return found
 
 
 async def _people(
     reads: Reads, viewer: int | None, atype: AssocType, found: Sequence[Assoc], *, severed: bool = False
-) -> tuple[list[Profile], list[int]]:
+) -> tuple[list[Profile], list[Assoc]]:
     nodes = await reads.graph.obj_get(_ids(atype, found))
     members = {assoc.id2: node for assoc in found if isinstance(node := nodes.get(assoc.id2), Member)}
     stands = await relations(reads.graph, viewer, members)
@@ -79,7 +107,25 @@ async def _people(
     else:
         shown = [assoc for assoc in there if severed or not stands[assoc.id2].severed]
     numbers = await profiles(reads.graph, {assoc.id2: members[assoc.id2] for assoc in shown})
-    return [numbers[assoc.id2] for assoc in shown], [assoc.time for assoc in shown]
+    return [numbers[assoc.id2] for assoc in shown], shown
+
+
+async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, list[Profile]]:
+    """For each member those whom the viewer follows and who follow that member; nobody of one who hides this.
+
+    Of the newest 5,000 whom the viewer follows, and at most 80 for each member.
+    """
+    followees = [assoc.id2 for assoc in await reads.graph.assoc_range(viewer, FOLLOWS, limit=_FOLLOWEES)]
+    members = await members_by_id(reads.graph, ids)
+    open_ones = [id_ for id_, member in members.items() if not (member.hides_connections or member.suspended)]
+    answers = await asyncio.gather(*[reads.graph.assoc_get(id_, (FOLLOWED_BY,), followees) for id_ in open_ones])
+    known = {
+        id_: [followee for followee in followees if followee in answer[FOLLOWED_BY]][:_FAMILIAR]
+        for id_, answer in zip(open_ones, answers, strict=True)
+    }
+    everybody = list({followee for found in known.values() for followee in found})
+    shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, everybody)}
+    return {id_: [shown[one] for one in known.get(id_, ()) if one in shown] for id_ in members}
 
 
 def _ids(atype: AssocType, found: Sequence[Assoc]) -> list[int]:

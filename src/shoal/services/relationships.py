@@ -64,9 +64,9 @@ AS_IS = Wish()
 
 
 async def follow(writes: Writes, member_id: int, other_id: int, wish: Wish = AS_IS) -> Relation:
-    """Posts of the other come to the member's home, once the other agrees if they are locked; a repeated follow changes what it brings.
+    """Posts of the other come to the member's home, once the other agrees if they are locked.
 
-    Raises `NotAllowed` for oneself, and where one has blocked the other.
+    A repeated follow changes what it brings. Raises `NotAllowed` for oneself, and where one has blocked the other.
     """
     other = await access_member(writes.graph, other_id)
     stand = await relation(writes.graph, member_id, other_id)

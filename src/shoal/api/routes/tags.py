@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from shoal.api import tags, trends
-from shoal.api.calls import Route
-from shoal.api.routes.making import public, route, seen
+from shoal.api import featured, tags, trends
+from shoal.api.calls import Handler, Route
+from shoal.api.people_entities import FeaturedTag
+from shoal.api.routes.making import one, page, public, route, seen
+from shoal.api.tag_entities import Tag
 from shoal.settings import Settings
 
 
@@ -14,9 +16,29 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
         seen("GET", "/api/v1/tags/{name}", tags.one, scope="read:follows", params=tags.ByName),
         route("POST", "/api/v1/tags/{name}/follow", tags.follow, scope="write:follows", params=tags.ByName),
         route("POST", "/api/v1/tags/{name}/unfollow", tags.unfollow, scope="write:follows", params=tags.ByName),
+        _verb("feature", tags.feature, "write:accounts"),
+        _verb("unfeature", tags.unfeature, "write:accounts"),
+        page("GET", "/api/v1/followed_tags", tags.followed, scope="read:follows", answer=list[Tag]),
+        route("GET", "/api/v1/featured_tags", featured.mine, scope="read:accounts", answer=list[FeaturedTag]),
+        route(
+            "POST",
+            "/api/v1/featured_tags",
+            featured.add,
+            scope="write:accounts",
+            params=featured.NewTag,
+            answer=FeaturedTag,
+        ),
+        route(
+            "GET", "/api/v1/featured_tags/suggestions", featured.suggestions, scope="read:accounts", answer=list[Tag]
+        ),
+        one("DELETE", "/api/v1/featured_tags/{id}", featured.remove, scope="write:accounts", answer=dict),
         seen("GET", "/api/v1/trends/tags", trends.tags, scope="read:follows", params=trends.Trending),
         seen("GET", "/api/v1/trends", trends.tags, scope="read:follows", params=trends.Trending),
         seen("GET", "/api/shoal/v1/tags/cloud", trends.cloud, scope="read:follows", params=trends.CloudQuery),
         seen("GET", "/api/shoal/v1/tags/cloud.svg", trends.picture, scope="read:follows", params=trends.CloudQuery),
         public("GET", "/api/shoal/v1/tags/{name}/related", trends.alike, params=trends.RelatedQuery),
     )
+
+
+def _verb(name: str, handler: Handler, scope: str) -> Route:
+    return route("POST", f"/api/v1/tags/{{name}}/{name}", handler, scope=scope, params=tags.ByName, answer=Tag)

@@ -1,0 +1,136 @@
+"""Lists of accounts, and their timelines."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api import people_entities
+from shoal.api.calls import Context
+from shoal.api.convert import Id, Limit
+from shoal.api.front import Front
+from shoal.api.listing import One, PageOf, actor, cursor_of, entries_page, people_page
+from shoal.core.model import RepliesPolicy
+from shoal.feeds import lists as feed
+from shoal.feeds import people
+from shoal.graph.access import access_member, own_list
+from shoal.graph.schema import LISTS
+from shoal.services import lists
+
+_Title = Annotated[str, Meta(max_length=20_000)]
+
+
+class NewList(msgspec.Struct, frozen=True, kw_only=True):
+    """A list to be made."""
+
+    title: _Title = ""
+    replies_policy: RepliesPolicy = RepliesPolicy.LIST
+    exclusive: bool = False
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to change of a list: a value that is not there stays."""
+
+    id: Id
+    title: _Title | None = None
+    replies_policy: RepliesPolicy | None = None
+    exclusive: bool | None = None
+
+
+class Accounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Some accounts, and the list that they come to or leave."""
+
+    id: Id
+    account_ids: Annotated[tuple[Id, ...], Meta(max_length=500)] = ()
+
+
+class AccountsOf(PageOf, frozen=True, kw_only=True):
+    """A page of the accounts on a list."""
+
+    limit: Limit = Limit(-1)
+    """0: all of them."""
+
+
+async def several(context: Context, _params: None) -> object:
+    """The caller's lists, oldest first."""
+    front: Front = context.deps
+    return [people_entities.user_list(one) for one in await feed.owned(front.graph, actor(context))]
+
+
+async def one(context: Context, params: One) -> object:
+    """An own list."""
+    front: Front = context.deps
+    return people_entities.user_list(await own_list(front.graph, actor(context), params.id))
+
+
+async def create(context: Context, params: NewList) -> object:
+    """A new list, of nobody."""
+    front: Front = context.deps
+    made = await lists.create(
+        front.writes, actor(context), params.title, replies=params.replies_policy, exclusive=params.exclusive
+    )
+    return people_entities.user_list(made)
+
+
+async def update(context: Context, params: Changes) -> object:
+    """Change an own list."""
+    front: Front = context.deps
+    changed = await lists.update(
+        front.writes,
+        actor(context),
+        params.id,
+        title=params.title,
+        replies=params.replies_policy,
+        exclusive=params.exclusive,
+    )
+    return people_entities.user_list(changed)
+
+
+async def delete(context: Context, params: One) -> object:
+    """Delete an own list."""
+    front: Front = context.deps
+    await lists.delete(front.writes, actor(context), params.id)
+    return {}
+
+
+async def accounts(context: Context, params: AccountsOf) -> object:
+    """Who is on an own list, newest first; all of them for a limit of 0."""
+    front: Front = context.deps
+    member = actor(context)
+    await own_list(front.graph, member, params.id)
+    cursor = cursor_of(params, 40, 80)
+    if params.limit == 0:
+        cursor = cursor._replace(limit=feed.MAX_MEMBERS)
+    found = await people.page(front.reads, member, params.id, LISTS, cursor, followed_by=member)
+    return people_page(context, found, cursor)
+
+
+async def put_on(context: Context, params: Accounts) -> object:
+    """Put accounts that the caller follows on an own list: all of them, or none."""
+    front: Front = context.deps
+    await lists.put_on(front.writes, actor(context), params.id, params.account_ids)
+    return {}
+
+
+async def take_off(context: Context, params: Accounts) -> object:
+    """Take accounts off an own list."""
+    front: Front = context.deps
+    await lists.take_off(front.writes, actor(context), params.id, params.account_ids)
+    return {}
+
+
+async def with_account(context: Context, params: One) -> object:
+    """Those of the caller's lists that an account is on."""
+    front: Front = context.deps
+    await access_member(front.graph, params.id)
+    found = await feed.with_member(front.graph, actor(context), params.id)
+    return [people_entities.user_list(one) for one in found]
+
+
+async def timeline(context: Context, params: PageOf) -> object:
+    """The newest by those on an own list."""
+    front: Front = context.deps
+    cursor = cursor_of(params)
+    return await entries_page(context, await feed.page(front.reads, actor(context), params.id, cursor), cursor)

@@ -1,0 +1,105 @@
+"""The tags that a member follows, and those on their profile with how much they posted under each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shoal.core.model import Post, Visibility
+from shoal.feeds.pull import Cursor
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import MAX_TIME, Assoc, Reader
+from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, POSTED, TAG_OF, tag_id
+
+_FEATURED = 100
+"""More than anybody may have."""
+_PAGE = 1_000
+_PAGES = 10
+"""So many pages of a member's newest entries are counted."""
+_RECENT = 200
+"""From so many of the newest entries tags are suggested."""
+_OPEN = (Visibility.PUBLIC, Visibility.UNLISTED)
+
+
+class Featured(NamedTuple):
+    """A tag on a profile."""
+
+    place: int
+    """In the list: what it is known by there."""
+    name: str
+    posts: int
+    """How many open posts of the member are under it, of their newest 10,000 entries."""
+    newest: int
+    """When the newest of those was written (Unix milliseconds); 0 when there is none."""
+
+
+class FollowedTags(NamedTuple):
+    """A page of the tags that a member follows; `next` is None at the end."""
+
+    tags: list[Assoc]
+    """With the name of each as its data."""
+    next: int | None
+
+
+async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags:
+    """A page of them, the newest follow first."""
+    found = await reads.graph.assoc_range(
+        member_id,
+        FOLLOWS_TAG,
+        before=cursor.before,
+        after=cursor.after,
+        limit=cursor.limit + 1,
+        oldest_first=cursor.oldest_first,
+    )
+    page = found[: cursor.limit]
+    if cursor.oldest_first:
+        return FollowedTags(page[::-1], page[0].time if page else None)
+    return FollowedTags(page, page[-1].time if len(found) > len(page) else None)
+
+
+async def featured(graph: Reader, member_id: int) -> list[Featured]:
+    """What a member features, first the tag that was featured last."""
+    held = await graph.assoc_range(member_id, FEATURES_TAG, limit=_FEATURED)
+    return await counted(graph, member_id, held)
+
+
+async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[Featured]:
+    """These of the tags that a member features."""
+    names = [assoc.data.decode() for assoc in held]
+    found = await _posts_under(graph, member_id, names) if names else {}
+    return [
+        Featured(assoc.time, name, len(found[name]), max((post.written for post in found[name]), default=0))
+        for assoc, name in zip(held, names, strict=True)
+    ]
+
+
+async def suggested(reads: Reads, member_id: int, most: int = 10) -> list[str]:
+    """The tags that a member's newest posts use most, less those that they feature."""
+    posted = await reads.graph.assoc_range(member_id, POSTED, limit=_RECENT)
+    nodes = await reads.graph.obj_get([entry.time for entry in posted])
+    used = Counter(tag for node in nodes.values() if isinstance(node, Post) and _counts(node) for tag in node.tags)
+    held = {assoc.id2 for assoc in await reads.graph.assoc_range(member_id, FEATURES_TAG, limit=_FEATURED)}
+    return [name for name, _ in used.most_common() if tag_id(name) not in held][:most]
+
+
+async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> dict[str, list[Post]]:
+    found: dict[str, list[Post]] = {name: [] for name in names}
+    before = MAX_TIME
+    for _ in range(_PAGES):
+        page = [entry.time for entry in await graph.assoc_range(member_id, POSTED, before=before, limit=_PAGE)]
+        under = await asyncio.gather(*[graph.assoc_get(tag_id(name), (TAG_OF,), page) for name in names])
+        nodes = await graph.obj_get(list({id_ for answer in under for id_ in answer[TAG_OF]}))
+        posts = [node for node in nodes.values() if isinstance(node, Post) and _counts(node)]
+        for name in names:
+            # A list of a tag may be behind an edit; the post itself is not.
+            found[name] += [post for post in posts if name in post.tags]
+        if len(page) < _PAGE:
+            break
+        before = page[-1]
+    return found
+
+
+def _counts(post: Post) -> bool:
+    return post.visibility in _OPEN and not post.hidden
