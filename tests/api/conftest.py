@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
 
 import pytest
 
+from shoal.core.ids import IdMaker
 from tests.api.world import World, served, world
+
+
+@pytest.fixture
+def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is done one after the other has ids in that order: of those of one millisecond, the shard decides it."""
+    ticks = count(time.time_ns() // 1_000_000)
+    monkeypatch.setattr("shoal.wiring.network.IdMaker", partial(IdMaker, lambda: next(ticks)))
 
 
 @pytest.fixture

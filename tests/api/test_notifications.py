@@ -14,6 +14,8 @@ from shoal.graph.schema import EVERYBODY, SERVES
 from tests.api.test_server import reads_of
 from tests.api.world import Someone, World
 
+pytestmark = pytest.mark.usefixtures("stepwise")
+
 V1 = "/api/v1/notifications"
 
 

@@ -115,4 +115,4 @@ def group_of(notice: Notice, time: int) -> Group | None:
 
 def end_of_poll(poll_id: int, expires_at: int) -> int:
     """The time of a notice that a poll is over: polls that end in the same millisecond have different ones."""
-    return floor_at(expires_at) | poll_id % _MOMENT
+    return floor_at(expires_at) | (poll_id ^ poll_id >> 23) % _MOMENT

@@ -1,0 +1,63 @@
+"""Markers over HTTP, in the forms in which clients send them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.api.world import World
+
+
+def test_a_marker_that_was_never_set_is_left_out(shared: World) -> None:
+    ann = shared.join("ann")
+    assert shared.json("GET", "/api/v1/markers?timeline[]=home&timeline[]=notifications", ann) == {}
+    assert shared.json("GET", "/api/v1/markers", ann) == {}
+
+
+def test_its_version_grows_with_each_time_it_is_set(shared: World) -> None:
+    ben = shared.join("ben")
+    first = shared.json("POST", "/api/v1/markers", ben, json={"home": {"last_read_id": "103"}})
+    assert set(first) == {"home"}
+    assert (first["home"]["last_read_id"], first["home"]["version"]) == ("103", 1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", first["home"]["updated_at"])
+    both = {"home": {"last_read_id": "104"}, "notifications": {"last_read_id": "7"}}
+    shared.json("POST", "/api/v1/markers", ben, json=both)
+    found = shared.json("GET", "/api/v1/markers?timeline[]=home&timeline[]=notifications", ben)
+    assert [(found[name]["last_read_id"], found[name]["version"]) for name in ("home", "notifications")] == [
+        ("104", 2),
+        ("7", 1),
+    ]
+    # One that is not sent stays.
+    assert set(shared.json("GET", "/api/v1/markers?timeline=notifications", ben)) == {"notifications"}
+
+
+@pytest.mark.parametrize("way", ["form", "json", "query"])
+def test_every_way_of_sending_one_is_understood(shared: World, way: str) -> None:
+    who = shared.join(f"by_{way}")
+    if way == "json":
+        shared.json("POST", "/api/v1/markers", who, json={"notifications": {"last_read_id": 42}})
+    else:
+        given = {"notifications[last_read_id]": "42"}
+        shared.json("POST", "/api/v1/markers", who, **{"data" if way == "form" else "params": given})
+    found = shared.json("GET", "/api/v1/markers?timeline=notifications", who)
+    assert found["notifications"]["last_read_id"] == "42"
+
+
+def test_nothing_is_set_by_nothing_and_by_what_is_no_id(shared: World) -> None:
+    cyd = shared.join("cyd")
+    assert shared.json("POST", "/api/v1/markers", cyd, json={}) == {}
+    assert shared.json("POST", "/api/v1/markers", cyd, json={"list:1": {"last_read_id": "1"}}) == {}
+    for wrong in ("x", "-", str(2**63)):
+        answer = shared.ask("POST", "/api/v1/markers", cyd, json={"home": {"last_read_id": wrong}})
+        assert answer.status_code == 404
+    assert shared.json("GET", "/api/v1/markers?timeline[]=home", cyd) == {}
+
+
+def test_what_was_cleared_is_no_timeline(shared: World) -> None:
+    dan, eve = shared.join("dan"), shared.join("eve")
+    shared.json("POST", "/api/v1/statuses", eve, json={"status": "@dan"})
+    shared.settle()
+    shared.json("POST", "/api/v1/notifications/clear", dan)
+    asked = "timeline[]=notifications cleared&timeline[]=notifications&timeline[]=cleared"
+    assert shared.json("GET", f"/api/v1/markers?{asked}", dan) == {}

@@ -1,0 +1,392 @@
+"""Who is notified of what, who is not, and what is taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.events import FollowChanged, LikeChanged, PostCreated, ShareCreated
+from shoal.core.ids import EPOCH_MS, milliseconds_of
+from shoal.core.model import Role, Visibility
+from shoal.fanout.table import TABLE
+from shoal.feeds import notifications
+from shoal.feeds.notifications import Wish
+from shoal.feeds.pull import Cursor
+from shoal.graph.notices import Kind
+from shoal.graph.schema import NOTIFIED
+from shoal.ops.check import check
+from shoal.services import notifications as verbs
+from shoal.services import reactions
+from shoal.streaming.updates import NotificationMade, decode
+from tests.flows.noting import (
+    a_poll,
+    a_report,
+    all_of,
+    ask_to_follow,
+    heard,
+    mute_thread,
+    noted,
+    promote,
+    refuse,
+    repeat_everything,
+    watch,
+)
+from tests.flows.people import register
+from tests.running import in_loop
+
+# Every kind
+
+
+@in_loop
+async def test_likes_shares_follows_and_mentions_are_told_newest_first() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        post = await ann.create("low tide")
+        await ben.like(post)
+        share = await cyd.share(post)
+        await ben.follow(ann)
+        answer = await cyd.comment(post, "@ann where?")
+        assert await heard(shoal, ann) == ["cyd mention", "ben follow", "cyd share", "ben like"]
+        mention, _, shared, like = await noted(shoal, ann)
+        assert (mention.time, shared.time) == (answer.id, share.id)
+        assert mention.entry is not None
+        assert mention.entry.post == answer
+        assert like.entry is not None
+        assert like.entry.post.id == post.id
+        assert like.entry.share is None
+        assert await heard(shoal, ben) == await heard(shoal, cyd) == []
+
+
+@in_loop
+async def test_who_watches_a_member_hears_of_their_posts_but_not_of_their_answers_to_others() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await watch(shoal, ann, ben)
+        post = await ben.create("one")
+        thread = await ben.comment(post, "two")
+        await ben.comment(await cyd.create("a question"), "an answer")
+        named = await ben.create("three, @ann")
+        await ben.create("psst @cyd", visibility="direct")
+        await ben.create("for my followers", visibility="followers")
+        assert await heard(shoal, ann) == ["ben mention", "ben post", "ben post"]
+        assert [item.time for item in await noted(shoal, ann)] == [named.id, thread.id, post.id]
+        await ann.follow(ben)
+        private = await ben.create("for my followers", visibility="followers")
+        assert (await noted(shoal, ann))[0].time == private.id
+
+
+@in_loop
+async def test_who_shared_a_post_hears_that_it_was_edited_each_time() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("low tide")
+        await ben.share(post)
+        await ann.share(post)
+        assert await heard(shoal, ben) == []
+        await ann.update(post, "high tide")
+        (first,) = await noted(shoal, ben)
+        assert first.notice.kind is Kind.EDIT
+        assert first.entry is not None
+        assert first.entry.post.text == "high tide"
+        await ann.update(post, "ebb")
+        (second,) = await noted(shoal, ben)
+        assert second.time > first.time
+        assert await heard(shoal, ann) == ["ben share"]
+
+
+@in_loop
+async def test_whom_an_edit_names_for_the_first_time_hears_of_it_at_that_moment() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        post = await ann.create("with @ben")
+        await cyd.share(post)
+        await ann.update(post, "with @ben and @cyd")
+        (revision,) = await ann.history(post)
+        (mention,) = await noted(shoal, cyd)
+        assert (mention.notice.kind, mention.time) == (Kind.MENTION, revision.id)
+        assert [item.time for item in await noted(shoal, ben)] == [post.id]
+        await ann.update(post, "alone")
+        assert [item.notice.kind for item in await noted(shoal, cyd)] == [Kind.EDIT]
+        assert await heard(shoal, ben) == []
+
+
+@in_loop
+async def test_a_request_is_told_until_it_is_withdrawn_or_refused() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ask_to_follow(shoal, ben, ann)
+        await ask_to_follow(shoal, cyd, ann)
+        assert await heard(shoal, ann) == ["cyd request", "ben request"]
+        await ask_to_follow(shoal, ben, ann, end=True)
+        assert await heard(shoal, ann) == ["cyd request"]
+        await refuse(shoal, ann, cyd)
+        assert await heard(shoal, ann) == []
+
+
+@in_loop
+async def test_the_end_of_a_poll_is_told_to_its_author_and_to_those_who_voted() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        over = EPOCH_MS + 10_000
+        posts = [await a_poll(shoal, ann, [ben], over) for _ in range(2)]
+        assert await heard(shoal, ann) == await heard(shoal, ben) == ["ann poll", "ann poll"]
+        assert await heard(shoal, cyd) == []
+        found = await noted(shoal, ben)
+        assert len({item.time for item in found}) == 2
+        assert {milliseconds_of(item.time) for item in found} == {over}
+        assert {item.notice.about for item in found} == {post.id for post in posts}
+
+
+@in_loop
+async def test_staff_hear_of_members_and_reports_for_as_long_as_they_are_staff() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await promote(shoal, ann, Role.MODERATOR)
+        ben = await shoal.register("ben", "correct horse", email="ben@shoal.test")
+        cyd = await shoal.register("cyd", "correct horse", email="cyd@shoal.test")
+        report = await a_report(shoal, ben, cyd)
+        assert await heard(shoal, ann) == ["ben report", "cyd registration", "ben registration"]
+        told = (await noted(shoal, ann))[0]
+        assert told.report == report
+        assert told.target is not None
+        assert told.target.member.name == "cyd"
+        assert await heard(shoal, ben) == await heard(shoal, cyd) == []
+        await promote(shoal, ann, Role.NONE)
+        assert await heard(shoal, ann) == []
+
+
+# What is not told
+
+
+@in_loop
+async def test_nobody_is_told_of_what_they_did_themselves() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        post = await ann.create("I, @ann")
+        await ann.like(post)
+        await ann.share(post)
+        await watch(shoal, ann, ann)
+        await ann.create("again")
+        assert await heard(shoal, ann) == []
+
+
+Falling = Callable[[Shoal, Handle, Handle], Awaitable[object]]
+FALLINGS: dict[str, Falling] = {
+    "blocks": lambda _, ann, ben: ann.block(ben),
+    "is blocked by": lambda _, ann, ben: ben.block(ann),
+    "mutes": lambda _, ann, ben: ann.mute(ben),
+    "sees suspended": lambda shoal, _, ben: shoal.suspend(ben),
+}
+BACK: dict[str, Falling] = {
+    "blocks": lambda _, ann, ben: ann.unblock(ben),
+    "is blocked by": lambda _, ann, ben: ben.unblock(ann),
+    "mutes": lambda _, ann, ben: ann.unmute(ben),
+    "sees suspended": lambda shoal, _, ben: shoal.restore(ben),
+}
+
+
+@pytest.mark.parametrize("how", FALLINGS)
+@in_loop
+async def test_nothing_is_told_of_whom_one(how: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("low tide")
+        await ben.like(post)
+        await ben.share(post)
+        await ben.follow(ann)
+        mention = await ben.create("@ann")
+        assert len(await noted(shoal, ann)) == 4
+        await FALLINGS[how](shoal, ann, ben)
+        assert await heard(shoal, ann) == []
+        with pytest.raises(Exception, match="Record not found"):
+            await notifications.one(shoal.network.reads, ann.id, mention.id)
+
+
+@pytest.mark.parametrize("how", ["blocks", "is blocked by", "mutes"])
+@in_loop
+async def test_what_was_done_meanwhile_is_not_told_afterwards(how: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await FALLINGS[how](shoal, ann, ben)
+        await ben.create("@ann")
+        await shoal.settle()
+        await BACK[how](shoal, ann, ben)
+        assert await heard(shoal, ann) == []
+        await ben.create("@ann, again")
+        assert await heard(shoal, ann) == ["ben mention"]
+
+
+@in_loop
+async def test_nothing_is_told_of_a_thread_that_is_muted() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("low tide")
+        await mute_thread(shoal, ann, root)
+        await ben.like(root)
+        await ben.share(root)
+        answer = await ben.comment(root, "@ann where?")
+        await ben.comment(answer, "@ann when?")
+        await ben.create("@ann, by the way")
+        assert await heard(shoal, ann) == ["ben mention"]
+
+
+@in_loop
+async def test_a_share_for_followers_is_not_told_to_who_is_none() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ann.follow(cyd)
+        post = await ann.create("low tide")
+        for who in (ben, cyd):
+            await share_for_followers(shoal, who, post.id)
+        assert await heard(shoal, ann) == ["cyd share"]
+        await ann.unfollow(cyd)
+        assert await heard(shoal, ann) == []
+
+
+async def share_for_followers(shoal: Shoal, who: Handle, post_id: int) -> None:
+    """For their followers only."""
+    await reactions.share(shoal.network.writes, who.id, post_id, Visibility.FOLLOWERS)
+
+
+@in_loop
+async def test_hidden_and_deleted_posts_are_told_no_longer() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        hidden, deleted = await ben.create("@ann one"), await ben.create("@ann two")
+        assert await heard(shoal, ann) == ["ben mention", "ben mention"]
+        await shoal.hide(hidden)
+        await ben.delete(deleted)
+        assert await heard(shoal, ann) == []
+        await shoal.reveal(hidden)
+        assert await heard(shoal, ann) == ["ben mention"]
+
+
+# What is taken back, and what comes back
+
+
+@in_loop
+async def test_what_is_taken_back_is_told_no_longer_and_told_anew_when_it_is_done_again() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        post = await ann.create("low tide")
+        await ben.like(post)
+        await ben.share(post)
+        await ben.follow(ann)
+        await cyd.like(post)
+        await shoal.settle()
+        await ben.unlike(post)
+        await ben.unshare(post)
+        await ben.unfollow(ann)
+        assert await heard(shoal, ann) == ["cyd like"]
+        await ben.like(post)
+        await ben.share(post)
+        await ben.follow(ann)
+        assert await heard(shoal, ann) == ["ben follow", "ben share", "ben like", "cyd like"]
+
+
+@in_loop
+async def test_what_hangs_on_a_deleted_post_is_forgotten() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("low tide @ben")
+        await ben.like(post)
+        await ben.share(post)
+        await shoal.settle()
+        await ann.delete(post)
+        assert await heard(shoal, ann) == await heard(shoal, ben) == []
+        for who in (ann, ben):
+            assert await shoal.network.store.assoc_range(who.id, NOTIFIED, limit=10) == []
+
+
+@in_loop
+async def test_what_was_dismissed_does_not_come_back_by_itself_but_by_a_new_act() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("low tide")
+        await ben.like(post)
+        share = await ben.share(post)
+        await ben.follow(ann)
+        mention = await ben.create("@ann")
+        events = [
+            LikeChanged(member_id=ben.id, post_id=post.id, author_id=ann.id),
+            ShareCreated(share_id=share.id, author_id=ben.id),
+            FollowChanged(follower_id=ben.id, source_id=ann.id),
+            PostCreated(post_id=mention.id, author_id=ben.id, mention_ids=(ann.id,)),
+        ]
+        for item in await noted(shoal, ann):
+            await verbs.dismiss(shoal.network.writes, ann.id, item.time)
+        await repeat_everything(shoal.network, events, TABLE)
+        assert await heard(shoal, ann) == []
+        await ben.unlike(post)
+        await ben.like(post)
+        assert await heard(shoal, ann) == ["ben like"]
+        await verbs.clear(shoal.network.writes, ann.id)
+        await repeat_everything(shoal.network, events, TABLE)
+        assert await heard(shoal, ann) == []
+        await ben.create("@ann, again")
+        assert await heard(shoal, ann) == ["ben mention"]
+
+
+@in_loop
+async def test_a_list_full_of_what_is_gone_still_fills_its_pages() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        seen = [await ben.create(f"@ann {n}") for n in range(3)]
+        for n in range(40):
+            await shoal.hide(await ben.create(f"@ann gone {n}"))
+        await shoal.settle()
+        page = await notifications.page(shoal.network.reads, ann.id, Cursor(limit=2))
+        assert [item.time for item in page.items] == [seen[2].id, seen[1].id]
+        assert page.next is not None
+
+
+@in_loop
+async def test_a_kind_is_found_behind_many_of_others() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        for n in range(30):
+            await ben.create(f"@ann {n}")
+        (found,) = await noted(shoal, ann, Wish(frozenset({Kind.FOLLOW})))
+        assert found.actor.member.id == ben.id
+        assert await noted(shoal, ann, Wish(actor_id=ann.id)) == []
+
+
+# Whoever looks on, and the check of a store
+
+
+@in_loop
+async def test_whoever_looks_on_is_told_of_each() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        channel = shoal.network.effects.channel
+        position = await channel.end()
+        post = await ben.create("@ann")
+        await shoal.settle()
+        told = []
+        async with aclosing(channel.follow(position)) as messages:
+            async for message in messages:
+                told.append(decode(message.message))
+                if isinstance(told[-1], NotificationMade):
+                    break
+        assert told[-1] == NotificationMade(ann.id, post.id)
+        assert (await notifications.one(shoal.network.reads, ann.id, post.id)).notice.kind is Kind.MENTION
+
+
+@in_loop
+async def test_a_check_of_the_store_finds_nothing_wrong_with_them() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("@ben psst", visibility="direct")
+        await ben.like(root)
+        await ben.comment(root, "@ann yes?", visibility="direct")
+        await verbs.clear(shoal.network.writes, ann.id)
+        await shoal.settle()
+        await ann.delete(root)
+        await ben.create("@ann still there?")
+        assert await all_of(shoal.network, ann.id) is not None
+        report = await check(shoal.network, sample=None)
+        assert report.clean, report
