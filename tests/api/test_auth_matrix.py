@@ -111,6 +111,8 @@ def test_what_is_open_to_all_is_little() -> None:
         ("GET", "/api/v2/instance"),
         ("GET", "/api/v1/instance/rules"),
         ("GET", "/api/v1/custom_emojis"),
+        ("GET", "/openapi.json"),
+        ("GET", "/docs"),
         ("POST", "/api/v1/apps"),
         ("POST", "/oauth/token"),
         ("POST", "/oauth/revoke"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from starlette.requests import Request
@@ -33,6 +33,12 @@ class Context(msgspec.Struct, frozen=True):
     """The bundle that `build_app` was given."""
     path: Mapping[str, str]
     """What stands in the path's braces; the params struct has it too, and wins over query and body there."""
+
+
+class Body(NamedTuple):
+    """The answer of a route that answers no JSON."""
+
+    content_type: str
 
 
 Handler = Callable[[Context, Any], Awaitable[object]]
@@ -65,7 +71,9 @@ class Route(_Address, frozen=True, kw_only=True):
     max_body: int = 1 << 16
     """The largest body in bytes; one that is larger is refused before it is read."""
     answer: Any = None
-    """The type of the answer, for the description of the API."""
+    """The type of the answer, for the description of the API: of a value, or a `Body`."""
+    also: tuple[tuple[int, str], ...] = ()
+    """Statuses of good answers beside 200, with what each means."""
     what: str = ""
     """What it does, for the same; empty: the first sentence of the handler's docstring."""
     stub: bool = False
@@ -75,3 +83,11 @@ class Route(_Address, frozen=True, kw_only=True):
     def summary(self) -> str:
         """What it does, in a line."""
         return self.what or (self.handler.__doc__ or "").strip().partition("\n")[0]
+
+
+class Part(NamedTuple):
+    """The routes that belong together, as pages show them: a word, a sentence, and the rows."""
+
+    name: str
+    what: str
+    routes: tuple[Route, ...]

@@ -216,6 +216,27 @@ class Status(StatusContent, kw_only=True):
     """What was typed; in the answer to a deletion only."""
 
 
+class StatusContext(msgspec.Struct):
+    """What a status answers, the root first, and what answers it, as a thread is read."""
+
+    ancestors: list[Status]
+    descendants: list[Status]
+
+
+class Likers(msgspec.Struct):
+    """How many like a status, and the newest of them."""
+
+    count: int
+    newest: list[Account]
+
+
+class Received(msgspec.Struct):
+    """What all that an account posted was given."""
+
+    likes: int
+    shares: int
+
+
 class StatusSource(msgspec.Struct):
     """What was typed, to be edited."""
 

@@ -11,7 +11,16 @@ import secrets
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-CORS_PATHS = ("/api/", "/oauth/token", "/oauth/revoke", "/oauth/userinfo", "/.well-known/", "/nodeinfo/", "/media/")
+CORS_PATHS = (
+    "/api/",
+    "/oauth/token",
+    "/oauth/revoke",
+    "/oauth/userinfo",
+    "/.well-known/",
+    "/nodeinfo/",
+    "/media/",
+    "/openapi.json",
+)
 """Beginnings of the paths that pages of other origins may read."""
 
 _ORIGIN = (b"access-control-allow-origin", b"*")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from shoal.api.calls import Route
+from types import ModuleType
+
+from shoal.api.calls import Part, Route
 from shoal.api.routes import (
     accounts,
+    description,
     discovery,
     filters,
     lists,
@@ -40,6 +43,16 @@ PARTS = (
 """In the order of `docs/api.md`."""
 
 
+def parts(settings: Settings) -> tuple[Part, ...]:
+    """The routes, part by part; the settings say how large an upload may be. The last part describes the others and itself."""
+    made = tuple(_part(part, part.routes(settings)) for part in PARTS)
+    return (*made, description.part(made))
+
+
 def table(settings: Settings) -> tuple[Route, ...]:
-    """The routes; the settings say how large an upload may be."""
-    return tuple(route for part in PARTS for route in part.routes(settings))
+    """The routes, in one row."""
+    return tuple(route for part in parts(settings) for route in part.routes)
+
+
+def _part(module: ModuleType, routes: tuple[Route, ...]) -> Part:
+    return Part(module.__name__.rpartition(".")[2], (module.__doc__ or "").strip(), routes)
