@@ -74,10 +74,10 @@ async def refuse(context: Context, params: None) -> object:
 
 
 ROUTES = (
-    Route("GET", "/api/v1/instance", echo, auth="public", limit_class="api"),
-    Route("GET", "/api/v1/crash", crash, auth="public", limit_class="api"),
-    Route("GET", "/api/v1/refuse", refuse, auth="public", limit_class="api"),
-    Route("GET", "/api/v1/apps/verify", echo, auth="app", limit_class="api"),
+    Route("GET", "/api/v1/instance", echo, auth="public", limit_class="api", answer=dict),
+    Route("GET", "/api/v1/crash", crash, auth="public", limit_class="api", answer=dict),
+    Route("GET", "/api/v1/refuse", refuse, auth="public", limit_class="api", answer=dict),
+    Route("GET", "/api/v1/apps/verify", echo, auth="app", limit_class="api", answer=dict),
     Route(
         "GET",
         "/api/v1/statuses/{id}",
@@ -85,13 +85,25 @@ ROUTES = (
         scope="read:statuses",
         auth="optional",
         limit_class="api",
+        answer=dict,
         params=StatusParams,
     ),
-    Route("GET", "/api/v1/statuses/home", echo, scope="read:statuses", limit_class="api"),
-    Route("POST", "/api/v1/statuses", echo, scope="write:statuses", limit_class="api", params=StatusParams),
-    Route("POST", "/api/v1/statuses/{id}/pin", echo, scope="write:accounts", limit_class="api", max_body=100),
+    Route("GET", "/api/v1/statuses/home", echo, scope="read:statuses", limit_class="api", answer=dict),
     Route(
-        "POST", "/api/v1/media", echo, scope="write:media", limit_class="media", params=StatusParams, max_body=1_000_000
+        "POST", "/api/v1/statuses", echo, scope="write:statuses", limit_class="api", answer=dict, params=StatusParams
+    ),
+    Route(
+        "POST", "/api/v1/statuses/{id}/pin", echo, scope="write:accounts", limit_class="api", answer=dict, max_body=100
+    ),
+    Route(
+        "POST",
+        "/api/v1/media",
+        echo,
+        scope="write:media",
+        limit_class="media",
+        answer=dict,
+        params=StatusParams,
+        max_body=1_000_000,
     ),
 )
 

@@ -9,8 +9,8 @@ import pytest
 
 from shoal.api.table import table
 from shoal.settings import Settings
-from tests.api_page import PAGE
 from tests.api.world import World, world
+from tests.api_page import PAGE
 
 NEEDED = """
     GET /api/v1/instance

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -33,9 +33,9 @@ class Stage:
 
 
 @pytest.fixture(scope="module")
-def stage(shoal: Served) -> Iterator[Stage]:
+def stage(shoal: Served) -> Stage:
     """One for all."""
-    yield Stage(shoal)
+    return Stage(shoal)
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +44,12 @@ class Terminal:
 
 
 @pytest.fixture(scope="module")
-def terminals(shoal: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Terminal, Terminal]]:
+def terminals(shoal: Served, tmp_path_factory: pytest.TempPathFactory) -> tuple[Terminal, Terminal]:
     """Of ann and of ben, who follow each other."""
     ann, ben = (Terminal(shoal, tmp_path_factory.mktemp(name), shoal.join(name)) for name in ("ann", "ben"))
     ann.type("follow", ben.account.name)
     ben.type("follow", ann.account.name)
-    yield ann, ben
+    return ann, ben
 
 
 Terminals = tuple[Terminal, Terminal]

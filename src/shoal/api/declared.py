@@ -1,4 +1,5 @@
-"""What every route must declare, checked when the server starts: a scope, a class of rate limits, a maximum for each field.
+"""What every route must declare, checked when the server starts: a scope, a class of rate limits, a maximum for each field, and
+the type of its answer.
 
 A route that forgets one does not start, so no part of the API is unlimited by accident.
 """
@@ -36,6 +37,7 @@ def complaint(
     classes: Collection[str],
     params: type[msgspec.Struct] | None,
     max_body: int,
+    answer: Any,
 ) -> str | None:
     """What is wrong with a route's declaration, or None."""
     if auth not in {"public", "optional", "app", "user"}:
@@ -48,6 +50,8 @@ def complaint(
         return f"limit class {limit_class!r} is not one of {', '.join(sorted(classes))}"
     if max_body < 0:
         return "max_body is negative"
+    if answer is None:
+        return "no answer is declared"
     return _complaint_of_params(path_names, params)
 
 

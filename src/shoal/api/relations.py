@@ -20,7 +20,7 @@ from shoal.feeds import people
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
 from shoal.graph.wishes import mute_terms
-from shoal.services import relationships, requests
+from shoal.services import follow_requests, relationships
 from shoal.services.relationships import Wish
 from shoal.services.writes import Writes
 
@@ -92,8 +92,8 @@ unmute = _handler(relationships.unmute)
 remove_follower = _handler(relationships.remove_follower)
 endorse = _handler(relationships.endorse)
 unendorse = _handler(relationships.unendorse)
-authorize = _handler(requests.authorize)
-reject = _handler(requests.reject)
+authorize = _handler(follow_requests.authorize)
+reject = _handler(follow_requests.reject)
 
 
 async def follow(context: Context, params: FollowParams) -> object:

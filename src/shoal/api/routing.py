@@ -55,6 +55,7 @@ def _check(route: Route, names: tuple[str, ...], limiter: Limiter) -> None:
         classes=limiter.classes,
         params=route.params,
         max_body=route.max_body,
+        answer=route.answer,
     )
     if wrong:
         raise TypeError(f"route {route.method} {route.path}: {wrong}")

@@ -60,9 +60,7 @@ async def tags(context: Context, params: Trending) -> object:
     followed: set[int] = set()
     shown: set[int] = set()
     if viewer is not None and words:
-        found = await front.graph.assoc_get(
-            viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(word.name) for word in words]
-        )
+        found = await front.graph.assoc_get(viewer, (FOLLOWS_TAG, FEATURES_TAG), [tag_id(word.name) for word in words])
         followed, shown = set(found[FOLLOWS_TAG]), set(found[FEATURES_TAG])
     today = front.reads.tags.clock() // DAY_MS
     body = [

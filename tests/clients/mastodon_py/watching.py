@@ -51,7 +51,8 @@ def members_are_reported_and_dealt_with(cast: Cast) -> None:
 def _listening(stream: Callable[..., Any], *arguments: Any, **named: Any) -> Iterator[Callable[[], Event]]:
     """What comes, one event at a time."""
     heard: queue.Queue[Event] = queue.Queue()
-    listener = CallbackStreamListener(
+    made: Any = CallbackStreamListener
+    listener = made(
         update_handler=lambda status: heard.put(("update", status)),
         status_update_handler=lambda status: heard.put(("status.update", status)),
         delete_handler=lambda id_: heard.put(("delete", id_)),

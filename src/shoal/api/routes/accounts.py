@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.api import accounts, credentials, featured, relations
 from shoal.api.calls import Handler, Route
-from shoal.api.entities import Account, CredentialAccount, Relationship
+from shoal.api.entities import Account, CredentialAccount, Received, Relationship, Status
 from shoal.api.listing import One, PageOf
 from shoal.api.people_entities import FamiliarFollowers, FeaturedTag, MutedAccount, Preferences
 from shoal.api.routes.making import one, page, route, seen
@@ -14,10 +14,29 @@ from shoal.settings import Settings
 def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
-        seen("GET", "/api/v1/accounts", accounts.several, scope="read:accounts", params=accounts.Several),
-        seen("GET", "/api/v1/accounts/lookup", accounts.lookup, scope="read:accounts", params=accounts.Lookup),
+        seen(
+            "GET",
+            "/api/v1/accounts",
+            accounts.several,
+            scope="read:accounts",
+            params=accounts.Several,
+            answer=list[Account],
+        ),
+        seen(
+            "GET",
+            "/api/v1/accounts/lookup",
+            accounts.lookup,
+            scope="read:accounts",
+            params=accounts.Lookup,
+            answer=Account,
+        ),
         route(
-            "GET", "/api/v1/accounts/relationships", relations.several, scope="read:follows", params=relations.Others
+            "GET",
+            "/api/v1/accounts/relationships",
+            relations.several,
+            scope="read:follows",
+            params=relations.Others,
+            answer=list[Relationship],
         ),
         route(
             "GET",
@@ -27,16 +46,31 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             params=relations.Others,
             answer=list[FamiliarFollowers],
         ),
-        seen("GET", "/api/v1/accounts/{id}", accounts.one, scope="read:accounts", params=One),
+        seen("GET", "/api/v1/accounts/{id}", accounts.one, scope="read:accounts", params=One, answer=Account),
         seen(
             "GET",
             "/api/v1/accounts/{id}/statuses",
             accounts.statuses,
             scope="read:statuses",
             params=accounts.StatusesOf,
+            answer=list[Status],
         ),
-        seen("GET", "/api/v1/accounts/{id}/followers", accounts.followers, scope="read:accounts", params=PageOf),
-        seen("GET", "/api/v1/accounts/{id}/following", accounts.following, scope="read:accounts", params=PageOf),
+        seen(
+            "GET",
+            "/api/v1/accounts/{id}/followers",
+            accounts.followers,
+            scope="read:accounts",
+            params=PageOf,
+            answer=list[Account],
+        ),
+        seen(
+            "GET",
+            "/api/v1/accounts/{id}/following",
+            accounts.following,
+            scope="read:accounts",
+            params=PageOf,
+            answer=list[Account],
+        ),
         seen(
             "GET",
             "/api/v1/accounts/{id}/featured_tags",
@@ -86,7 +120,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
         _verb("unendorse", relations.unendorse, "write:accounts"),
         _verb("pin", relations.endorse, "write:accounts"),
         _verb("unpin", relations.unendorse, "write:accounts"),
-        page("GET", "/api/v1/blocks", relations.blocks, scope="read:blocks"),
+        page("GET", "/api/v1/blocks", relations.blocks, scope="read:blocks", answer=list[Account]),
         page("GET", "/api/v1/mutes", relations.mutes, scope="read:mutes", answer=list[MutedAccount]),
         page("GET", "/api/v1/endorsements", relations.endorsements, scope="read:accounts", answer=list[Account]),
         page("GET", "/api/v1/follow_requests", relations.asking, scope="read:follows", answer=list[Account]),
@@ -107,7 +141,14 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             answer=CredentialAccount,
         ),
         route("GET", "/api/v1/preferences", credentials.preferences, scope="read:accounts", answer=Preferences),
-        seen("GET", "/api/shoal/v1/accounts/{id}/received", accounts.received, scope="read:accounts", params=One),
+        seen(
+            "GET",
+            "/api/shoal/v1/accounts/{id}/received",
+            accounts.received,
+            scope="read:accounts",
+            params=One,
+            answer=Received,
+        ),
     )
 
 

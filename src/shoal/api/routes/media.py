@@ -6,6 +6,7 @@ from functools import partial
 
 from shoal.api import media
 from shoal.api.calls import Route
+from shoal.api.media_entities import MediaAttachment
 from shoal.api.routes.making import FORM, one, route
 from shoal.settings import Settings
 
@@ -19,11 +20,19 @@ def routes(settings: Settings) -> tuple[Route, ...]:
         scope="write:media",
         limit_class="media",
         params=media.NewMedia,
+        answer=MediaAttachment,
         max_body=settings.max_upload_bytes + FORM,
     )
     return (
         upload("/api/v1/media"),
         upload("/api/v2/media"),
-        one("GET", "/api/v1/media/{id}", media.one, scope="write:media"),
-        route("PUT", "/api/v1/media/{id}", media.describe, scope="write:media", params=media.Described),
+        one("GET", "/api/v1/media/{id}", media.one, scope="write:media", answer=MediaAttachment),
+        route(
+            "PUT",
+            "/api/v1/media/{id}",
+            media.describe,
+            scope="write:media",
+            params=media.Described,
+            answer=MediaAttachment,
+        ),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.api import reactions, statuses
 from shoal.api.calls import Route
-from shoal.api.entities import Status
+from shoal.api.entities import Account, Likers, Status, StatusContext, StatusEdit, StatusSource
 from shoal.api.listing import One, PageOf
 from shoal.api.routes.making import one, page, route, seen
 from shoal.settings import Settings
@@ -20,9 +20,17 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             scope="write:statuses",
             params=statuses.NewStatus,
             max_body=statuses.MAX_BODY,
+            answer=Status,
         ),
-        seen("GET", "/api/v1/statuses", statuses.several, scope="read:statuses", params=statuses.Several),
-        seen("GET", "/api/v1/statuses/{id}", statuses.one, scope="read:statuses", params=One),
+        seen(
+            "GET",
+            "/api/v1/statuses",
+            statuses.several,
+            scope="read:statuses",
+            params=statuses.Several,
+            answer=list[Status],
+        ),
+        seen("GET", "/api/v1/statuses/{id}", statuses.one, scope="read:statuses", params=One, answer=Status),
         route(
             "PUT",
             "/api/v1/statuses/{id}",
@@ -30,6 +38,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             scope="write:statuses",
             params=statuses.Edit,
             max_body=statuses.MAX_BODY,
+            answer=Status,
         ),
         Route(
             "DELETE",
@@ -38,14 +47,36 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             scope="write:statuses",
             limit_class="delete",
             params=statuses.Deletion,
+            answer=Status,
         ),
-        seen("GET", "/api/v1/statuses/{id}/context", statuses.around, scope="read:statuses", params=One),
-        one("GET", "/api/v1/statuses/{id}/source", statuses.source, scope="read:statuses"),
-        seen("GET", "/api/v1/statuses/{id}/history", statuses.history, scope="read:statuses", params=One),
-        one("POST", "/api/v1/statuses/{id}/favourite", reactions.favourite, scope="write:favourites"),
-        one("POST", "/api/v1/statuses/{id}/unfavourite", reactions.unfavourite, scope="write:favourites"),
+        seen(
+            "GET",
+            "/api/v1/statuses/{id}/context",
+            statuses.around,
+            scope="read:statuses",
+            params=One,
+            answer=StatusContext,
+        ),
+        one("GET", "/api/v1/statuses/{id}/source", statuses.source, scope="read:statuses", answer=StatusSource),
+        seen(
+            "GET",
+            "/api/v1/statuses/{id}/history",
+            statuses.history,
+            scope="read:statuses",
+            params=One,
+            answer=list[StatusEdit],
+        ),
+        one("POST", "/api/v1/statuses/{id}/favourite", reactions.favourite, scope="write:favourites", answer=Status),
+        one(
+            "POST", "/api/v1/statuses/{id}/unfavourite", reactions.unfavourite, scope="write:favourites", answer=Status
+        ),
         route(
-            "POST", "/api/v1/statuses/{id}/reblog", reactions.reblog, scope="write:statuses", params=reactions.Reblog
+            "POST",
+            "/api/v1/statuses/{id}/reblog",
+            reactions.reblog,
+            scope="write:statuses",
+            params=reactions.Reblog,
+            answer=Status,
         ),
         Route(
             "POST",
@@ -54,22 +85,38 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             scope="write:statuses",
             limit_class="delete",
             params=One,
+            answer=Status,
         ),
-        one("POST", "/api/v1/statuses/{id}/bookmark", reactions.bookmark, scope="write:bookmarks"),
+        one("POST", "/api/v1/statuses/{id}/bookmark", reactions.bookmark, scope="write:bookmarks", answer=Status),
         one("POST", "/api/v1/statuses/{id}/pin", reactions.pin, scope="write:accounts", answer=Status),
         one("POST", "/api/v1/statuses/{id}/unpin", reactions.unpin, scope="write:accounts", answer=Status),
         one("POST", "/api/v1/statuses/{id}/mute", reactions.mute_thread, scope="write:mutes", answer=Status),
         one("POST", "/api/v1/statuses/{id}/unmute", reactions.unmute_thread, scope="write:mutes", answer=Status),
-        one("POST", "/api/v1/statuses/{id}/unbookmark", reactions.unbookmark, scope="write:bookmarks"),
+        one("POST", "/api/v1/statuses/{id}/unbookmark", reactions.unbookmark, scope="write:bookmarks", answer=Status),
         seen(
             "GET",
             "/api/v1/statuses/{id}/favourited_by",
             reactions.favourited_by,
             scope="read:accounts",
             params=PageOf,
+            answer=list[Account],
         ),
-        seen("GET", "/api/v1/statuses/{id}/reblogged_by", reactions.reblogged_by, scope="read:accounts", params=PageOf),
-        page("GET", "/api/v1/favourites", reactions.favourites, scope="read:favourites"),
-        page("GET", "/api/v1/bookmarks", reactions.bookmarks, scope="read:bookmarks"),
-        seen("GET", "/api/shoal/v1/statuses/{id}/likers", reactions.likers, scope="read:accounts", params=One),
+        seen(
+            "GET",
+            "/api/v1/statuses/{id}/reblogged_by",
+            reactions.reblogged_by,
+            scope="read:accounts",
+            params=PageOf,
+            answer=list[Account],
+        ),
+        page("GET", "/api/v1/favourites", reactions.favourites, scope="read:favourites", answer=list[Status]),
+        page("GET", "/api/v1/bookmarks", reactions.bookmarks, scope="read:bookmarks", answer=list[Status]),
+        seen(
+            "GET",
+            "/api/shoal/v1/statuses/{id}/likers",
+            reactions.likers,
+            scope="read:accounts",
+            params=One,
+            answer=Likers,
+        ),
     )

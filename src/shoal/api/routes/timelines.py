@@ -12,7 +12,7 @@ from shoal.settings import Settings
 def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
-        page("GET", "/api/v1/timelines/home", timelines.home, scope="read:statuses"),
+        page("GET", "/api/v1/timelines/home", timelines.home, scope="read:statuses", answer=list[Status]),
         seen(
             "GET",
             "/api/v1/timelines/public",
@@ -21,5 +21,12 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             params=timelines.Public,
             answer=list[Status],
         ),
-        seen("GET", "/api/v1/timelines/tag/{tag}", timelines.tag, scope="read:statuses", params=timelines.Tagged),
+        seen(
+            "GET",
+            "/api/v1/timelines/tag/{tag}",
+            timelines.tag,
+            scope="read:statuses",
+            params=timelines.Tagged,
+            answer=list[Status],
+        ),
     )
