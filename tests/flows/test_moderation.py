@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from shoal import Handle, Shoal
-from shoal.core.errors import Gone, NotFound, Unauthenticated
+from shoal.core.errors import Gone, NotAllowed, NotFound
 from shoal.core.events import SuspensionChanged
 from shoal.core.model import Post
 from shoal.fanout import tags
@@ -92,7 +92,7 @@ async def test_a_suspended_member_is_gone_with_all_that_counts_and_comes_back(mo
         await shoal.suspend(ann)
         assert await uses(shoal, "dawn", "n0", "n4") == [1, 0, 0]
         assert await home_texts(ben) == ["#dawn, says Ben"]
-        with pytest.raises(Unauthenticated):
+        with pytest.raises(NotAllowed, match="disabled"):
             await shoal.log_in("ann", "a long password")
         with pytest.raises(Gone):
             await ann.create("still here")

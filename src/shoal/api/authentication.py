@@ -7,27 +7,23 @@ from functools import lru_cache
 from starlette.requests import Request
 
 from shoal.api.calls import Caller
-from shoal.core.errors import NotAllowed, Unauthenticated
-from shoal.core.model import Member
+from shoal.core.errors import Unauthenticated
 from shoal.graph.contract import Reader
-from shoal.services.apps import check_token
+from shoal.services.apps import check_token, check_welcome
 
 
 async def caller_of(graph: Reader, request: Request) -> Caller | None:
-    """The caller; None without a token. Raises `Unauthenticated` for a bad one, `NotAllowed` for a suspended member's."""
+    """The caller; None without a token. Raises `Unauthenticated` for a bad one, `NotAllowed` for who may not come in."""
     text = _bearer(request)
     if text is None:
         return None
-    token = await check_token(graph, text)
-    scopes = _scopes(token.scopes)
-    if not token.member_id:
-        return Caller(token.id, token.app_id, None, scopes)
-    member = (await graph.obj_get((token.member_id,))).get(token.member_id)
-    if not isinstance(member, Member):
+    token, member = await check_token(graph, text)
+    if not token.app_id:
+        # The cookie of a browser opens pages of ours, and is no token of the API.
         raise Unauthenticated("The access token is invalid")
-    if member.suspended:
-        raise NotAllowed("Your login is currently disabled")
-    return Caller(token.id, token.app_id, member.id, scopes)
+    if member is not None:
+        check_welcome(member)
+    return Caller(token.id, token.app_id, member.id if member else None, _scopes(token.scopes))
 
 
 def _bearer(request: Request) -> str | None:

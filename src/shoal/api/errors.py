@@ -104,6 +104,8 @@ _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
     (Blank, "ERR_BLANK"),
     (NotAccepted, "ERR_ACCEPTED"),
     (errors.TooLarge, "ERR_TOO_LONG"),
+    (errors.TooShort, "ERR_TOO_SHORT"),
+    (errors.Reserved, "ERR_RESERVED"),
     (errors.InvalidInput, "ERR_INVALID"),
 )
 

@@ -23,6 +23,14 @@ class TooLarge(InvalidInput):
     """More bytes, pixels or items than the stated maximum."""
 
 
+class TooShort(InvalidInput):
+    """Fewer characters than are needed."""
+
+
+class Reserved(InvalidInput):
+    """A name that only the operator may give."""
+
+
 class Unsupported(InvalidInput):
     """A kind of file that is not on the list of those taken."""
 

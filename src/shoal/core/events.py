@@ -145,10 +145,14 @@ class ListChanged(Event, frozen=True, tag="list_changed"):
 
 
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
-    """Tokens of a member are worth nothing any more."""
+    """Tokens of a member are worth nothing any more: these, or every one that there was.
+
+    Of `every` one, `token_ids` has the newest.
+    """
 
     member_id: int
     token_ids: tuple[int, ...]
+    every: bool = False
 
 
 class ProfileChanged(Event, frozen=True, tag="profile_changed"):

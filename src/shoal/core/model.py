@@ -80,6 +80,8 @@ class Member(Node, frozen=True, tag="member"):
     disabled: bool = False
     """Moderation: they cannot log in; what they posted stays."""
     role: Role = Role.NONE
+    generation: int = 0
+    """How often the password was changed: whatever was given to a client before is worth nothing."""
     created_at: int = 0
     """When the member joined, where that is not the moment of the id (an import). Use `joined`."""
 
@@ -330,16 +332,24 @@ class App(Node, frozen=True, tag="app"):
 
 
 class Token(Node, frozen=True, tag="token"):
-    """A bearer token: of a member, or of an app alone when `member_id` is 0. Only a hash of its secret is kept."""
+    """A bearer token: of a member, or of an app alone when `member_id` is 0. Only a hash of its secret is kept.
+
+    One without an app is the login of a browser: it opens the pages where apps are let in, and nothing else.
+    """
 
     app_id: int
     member_id: int = 0
     scopes: tuple[str, ...] = ()
     secret_hash: bytes = b""
+    generation: int = 0
+    """That of the member when they said who they are."""
 
 
 class Grant(Node, frozen=True, tag="grant"):
-    """An authorization code on its way to a client: good for one exchange, before it ends."""
+    """An authorization code on its way to a client: good for one exchange, before it ends.
+
+    It is kept until then, so that a second exchange is noticed.
+    """
 
     app_id: int
     member_id: int
@@ -348,5 +358,9 @@ class Grant(Node, frozen=True, tag="grant"):
     challenge: str = ""
     """Of PKCE, S256; empty when the client sent none."""
     secret_hash: bytes = b""
+    generation: int = 0
+    """That of the member when they said who they are."""
     expires_at: int = 0
     """Unix milliseconds."""
+    token_id: int = 0
+    """What it was exchanged for; 0 before."""

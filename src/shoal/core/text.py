@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal, NamedTuple
 from unicodedata import category, is_normalized, normalize
 
-from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.errors import InvalidInput, Reserved, TooLarge
 
 MAX_TAG = 100
 """Characters in a tag, without its `#`; what is longer is plain text."""
@@ -187,20 +187,23 @@ def check_user_name(name: str, *, reserved: bool = False) -> str:
     With `reserved`, names that only the operator may give are allowed too.
     """
     if not _USER_NAME.fullmatch(name):
-        raise InvalidInput(
+        wrong = TooLarge if len(name) > MAX_USER_NAME else InvalidInput
+        raise wrong(
             f"a user name is 1 to {MAX_USER_NAME} characters out of a-z, 0-9 and the underscore",
             field="username",
         )
     name = name.lower()
     if name in RESERVED and not reserved:
-        raise InvalidInput(f"the user name {name} is reserved", field="username")
+        raise Reserved(f"the user name {name} is reserved", field="username")
     return name
 
 
 def check_email(address: str) -> str:
     """The lower-case form of an e-mail address, by which it is unique, or InvalidInput. Only its shape is looked at."""
     address = address.strip()
-    if len(address) > MAX_EMAIL or not address.isprintable() or not _EMAIL.fullmatch(address):
+    if len(address) > MAX_EMAIL:
+        raise TooLarge(f"an e-mail address is name@domain, at most {MAX_EMAIL} characters", field="email")
+    if not address.isprintable() or not _EMAIL.fullmatch(address):
         raise InvalidInput(f"an e-mail address is name@domain, at most {MAX_EMAIL} characters", field="email")
     return address.lower()
 

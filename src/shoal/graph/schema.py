@@ -105,6 +105,7 @@ FILED = AssocType(49, "filed", inverse=50)  # report -> everybody
 REPORTED = AssocType(50, "reported", inverse=49)
 SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> everybody
 STAFF = AssocType(52, "staff", inverse=51)
+LAPSES = AssocType(53, "lapses")  # member -> what ends by itself: an authorization code, the login of a browser
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import shard_of
-from shoal.core.model import Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
+from shoal.core.model import Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.schema import (
     COMMENTS_ON,
+    LAPSES,
     LOGGED_IN,
     OWNS,
     POSTED,
@@ -45,7 +46,7 @@ ROWS_AT_ONCE = 10_000
 Column = NDArray[np.int64]
 Pairs = tuple[Column, Column]
 
-LISTED = (POSTED, PUBLISHED, SHARES, COMMENTS_ON, OWNS, REVISED, LOGGED_IN, SCHEDULES)
+LISTED = (POSTED, PUBLISHED, SHARES, COMMENTS_ON, OWNS, REVISED, LOGGED_IN, LAPSES, SCHEDULES)
 """Types whose associations follow from objects alone, besides the tags."""
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -160,6 +161,10 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.post_id, REVISED.number, node.id
         case Token():
             yield node.member_id or node.app_id, LOGGED_IN.number, node.id
+            if not node.app_id:
+                yield node.member_id, LAPSES.number, node.id
+        case Grant():
+            yield node.member_id, LAPSES.number, node.id
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:

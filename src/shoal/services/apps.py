@@ -1,25 +1,27 @@
-"""Client apps and their tokens. Secrets are random and long; only their hashes are kept."""
+"""Client apps and their tokens."""
 
 from __future__ import annotations
 
 import base64
-import binascii
-import hmac
 import secrets
 from collections.abc import Sequence
-from hashlib import sha256
 from typing import NamedTuple
 
-from shoal.core.errors import Unauthenticated
+from shoal.core.errors import NotAllowed, Unauthenticated
+from shoal.core.events import SessionsEnded
 from shoal.core.ids import shard_of
-from shoal.core.model import App, Token
+from shoal.core.model import App, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
+from shoal.graph.access import access_member
 from shoal.graph.contract import Batch, Reader
-from shoal.graph.schema import LOGGED_IN
+from shoal.graph.schema import LAPSES, LOGGED_IN
+from shoal.services.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
+
+DISABLED = "Your login is currently disabled"
 
 
 class NewApp(NamedTuple):
@@ -36,6 +38,13 @@ class NewToken(NamedTuple):
     text: str
 
 
+class Bearer(NamedTuple):
+    """A good token, and the member it is of; None for an app's own."""
+
+    token: Token
+    member: Member | None
+
+
 async def register(
     writes: Writes,
     name: str,
@@ -45,7 +54,7 @@ async def register(
     website: str = "",
 ) -> NewApp:
     """A new client app, on a shard by chance."""
-    secret = secrets.token_bytes(_SECRET_BYTES)
+    secret = new_secret(_SECRET_BYTES)
     limits = writes.limits
     name = check_text(name, field="client_name", maximum=limits.app_name)
     website = check_text(website, field="website", maximum=limits.app_website)
@@ -58,7 +67,7 @@ async def register(
             redirect_uris=tuple(redirect_uris),
             scopes=tuple(scopes),
             website=website,
-            secret_hash=_hash(secret),
+            secret_hash=hash_of(secret),
         )
         batch = Batch(shard)
         batch.obj_add(app)
@@ -70,63 +79,88 @@ async def register(
 async def check_app(graph: Reader, app_id: int, secret: str) -> App:
     """The app with this id and secret. Raises `Unauthenticated`."""
     node = (await graph.obj_get((app_id,))).get(app_id)
-    if not isinstance(node, App) or not _fits(node.secret_hash, _decoded(secret)):
+    if not isinstance(node, App) or not fits(node.secret_hash, decoded(secret)):
         raise Unauthenticated(
             "Client authentication failed due to unknown client, or no client authentication included"
         )
     return node
 
 
-async def issue_token(writes: Writes, app_id: int, member_id: int, scopes: Sequence[str]) -> NewToken:
-    """A new token: of a member, or of the app alone when `member_id` is 0."""
-    secret = secrets.token_bytes(_SECRET_BYTES)
-    owner = member_id or app_id
-    shard = shard_of(owner)
+async def issue_token(
+    writes: Writes, app_id: int, member_id: int, scopes: Sequence[str], *, generation: int | None = None
+) -> NewToken:
+    """A new token: of a member, or of the app alone when `member_id` is 0.
+
+    Who checked a password gives the `generation` of the member as it was then, so that a password which changes in between
+    ends this token too; None is that of now.
+    """
+    if generation is None:
+        generation = (await access_member(writes.graph, member_id)).generation if member_id else 0
+    secret = new_secret(_SECRET_BYTES)
+    shard = shard_of(member_id or app_id)
 
     def build(id_: int) -> tuple[Token, Batch]:
-        token = Token(id=id_, app_id=app_id, member_id=member_id, scopes=tuple(scopes), secret_hash=_hash(secret))
         batch = Batch(shard)
-        batch.obj_add(token)
-        batch.assoc_add(owner, LOGGED_IN, id_, id_)
+        token = put_token(batch, id_, secret, app_id, member_id, scopes, generation)
         return token, batch
 
     token = await add_node(writes, shard, build)
-    return NewToken(token, base64.urlsafe_b64encode(token.id.to_bytes(8) + secret).decode())
+    return NewToken(token, text_of(token.id, secret))
 
 
-async def check_token(graph: Reader, text: str) -> Token:
-    """The token that this text is of: one read. Raises `Unauthenticated`."""
-    raw = _decoded(text)
-    id_ = int.from_bytes(raw[:8])
-    if len(raw) == 8 + _SECRET_BYTES and id_ < 1 << 63:
-        node = (await graph.obj_get((id_,))).get(id_)
-        if isinstance(node, Token) and _fits(node.secret_hash, raw[8:]):
-            return node
-    raise Unauthenticated("The access token is invalid")
+def put_token(
+    batch: Batch, id_: int, secret: bytes, app_id: int, member_id: int, scopes: Sequence[str], generation: int
+) -> Token:
+    """A token with this secret becomes part of the batch."""
+    token = Token(
+        id=id_,
+        app_id=app_id,
+        member_id=member_id,
+        scopes=tuple(scopes),
+        secret_hash=hash_of(secret),
+        generation=generation,
+    )
+    batch.obj_add(token)
+    batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
+    if not app_id:
+        batch.assoc_add(member_id, LAPSES, id_, id_)
+    return token
+
+
+async def check_token(graph: Reader, text: str) -> Bearer:
+    """The token that this text is of, and its member: a read for each. Raises `Unauthenticated`."""
+    id_, secret = opened(text)
+    token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
+    if not isinstance(token, Token) or not fits(token.secret_hash, secret):
+        raise Unauthenticated("The access token is invalid")
+    if not token.member_id:
+        return Bearer(token, None)
+    member = (await graph.obj_get((token.member_id,))).get(token.member_id)
+    if not isinstance(member, Member) or token.generation != member.generation:
+        raise Unauthenticated("The access token is invalid")
+    return Bearer(token, member)
+
+
+def check_welcome(member: Member) -> None:
+    """Whether the member may come in at all. Raises `NotAllowed`."""
+    if member.suspended or member.disabled:
+        raise NotAllowed(DISABLED)
 
 
 async def revoke_token(writes: Writes, token: Token) -> None:
     """The token is worth nothing from now on."""
     owner = token.member_id or token.app_id
     batch = Batch(shard_of(owner))
-    batch.obj_del(token.id)
-    batch.assoc_del(owner, LOGGED_IN, token.id, writes.new_id(batch.shard))
+    drop_token(batch, token, writes.new_id(batch.shard))
+    if token.member_id:
+        batch.emit(SessionsEnded(member_id=token.member_id, token_ids=(token.id,)))
     await writes.graph.commit(batch)
 
 
-def _hash(secret: bytes) -> bytes:
-    return sha256(secret).digest()
-
-
-def _fits(stored: bytes, secret: bytes) -> bool:
-    return hmac.compare_digest(stored, _hash(secret))
-
-
-def _decoded(text: str) -> bytes:
-    """The bytes that were shown; none, when they are not even well-formed."""
-    if len(text) > 100 or not text.isascii():
-        return b""
-    try:
-        return base64.b64decode(text, altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError):
-        return b""
+def drop_token(batch: Batch, token: Token, now: int) -> None:
+    """The token and what leads to it go with the batch."""
+    owner = token.member_id or token.app_id
+    batch.obj_del(token.id)
+    batch.assoc_del(owner, LOGGED_IN, token.id, now)
+    if not token.app_id:
+        batch.assoc_del(owner, LAPSES, token.id, now)

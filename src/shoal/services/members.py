@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, Unauthenticated
-from shoal.core.events import MemberRegistered, ProfileChanged
+from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, TooLarge, TooShort, Unauthenticated
+from shoal.core.events import MemberRegistered, ProfileChanged, SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Login, Member, ProfileField, Visibility
 from shoal.core.placement import place
@@ -19,10 +19,11 @@ from shoal.graph.addresses import keep_address
 from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
 from shoal.services import passwords
+from shoal.services.apps import check_welcome
 from shoal.services.writes import Writes, add_node
 
-_MAX_TOKENS = 10_000
-"""So many of a member's tokens, the newest, end with their password."""
+_TOLD = 1_000
+"""So many of the tokens that end with a password, the newest, are named to whoever keeps connections open."""
 _HELD_MS = 60_000
 """How long an e-mail address is held for a registration that has not committed yet."""
 
@@ -66,6 +67,7 @@ async def register(
     email: str = "",
     display_name: str = "",
     note: str = "",
+    language: str = "",
     created_at: int = 0,
     reserved: bool = False,
     record: str = "",
@@ -78,11 +80,12 @@ async def register(
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
     note = check_text(note, field="note", maximum=writes.limits.note)
+    language = check_text(language, field="default_language", maximum=35)
     address = check_email(email) if email else ""
     key, shard = user_name_key(name), place(name).shard
     if await writes.graph.key_get((key,)):
         raise Taken("Username has already been taken", field="username")
-    secret = await passwords.hashed(_checked_password(writes, password)) if password is not None else ""
+    secret = await passwords.hashed(check_password(writes, password)) if password is not None else ""
     login = Login(id=writes.new_id(shard), member_id=writes.new_id(shard), email=address, password=secret)
     if address:
         await _hold_address(writes, address, login.member_id)
@@ -94,6 +97,7 @@ async def register(
             name=name,
             display_name=display_name,
             note=note,
+            default_language=language,
             login_id=id_,
             created_at=created_at,
         )
@@ -131,14 +135,16 @@ async def _hold_address(writes: Writes, address: str, member_id: int) -> None:
 
 
 async def log_in(writes: Writes, name_or_email: str, password: str) -> Member:
-    """The member with this name or address and this password. Raises `Unauthenticated`, the same for each thing that is wrong."""
+    """The member with this name or address and this password.
+
+    Raises `Unauthenticated`, the same for each thing that is wrong, and `NotAllowed` for a member who may not come in.
+    """
     member = await find(writes, name_or_email)
     login = await _login_of(writes, member) if member is not None else None
     fits = await passwords.matches(password[: writes.limits.password_most], login.password if login else "")
     if member is None or not fits:
         raise Unauthenticated(_WRONG)
-    if member.suspended:
-        raise Unauthenticated("Your login is currently disabled")
+    check_welcome(member)
     return member
 
 
@@ -158,18 +164,40 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
 
 
 async def set_password(writes: Writes, member_id: int, password: str) -> None:
-    """Replace the password. Every token of the member is worth nothing from then on."""
-    member = await access_member(writes.graph, member_id)
-    secret = await passwords.hashed(_checked_password(writes, password))
-    login = await _login_of(writes, member)
+    """Replace the password. Every token of the member, and every code on its way, is worth nothing from then on."""
+    login = await _login_of(writes, await access_member(writes.graph, member_id))
     if login is None:
         raise Conflict("this member has no login")
-    batch = Batch(shard_of(member_id))
-    batch.obj_set(msgspec.structs.replace(login, password=secret, version=login.version + 1))
-    for token in await writes.graph.assoc_range(member_id, LOGGED_IN, limit=_MAX_TOKENS):
-        batch.obj_del(token.id2)
-        batch.assoc_del(member_id, LOGGED_IN, token.id2, writes.new_id(batch.shard))
-    await writes.graph.commit(batch)
+    await _replace_password(writes, login, password)
+
+
+async def change_password(writes: Writes, member_id: int, current: str, password: str) -> None:
+    """As `set_password`, by a member who knows the password they have. Raises `InvalidInput` where they do not."""
+    check_password(writes, password, field="new_password")
+    login = await _login_of(writes, await access_member(writes.graph, member_id))
+    fits = await passwords.matches(current[: writes.limits.password_most], login.password if login else "")
+    if login is None or not fits:
+        raise InvalidInput("the current password is wrong", field="current_password")
+    await _replace_password(writes, login, password)
+
+
+async def _replace_password(writes: Writes, login: Login, password: str) -> None:
+    """The password and the generation change in one commit, whoever changes the profile meanwhile."""
+    secret = await passwords.hashed(check_password(writes, password))
+    tokens = await writes.graph.assoc_range(login.member_id, LOGGED_IN, limit=_TOLD)
+    ended = SessionsEnded(member_id=login.member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
+    for _ in range(8):
+        member = await access_member(writes.graph, login.member_id)
+        batch = Batch(shard_of(member.id))
+        batch.obj_set(msgspec.structs.replace(login, password=secret, version=login.version + 1))
+        batch.obj_set(msgspec.structs.replace(member, generation=member.generation + 1, version=member.version + 1))
+        batch.emit(ended)
+        try:
+            await writes.graph.commit(batch)
+        except Conflict:
+            continue
+        return
+    raise Conflict("the password is being changed from elsewhere; repeat")
 
 
 async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Member:
@@ -240,8 +268,10 @@ async def _login_of(writes: Writes, member: Member) -> Login | None:
     return node if isinstance(node, Login) else None
 
 
-def _checked_password(writes: Writes, password: str) -> str:
+def check_password(writes: Writes, password: str, *, field: str = "password") -> str:
+    """A password that a member may have. Raises `TooShort` or `TooLarge`."""
     least, most = writes.limits.password_least, writes.limits.password_most
-    if not least <= len(password) <= most:
-        raise InvalidInput(f"password: {least} to {most} characters, not {len(password)}", field="password")
-    return password
+    if least <= len(password) <= most:
+        return password
+    wrong = TooShort if len(password) < least else TooLarge
+    raise wrong(f"{field}: {least} to {most} characters, not {len(password)}", field=field)

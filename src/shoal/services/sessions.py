@@ -1,0 +1,106 @@
+"""Where a member is logged in: through apps, and in browsers, which stay logged in so that the next app need only be let in."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from shoal.core.errors import NotFound, Unauthenticated
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import App, Member, Token
+from shoal.graph.contract import MAX_TIME, Batch
+from shoal.graph.schema import LOGGED_IN
+from shoal.services.apps import NewToken, check_token, check_welcome, put_token, revoke_token
+from shoal.services.bearer import new_secret, text_of
+from shoal.services.lapses import drop_lapsed, has_lapsed, lapsed
+from shoal.services.writes import Writes, add_node
+
+_SECRET_BYTES = 24
+
+
+class Session(NamedTuple):
+    """A token that is good, and the app it was given to: None for a browser, or an app that is gone."""
+
+    token: Token
+    app: App | None
+
+
+class Sessions(NamedTuple):
+    """A page of sessions, newest first; `next` is where the next one begins, None at the end."""
+
+    sessions: list[Session]
+    next: int | None
+
+
+async def begin(writes: Writes, member: Member) -> NewToken:
+    """A browser of the member's is logged in. They have said who they are."""
+    secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
+    old = await lapsed(writes, member.id)
+
+    def build(id_: int) -> tuple[Token, Batch]:
+        batch = Batch(shard)
+        token = put_token(batch, id_, secret, 0, member.id, (), member.generation)
+        drop_lapsed(batch, member.id, old, id_)
+        return token, batch
+
+    token = await add_node(writes, shard, build)
+    return NewToken(token, text_of(token.id, secret))
+
+
+async def browser(writes: Writes, text: str) -> Member | None:
+    """Who is logged in in a browser that shows this; None for nobody. Raises `NotAllowed` for a member who may not come in."""
+    try:
+        token, member = await check_token(writes.graph, text)
+    except Unauthenticated:
+        return None
+    if token.app_id or member is None or has_lapsed(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
+        return None
+    check_welcome(member)
+    return member
+
+
+async def leave(writes: Writes, text: str) -> None:
+    """A browser that shows this is logged in no more."""
+    try:
+        token = (await check_token(writes.graph, text)).token
+    except Unauthenticated:
+        return
+    if not token.app_id:
+        await revoke_token(writes, token)
+
+
+async def page(
+    writes: Writes,
+    member_id: int,
+    *,
+    before: int = MAX_TIME,
+    after: int = -1,
+    limit: int = 40,
+    oldest_first: bool = False,
+) -> Sessions:
+    """Where the member is logged in: the newest of `after < id < before`, or the oldest; newest first either way."""
+    graph, now = writes.graph, milliseconds_of(writes.new_id(shard_of(member_id)))
+    listed = await graph.assoc_range(
+        member_id, LOGGED_IN, before=before, after=after, limit=limit, oldest_first=oldest_first
+    )
+    listed.sort(key=lambda assoc: -assoc.time)
+    found = await graph.obj_get([member_id, *(assoc.id2 for assoc in listed)])
+    member = found.get(member_id)
+    tokens = [
+        node
+        for assoc in listed
+        if isinstance(node := found.get(assoc.id2), Token)
+        and isinstance(member, Member)
+        and node.generation == member.generation
+        and (node.app_id or not has_lapsed(node, now))
+    ]
+    apps = await graph.obj_get(list({token.app_id for token in tokens if token.app_id}))
+    sessions = [Session(token, app if isinstance(app := apps.get(token.app_id), App) else None) for token in tokens]
+    return Sessions(sessions, listed[-1].time if len(listed) == limit else None)
+
+
+async def end(writes: Writes, member_id: int, token_id: int) -> None:
+    """The member is logged out there. Raises `NotFound` for a session that is not theirs."""
+    node = (await writes.graph.obj_get((token_id,))).get(token_id)
+    if not isinstance(node, Token) or node.member_id != member_id:
+        raise NotFound("Record not found")
+    await revoke_token(writes, node)
