@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Count = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
+Seconds = Annotated[float, msgspec.Meta(gt=0, le=3_600)]
 Days = Annotated[float, msgspec.Meta(gt=0)]
 
 
@@ -73,8 +75,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
     rate_limits: bool = True
     """Whether requests are limited per member and address."""
+    limits: dict[str, str] = {}
+    """How many requests of each class, for what is not to be as on the API page: `{"api": "600/5m", "signup": "off"}`; requests
+    and a time in s, m or h."""
+    requests_at_work: Count = 256
+    """Requests that one process works on at a time; 0: as many as come."""
+    requests_waiting: Count = 1_024
+    """Requests that wait for others to be done; whoever comes then is told at once to come again (503)."""
+    waiting_seconds: Seconds = 5.0
+    """Seconds that a request waits before it is told the same."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """What is logged to standard error: this, and what is graver."""
+
+
+_TABLES = {"store": "shard map", "limits": "table"}
+"""Settings that the environment gives as JSON."""
 
 
 class SettingsError(ValueError):
@@ -85,18 +100,19 @@ def build(**values: Any) -> Settings:
     """Settings from these values alone; None is the default. Raises `SettingsError`."""
     given = {name: value for name, value in values.items() if value is not None}
     try:
-        if isinstance(store := given.get("store"), str) and store.startswith("{"):
-            given["store"] = _shard_map(store)
+        for name in _TABLES:
+            if isinstance(text := given.get(name), str) and text.startswith("{"):
+                given[name] = _table(name, text)
         return msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"settings: {error}") from error
 
 
-def _shard_map(text: str) -> Any:
+def _table(name: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise SettingsError(f"settings: the shard map in store is not JSON: {error}") from error
+        raise SettingsError(f"settings: the {_TABLES[name]} in {name} is not JSON: {error}") from error
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:

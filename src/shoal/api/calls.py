@@ -76,6 +76,8 @@ class Route(_Address, frozen=True, kw_only=True):
     """Statuses of good answers beside 200, with what each means."""
     what: str = ""
     """What it does, for the same; empty: the first sentence of the handler's docstring."""
+    page: bool = False
+    """Whether it answers HTML for a person to read; its refusals are pages too."""
     stub: bool = False
     """Whether it answers the empty shape alone: there is no such thing here."""
 

@@ -18,6 +18,7 @@ from shoal.api.middleware import REQUEST_ID
 from shoal.api.params import read_params
 from shoal.api.replies import RawHeader, Reply, encode, start
 from shoal.api.scopes import granted
+from shoal.api.sheets import refusal
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated
 from shoal.graph.freshness import one_request
 
@@ -78,13 +79,14 @@ class Api:
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
-            answer = reply_for(error, where=f"{scope['method']} {scope['path']} ({scope.get(REQUEST_ID, '-')})")
-            content = encode(answer.body)
+            reply = reply_for(error, where=f"{scope['method']} {scope['path']} ({scope.get(REQUEST_ID, '-')})")
+            answer = refusal(reply) if _is_page(found) else reply
+            content = encode(reply.body)
         if isinstance(answer, Response):
             answer.raw_headers.extend(more)
             await answer(scope, inbox.receive, send)
         else:
-            await _send(answer, content, more, inbox, send)
+            await deliver(answer, content, more, inbox, send)
 
     async def _entry(
         self, found: tuple[dict[str, Entry], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
@@ -147,7 +149,8 @@ def _check_scope(route: Route, caller: Caller) -> None:
         raise OutsideScopes
 
 
-async def _send(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbox, send: Send) -> None:
+async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbox, send: Send) -> None:
+    """Send the answer, whatever the client is still sending."""
     if not inbox.unread:
         await send(start(reply.status, content, more, reply.headers))
         await send({"type": "http.response.body", "body": content})
@@ -157,6 +160,10 @@ async def _send(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbo
     await send({"type": "http.response.body", "body": content, "more_body": True})
     await inbox.drain()
     await send({"type": "http.response.body", "body": b""})
+
+
+def _is_page(found: tuple[dict[str, Entry], tuple[str, ...]] | None) -> bool:
+    return found is not None and any(entry.route.page for entry in found[0].values())
 
 
 def _is_api(path: str) -> bool:

@@ -8,7 +8,7 @@ from shoal.api.addresses import Addresses
 from shoal.api.census import Census
 from shoal.api.cloud_picture import Pictures
 from shoal.api.entity_json import Presenter
-from shoal.api.ratelimit import DEFAULTS, OFF, Limiter, MemoryLimiter
+from shoal.api.ratelimit import Limiter, MemoryLimiter, rules
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Graph, Store
 from shoal.media.library import MediaLibrary
@@ -61,6 +61,6 @@ def front_of(deps: Deps) -> Front:
         at=at,
         present=Presenter(deps.writes.graph, at, settings.object_cache),
         census=Census(deps.store),
-        limiter=deps.limiter or MemoryLimiter(DEFAULTS if settings.rate_limits else OFF),
+        limiter=deps.limiter or MemoryLimiter(rules(settings)),
         pictures=Pictures(),
     )

@@ -1,4 +1,4 @@
-"""Tokens: for a member's password, for an app alone; and their end. Errors are those of RFC 6749 and 7009."""
+"""Tokens: for a code, for a member's password, for an app alone; and their end. Errors are those of RFC 6749 and 7009."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Awaitable, Callable
 from typing import Annotated
+from urllib.parse import unquote_plus
 
 import msgspec
 from msgspec import Meta
@@ -16,10 +17,12 @@ from shoal.api.calls import Context
 from shoal.api.errors import OAuthRefused
 from shoal.api.front import Front
 from shoal.api.replies import Reply
-from shoal.core.errors import InvalidInput, Unauthenticated
+from shoal.core.errors import InvalidInput, NotAllowed, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.model import App
-from shoal.services import apps, members
+from shoal.services import apps, grants, members
+from shoal.services.apps import NewToken
+from shoal.settings import Settings
 
 _Word = Annotated[str, Meta(max_length=2_000)]
 _NO_STORE = (("Cache-Control", "no-store"), ("Pragma", "no-cache"))
@@ -34,6 +37,9 @@ class TokenRequest(msgspec.Struct, frozen=True):
     scope: _Word = ""
     username: _Word = ""
     password: _Word = ""
+    code: _Word = ""
+    redirect_uri: _Word = ""
+    code_verifier: _Word = ""
 
 
 class Revocation(msgspec.Struct, frozen=True):
@@ -50,35 +56,50 @@ async def token(context: Context, params: TokenRequest) -> object:
     grant = _GRANTS.get(params.grant_type)
     if not params.grant_type:
         raise OAuthRefused("invalid_request", "Missing required parameter: grant_type")
-    if grant is None or (params.grant_type == "password" and not front.settings.password_grant):
+    if grant is None or params.grant_type not in grant_types(front.settings):
         raise OAuthRefused(
             "unsupported_grant_type", "The authorization grant type is not supported by the authorization server"
         )
     app = await _client(front, context.request, params)
-    asked = _scopes(params.scope, app)
-    member_id = await grant(front, params)
-    made = await apps.issue_token(front.writes, app.id, member_id, asked)
-    return Reply(present.token(*made), headers=_NO_STORE)
+    return Reply(present.token(*await grant(front, app, params)), headers=_NO_STORE)
 
 
-async def _by_password(front: Front, params: TokenRequest) -> int:
-    if not params.username or not params.password:
-        raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
+async def _by_code(front: Front, app: App, params: TokenRequest) -> NewToken:
+    """The scopes are those that the member was asked for, whatever stands here."""
+    if not params.code or not params.redirect_uri:
+        raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
-        return (await members.log_in(front.writes, params.username, params.password)).id
+        return await grants.exchange(front.writes, app.id, params.code, params.redirect_uri, params.code_verifier)
     except Unauthenticated as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
 
 
-async def _by_app_alone(_front: Front, _params: TokenRequest) -> int:
-    return 0
+async def _by_password(front: Front, app: App, params: TokenRequest) -> NewToken:
+    if not params.username or not params.password:
+        raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
+    asked = _scopes(params.scope, app)
+    try:
+        member = await members.log_in(front.writes, params.username, params.password)
+    except (Unauthenticated, NotAllowed) as error:
+        raise OAuthRefused("invalid_grant", str(error)) from None
+    return await apps.issue_token(front.writes, app.id, member.id, asked, generation=member.generation)
 
 
-_GRANTS: dict[str, Callable[[Front, TokenRequest], Awaitable[int]]] = {
+async def _by_app_alone(front: Front, app: App, params: TokenRequest) -> NewToken:
+    return await apps.issue_token(front.writes, app.id, 0, _scopes(params.scope, app))
+
+
+_GRANTS: dict[str, Callable[[Front, App, TokenRequest], Awaitable[NewToken]]] = {
+    "authorization_code": _by_code,
     "password": _by_password,
     "client_credentials": _by_app_alone,
 }
-"""Each says whose token it will be: a member's, or nobody's (0)."""
+"""What a client may exchange for a token."""
+
+
+def grant_types(settings: Settings) -> list[str]:
+    """Those of them that are taken here."""
+    return [name for name in _GRANTS if name != "password" or settings.password_grant]
 
 
 async def revoke(context: Context, params: Revocation) -> object:
@@ -88,7 +109,7 @@ async def revoke(context: Context, params: Revocation) -> object:
     if not params.token:
         raise OAuthRefused("invalid_request", "Missing required parameter: token")
     try:
-        found = await apps.check_token(front.graph, params.token)
+        found = (await apps.check_token(front.graph, params.token)).token
     except Unauthenticated:
         return {}
     if found.app_id != app.id:
@@ -117,7 +138,8 @@ def _basic(header: str) -> tuple[str, str]:
         name, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
     except (binascii.Error, ValueError):
         return "", ""
-    return name, secret
+    # RFC 6749, 2.3.1: both are encoded as in a form.
+    return unquote_plus(name), unquote_plus(secret)
 
 
 def _scopes(asked: str, app: App) -> tuple[str, ...]:

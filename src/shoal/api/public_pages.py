@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from html import escape
 
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from shoal.api.errors import MethodNotAllowed, reply_for
 from shoal.api.front import Front
 from shoal.api.present import moment
+from shoal.api.sheets import sheet
 from shoal.api.style import STYLE
 from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unavailable
 from shoal.core.ids import MAX_ID
@@ -27,11 +28,7 @@ _ABOVE, _BELOW = 10, 40
 _ALIKE = 8
 """Related tags on the page of a tag."""
 
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'; form-action 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-}
+_POLICY = "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'; form-action 'none'"
 
 
 class PublicPages:
@@ -68,7 +65,7 @@ class PublicPages:
         settings = self._front.settings
         lines = (
             f"<h1>{escape(settings.title)}</h1><p>{escape(settings.description)}</p>"
-            "<p>Log in with Mastodon.py, or any client that asks for a name and a password; the server is "
+            "<p>Log in with any app that speaks to Mastodon servers; the server is "
             f"<code>{escape(self._front.at.root)}</code>.</p>"
         )
         return _page(settings.title, f'<header class="plain">{lines}</header>')
@@ -167,10 +164,4 @@ def _names(entry: Entry) -> set[str]:
 
 def _page(title: str, body: str, status: int = 200) -> Response:
     """`title` is text, `body` is HTML."""
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width"><meta name="referrer" content="same-origin">'
-        f'<link rel="stylesheet" href="/style.css"></head><body><main>{body}</main></body></html>',
-        status,
-        _HEADERS,
-    )
+    return sheet(title, body, policy=_POLICY, status=status)

@@ -8,6 +8,7 @@ A class without a rule, or with a limit of 0, is not limited.
 from __future__ import annotations
 
 import ipaddress
+import re
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from typing import NamedTuple, Protocol
 from starlette.types import Scope
 
 from shoal.api.replies import RawHeader
+from shoal.settings import Settings, SettingsError
 
 
 class Key(NamedTuple):
@@ -60,6 +62,33 @@ DEFAULTS: Mapping[str, Rule] = {
 
 OFF: Mapping[str, Rule] = dict.fromkeys(DEFAULTS, Rule(0, 300))
 """No limit at all, for tests and load."""
+
+
+_RULE = re.compile(r"([0-9]{1,9})/([0-9]{1,6})([smh]?)")
+_LONGEST = 86_400
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600}
+
+
+def rules(settings: Settings) -> Mapping[str, Rule]:
+    """The rules that the settings make of `DEFAULTS`. Raises `SettingsError` for a class or a rule that there is not."""
+    unknown = sorted(settings.limits.keys() - DEFAULTS.keys())
+    if unknown:
+        raise SettingsError(f"settings: limits has no class {unknown[0]!r}; there are {', '.join(DEFAULTS)}")
+    chosen = {**DEFAULTS, **{name: _rule(name, text) for name, text in settings.limits.items()}}
+    return chosen if settings.rate_limits else OFF
+
+
+def _rule(name: str, text: str) -> Rule:
+    if text == "off":
+        return Rule(0, 300)
+    found = _RULE.fullmatch(text)
+    seconds = int(found[2]) * _UNITS[found[3]] if found else 0
+    if found is None or not int(found[1]) or not 1 <= seconds <= _LONGEST:
+        raise SettingsError(
+            f"settings: limits.{name} is {text!r}; it must be requests and a time of at most a day, such as 300/5m"
+            " (s, m or h), or off"
+        )
+    return Rule(int(found[1]), seconds)
 
 
 class Limiter(Protocol):

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from starlette.types import ASGIApp
 
+from shoal.api.admission import Admission, Gate
 from shoal.api.calls import ANONYMOUS, Authenticate, Caller, Context, Handler, Route
 from shoal.api.convert import prepare
 from shoal.api.declared import complaint
@@ -30,11 +31,13 @@ def build_app(
     limiter: Limiter,
     fallback: ASGIApp | None = None,
     websocket: ASGIApp | None = None,
+    gate: Gate | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
 ) -> ASGIApp:
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
 
-    `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket.
+    `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket. The `gate` says how many requests are
+    at work at a time; without one, as many as come.
     """
     trie: Trie[Entry] = Trie()
     for route in routes:
@@ -43,7 +46,8 @@ def build_app(
         if route.params is not None:
             prepare(route.params)
         trie.add(route.method, route.path, Entry(route, names))
-    return Edge(Api(trie, deps, authenticate, limiter, fallback, websocket), cors_paths=cors_paths)
+    api: ASGIApp = Api(trie, deps, authenticate, limiter, fallback, websocket)
+    return Edge(Admission(api, gate) if gate else api, cors_paths=cors_paths)
 
 
 def _check(route: Route, names: tuple[str, ...], limiter: Limiter) -> None:

@@ -14,6 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
+from shoal.api.admission import Gate
 from shoal.api.authentication import caller_of
 from shoal.api.files import Files, is_file
 from shoal.api.front import Deps, Front, front_of
@@ -22,6 +23,7 @@ from shoal.api.middleware import CORS_PATHS
 from shoal.api.public_pages import PublicPages
 from shoal.api.routing import build_app
 from shoal.api.table import table
+from shoal.settings import Settings
 
 __all__ = ["Deps", "build", "listen", "serve"]
 
@@ -88,8 +90,15 @@ def _application(front: Front) -> ASGIApp:
         authenticate=partial(caller_of, front.graph),
         limiter=front.limiter,
         fallback=Limited(Files(front.media, PublicPages(front)), front.limiter, _limit_class),
+        gate=_gate(front.settings),
         cors_paths=(*CORS_PATHS, *_DRAWN),
     )
+
+
+def _gate(settings: Settings) -> Gate | None:
+    if not settings.requests_at_work:
+        return None
+    return Gate(settings.requests_at_work, settings.requests_waiting, settings.waiting_seconds)
 
 
 def _limit_class(path: str) -> str:

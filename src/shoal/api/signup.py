@@ -1,7 +1,9 @@
-"""Signing up: an app makes a member, and gets the member's first token."""
+"""Signing up: an app makes a member, and gets the member's first token. Nobody has to confirm an e-mail address."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -12,19 +14,34 @@ from shoal.api.apps import app_of
 from shoal.api.calls import Context
 from shoal.api.errors import Blank, NotAccepted, Several
 from shoal.api.front import Front
-from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.core.errors import InvalidInput, NotAllowed, Taken
+from shoal.core.text import check_email, check_user_name
+from shoal.graph.schema import email_key, user_name_key
 from shoal.services import apps, members
 
 _Word = Annotated[str, Meta(max_length=2_000)]
+_LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
 
 
 class SignUp(msgspec.Struct, frozen=True):
-    """What the form asks. All are needed; what is missing is told field by field."""
+    """What the form asks. Four are needed; whatever is wrong is told field by field, all at once.
+
+    Nobody reads a `reason` or asks for an age here: both are taken from clients that send them, and not kept.
+    """
 
     username: _Word = ""
     email: _Word = ""
     password: _Word = ""
     agreement: bool = False
+    locale: Annotated[str, Meta(max_length=35)] = ""
+    reason: Annotated[str, Meta(max_length=20_000)] = ""
+    date_of_birth: Annotated[str, Meta(max_length=100)] = ""
+
+
+class Confirmation(msgspec.Struct, frozen=True):
+    """Where the letter is to go."""
+
+    email: Annotated[str, Meta(max_length=2_000)] = ""
 
 
 async def sign_up(context: Context, params: SignUp) -> object:
@@ -32,19 +49,58 @@ async def sign_up(context: Context, params: SignUp) -> object:
     front: Front = context.deps
     if not front.settings.registrations:
         raise NotAllowed("This server takes no new members")
-    _check(params)
+    await _check(front, params)
     app = await app_of(front, context.caller.app_id)
-    member = await members.register(front.writes, params.username, password=params.password, email=params.email)
-    return present.token(*await apps.issue_token(front.writes, app.id, member.id, app.scopes))
+    member = await members.register(
+        front.writes,
+        params.username,
+        password=params.password,
+        email=params.email,
+        language=_language(params.locale),
+    )
+    made = await apps.issue_token(front.writes, app.id, member.id, app.scopes, generation=member.generation)
+    return present.token(*made)
 
 
-def _check(params: SignUp) -> None:
-    wrong: list[InvalidInput] = [
-        Blank(f"{label} can't be blank", field=field)
-        for field, label in (("username", "Username"), ("email", "Email"), ("password", "Password"))
-        if not getattr(params, field).strip()
-    ]
+def _language(locale: str) -> str:
+    """What the member will write in, by the language that the form was shown in; empty for what is no locale."""
+    found = _LOCALE.fullmatch(locale)
+    return found[1] if found else ""
+
+
+async def _check(front: Front, params: SignUp) -> None:
+    """Raises `Several` with everything that is wrong."""
+    wrong: list[InvalidInput] = []
+    name = _checked(wrong, "username", params.username, check_user_name)
+    email = _checked(wrong, "email", params.email, check_email)
+    _checked(wrong, "password", params.password, lambda text: members.check_password(front.writes, text))
     if not params.agreement:
         wrong.append(NotAccepted("Service agreement must be accepted", field="agreement"))
+    keys = {
+        field: key(text)
+        for field, text, key in (("username", name, user_name_key), ("email", email, email_key))
+        if text
+    }
+    taken = await front.graph.key_get(list(keys.values())) if keys else {}
+    wrong += [
+        Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
+    ]
     if wrong:
         raise Several(wrong)
+
+
+def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
+    """The value as it is stored; empty when something is wrong with it, which is noted."""
+    if not text.strip():
+        wrong.append(Blank(f"{field.title()} can't be blank", field=field))
+        return ""
+    try:
+        return check(text)
+    except InvalidInput as error:
+        wrong.append(error)
+        return ""
+
+
+async def confirm(_context: Context, _params: Confirmation) -> object:
+    """Refused: an e-mail address needs no confirmation here."""
+    raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #17292d; --soft: #5d7478; --line: #dfe8e9; --page: #f3f7f7; --card: #fff; --sea: #14737f; }
+:root { --edge: #a9bcbf; --bad: #b3372c; }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #e4eeef; --soft: #93a9ad; --line: #24383c; --page: #0e181a; --card: #15262a; --sea: #62c2cd; }
+  :root { --edge: #4a6469; --bad: #ff8a7a; }
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--page); color: var(--ink); overflow-wrap: anywhere; }
@@ -45,4 +47,32 @@ article p { margin: 6px 0; }
 .pictures img { width: 100%; height: auto; aspect-ratio: 3 / 2; object-fit: cover; display: block; background: var(--line); }
 code { background: var(--page); padding: 2px 6px; border-radius: 6px; }
 .empty { text-align: center; padding: 40px; }
+.card { background: var(--card); border: 1px solid var(--line); border-radius: 18px; max-width: 440px; margin: 6vh auto 0; }
+.card { padding: 28px 28px 24px; box-shadow: 0 12px 32px rgb(0 0 0 / 7%); }
+.card h1 { font-size: 1.35rem; line-height: 1.3; margin: 0 0 6px; font-weight: 600; }
+.card p { margin: 0 0 14px; }
+.app { display: flex; align-items: center; gap: 12px; color: var(--soft); }
+.mark { width: 52px; height: 52px; border-radius: 15px; background: var(--sea); color: var(--card); flex: none; }
+.mark { display: grid; place-items: center; font-size: 1.5rem; font-weight: 700; }
+.card label { display: block; font-weight: 600; font-size: .9rem; margin: 14px 0 4px; }
+.card input:not([type=hidden]) { width: 100%; padding: 11px 13px; font: inherit; color: inherit; border-radius: 11px; }
+.card input:not([type=hidden]) { background: var(--page); border: 1px solid var(--edge); }
+.card :focus-visible { outline: 3px solid color-mix(in srgb, var(--sea) 55%, transparent); outline-offset: 1px; }
+.choices { display: flex; gap: 10px; margin: 20px 0 16px; }
+.card button { font: inherit; font-weight: 600; padding: 11px 16px; border-radius: 11px; cursor: pointer; }
+.card button { border: 1px solid var(--sea); background: var(--sea); color: var(--card); flex: 1; }
+.card button:hover { filter: brightness(1.08); }
+.card button.quiet { background: none; color: inherit; border-color: var(--edge); }
+.card button.link { background: none; border: 0; padding: 4px 0; color: var(--sea); font-weight: 400; }
+.card button.link:hover { text-decoration: underline; }
+.you { display: flex; align-items: center; gap: 12px; padding: 10px 12px; background: var(--page); border-radius: 12px; }
+.you { margin-top: 14px !important; line-height: 1.35; }
+.you img { width: 44px; height: 44px; border-radius: 12px; object-fit: cover; flex: none; }
+.wishes { margin: -6px 0 14px; padding-left: 20px; }
+.wishes li { margin: 4px 0; }
+.fine { color: var(--soft); font-size: .87rem; }
+.wrong { border-left: 4px solid var(--bad); background: color-mix(in srgb, var(--bad) 10%, transparent); }
+.wrong { padding: 9px 12px; border-radius: 8px; }
+.code { display: block; padding: 14px; font-size: 1.02rem; text-align: center; user-select: all; border-radius: 11px; }
+.card form { margin: 0; }
 """.lstrip()

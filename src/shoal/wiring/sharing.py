@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.api.ratelimit import DEFAULTS, Limiter
+from shoal.api.ratelimit import Limiter, rules
 from shoal.core.errors import InvalidInput
 from shoal.graph.freshness import Stamps
 from shoal.settings import Settings
@@ -56,7 +56,7 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | N
     stack.push_async_callback(timelines.close)
     channel = _CHANNEL.load()(nodes)
     stack.push_async_callback(channel.close)
-    return Sharing(timelines, stamps, _LIMITER.load()(nodes, DEFAULTS), channel)
+    return Sharing(timelines, stamps, _LIMITER.load()(nodes, rules(settings)), channel)
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:

@@ -1,20 +1,41 @@
-"""Apps, tokens and who the caller is: OAuth, and signing up."""
+"""Apps, tokens and who the caller is: OAuth, signing up, and where a member is logged in."""
 
 from __future__ import annotations
 
-from shoal.api import apps, credentials, oauth, signup
+from shoal.api import apps, authorize, credentials, oauth, openid, sessions, signup
+from shoal.api.authorize_request import Authorization
 from shoal.api.calls import Route
 from shoal.api.client_entities import Application, CredentialApplication, Token
 from shoal.api.entities import CredentialAccount
-from shoal.api.routes.making import FORM, public, route
+from shoal.api.routes.making import FORM, one, page, public, route
+from shoal.api.session_entities import SessionEntity
 from shoal.settings import Settings
 
 
 def routes(settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
+        public("GET", "/.well-known/oauth-authorization-server", openid.metadata, answer=openid.Metadata),
         public("POST", "/api/v1/apps", apps.register, params=apps.NewApp, answer=CredentialApplication),
         route("GET", "/api/v1/apps/verify_credentials", apps.verify, auth="app", answer=Application),
+        Route(
+            "GET",
+            "/oauth/authorize",
+            authorize.show,
+            auth="public",
+            limit_class="pages",
+            params=Authorization,
+            page=True,
+        ),
+        Route(
+            "POST",
+            "/oauth/authorize",
+            authorize.decide,
+            auth="public",
+            limit_class="login",
+            params=authorize.Decision,
+            page=True,
+        ),
         Route(
             "POST",
             "/oauth/token",
@@ -25,6 +46,8 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             answer=Token,
         ),
         public("POST", "/oauth/revoke", oauth.revoke, params=oauth.Revocation, answer=dict),
+        route("GET", "/oauth/userinfo", openid.userinfo, scope="profile", answer=openid.UserInfo),
+        route("POST", "/oauth/userinfo", openid.userinfo, scope="profile", answer=openid.UserInfo),
         Route(
             "POST",
             "/api/v1/accounts",
@@ -34,6 +57,14 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             limit_class="signup",
             params=signup.SignUp,
             answer=Token,
+        ),
+        route(
+            "POST",
+            "/api/v1/emails/confirmations",
+            signup.confirm,
+            scope="write:accounts",
+            params=signup.Confirmation,
+            answer=dict,
         ),
         route(
             "GET",
@@ -48,7 +79,18 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             credentials.update,
             scope="write:accounts",
             params=credentials.Changes,
-            answer=CredentialAccount,
             max_body=2 * settings.max_upload_bytes + 2 * FORM,
+            answer=CredentialAccount,
+        ),
+        page("GET", "/api/shoal/v1/sessions", sessions.listed, scope="read:accounts", answer=list[SessionEntity]),
+        one("DELETE", "/api/shoal/v1/sessions/{id}", sessions.end, scope="write:accounts", answer=dict),
+        Route(
+            "PUT",
+            "/api/shoal/v1/password",
+            sessions.change_password,
+            scope="write:accounts",
+            limit_class="login",
+            params=sessions.NewPassword,
+            answer=dict,
         ),
     )

@@ -1,0 +1,71 @@
+"""The browser of a person: who is logged in in it, and whether a form came from a page that we gave to it.
+
+Two cookies, both for us alone: the login, and a random key that forms are stamped with. A stamp is of the key and of the login,
+so no other site can make one, and a page that was shown to one member is no good for another (as with a page left open).
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+from hashlib import sha256
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from shoal.services.lapses import BROWSER_MS
+
+_LOGIN, _KEY = "shoal_login", "shoal_form"
+_GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
+_OURS = frozenset({"", "none", "same-origin"})
+"""What `Sec-Fetch-Site` says of a form on a page of ours; old browsers do not send it."""
+
+
+class Browser:
+    """One request of it."""
+
+    def __init__(self, request: Request, *, secure: bool) -> None:
+        # The prefix keeps other hosts of our domain from setting them.
+        self._prefix = "__Host-" if secure else ""
+        self._secure = secure
+        self.login = request.cookies.get(self._prefix + _LOGIN, "")
+        """The text of a token, or empty. It is whatever the browser sends: `services/sessions.py` says whose it is."""
+        key = request.cookies.get(self._prefix + _KEY, "")
+        self._known = bool(_GOOD_KEY.fullmatch(key))
+        self._key = key if self._known else secrets.token_urlsafe(32)
+        self._site = request.headers.get("sec-fetch-site", "")
+
+    @property
+    def stamp(self) -> str:
+        """What a form must bring back."""
+        return hmac.new(self._key.encode(), self.login.encode(), sha256).hexdigest()
+
+    def sent(self, stamp: str) -> bool:
+        """Whether a form with this stamp is from a page that this browser was given, as who it is logged in now."""
+        return self._known and self._site in _OURS and hmac.compare_digest(stamp.encode("utf-8"), self.stamp.encode())
+
+    def keep(self, response: Response) -> None:
+        """The page that goes out stamps its forms with the key: the browser keeps it."""
+        if not self._known:
+            self._set(response, _KEY, self._key, None)
+
+    def log_in(self, response: Response, text: str) -> None:
+        """The browser is logged in by this token."""
+        self._set(response, _LOGIN, text, BROWSER_MS // 1000)
+
+    def log_out(self, response: Response) -> None:
+        """The browser forgets who was logged in."""
+        self._set(response, _LOGIN, "", 0)
+
+    def _set(self, response: Response, name: str, value: str, seconds: int | None) -> None:
+        response.set_cookie(
+            self._prefix + name,
+            value,
+            max_age=seconds,
+            path="/",
+            secure=self._secure,
+            httponly=True,
+            # Not strict: an app sends its people here, and they are to be known when they arrive.
+            samesite="lax",
+        )
