@@ -52,6 +52,12 @@ class PostDeleted(Event, frozen=True, tag="post_deleted"):
     mention_ids: tuple[int, ...] = ()
 
 
+class PostHidden(Event, frozen=True, tag="post_hidden"):
+    """A post was taken out of everybody's sight but its author's."""
+
+    post_id: int
+
+
 class TagsUsed(Event, frozen=True, tag="tags_used"):
     """A public post came with tags, or they changed, or went with it: it counts in the tag cloud with others than before.
 
@@ -197,6 +203,7 @@ AnyEvent = (
     PostCreated
     | PostUpdated
     | PostDeleted
+    | PostHidden
     | TagsUsed
     | SuspensionChanged
     | ShareCreated

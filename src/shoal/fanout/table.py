@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shoal.core.events import (
     Blocked,
+    FiltersChanged,
     FollowChanged,
     InverseOwed,
     LikeChanged,
@@ -15,6 +16,7 @@ from shoal.core.events import (
     PollRemoved,
     PostCreated,
     PostDeleted,
+    PostHidden,
     PostUpdated,
     ProfileChanged,
     ReportFiled,
@@ -73,6 +75,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_tags,
     ),
     PollRemoved: (cleanup.clear_votes,),
+    PostHidden: (streams.tell_hiding,),
     ShareCreated: (streams.tell_share, notifications.tell_of_share, home.push_share),
     ShareDeleted: (streams.tell_unshare, home.remove_share),
     FollowChanged: (
@@ -86,14 +89,15 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     ),
     LikeChanged: (notifications.tell_of_like,),
     RequestChanged: (inverses.settle_request, severance.end_vain_request, notifications.tell_of_request),
-    ListChanged: (lists.trim,),
+    ListChanged: (lists.trim, streams.tell_list),
     PollEnded: (notifications.tell_voters,),
     ReportFiled: (staff.tell_of_report,),
     MemberRegistered: (addresses.keep, staff.tell_of_member),
     ProfileChanged: (staff.tell_of_member,),
-    SessionsEnded: (sessions.clear_tokens, sessions.clear_grants),
+    SessionsEnded: (streams.end_sessions, sessions.clear_tokens, sessions.clear_grants),
     Blocked: (severance.end_follows,),
     TagsUsed: (tags.count,),
-    SuspensionChanged: (tags.follow_author,),
+    SuspensionChanged: (streams.end_listening, tags.follow_author),
+    FiltersChanged: (streams.tell_filters,),
     InverseOwed: (inverses.settle_inverse,),
 }

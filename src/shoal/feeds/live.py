@@ -1,6 +1,6 @@
-"""The home timeline as it happens: entries that come, change and go, as the viewer may see them at that moment.
+"""What a viewer listens to, as it happens: entries that come, change and go, as they may see them at that moment.
 
-It is told of what follows from here on, or since a position; a viewer who may have missed something looks at `feeds/home.py`
+They are told of what follows from here on, or since a position; a viewer who may have missed something reads the timeline
 again. An edit is told to those who follow the author or a tag of the post; who has it as a share sees it when they look again.
 """
 
@@ -11,16 +11,28 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 import msgspec
 
 from shoal.core.visibility import Relation
-from shoal.feeds import home
 from shoal.feeds.hydrate import Entry
+from shoal.feeds.listened import among
 from shoal.feeds.reads import Reads
 from shoal.graph.access import relations
-from shoal.graph.freshness import one_request
-from shoal.streaming.connection import Missed
+from shoal.graph.freshness import another_request
+from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub
+from shoal.streaming.interests import Home, Interest, Tagged
 from shoal.streaming.replay import Heard
-from shoal.streaming.updates import OfEntry, PostCreated, PostDeleted, PostEdited, ShareCreated, ShareDeleted
+from shoal.streaming.updates import (
+    ConversationChanged,
+    NotificationMade,
+    OfEntry,
+    OfMember,
+    PostDeleted,
+    PostEdited,
+    PostHidden,
+    ShareDeleted,
+)
+
+_GOING = (PostDeleted, PostHidden, ShareDeleted)
 
 
 class _News(msgspec.Struct, frozen=True):
@@ -30,64 +42,115 @@ class _News(msgspec.Struct, frozen=True):
 
 
 class Arrived(_News, frozen=True):
-    """An entry came to the viewer's home."""
+    """An entry came to what the viewer listens to."""
 
     entry: Entry
 
 
 class Edited(_News, frozen=True):
-    """A post in the viewer's home has other words."""
+    """A post there has other words."""
 
     entry: Entry
 
 
 class Removed(_News, frozen=True):
-    """The entry with this id is not in the viewer's home any more, if it ever was."""
+    """The entry with this id is not there any more, if it ever was."""
 
     id: int
 
 
 class Refresh(_News, frozen=True):
-    """Something may have been missed: the home is to be read again."""
+    """Something may have been missed: the timeline is to be read again."""
+
+
+class Notified(_News, frozen=True):
+    """The viewer is notified of something; `time` is its place among their notifications."""
+
+    time: int
+
+
+class Conversed(_News, frozen=True):
+    """Something came to a thread of direct posts that the viewer has a part in."""
+
+    root_id: int
+
+
+class Refiltered(_News, frozen=True):
+    """The viewer filters otherwise."""
 
 
 News = Arrived | Edited | Removed | Refresh
+OfViewer = Notified | Conversed | Refiltered
 
 
 async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) -> AsyncGenerator[News, None]:
     """Everything that happens in the viewer's home from the first step on, or after the `position` of earlier news.
 
-    Ends when the hub closes. The same may be told twice, and things that were done one soon after the other in another order:
-    each says what is so when it is read. Raises `Unavailable`.
+    Ends when the hub closes, or the viewer is suspended. The same may be told twice, and things that were done one soon after
+    the other in another order: each says what is so when it is read. Raises `Unavailable`.
     """
     async with hub.connect(viewer, None if after is None else Position(after)) as connection:
         while heard := await connection.take():
-            for one in await _read(reads, viewer, heard):
-                yield one
+            for one in await told(reads, connection, heard):
+                if isinstance(one, News):
+                    yield one
 
 
-async def _read(reads: Reads, viewer: int, heard: Sequence[Heard | Missed]) -> list[News]:
-    """All that waited is read together, in as many reads as one would take."""
-    updates = [one.update for one in heard if isinstance(one, Heard)]
-    shown = [update.entry_id for update in updates if isinstance(update, PostCreated | PostEdited | ShareCreated)]
-    with one_request():
-        entries = {entry.id: entry for entry in await home.among(reads, viewer, list(dict.fromkeys(shown)))}
+async def told(reads: Reads, connection: Connection, heard: Sequence[Heard | Missed]) -> list[News | OfViewer]:
+    """What a viewer is told of that waited for them. All of it is read together, in as many reads as one would take."""
+    viewer, interest = connection.viewer, connection.interest
+    updates = [one.update for one in heard if isinstance(one, Heard) and isinstance(one.update, OfEntry)]
+    shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]
+    with another_request():
+        found = await among(reads, viewer, interest, list(dict.fromkeys(shown)))
+        entries = {entry.id: entry for entry in found}
         gone = {update.author_id for update in updates if update.entry_id not in entries}
         stands = await relations(reads.graph, viewer, gone)
-    found = [
-        Refresh(one.position) if isinstance(one, Missed) else _one(one.position, one.update, entries, stands)
-        for one in heard
-    ]
-    return [one for one in found if one is not None]
+    made: list[News | OfViewer | None] = []
+    for one in heard:
+        if isinstance(one, Missed):
+            made.append(Refresh(one.position))
+        elif isinstance(one.update, OfMember):
+            made.append(_of_viewer(one.position, one.update))
+        else:
+            made.append(_one(one.position, one.update, entries, stands, interest))
+    return [one for one in made if one is not None]
+
+
+def _of_viewer(position: Position, update: OfMember) -> OfViewer:
+    if isinstance(update, NotificationMade):
+        return Notified(position, update.time)
+    return Conversed(position, update.root_id) if isinstance(update, ConversationChanged) else Refiltered(position)
 
 
 def _one(
-    position: Position, update: OfEntry, entries: Mapping[int, Entry], stands: Mapping[int, Relation]
+    position: Position,
+    update: OfEntry,
+    entries: Mapping[int, Entry],
+    stands: Mapping[int, Relation],
+    interest: Interest,
 ) -> News | None:
     entry = entries.get(update.entry_id)
-    if entry is not None:
-        return Edited(position, entry) if isinstance(update, PostEdited) else Arrived(position, entry)
-    leaves = isinstance(update, PostDeleted | ShareDeleted) or (isinstance(update, PostEdited) and update.left)
-    stand = stands[update.author_id]
-    # Of those whom they do not see they hear nothing, not even this.
-    return Removed(position, update.entry_id) if leaves and not (stand.severed or stand.muting) else None
+    if entry is None:
+        stand = stands[update.author_id]
+        # Of those whom they do not see they hear nothing, not even this.
+        return Removed(position, update.entry_id) if _leaves(update, interest) and not _unheard(stand) else None
+    if isinstance(update, _GOING):
+        # Taken out of sight, but not of this viewer's; or back again.
+        return None
+    return Edited(position, entry) if isinstance(update, PostEdited) else Arrived(position, entry)
+
+
+def _leaves(update: OfEntry, interest: Interest) -> bool:
+    """Whether something that they may have had is gone from what they listen to."""
+    if isinstance(update, _GOING):
+        return True
+    if not isinstance(update, PostEdited):
+        return False
+    if isinstance(interest, Tagged):
+        return interest.tag_id in update.left
+    return isinstance(interest, Home) and bool(update.left)
+
+
+def _unheard(stand: Relation) -> bool:
+    return stand.severed or stand.muting

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from shoal.core.errors import Conflict, NotFound
-from shoal.core.events import SuspensionChanged
+from shoal.core.events import PostHidden, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post
 from shoal.graph.contract import Batch
@@ -37,6 +37,8 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
         if why == post.hidden:
             return post
         after, batch = hidden_batch(post, why, milliseconds_of(writes.new_id(shard_of(post_id))))
+        if hidden:
+            batch.emit(PostHidden(post_id=post_id))
         try:
             await writes.graph.commit(batch)
         except Conflict:

@@ -1,4 +1,4 @@
-"""One viewer who is connected: what they follow, and what they are to be told next."""
+"""One viewer who is connected: what they hear of, and what they are to be told next."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import deque
 from typing import NamedTuple
 
 from shoal.streaming.contract import Position
+from shoal.streaming.interests import Interest
 from shoal.streaming.replay import Heard
 
 
@@ -19,14 +20,21 @@ class Missed(NamedTuple):
 class Connection:
     """At most `room` updates wait for the viewer. One who is slower than that is told so, once, instead of them."""
 
-    def __init__(self, viewer: int, room: int, since: int) -> None:
+    def __init__(self, viewer: int, interest: Interest, room: int, since: int, session: int = 0) -> None:
         self.viewer = viewer
+        self.interest = interest
         self.since = since
         """The number of the first update that they are to be told of, if it concerns them."""
+        self.session = session
+        """The id of the token that they came with; 0 for none."""
         self.sources: set[int] = set()
-        """Whom and what they follow, themselves too; empty until it is known."""
+        """Whom and what they hear of."""
+        self.loaded = False
+        """Whether that is known yet."""
         self.loading = asyncio.Lock()
         self.ended = False
+        self.dismissed = False
+        """Whether it ended because the viewer may not listen any more."""
         self._room = room
         self._waiting: deque[Heard] = deque()
         self._missed: Missed | None = None
@@ -36,9 +44,9 @@ class Connection:
         """The viewer is to be told."""
         if len(self._waiting) >= self._room:
             self.miss(heard.position)
-            return
-        self._waiting.append(heard)
-        self._wake.set()
+        elif not self.dismissed:
+            self._waiting.append(heard)
+            self._wake.set()
 
     def miss(self, position: Position) -> None:
         """What waits is dropped: the viewer has to look again, and is told what comes after this position."""
@@ -57,6 +65,13 @@ class Connection:
         return found
 
     def end(self) -> None:
-        """Nothing comes any more."""
+        """Nothing comes any more after what waits."""
         self.ended = True
         self._wake.set()
+
+    def dismiss(self) -> None:
+        """Nothing comes any more, not even what waits: the viewer may not listen."""
+        self.dismissed = True
+        self._waiting.clear()
+        self._missed = None
+        self.end()

@@ -1,4 +1,4 @@
-"""What a viewer follows, as the graph has it at this moment."""
+"""What a viewer follows, and who is in a list, as the graph has it at this moment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.graph.contract import MAX_TIME, Assoc, Reader
-from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, AssocType
+from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, LISTS, AssocType
 
 _PAGE = 20_000
 _CLOCKS_MS = 2_000
@@ -25,6 +25,11 @@ async def which_of(graph: Reader, viewer: int, sources: Collection[int]) -> dict
     """As `every_source`, of these sources only; one read."""
     found = await graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(sources))
     return {source: _since(assoc) for held in found.values() for source, assoc in held.items()}
+
+
+async def every_listed(graph: Reader, list_id: int) -> dict[int, int]:
+    """The members of a list, as `every_source`."""
+    return await _followed(graph, list_id, LISTS)
 
 
 async def _followed(graph: Reader, viewer: int, atype: AssocType) -> dict[int, int]:

@@ -1,6 +1,6 @@
 """Live updates of one process: it follows the channel once, and hands what it hears to those viewers whom it concerns.
 
-What a viewer follows is held in memory: loaded from the graph once they are connected, and read again when an update says
+What a viewer hears of is held in memory: loaded from the graph once they are connected, and read again when an update says
 that it changed. What was heard in between is gone through once more, so nothing is missed.
 """
 
@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 
 from shoal.core.errors import Unavailable
 from shoal.graph.contract import Reader
 from shoal.streaming.connection import Connection
 from shoal.streaming.contract import Channel, Gap, Position
-from shoal.streaming.follows import every_source, which_of
+from shoal.streaming.interests import HOME, Interest
 from shoal.streaming.matching import Matching
 from shoal.streaming.replay import Heard, Replay
-from shoal.streaming.updates import AnyUpdate, FollowChanged, OfEntry, decode
+from shoal.streaming.updates import (
+    AnyUpdate,
+    FollowChanged,
+    ListChanged,
+    MemberSuspended,
+    OfEntry,
+    OfListening,
+    SessionsEnded,
+    decode,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -43,7 +52,7 @@ class Hub:
         self._replay: Replay | None = None
         self._at = Position("")
         self._moved = asyncio.Event()
-        # Whose follows are to be read again: those of these sources, or all (None).
+        # Whose sources are to be read again: these, or all (None).
         self._outdated: dict[Connection, set[int] | None] = {}
         self._changed = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -52,17 +61,20 @@ class Hub:
     @property
     def connected(self) -> int:
         """How many connections there are that are told everything from now on."""
-        return sum(1 for connection in self._matching.everybody() if connection.sources)
+        return sum(1 for connection in self._matching.everybody() if connection.loaded)
 
     @asynccontextmanager
-    async def connect(self, viewer: int, after: Position | None = None) -> AsyncIterator[Connection]:
+    async def connect(
+        self, viewer: int, after: Position | None = None, *, to: Interest = HOME, session: int = 0
+    ) -> AsyncIterator[Connection]:
         """A viewer is told what concerns them from now on, or since a position that came with an earlier update.
 
-        Where that is too long ago, they are told first that they may have missed something. Raises `Unavailable`.
+        Where that is too long ago, they are told first that they may have missed something. The connection ends when the
+        token ends that is its `session`. Raises `Unavailable`.
         """
         replay = await self._reached()
         since = replay.next if after is None else replay.after(after)
-        connection = Connection(viewer, self._room, replay.next if since is None else since)
+        connection = Connection(viewer, to, self._room, replay.next if since is None else since, session)
         if since is None:
             connection.miss(self._at)
         self._matching.join(connection)
@@ -135,14 +147,22 @@ class Hub:
 
     def _tell(self, position: Position, update: AnyUpdate | None) -> None:
         self._at = position
-        if isinstance(update, FollowChanged):
-            for connection in self._matching.of(update.follower_id):
-                self._outdate(connection, {update.source_id})
-        elif isinstance(update, OfEntry):
+        if isinstance(update, OfListening):
+            self._listen_otherwise(update)
+        elif update is not None:
             heard = Heard(position, update)
             for connection in self._matching.concerned(update):
                 connection.offer(heard)
         self._moved.set()
+
+    def _listen_otherwise(self, update: OfListening) -> None:
+        for connection in list(self._matching.of(_who(update))):
+            if isinstance(update, MemberSuspended) or (
+                isinstance(update, SessionsEnded) and connection.session in update.token_ids
+            ):
+                connection.dismiss()
+            elif (sources := connection.interest.outdated_by(update)) is not None:
+                self._outdate(connection, set(sources) or None)
 
     def _outdate(self, connection: Connection, sources: set[int] | None) -> None:
         waiting = self._outdated.get(connection, set())
@@ -167,21 +187,22 @@ class Hub:
                 self._outdate(connection, sources)
 
     async def _load(self, connection: Connection, sources: set[int] | None) -> None:
-        """Read what the viewer follows, of these sources or of all. What was read last counts: one at a time."""
+        """Read what the viewer hears of, of these sources or of all. What was read last counts: one at a time."""
+        interest, viewer = connection.interest, connection.viewer
         async with connection.loading:
             if sources is None:
-                followed = await every_source(self._graph, connection.viewer)
+                followed = await interest.sources(self._graph, viewer)
             else:
-                followed = await which_of(self._graph, connection.viewer, sources)
+                followed = await interest.which_of(self._graph, viewer, sources)
             if not connection.ended:
                 self._install(connection, followed, connection.sources if sources is None else sources)
 
-    def _install(self, connection: Connection, followed: Mapping[int, int], asked: set[int]) -> None:
-        first = not connection.sources
+    def _install(self, connection: Connection, followed: Mapping[int, int], asked: Collection[int]) -> None:
+        first, connection.loaded = not connection.loaded, True
         new = {source: time for source, time in followed.items() if source not in connection.sources}
-        self._matching.unfollow(connection, (connection.sources & asked) - followed.keys())
+        self._matching.unfollow(connection, connection.sources.intersection(asked) - followed.keys())
         self._matching.follow(connection, new)
-        if self._replay is None or not new:
+        if self._replay is None:
             # After a gap they are told so, and all is read again.
             return
         if first:
@@ -189,7 +210,9 @@ class Hub:
             return
         for _, update in self._replay.of(new, connection.since):
             # It was told before the follow was, though it was posted after it.
-            if any(update.entry_id > new[source] for source in update.sources() if source in new):
+            if isinstance(update, OfEntry) and any(
+                update.entry_id > new[source] for source in update.sources() if source in new
+            ):
                 connection.offer(Heard(self._at, update))
 
     def _catch_up(self, connection: Connection, replay: Replay) -> None:
@@ -197,7 +220,7 @@ class Hub:
         if connection.since < replay.first:
             connection.miss(self._at)
             return
-        for heard in replay.of(connection.sources, connection.since, connection.viewer):
+        for heard in replay.of(connection.sources, connection.since, connection.viewer, connection.interest):
             connection.offer(heard)
 
     async def close(self) -> None:
@@ -209,3 +232,10 @@ class Hub:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _who(update: OfListening) -> int:
+    """The member whose listening it changes."""
+    if isinstance(update, FollowChanged):
+        return update.follower_id
+    return update.owner_id if isinstance(update, ListChanged) else update.member_id

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from shoal.streaming.connection import Connection
-from shoal.streaming.updates import OfEntry
+from shoal.streaming.updates import Told
 
 _NOBODY: frozenset[Connection] = frozenset()
 
@@ -25,11 +25,13 @@ class Matching:
         """The connections of one viewer, who may have several."""
         return self._by_viewer.get(viewer, _NOBODY)
 
-    def concerned(self, update: OfEntry) -> Collection[Connection]:
-        """Those who follow one of its sources or are named in it, each once."""
+    def concerned(self, update: Told) -> Collection[Connection]:
+        """Those who follow one of its sources, or are named in it and hear of that, each once."""
         found = [self._by_source.get(source, _NOBODY) for source in update.sources()]
         # Of whom it is not known yet what they follow: they are told everything in its order, when it is.
-        found += [{one for one in self.of(member) if one.sources} for member in update.named()]
+        found += [
+            {one for one in self.of(member) if one.loaded and one.interest.hears(update)} for member in update.named()
+        ]
         every = [connections for connections in found if connections]
         return every[0] if len(every) == 1 else _NOBODY.union(*every)
 

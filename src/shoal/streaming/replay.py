@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from shoal.streaming.contract import Position
-from shoal.streaming.updates import AnyUpdate, OfEntry
+from shoal.streaming.interests import PRESENCE, Interest
+from shoal.streaming.updates import AnyUpdate, OfListening, Told
 
 
 class Heard(NamedTuple):
-    """An update of an entry, and the position just after it."""
+    """An update, and the position just after it."""
 
     position: Position
-    update: OfEntry
+    update: Told
 
 
 class Replay:
@@ -58,14 +59,22 @@ class Replay:
         """The number of the first update after a position; None when what came after it is not all here."""
         return self._after.get(position)
 
-    def of(self, sources: Iterable[int], since: int, viewer: int = 0) -> Iterator[Heard]:
-        """What concerns the followers of these sources, or this viewer by name, from a number on; each once, in order."""
-        names: list[int | tuple[int]] = [*sources, (viewer,)]
-        found = {number for name in names for number in self._numbers.get(name, ()) if number >= since}
-        for number in sorted(found):
+    def of(self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE) -> Iterator[Heard]:
+        """What concerns the followers of these sources, or names this viewer who hears of it; each once, in order."""
+        named = self._heard_at(self._numbers_of([(viewer,)], since))
+        found = self._numbers_of(sources, since)
+        found |= {number for number, heard in named if interest.hears(heard.update)}
+        for _, heard in self._heard_at(found):
+            yield heard
+
+    def _numbers_of(self, names: Iterable[int | tuple[int]], since: int) -> set[int]:
+        return {number for name in names for number in self._numbers.get(name, ()) if number >= since}
+
+    def _heard_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, Heard]]:
+        for number in sorted(numbers):
             position, update = self._heard[number - self.first]
-            if isinstance(update, OfEntry):
-                yield Heard(position, update)
+            if update is not None and not isinstance(update, OfListening):
+                yield number, Heard(position, update)
 
 
 def _names(update: AnyUpdate | None) -> list[int | tuple[int]]:

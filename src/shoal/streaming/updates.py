@@ -11,6 +11,7 @@ import logging
 import msgspec
 
 from shoal.core.model import Visibility
+from shoal.graph.schema import EVERYBODY
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ class Update(msgspec.Struct, frozen=True, array_like=True):
     """What every update is."""
 
     def sources(self) -> tuple[int, ...]:
-        """The members and tags whose followers it concerns."""
+        """The members, tags and lists of all (`EVERYBODY`) whose followers it concerns."""
         return ()
 
     def named(self) -> tuple[int, ...]:
@@ -44,7 +45,7 @@ class _OfPost(Update, frozen=True, array_like=True):
     def sources(self) -> tuple[int, ...]:
         if self.visibility is Visibility.DIRECT:
             return ()
-        return (self.author_id, *self.tag_ids) if self.visibility is Visibility.PUBLIC else (self.author_id,)
+        return (self.author_id, *self.tag_ids, EVERYBODY) if self.visibility is Visibility.PUBLIC else (self.author_id,)
 
     def named(self) -> tuple[int, ...]:
         return (self.author_id, *self.mention_ids) if self.visibility is Visibility.DIRECT else ()
@@ -62,6 +63,10 @@ class PostEdited(_OfPost, frozen=True, array_like=True, tag=2):
 
 class PostDeleted(_OfPost, frozen=True, array_like=True, tag=3):
     """It is gone."""
+
+
+class PostHidden(_OfPost, frozen=True, array_like=True, tag=13):
+    """It was taken out of sight."""
 
 
 class _OfShare(Update, frozen=True, array_like=True):
@@ -95,7 +100,7 @@ class FollowChanged(Update, frozen=True, array_like=True, tag=6):
 
 
 class NotificationMade(Update, frozen=True, array_like=True, tag=7):
-    """A member is notified of something; `time` is what the notification is known by."""
+    """A member is notified of something; `time` is its place among their notifications."""
 
     recipient_id: int
     time: int
@@ -105,7 +110,7 @@ class NotificationMade(Update, frozen=True, array_like=True, tag=7):
 
 
 class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
-    """A direct post came to a conversation of a member."""
+    """Something came to a thread of direct posts that a member has a part in."""
 
     member_id: int
     root_id: int
@@ -114,8 +119,42 @@ class ConversationChanged(Update, frozen=True, array_like=True, tag=8):
         return (self.member_id,)
 
 
-OfEntry = PostCreated | PostEdited | PostDeleted | ShareCreated | ShareDeleted
-AnyUpdate = OfEntry | FollowChanged | NotificationMade | ConversationChanged
+class FiltersChanged(Update, frozen=True, array_like=True, tag=9):
+    """A member filters otherwise."""
+
+    member_id: int
+
+    def named(self) -> tuple[int, ...]:
+        return (self.member_id,)
+
+
+class ListChanged(Update, frozen=True, array_like=True, tag=10):
+    """Others are in a list of members now, or it is gone: the graph says who."""
+
+    list_id: int
+    owner_id: int
+
+
+class SessionsEnded(Update, frozen=True, array_like=True, tag=11):
+    """Tokens of a member are worth nothing any more."""
+
+    member_id: int
+    token_ids: tuple[int, ...]
+
+
+class MemberSuspended(Update, frozen=True, array_like=True, tag=12):
+    """A member may not listen any more."""
+
+    member_id: int
+
+
+OfEntry = PostCreated | PostEdited | PostDeleted | PostHidden | ShareCreated | ShareDeleted
+OfMember = NotificationMade | ConversationChanged | FiltersChanged
+Told = OfEntry | OfMember
+"""What viewers are told of."""
+OfListening = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
+"""What changes who is told of what."""
+AnyUpdate = Told | OfListening
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[AnyUpdate] = msgspec.msgpack.Decoder(AnyUpdate)

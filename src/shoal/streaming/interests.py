@@ -1,0 +1,108 @@
+"""What a connected viewer wants to hear of: which sources, and what of that which names the viewer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from shoal.graph.contract import Reader
+from shoal.graph.schema import EVERYBODY
+from shoal.streaming.follows import every_listed, every_source, which_of
+from shoal.streaming.updates import (
+    ConversationChanged,
+    FollowChanged,
+    ListChanged,
+    NotificationMade,
+    OfListening,
+    Told,
+)
+
+_ALL: frozenset[int] = frozenset()
+
+
+class Interest(msgspec.Struct, frozen=True):
+    """Of nothing at all: to be there is enough. The others say what they add."""
+
+    def hears(self, update: Told) -> bool:  # noqa: ARG002  # the others look at it
+        """Whether a viewer whom the update names is told of it, whatever its sources."""
+        return False
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # the same
+        """The sources to hear of, each with an id: what was posted since it is one of them is above that."""
+        return {}
+
+    async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
+        """As `sources`, of these only."""
+        found = await self.sources(graph, viewer)
+        return {source: since for source, since in found.items() if source in sources}
+
+    def outdated_by(self, change: OfListening) -> Collection[int] | None:  # noqa: ARG002  # the same
+        """Which sources are to be read again after a change that concerns the viewer: empty for all, None for none."""
+        return None
+
+
+class Home(Interest, frozen=True):
+    """What comes to the viewer's home, and what comes to them by name."""
+
+    def hears(self, update: Told) -> bool:
+        return not isinstance(update, ConversationChanged)
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:
+        return await every_source(graph, viewer)
+
+    async def which_of(self, graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
+        return await which_of(graph, viewer, sources)
+
+    def outdated_by(self, change: OfListening) -> Collection[int] | None:
+        return (change.source_id,) if isinstance(change, FollowChanged) else None
+
+
+class Notifications(Interest, frozen=True):
+    """What the viewer is notified of."""
+
+    def hears(self, update: Told) -> bool:
+        return isinstance(update, NotificationMade)
+
+
+class Conversations(Interest, frozen=True):
+    """The threads of direct posts that the viewer has a part in."""
+
+    def hears(self, update: Told) -> bool:
+        return isinstance(update, ConversationChanged)
+
+
+class Everybody(Interest, frozen=True):
+    """The public list, or what has media of it."""
+
+    only_media: bool = False
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # nothing is to be read
+        return {EVERYBODY: 0}
+
+
+class Tagged(Interest, frozen=True):
+    """The public posts under a tag."""
+
+    tag_id: int
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # nothing is to be read
+        return {self.tag_id: 0}
+
+
+class Listed(Interest, frozen=True):
+    """What comes from the members of a list of the viewer's."""
+
+    list_id: int
+
+    async def sources(self, graph: Reader, viewer: int) -> dict[int, int]:  # noqa: ARG002  # whose list it is is known
+        return await every_listed(graph, self.list_id)
+
+    def outdated_by(self, change: OfListening) -> Collection[int] | None:
+        return _ALL if isinstance(change, ListChanged) and change.list_id == self.list_id else None
+
+
+PRESENCE = Interest()
+HOME = Home()
+NOTIFICATIONS = Notifications()
+CONVERSATIONS = Conversations()
