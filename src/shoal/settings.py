@@ -32,6 +32,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What carries events to workers: `amqp://user:password@host:port/`; empty: they are claimed from the store."""
     tags: str = ""
     """Where the tag cloud is counted: a URL as for `store`; empty: beside the first store."""
+    search: str = ""
+    """Where the search index is: `sqlite:///path`, `postgresql://host/database`, `memory://` (one process); empty: beside the
+    first store, or nowhere when that is DynamoDB."""
     run_consequences: bool = True
     """Whether a web process works off events; false where `shoal worker` does."""
     media: str = ""

@@ -21,7 +21,9 @@ from shoal.ops.engines import postgres
 from shoal.ops.engines.program import NotInstalled, Program
 
 _TABLES = ("object", "association", "count", "key", "outbox", "buried", "moving", "journal", "shard_map", "process")
-_TAGS = "SELECT tablename FROM pg_tables WHERE schemaname = 'shoal' AND tablename LIKE 'tag\\_%' AND tablename <> 'tag_version'"
+_DERIVED = r"""
+    SELECT tablename FROM pg_tables WHERE schemaname = 'shoal' AND tablename NOT LIKE '%\_version'
+        AND (tablename LIKE 'tag\_%' OR tablename LIKE 'search\_%')"""
 _numbers = itertools.count()
 _free: list[str] = []
 
@@ -74,8 +76,8 @@ async def _empty(url: str) -> None:
     connection = await asyncpg.connect(url)
     try:
         if await connection.fetchval("SELECT to_regnamespace('shoal') IS NOT NULL"):
-            tags = [table for (table,) in await connection.fetch(_TAGS)]
-            for table in (*_TABLES, *tags):
+            derived = [table for (table,) in await connection.fetch(_DERIVED)]
+            for table in (*_TABLES, *derived):
                 await connection.execute(f"DELETE FROM shoal.{table}")  # noqa: S608  # our own names
             await connection.execute("ALTER SEQUENCE shoal.outbox_seq_seq RESTART")
     finally:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from shoal.core.ids import IdMaker
+from shoal.discovery.filler import Filler
+from shoal.discovery.nowhere import NoIndex
 from shoal.graph.contract import Graph
 from shoal.streaming.contract import Channel
 from shoal.tagcloud.emitter import Emitter
@@ -59,3 +61,5 @@ class Effects:
     """How many followers are pushed to, or read, before other jobs have a turn."""
     merge: int = 800
     """How many entries of a source a follow brings into a timeline at the most."""
+    search: Filler = field(default_factory=lambda: Filler(NoIndex()))
+    """Keeps the search index as the graph is."""

@@ -52,6 +52,13 @@ CLOUDS: Mapping[str, Backend] = {
     "dynamodb": Backend("shoal.tagcloud.dynamodb", "DynamoCloud", "dynamodb"),
 }
 """Where the tag cloud may be kept."""
+INDEXES: Mapping[str, Backend] = {
+    "sqlite": Backend("shoal.discovery.sqlite", "SqliteIndex"),
+    "memory": Backend("shoal.discovery.memory", "MemoryIndex"),
+    "postgresql": Backend("shoal.discovery.postgres", "PostgresIndex", "postgres"),
+    "postgres": Backend("shoal.discovery.postgres", "PostgresIndex", "postgres"),
+}
+"""Where the search index may be kept."""
 TRANSPORTS: Mapping[str, Backend] = dict.fromkeys(
     ("amqp", "amqps"), Backend("shoal.tagcloud.rabbitmq", "RabbitTransport", "rabbitmq")
 )

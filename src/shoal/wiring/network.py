@@ -13,6 +13,7 @@ from typing import Any
 from shoal.api.ratelimit import Limiter
 from shoal.broker.relay import Relay
 from shoal.core.ids import IdMaker
+from shoal.discovery.filler import Filler
 from shoal.fanout.effects import Effects, Followers
 from shoal.fanout.listed import ListedFollowers
 from shoal.fanout.loudness import Loudness
@@ -40,6 +41,7 @@ from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
 from shoal.wiring.places import domain_of, media_url
+from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
 from shoal.wiring.stores import open_store
 from shoal.wiring.tags import TagCounting, open_tags
@@ -77,6 +79,8 @@ class Network:
     runner: Runner[Effects]
     media: MediaLibrary
     counting: TagCounting
+    search: Filler
+    """Keeps the search index as the graph is."""
     hub: Hub
     """Tells viewers who are connected to this process what comes."""
     limiter: Limiter | None
@@ -130,7 +134,8 @@ async def open_network(
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker
         counting = await open_tags(settings, stack, read_only=read_only, working=working)
-        network = await _assemble(settings, store, sharing, outbox, counting, stack, working=working)
+        search = await open_search(settings, stack, read_only=read_only)
+        network = await _assemble(settings, store, sharing, outbox, counting, search, stack, working=working)
         if background and not read_only:
             _start(network, broker, stack, working=working)
         yield network
@@ -142,6 +147,7 @@ async def _assemble(
     sharing: Sharing | None,
     outbox: Outbox,
     counting: TagCounting,
+    search: Filler,
     stack: AsyncExitStack,
     *,
     working: bool,
@@ -166,7 +172,16 @@ async def _assemble(
         timelines = sharing.timelines
         followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
     channel = sharing.channel if sharing else MemoryChannel()
-    effects = Effects(lasting, timelines, followers, channel, new_id, counting.emitter, merge=settings.timeline_length)
+    effects = Effects(
+        lasting,
+        timelines,
+        followers,
+        channel,
+        new_id,
+        counting.emitter,
+        merge=settings.timeline_length,
+        search=search,
+    )
     hub = Hub(channel, lasting)
     stack.push_async_callback(hub.close)
     tags = TagCloud(counting.store)
@@ -175,12 +190,13 @@ async def _assemble(
         store=store,
         timelines=timelines,
         writes=Writes(store, new_id, media, _limits(settings), domain_of(settings)),
-        reads=Reads(store, lasting, timelines, audiences, tags, settings.timeline_length),
+        reads=Reads(store, lasting, timelines, audiences, tags, settings.timeline_length, search=search.index),
         tags=tags,
         effects=effects,
         runner=_runner(outbox, effects, afar=sharing is not None),
         media=media,
         counting=counting,
+        search=search,
         collecting=working,
         hub=hub,
         limiter=sharing.limiter if sharing and settings.rate_limits else None,
@@ -214,6 +230,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         agenda = Agenda(replace(network.writes, graph=network.effects.graph))
         agenda.start()
         stack.push_async_callback(agenda.stop)
+        begin_filling(network.store, network.effects.graph, network.search, stack)
 
 
 def _limits(settings: Settings) -> Limits:

@@ -1,0 +1,117 @@
+"""The words of a text, as search indexes keep them and as people ask for them: one rule, for every backend.
+
+A text is folded: NFKC, no case, no accents, neither Arabic nor Hebrew vowel signs. Its words are runs of letters, digits and
+the marks that belong to them; an emoji is a word by itself. Scripts that write no blanks (Chinese, Japanese, Thai, Lao, Khmer,
+Burmese), and Korean, where endings stick to words, are cut into pairs of neighbours: `日本語` is kept as `日本`, `本語`, and its
+last character, `語`. So every part of it is found: a longer one as pairs that follow each other, a single character as the
+beginning of a pair.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+from unicodedata import category, normalize
+
+MAX_WORD = 64
+"""Characters of a word that are looked at."""
+MAX_REPEATS = 200
+"""A text that says the same word more often is not heard any more: an index keeps few places of one word."""
+MAX_CLAUSES = 32
+"""Parts of a question that are looked at."""
+
+_DROPPED = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640\u200b-\u200f\u2060\ufe00-\ufe0f\u00ad"
+"""Accents, vowel signs, the Arabic lengthener, and what is not seen."""
+_PAIRED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u3096\u3099-\u309f\u30a1-\u30fa"
+    "\u30fc-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_EMOJI = "\u2600-\u27bf\u2b50-\u2b55\U0001f1e6-\U0001faff"
+_DROP = re.compile(f"[{_DROPPED}]+")
+_PLAIN = re.compile("[a-z0-9]+")
+_PIECES = re.compile(f"([{_PAIRED}]+)|([{_EMOJI}])|([^{_PAIRED}{_EMOJI}]+)")
+
+
+class Clause(NamedTuple):
+    """Words that must follow each other. With `open`, the last of them need only begin a word."""
+
+    words: tuple[str, ...]
+    open: bool = False
+
+
+class _Characters(dict[int, int | str]):
+    """What becomes of a character of a folded text: itself where it belongs to a word, else a blank."""
+
+    def __missing__(self, code: int) -> int | str:
+        character = chr(code)
+        keep = category(character)[0] in "LNM" or re.match(f"[{_EMOJI}]", character) is not None
+        self[code] = made = code if keep else " "
+        return made
+
+
+_CHARACTERS = _Characters()
+
+
+def fold(text: str) -> str:
+    """A text without what people leave out when they search."""
+    if text.isascii():
+        return text.lower()
+    bare = normalize("NFD", normalize("NFKC", text).casefold())
+    return normalize("NFC", _DROP.sub("", bare))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text in their order, as an index keeps them."""
+    counts: dict[str, int] = {}
+    found: list[str] = []
+    for word in _words(text):
+        counts[word] = counts.get(word, 0) + 1
+        if counts[word] <= MAX_REPEATS:
+            found.append(word)
+    return found
+
+
+def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
+    """What a text is asked for with: its words behind each other; None when it has none.
+
+    With `open_ended` the last word may go on.
+    """
+    words = list(_words(text))
+    if not words:
+        return None
+    last = words[-1]
+    if _is_paired(last) and len(last) == 1:
+        # The single character that ends a run: it is said by the pair before it, or stands for the beginning of one.
+        if len(words) > 1 and len(words[-2]) > 1 and _is_paired(words[-2]) and words[-2][-1] == last:
+            words.pop()
+            return Clause(tuple(words), open_ended)
+        return Clause(tuple(words), open=True)
+    return Clause(tuple(words), open_ended)
+
+
+def _words(text: str) -> Iterator[str]:
+    folded = fold(text)
+    if folded.isascii():
+        for match in _PLAIN.finditer(folded):
+            yield match[0][:MAX_WORD]
+        return
+    for run in folded.translate(_CHARACTERS).split():
+        for match in _PIECES.finditer(run):
+            if match[1]:
+                yield from _pairs(match[1])
+            else:
+                yield match[0][:MAX_WORD]
+
+
+def _pairs(run: str) -> Iterator[str]:
+    for at in range(len(run) - 1):
+        yield run[at : at + 2]
+    yield run[-1]
+
+
+_ONE_PAIRED = re.compile(f"[{_PAIRED}]")
+
+
+def _is_paired(word: str) -> bool:
+    return _ONE_PAIRED.match(word) is not None

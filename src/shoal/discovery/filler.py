@@ -1,0 +1,121 @@
+"""Keeps an index as the graph is: whoever knows that an object changed says its id, and the object is looked at as it is then.
+
+What is asked for while rows are being written is written together afterwards. When rows are written their objects are looked
+at once more: one that changed meanwhile, and whose row another process may have written in between, is written again. So the
+last row of an object is always that of the object as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
+
+from shoal.core.model import Member, Poll, Post
+from shoal.discovery.contract import Change, MemberRow, PostRow, SearchIndex
+from shoal.discovery.rows import member_row, post_row
+from shoal.graph.contract import Reader
+from shoal.graph.schema import AnyNode
+
+AT_ONCE = 1_000
+"""Objects that are written together."""
+_FEW = 20
+
+
+class _Wanted(NamedTuple):
+    graph: Reader
+    done: asyncio.Future[None]
+    ids: set[int]
+
+
+class Filler:
+    """Writes the rows of one process into one index. `written` counts objects that were looked at."""
+
+    def __init__(self, index: SearchIndex) -> None:
+        self.index = index
+        self.written = 0
+        self._wanted: _Wanted | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def look(self, graph: Reader, ids: Iterable[int]) -> asyncio.Future[None]:
+        """Make the rows of these objects what the objects are; done when that is safe, or with the error if it failed.
+
+        The graph must give what is stored now.
+        """
+        if self._wanted is None:
+            self._wanted = _Wanted(graph, asyncio.get_running_loop().create_future(), set())
+        wanted = self._wanted
+        wanted.ids.update(ids)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._work())
+        return wanted.done
+
+    async def close(self) -> None:
+        """Finish what was asked for."""
+        while self._task is not None:
+            await asyncio.wait((self._task,))
+
+    async def _work(self) -> None:
+        try:
+            while (wanted := self._wanted) is not None:
+                self._wanted = None
+                await self._answer(wanted)
+        finally:
+            self._task = None
+
+    async def _answer(self, wanted: _Wanted) -> None:
+        try:
+            ids = sorted(wanted.ids) if self.index.keeps else []
+            for start in range(0, len(ids), AT_ONCE):
+                await self._write(wanted.graph, ids[start : start + AT_ONCE])
+        except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
+            if not wanted.done.done():
+                wanted.done.set_exception(error if isinstance(error, Exception) else ConnectionError("it was given up"))
+                # Perhaps nobody waits any more.
+                wanted.done.exception()
+        else:
+            if not wanted.done.done():
+                wanted.done.set_result(None)
+
+    async def _write(self, graph: Reader, ids: Collection[int]) -> None:
+        nodes = await _nodes(graph, ids)
+        while ids:
+            # Folding the words of a thousand posts takes a tenth of a second, which requests shall not wait for.
+            many = len(ids) > _FEW
+            await self.index.write(await asyncio.to_thread(_change, nodes, ids) if many else _change(nodes, ids))
+            self.written += len(ids)
+            now = await _nodes(graph, ids)
+            ids = [id_ for id_ in ids if _versions(now, id_) != _versions(nodes, id_)]
+            nodes = now
+
+
+async def _nodes(graph: Reader, ids: Collection[int]) -> dict[int, AnyNode]:
+    """These objects, and the polls of those that are posts."""
+    nodes = await graph.obj_get(list(ids))
+    polls = [node.poll_id for node in nodes.values() if isinstance(node, Post) and node.poll_id]
+    return {**nodes, **await graph.obj_get(polls)} if polls else nodes
+
+
+def _change(nodes: Mapping[int, AnyNode], ids: Collection[int]) -> Change:
+    rows = {id_: row for id_ in ids if (row := _row(nodes, id_)) is not None}
+    return Change(
+        posts=[row for row in rows.values() if isinstance(row, PostRow)],
+        members=[row for row in rows.values() if isinstance(row, MemberRow)],
+        gone=[id_ for id_ in ids if id_ not in rows],
+    )
+
+
+def _row(nodes: Mapping[int, AnyNode], id_: int) -> PostRow | MemberRow | None:
+    node = nodes.get(id_)
+    if isinstance(node, Post):
+        poll = nodes.get(node.poll_id)
+        return post_row(node, poll if isinstance(poll, Poll) else None)
+    return member_row(node) if isinstance(node, Member) else None
+
+
+def _versions(nodes: Mapping[int, AnyNode], id_: int) -> tuple[int, ...]:
+    node = nodes.get(id_)
+    if node is None:
+        return ()
+    poll = nodes.get(node.poll_id) if isinstance(node, Post) else None
+    return (node.version,) if poll is None else (node.version, poll.version)

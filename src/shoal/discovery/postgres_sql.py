@@ -1,0 +1,106 @@
+"""The tables and the SQL of a search index in PostgreSQL, in one place, named. Tables: docs/data-layout.md.
+
+They are in the schema `shoal`, beside the graph's if it is in the same database. Rows travel in arrays, one a column. The words
+come ready, each with its places, so no text search configuration has a say.
+"""
+
+from __future__ import annotations
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE shoal.search_post (
+        id bigint PRIMARY KEY,
+        author bigint NOT NULL,
+        written bigint NOT NULL,
+        public boolean NOT NULL,
+        words tsvector NOT NULL,
+        data bytea NOT NULL
+    );
+    CREATE INDEX search_post_by_author ON shoal.search_post (author, id) WHERE public;
+    CREATE INDEX search_post_words ON shoal.search_post USING gin (words);
+    CREATE TABLE shoal.search_member (
+        id bigint PRIMARY KEY,
+        name text COLLATE "C" NOT NULL,
+        joined bigint NOT NULL,
+        active bigint NOT NULL,
+        listed boolean NOT NULL,
+        shy boolean NOT NULL,
+        suspended boolean NOT NULL,
+        names tsvector NOT NULL,
+        note tsvector NOT NULL,
+        data bytea NOT NULL
+    );
+    CREATE INDEX search_member_by_activity ON shoal.search_member (active, id) WHERE listed;
+    CREATE INDEX search_member_by_joining ON shoal.search_member (joined, id) WHERE listed;
+    CREATE INDEX search_member_names ON shoal.search_member USING gin (names);
+    CREATE INDEX search_member_note ON shoal.search_member USING gin (note);
+    CREATE TABLE shoal.search_tag (
+        name text COLLATE "C" PRIMARY KEY,
+        uses bigint NOT NULL
+    );
+    CREATE TABLE shoal.search_state (
+        one boolean PRIMARY KEY DEFAULT true CHECK (one),
+        form integer NOT NULL,
+        filled_to bigint NOT NULL
+    );
+    """,
+)
+"""Schema versions in order; the greatest of `shoal.search_version` says how many have been applied. They only grow at the end."""
+
+VERSIONS = "CREATE TABLE IF NOT EXISTS shoal.search_version (applied integer PRIMARY KEY)"
+IS_HERE = "SELECT to_regclass('shoal.search_version') IS NOT NULL"
+APPLIED = "SELECT coalesce(max(applied), 0) FROM shoal.search_version"
+APPLY = "INSERT INTO shoal.search_version VALUES ($1)"
+
+# Of two processes that write, one waits: what a change means for the counts of tags depends on the rows before it.
+LOCK = "SELECT pg_advisory_xact_lock(7166180123190117)"
+POSTS_HELD = "SELECT id, data FROM shoal.search_post WHERE id = ANY ($1::bigint[])"
+MEMBERS_HELD = "SELECT id, data FROM shoal.search_member WHERE id = ANY ($1::bigint[])"
+POSTS_DROP = "DELETE FROM shoal.search_post WHERE id = ANY ($1::bigint[])"
+MEMBERS_DROP = "DELETE FROM shoal.search_member WHERE id = ANY ($1::bigint[])"
+POSTS_PUT = """
+    INSERT INTO shoal.search_post (id, author, written, public, words, data)
+    SELECT w.id, w.author, w.written, w.public, w.words::tsvector, w.data
+    FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::boolean[], $5::text[], $6::bytea[])
+        AS w (id, author, written, public, words, data)"""
+MEMBERS_PUT = """
+    INSERT INTO shoal.search_member (id, name, joined, active, listed, shy, suspended, names, note, data)
+    SELECT w.id, w.name, w.joined, 0, w.listed, w.shy, w.suspended, w.names::tsvector, w.note::tsvector, w.data
+    FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::boolean[], $5::boolean[], $6::boolean[], $7::text[],
+        $8::text[], $9::bytea[]) AS w (id, name, joined, listed, shy, suspended, names, note, data)"""
+ACTIVE = """
+    UPDATE shoal.search_member AS m
+    SET active = coalesce((SELECT max(p.id) FROM shoal.search_post AS p WHERE p.author = m.id AND p.public), 0)
+    WHERE m.id = ANY ($1::bigint[])"""
+TAGS_COUNT = """
+    INSERT INTO shoal.search_tag AS held (name, uses) SELECT * FROM unnest($1::text[], $2::bigint[])
+    ON CONFLICT (name) DO UPDATE SET uses = held.uses + excluded.uses"""
+TAGS_DROP = "DELETE FROM shoal.search_tag WHERE uses = 0 AND name = ANY ($1::text[])"
+
+POSTS = """
+    SELECT p.id FROM shoal.search_post AS p
+    WHERE p.words @@ $1::text::tsquery AND p.id < $2 AND p.id > $3 AND p.written >= $4 AND p.written < $5
+        AND ($6 OR NOT EXISTS (SELECT 1 FROM shoal.search_member AS m WHERE m.id = p.author AND m.shy))
+    ORDER BY p.id DESC LIMIT $7"""
+MEMBERS = """
+    SELECT m.id FROM shoal.search_member AS m
+    WHERE {match}
+        AND CASE WHEN $3::bigint[] IS NULL THEN m.listed ELSE NOT m.suspended AND m.id = ANY ($3) END
+    ORDER BY starts_with(m.name, $2) DESC, m.active DESC, m.id DESC LIMIT $4"""
+NAMED = "m.names @@ $1::text::tsquery"
+NOTED = "m.note @@ $1::text::tsquery AND m.id <> ALL ($5::bigint[])"
+TAGS = """
+    SELECT name, uses FROM shoal.search_tag WHERE name >= $1 AND name < $2 ORDER BY uses DESC, name LIMIT $3"""
+DIRECTORY = {
+    "active": "SELECT id FROM shoal.search_member WHERE listed ORDER BY active DESC, id DESC LIMIT $1 OFFSET $2",
+    "new": "SELECT id FROM shoal.search_member WHERE listed ORDER BY joined DESC, id DESC LIMIT $1 OFFSET $2",
+}
+IDS = """
+    SELECT id FROM (SELECT id FROM shoal.search_post WHERE id > $1 ORDER BY id LIMIT $2) AS posts
+    UNION ALL SELECT id FROM (SELECT id FROM shoal.search_member WHERE id > $1 ORDER BY id LIMIT $2) AS members
+    ORDER BY id LIMIT $2"""
+STATE = "SELECT form, filled_to FROM shoal.search_state"
+STATE_PUT = """
+    INSERT INTO shoal.search_state (form, filled_to) VALUES ($1, $2)
+    ON CONFLICT (one) DO UPDATE SET form = excluded.form, filled_to = excluded.filled_to"""
+CLEAR = "TRUNCATE shoal.search_post, shoal.search_member, shoal.search_tag, shoal.search_state"

@@ -1,0 +1,114 @@
+"""What people type into a search: words, phrases in quotation marks, `-` for what must not be there, and operators.
+
+    low tide "blue hour" -sunset from:ann has:media before:2026-03-01
+
+`from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `before:`, `after:` and `during:` a day
+(UTC), `in:library` (what the viewer wrote, and what mentions them), `in:public`, `in:all`. What looks like an operator and is
+none is text; an operator with a value that it does not have finds nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from shoal.core.words import MAX_CLAUSES, Clause, clause_of
+from shoal.discovery.contract import Ask
+from shoal.discovery.rows import HAS_LINK, HAS_MEDIA, HAS_POLL, IS_REPLY, IS_SENSITIVE, written_in
+from shoal.graph.contract import MAX_TIME
+
+_PART = re.compile(r'(-?)(?:([a-z]{2,8}):(?=\S))?(?:"([^"]*)"?|(\S+))', re.IGNORECASE)
+_HAS = {"media": HAS_MEDIA, "image": HAS_MEDIA, "poll": HAS_POLL, "link": HAS_LINK, "embed": HAS_LINK}
+_IS = {"reply": IS_REPLY, "sensitive": IS_SENSITIVE}
+_MARKS = {"has": _HAS, "is": _IS}
+_OPERATORS = frozenset({"from", "has", "is", "language", "before", "after", "during", "in"})
+_DAY = timedelta(days=1)
+
+
+class Question(NamedTuple):
+    """A question about posts: what the index is asked, and the members, still by name, who must or must not have written them.
+
+    In `by` and `not_by` a name is as typed behind `from:`. `nothing` says that nothing can fit, `public_only` that the
+    viewer does not look for what is theirs.
+    """
+
+    ask: Ask
+    by: tuple[str, ...]
+    not_by: tuple[str, ...]
+    nothing: bool
+    public_only: bool = False
+
+
+def read_question(text: str) -> Question:
+    """What a text asks for."""
+    return _Reading().read(text)
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self._every: list[Clause] = []
+        self._none: list[Clause] = []
+        self._by: list[str] = []
+        self._not_by: list[str] = []
+        self._since, self._until = 0, MAX_TIME
+        self._place = "all"
+        self._asked = False
+        self._nothing = False
+
+    def read(self, text: str) -> Question:
+        for minus, name, quoted, bare in _PART.findall(text)[:MAX_CLAUSES]:
+            operator = name.lower()
+            if operator in _OPERATORS:
+                self._asked = True
+                if not self._takes(operator, (bare or quoted).lower(), negated=bool(minus)):
+                    self._nothing = True
+            else:
+                words = quoted or bare
+                clause = clause_of(f"{name}:{words}" if name else words)
+                if clause is not None:
+                    (self._none if minus else self._every).append(clause)
+                    self._asked = True
+        ask = Ask(
+            every=tuple(self._every),
+            none=tuple(self._none),
+            since=self._since,
+            until=self._until,
+            public=self._place != "library",
+        )
+        return Question(
+            ask, tuple(self._by), tuple(self._not_by), self._nothing or not self._asked, self._place == "public"
+        )
+
+    def _takes(self, operator: str, value: str, *, negated: bool) -> bool:
+        """Take an operator in; whether it has this value."""
+        if operator == "from":
+            (self._not_by if negated else self._by).append(value)
+            return True
+        if operator == "in":
+            self._place = value
+            return not negated and value in ("all", "public", "library")
+        if operator in ("before", "after", "during"):
+            return not negated and self._in_time(operator, value)
+        mark = written_in(value) if operator == "language" else _MARKS[operator].get(value, "")
+        if mark:
+            (self._none if negated else self._every).append(Clause((mark,)))
+        return bool(mark)
+
+    def _in_time(self, operator: str, value: str) -> bool:
+        try:
+            day = datetime.strptime(value, "%Y-%m-%d").replace(tzinfo=UTC)
+        except ValueError:
+            return False
+        if day.year < 1970 or day.year > 9998:
+            return False
+        begins, ends = _milliseconds(day), _milliseconds(day + _DAY)
+        if operator != "before":
+            self._since = max(self._since, ends if operator == "after" else begins)
+        if operator != "after":
+            self._until = min(self._until, begins if operator == "before" else ends)
+        return True
+
+
+def _milliseconds(moment: datetime) -> int:
+    return int(moment.timestamp()) * 1000

@@ -1,0 +1,71 @@
+"""From objects of the graph to rows of an index: what can be found by what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from shoal.core.model import Member, Poll, Post, Visibility
+from shoal.core.text import parse
+from shoal.core.words import words_of
+from shoal.discovery.contract import PUBLIC, MemberRow, PostRow, by, to
+
+HAS_MEDIA = ":has:media"
+HAS_POLL = ":has:poll"
+HAS_LINK = ":has:link"
+IS_REPLY = ":is:reply"
+IS_SENSITIVE = ":is:sensitive"
+
+
+def written_in(language: str) -> str:
+    """The mark of what is in this language: `en`, and `en-GB`, which is the same here. Empty for what is no language."""
+    main = language.partition("-")[0].partition("_")[0].lower()
+    return f":in:{main}" if main.isascii() and main.isalpha() else ""
+
+
+def post_row(post: Post, poll: Poll | None = None) -> PostRow:
+    """Of a post: its words, those of its warning and of what can be voted for."""
+    options = [option.title for option in poll.options] if poll else []
+    text = "\n".join((post.spoiler, post.text, *options))
+    counts = post.visibility is Visibility.PUBLIC and not post.hidden
+    return PostRow(
+        id=post.id,
+        author_id=post.author_id,
+        written=post.written,
+        marks=tuple(_marks(post)),
+        words=tuple(words_of(text)),
+        tags=post.tags if counts else (),
+    )
+
+
+def _marks(post: Post) -> Iterator[str]:
+    if post.visibility is Visibility.PUBLIC:
+        yield PUBLIC
+    yield by(post.author_id)
+    for who in dict.fromkeys(mention.id for mention in post.mentions):
+        yield to(who)
+    for mark, there in (
+        (HAS_MEDIA, post.media),
+        (HAS_POLL, post.poll_id),
+        (HAS_LINK, any(span.kind == "link" for span in parse(post.text))),
+        (IS_REPLY, post.parent_id),
+        (IS_SENSITIVE, post.sensitive),
+    ):
+        if there:
+            yield mark
+    if language := written_in(post.language):
+        yield language
+
+
+def member_row(member: Member) -> MemberRow:
+    """Of a member: the words of both names, and those of the note for who wants to be found."""
+    listed = member.discoverable and not member.suspended and not member.silenced
+    return MemberRow(
+        id=member.id,
+        name=member.name,
+        joined=member.joined,
+        words=tuple(words_of(f"{member.name} {member.display_name}")),
+        note=tuple(words_of(member.note)) if listed else (),
+        listed=listed,
+        shy=not member.indexable or member.suspended,
+        suspended=member.suspended,
+    )

@@ -1,0 +1,257 @@
+"""A search index in an SQLite file of its own, beside the graph's: FTS5.
+
+WAL with `synchronous=FULL`: an event is acknowledged when its rows are written. What writes has a thread, and what reads has
+another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import Self, TypeVar
+
+import msgspec
+
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.words import Clause
+from shoal.discovery import sqlite_sql as sql
+from shoal.discovery.contract import PUBLIC, Ask, Change, MemberRow, Order, PostRow, State, TagUses, by, to
+from shoal.graph.sqlite.files import check_version, connect, migrate
+from shoal.graph.sqlite.writer import refusal
+
+T = TypeVar("T")
+
+_CACHE_KIB = 32_768
+LAST_CHARACTER = "\U0010ffff"
+
+_encode = msgspec.msgpack.Encoder().encode
+_post_row = msgspec.msgpack.Decoder(PostRow).decode
+_member_row = msgspec.msgpack.Decoder(MemberRow).decode
+
+
+class SqliteIndex:
+    """See `contract.SearchIndex`. Make one with `open`."""
+
+    keeps = True
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self._writing: sqlite3.Connection | None = None
+        with ExitStack() as undo:
+            if not read_only:
+                self._writing = undo.enter_context(closing(connect(path, _CACHE_KIB)))
+                migrate(self._writing, path, sql.MIGRATIONS)
+            self._reading = undo.enter_context(closing(_reader(path)))
+            check_version(self._reading, path, sql.MIGRATIONS)
+            self._connections = undo.pop_all()
+        self._writer = ThreadPoolExecutor(1, "shoal-search-writer")
+        self._reader = ThreadPoolExecutor(1, "shoal-search")
+
+    @classmethod
+    async def open(cls, path: Path, *, read_only: bool = False) -> Self:
+        """Open or create the file. Raises `Unavailable` for one that cannot be had, or that a newer Shoal wrote.
+
+        For reading only, a file that is not there is an empty index: it may have been dropped, and is not made.
+        """
+        try:
+            return await asyncio.to_thread(cls, path, read_only=read_only)
+        except (sqlite3.Error, OSError) as error:
+            raise Unavailable(f"the search index {path.name} cannot be opened: {error}") from error
+
+    async def write(self, change: Change) -> None:
+        await self._write(lambda write: _write(write, change))
+
+    async def posts(self, ask: Ask, limit: int) -> list[int]:
+        values = {
+            "before": ask.before,
+            "after": ask.after,
+            "since": ask.since,
+            "until": ask.until,
+            "limit": limit,
+        }
+
+        def read(connection: sqlite3.Connection) -> list[int]:
+            found: set[int] = set()
+            for own, ways in _ways(ask):
+                match = _match(ask, ways)
+                found.update(id_ for (id_,) in connection.execute(sql.POSTS, {**values, "match": match, "own": own}))
+            return sorted(found, reverse=True)[:limit]
+
+        return await self._read(read)
+
+    async def members(
+        self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
+    ) -> list[int]:
+        statement = sql.MEMBERS.format(which=sql.LISTED if among is None else sql.AMONG)
+        values = {"name": name, "limit": limit, **({} if among is None else {"among": _json(among)})}
+
+        def read(connection: sqlite3.Connection) -> list[int]:
+            named = f"names : ({_all(clauses)})"
+            found = [id_ for (id_,) in connection.execute(statement, {**values, "match": named})]
+            if len(found) < limit:
+                noted = f"note : ({_all(clause._replace(open=False) for clause in clauses)}) NOT {named}"
+                rest = {**values, "match": noted, "name": "", "limit": limit - len(found)}
+                found += [id_ for (id_,) in connection.execute(statement, rest)]
+            return found
+
+        return await self._read(read)
+
+    async def tags(self, prefix: str, limit: int) -> list[TagUses]:
+        values = {"prefix": prefix, "end": prefix + LAST_CHARACTER, "limit": limit}
+        return await self._read(lambda read: [TagUses(*row) for row in read.execute(sql.TAGS, values)])
+
+    async def directory(self, order: Order, limit: int, offset: int = 0) -> list[int]:
+        return await self._read(lambda read: [id_ for (id_,) in read.execute(sql.DIRECTORY[order], (limit, offset))])
+
+    async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:
+        wanted = list(ids)
+        return await self._read(lambda read: {**_held_posts(read, wanted), **_held_members(read, wanted)})
+
+    async def ids(self, after: int, limit: int) -> list[int]:
+        values = {"after": after, "limit": limit}
+        return await self._read(lambda read: [id_ for (id_,) in read.execute(sql.IDS, values)])
+
+    async def state(self) -> State:
+        found = await self._read(lambda read: read.execute(sql.STATE).fetchone())
+        return State(*found) if found else State()
+
+    async def keep_state(self, state: State) -> None:
+        await self._write(lambda write: write.execute(sql.STATE_PUT, state))
+
+    async def clear(self) -> None:
+        def clear(connection: sqlite3.Connection) -> None:
+            with _transaction(connection):
+                for statement in sql.CLEAR:
+                    connection.execute(statement)
+
+        await self._write(clear)
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self._writer.shutdown)
+        await asyncio.to_thread(self._reader.shutdown)
+        self._connections.close()
+
+    async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._reader, _asked, read, self._reading)
+
+    async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
+        if self._writing is None:
+            raise ShoalError("the search index was opened for reading only")
+        return await asyncio.get_running_loop().run_in_executor(self._writer, _asked, change, self._writing)
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    if path.exists():
+        return connect(path, _CACHE_KIB, read_only=True)
+    empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    migrate(empty, path, sql.MIGRATIONS)
+    return empty
+
+
+def _asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    try:
+        return work(connection)
+    except sqlite3.Error as error:
+        raise refusal(error) from error
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _write(connection: sqlite3.Connection, change: Change) -> None:
+    with _transaction(connection):
+        uses: Counter[str] = Counter()
+        authors = _write_posts(connection, change, uses)
+        authors |= _write_members(connection, change)
+        counted = {name: n for name, n in uses.items() if n}
+        connection.executemany(sql.TAG_COUNT, counted.items())
+        connection.execute(sql.TAGS_DROP, (_json(name for name, n in counted.items() if n < 0),))
+        connection.execute(sql.ACTIVE, (_json(authors),))
+
+
+def _write_posts(connection: sqlite3.Connection, change: Change, uses: Counter[str]) -> set[int]:
+    """Whose posts were changed; `uses` is told of how many more or fewer posts each tag has."""
+    put = {row.id: row for row in change.posts}
+    held = _held_posts(connection, [*put, *change.gone])
+    new = [row for id_, row in put.items() if held.get(id_) != row]
+    old = [row for id_, row in held.items() if put.get(id_) != row]
+    for row in old:
+        uses.subtract(row.tags)
+    for row in new:
+        uses.update(row.tags)
+    connection.executemany(sql.WORDS_DROP, [(row.id, _text(row)) for row in old])
+    connection.executemany(sql.POST_DROP, [(row.id,) for row in old])
+    connection.executemany(
+        sql.POST_PUT, [(row.id, row.author_id, row.written, row.public, _encode(row)) for row in new]
+    )
+    connection.executemany(sql.WORDS_PUT, [(row.id, _text(row)) for row in new])
+    return {row.author_id for row in (*old, *new)}
+
+
+def _write_members(connection: sqlite3.Connection, change: Change) -> set[int]:
+    put = {row.id: row for row in change.members}
+    held = _held_members(connection, [*put, *change.gone])
+    new = [row for id_, row in put.items() if held.get(id_) != row]
+    old = [row for id_, row in held.items() if put.get(id_) != row]
+    connection.executemany(sql.NAMES_DROP, [(row.id, " ".join(row.words), " ".join(row.note)) for row in old])
+    connection.executemany(sql.MEMBER_DROP, [(row.id,) for row in old])
+    connection.executemany(
+        sql.MEMBER_PUT,
+        [(row.id, row.name, row.joined, row.listed, row.shy, row.suspended, _encode(row)) for row in new],
+    )
+    connection.executemany(sql.NAMES_PUT, [(row.id, " ".join(row.words), " ".join(row.note)) for row in new])
+    return {row.id for row in new}
+
+
+def _held_posts(connection: sqlite3.Connection, ids: Iterable[int]) -> dict[int, PostRow]:
+    found = connection.execute(sql.HELD.format(table="post"), (_json(ids),))
+    return {id_: _post_row(data) for id_, data in found}
+
+
+def _held_members(connection: sqlite3.Connection, ids: Iterable[int]) -> dict[int, MemberRow]:
+    found = connection.execute(sql.HELD.format(table="member"), (_json(ids),))
+    return {id_: _member_row(data) for id_, data in found}
+
+
+def _text(row: PostRow) -> str:
+    return " ".join((*row.marks, *row.words))
+
+
+def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
+    """The marks of which a post must have one, and whether shyness does not matter with them."""
+    if ask.public:
+        yield False, (PUBLIC,)
+    if ask.viewer is not None:
+        yield True, (by(ask.viewer), to(ask.viewer))
+
+
+def _match(ask: Ask, ways: Sequence[str]) -> str:
+    """The question as FTS5 has it. No word has a quotation mark in it."""
+    either = " OR ".join(f'"{mark}"' for mark in ways)
+    every = " AND ".join((f"({either})", *map(_clause, ask.every)))
+    return f"({every}) NOT ({' OR '.join(map(_clause, ask.none))})" if ask.none else every
+
+
+def _all(clauses: Iterable[Clause]) -> str:
+    return " AND ".join(map(_clause, clauses))
+
+
+def _clause(clause: Clause) -> str:
+    return f'"{" ".join(clause.words)}"{" *" if clause.open else ""}'
+
+
+def _json(values: Iterable[int] | Iterable[str]) -> str:
+    return msgspec.json.encode(list(values)).decode()

@@ -1,0 +1,97 @@
+"""The SQL of a search index in its SQLite file, in one place, named. Tables: docs/data-layout.md.
+
+The words are in two full text tables without content: FTS5 keeps the places of each, and what is to be taken out again is in
+the row itself. Their tokenizer cuts at blanks only, as the words come ready.
+"""
+
+from __future__ import annotations
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE post (
+        id INTEGER PRIMARY KEY,
+        author INTEGER NOT NULL,
+        written INTEGER NOT NULL,
+        public INTEGER NOT NULL,
+        data BLOB NOT NULL
+    );
+    CREATE INDEX post_by_author ON post (author, id) WHERE public;
+    CREATE TABLE member (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL,
+        joined INTEGER NOT NULL,
+        active INTEGER NOT NULL,
+        listed INTEGER NOT NULL,
+        shy INTEGER NOT NULL,
+        suspended INTEGER NOT NULL,
+        data BLOB NOT NULL
+    );
+    CREATE INDEX member_by_activity ON member (active, id) WHERE listed;
+    CREATE INDEX member_by_joining ON member (joined, id) WHERE listed;
+    CREATE TABLE tag (
+        name TEXT PRIMARY KEY,
+        uses INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE state (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        form INTEGER NOT NULL,
+        filled_to INTEGER NOT NULL
+    );
+    CREATE VIRTUAL TABLE post_words USING fts5 (words, content='', columnsize=0, tokenize="ascii tokenchars ':'");
+    CREATE VIRTUAL TABLE member_words USING fts5 (names, note, content='', columnsize=0, tokenize="ascii tokenchars ':'")
+    """,
+)
+"""Schema versions in order; `PRAGMA user_version` counts those that have been applied. They only ever grow at the end."""
+
+HELD = "SELECT id, data FROM {table} WHERE id IN (SELECT value FROM json_each(?))"
+
+WORDS_DROP = "INSERT INTO post_words (post_words, rowid, words) VALUES ('delete', ?, ?)"
+WORDS_PUT = "INSERT INTO post_words (rowid, words) VALUES (?, ?)"
+POST_DROP = "DELETE FROM post WHERE id = ?"
+POST_PUT = "INSERT OR REPLACE INTO post (id, author, written, public, data) VALUES (?, ?, ?, ?, ?)"
+NAMES_DROP = "INSERT INTO member_words (member_words, rowid, names, note) VALUES ('delete', ?, ?, ?)"
+NAMES_PUT = "INSERT INTO member_words (rowid, names, note) VALUES (?, ?, ?)"
+MEMBER_DROP = "DELETE FROM member WHERE id = ?"
+MEMBER_PUT = """
+    INSERT OR REPLACE INTO member (id, name, joined, active, listed, shy, suspended, data)
+    VALUES (?, ?, ?, 0, ?, ?, ?, ?)"""
+ACTIVE = """
+    UPDATE member SET active = coalesce((SELECT max(p.id) FROM post AS p WHERE p.author = member.id AND p.public), 0)
+    WHERE id IN (SELECT value FROM json_each(?))"""
+TAG_COUNT = "INSERT INTO tag (name, uses) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET uses = uses + ?2"
+TAGS_DROP = "DELETE FROM tag WHERE uses = 0 AND name IN (SELECT value FROM json_each(?))"
+
+# Newest first is the order in which FTS5 gives them: it stops when there are enough.
+POSTS = """
+    SELECT w.rowid FROM post_words AS w CROSS JOIN post AS p ON p.id = w.rowid
+    WHERE post_words MATCH :match AND w.rowid < :before AND w.rowid > :after
+        AND p.written >= :since AND p.written < :until
+        AND (:own OR NOT EXISTS (SELECT 1 FROM member AS m WHERE m.id = p.author AND m.shy))
+    ORDER BY w.rowid DESC LIMIT :limit"""
+MEMBERS = """
+    SELECT m.id FROM member_words AS w CROSS JOIN member AS m ON m.id = w.rowid
+    WHERE member_words MATCH :match AND {which}
+    ORDER BY substr(m.name, 1, length(:name)) = :name DESC, m.active DESC, m.id DESC LIMIT :limit"""
+LISTED = "m.listed"
+AMONG = "NOT m.suspended AND m.id IN (SELECT value FROM json_each(:among))"
+TAGS = """
+    SELECT name, uses FROM tag WHERE name >= :prefix AND name < :end
+    ORDER BY uses DESC, name LIMIT :limit"""
+DIRECTORY = {
+    "active": "SELECT id FROM member WHERE listed ORDER BY active DESC, id DESC LIMIT ? OFFSET ?",
+    "new": "SELECT id FROM member WHERE listed ORDER BY joined DESC, id DESC LIMIT ? OFFSET ?",
+}
+IDS = """
+    SELECT id FROM (SELECT id FROM post WHERE id > :after ORDER BY id LIMIT :limit)
+    UNION ALL SELECT id FROM (SELECT id FROM member WHERE id > :after ORDER BY id LIMIT :limit)
+    ORDER BY id LIMIT :limit"""
+STATE = "SELECT form, filled_to FROM state"
+STATE_PUT = "INSERT OR REPLACE INTO state (one, form, filled_to) VALUES (1, ?, ?)"
+CLEAR = (
+    "DELETE FROM post",
+    "DELETE FROM member",
+    "DELETE FROM tag",
+    "DELETE FROM state",
+    "INSERT INTO post_words (post_words) VALUES ('delete-all')",
+    "INSERT INTO member_words (member_words) VALUES ('delete-all')",
+)

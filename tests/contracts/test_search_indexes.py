@@ -1,0 +1,376 @@
+"""What a search index promises, on every one; and that each answers as the one in memory does, whatever is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.core.errors import ShoalError
+from shoal.core.words import Clause, clause_of, words_of
+from shoal.discovery.contract import FORM, PUBLIC, Ask, Change, MemberRow, PostRow, SearchIndex, State, TagUses, by, to
+from shoal.discovery.memory import MemoryIndex
+from shoal.discovery.postgres import PostgresIndex
+from shoal.discovery.sqlite import SqliteIndex
+from tests.engines import postgres
+from tests.running import in_loop, run
+
+ANN, BEN, CYD = 101, 102, 103
+
+
+class IndexBackend:
+    """One index of the suite. `open` may be called again; what is durable is there again."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self._path = folder / "shoal.db.search"
+        self._url = ""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether it has a file."""
+        return self._path.exists()
+
+    @asynccontextmanager
+    async def open(self, *, read_only: bool = False) -> AsyncIterator[SearchIndex]:
+        index = await self._opened(read_only=read_only)
+        try:
+            yield index
+        finally:
+            await index.close()
+
+    async def _opened(self, *, read_only: bool) -> SearchIndex:
+        if self.name == "memory":
+            return MemoryIndex()
+        if self.name == "sqlite":
+            return await SqliteIndex.open(self._path, read_only=read_only)
+        self._url = self._url or await postgres.database(self)
+        return await PostgresIndex.open(self._url, read_only=read_only)
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def backend(request: pytest.FixtureRequest, tmp_path: Path) -> IndexBackend:
+    return IndexBackend(request.param, tmp_path)
+
+
+def post(id_: int, text: str = "", author: int = ANN, *marks: str, tags: Sequence[str] = ()) -> PostRow:
+    """For everybody, unless there are other marks."""
+    return PostRow(id_, author, id_ * 10, (*(marks or (PUBLIC,)), by(author)), tuple(words_of(text)), tuple(tags))
+
+
+def member(id_: int, name: str, display: str = "", note: str = "", **more: Any) -> MemberRow:
+    """Somebody who joined at the moment of their id."""
+    return MemberRow(id_, name, id_, tuple(words_of(f"{name} {display}")), tuple(words_of(note)), **more)
+
+
+def asked(text: str = "", **more: Any) -> Ask:
+    """For posts with each of these words."""
+    clauses = [clause_of(word) for word in text.split()]
+    return Ask(every=tuple(clause for clause in clauses if clause), **more)
+
+
+def names(text: str) -> list[Clause]:
+    """For members with each of these words, or words that begin so."""
+    return [clause for word in text.split() if (clause := clause_of(word, open_ended=True))]
+
+
+@in_loop
+async def test_a_word_finds_posts_newest_first(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        await index.write(Change(posts=[post(1, "Low tide"), post(3, "High TIDE"), post(2, "Tides")]))
+        assert await index.posts(asked("tide"), 10) == [3, 1]
+        assert await index.posts(asked("tide"), 1) == [3]
+        assert await index.posts(asked("low tide"), 10) == [1]
+        assert await index.posts(asked("nothing"), 10) == []
+
+
+@in_loop
+async def test_a_phrase_is_words_behind_each_other(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        await index.write(Change(posts=[post(1, "blue hour"), post(2, "hour of blue"), post(3, "the blue hour.")]))
+        assert await index.posts(Ask(every=(Clause(("blue", "hour")),)), 10) == [3, 1]
+
+
+@in_loop
+async def test_what_must_not_be_there_is_left_out(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        await index.write(Change(posts=[post(1, "blue sea"), post(2, "blue sky"), post(3, "red sky")]))
+        assert await index.posts(asked("blue", none=(Clause(("sky",)),)), 10) == [1]
+        assert await index.posts(Ask(none=(Clause(("sky",)), Clause(("grey", "sea")))), 10) == [1]
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Das Café am Fluß", "cafe fluss"),
+        ("東京の夜景を撮る", "夜景"),
+        ("東京の夜景", "景"),
+        ("서울에서 만나요", "서울"),
+        ("สวัสดีครับ", "สวัสดี"),
+        ("हिन्दी में लिखा", "हिन्दी"),
+        ("ПРИВЕТ, мир", "привет"),
+        ("مَرْحَبًا بالعالم", "مرحبا"),
+        ("sunset 🌅!", "🌅"),
+        ("ΟΔΟΣ ΑΘΗΝΑΣ", "οδος"),
+    ],
+)
+@in_loop
+async def test_every_script_is_found(backend: IndexBackend, text: str, query: str) -> None:
+    async with backend.open() as index:
+        await index.write(Change(posts=[post(1, text), post(2, "something else")]))
+        assert await index.posts(asked(query), 10) == [1]
+
+
+@in_loop
+async def test_who_finds_what(backend: IndexBackend) -> None:
+    rows = [
+        post(1, "tide"),
+        post(2, "tide", ANN, ":private"),
+        post(3, "tide", ANN, ":private", to(BEN)),
+        post(4, "tide", CYD),
+    ]
+    async with backend.open() as index:
+        await index.write(Change(posts=rows, members=[member(CYD, "cyd", shy=True), member(ANN, "ann")]))
+        assert await index.posts(asked("tide"), 10) == [1]
+        assert await index.posts(asked("tide", viewer=ANN), 10) == [3, 2, 1]
+        assert await index.posts(asked("tide", viewer=BEN), 10) == [3, 1]
+        assert await index.posts(asked("tide", viewer=CYD), 10) == [4, 1]
+        assert await index.posts(asked("tide", viewer=ANN, public=False), 10) == [3, 2, 1]
+        assert await index.posts(asked("tide", public=False), 10) == []
+
+
+@in_loop
+async def test_posts_are_found_by_what_they_are_and_when_they_were_written(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        await index.write(
+            Change(posts=[post(n, "tide", ANN, PUBLIC, *([":has:media"] * (n % 2))) for n in range(1, 7)])
+        )
+        assert await index.posts(Ask(every=(Clause((":has:media",)),)), 10) == [5, 3, 1]
+        assert await index.posts(asked("tide", before=5, after=2), 10) == [4, 3]
+        assert await index.posts(asked("tide", since=30, until=50), 10) == [4, 3]
+        assert await index.posts(asked("tide", before=3), 1) == [2]
+
+
+@in_loop
+async def test_a_row_replaces_the_row_before_it(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        await index.write(Change(posts=[post(1, "tide", tags=["sea", "dawn"]), post(2, "tide", tags=["sea"])]))
+        await index.write(Change(posts=[post(1, "dusk", tags=["dusk"])]))
+        await index.write(Change(posts=[post(1, "dusk", tags=["dusk"])]))
+        assert await index.posts(asked("tide"), 10) == [2]
+        assert await index.posts(asked("dusk"), 10) == [1]
+        assert await index.tags("", 10) == [TagUses("dusk", 1), TagUses("sea", 1)]
+
+
+@in_loop
+async def test_what_is_gone_is_found_no_more(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        await index.write(Change(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann", note="sea")]))
+        await index.write(Change(gone=[1, ANN, 7]))
+        assert await index.posts(asked("tide"), 10) == []
+        assert await index.members(names("ann"), "ann", 10) == []
+        assert await index.members(names("sea"), "sea", 10) == []
+        assert await index.tags("", 10) == []
+        assert await index.ids(-1, 10) == []
+
+
+@in_loop
+async def test_members_are_found_by_the_beginnings_of_their_names_and_by_their_notes(backend: IndexBackend) -> None:
+    people = [
+        member(1, "ann_lee", "Anna Lee"),
+        member(2, "joanna", "Ann of Cleves"),
+        member(3, "bea", "Bea", "friends with ann"),
+        member(4, "annette", listed=False),
+        member(5, "annex", suspended=True, listed=False),
+    ]
+    async with backend.open() as index:
+        await index.write(Change(members=people, posts=[post(70, "hi", 2), post(71, "hi", 1)]))
+        assert await index.members(names("ann"), "ann", 10) == [1, 2, 3]
+        assert await index.members(names("ann"), "ann", 1) == [1]
+        assert await index.members(names("lee ann"), "lee ann", 10) == [1]
+        assert await index.members(names("friend"), "friend", 10) == []
+        assert await index.members(names("ann"), "ann", 10, among=[2, 4, 5]) == [4, 2]
+        assert await index.members(names("ann"), "ann", 10, among=[]) == []
+
+
+@in_loop
+async def test_tags_are_found_by_their_beginnings_the_most_used_first(backend: IndexBackend) -> None:
+    rows = [post(1, tags=["sea_z", "sea_a"]), post(2, tags=["sea_z", "sky"]), post(3, tags=["sea_b", "海辺"])]
+    async with backend.open() as index:
+        await index.write(Change(posts=rows))
+        assert await index.tags("sea", 10) == [TagUses("sea_z", 2), TagUses("sea_a", 1), TagUses("sea_b", 1)]
+        assert await index.tags("sea", 1) == [TagUses("sea_z", 2)]
+        assert await index.tags("海", 10) == [TagUses("海辺", 1)]
+        assert await index.tags("xyz", 10) == []
+
+
+@in_loop
+async def test_the_directory_knows_who_posted_last_and_who_joined_last(backend: IndexBackend) -> None:
+    people = [member(1, "ann"), member(2, "ben"), member(3, "cyd"), member(4, "dot", listed=False)]
+    rows = [post(70, "x", 1), post(71, "x", 2), post(72, "x", 3, ":private"), post(73, "x", 4)]
+    async with backend.open() as index:
+        # Whichever comes first, a member or what they posted.
+        await index.write(Change(posts=rows, members=people[:2]))
+        await index.write(Change(members=people[2:]))
+        assert await index.directory("active", 10) == [2, 1, 3]
+        assert await index.directory("new", 10) == [3, 2, 1]
+        assert await index.directory("new", 1, 1) == [2]
+        await index.write(Change(gone=[71]))
+        assert await index.directory("active", 10) == [1, 3, 2]
+
+
+@in_loop
+async def test_rows_and_ids_are_what_was_written(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        row, ann = post(5, "tide", tags=["sea"]), member(ANN, "ann", "Ann", "by the sea")
+        await index.write(Change(posts=[row], members=[ann]))
+        assert await index.rows([5, ANN, 9]) == {5: row, ANN: ann}
+        assert await index.ids(-1, 10) == [5, ANN]
+        assert await index.ids(5, 10) == [ANN]
+        assert await index.ids(-1, 1) == [5]
+
+
+@in_loop
+async def test_an_index_remembers_how_far_it_was_filled_and_forgets_everything(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        assert await index.state() == State()
+        await index.write(Change(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann")]))
+        await index.keep_state(State(FORM, 7))
+        await index.keep_state(State(FORM, 8))
+        assert await index.state() == State(FORM, 8)
+        await index.clear()
+        assert (await index.state(), await index.ids(-1, 9), await index.tags("", 9)) == (State(), [], [])
+        assert await index.posts(asked("tide"), 9) == []
+        await index.write(Change(posts=[post(1, "tide")]))
+        assert await index.posts(asked("tide"), 9) == [1]
+
+
+@in_loop
+async def test_a_word_that_is_said_very_often_does_no_harm(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        await index.write(Change(posts=[post(1, "ha " * 3_000 + "x" * 5_000)]))
+        assert await index.posts(asked("ha"), 9) == [1]
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+@in_loop
+async def test_what_was_written_is_there_after_a_restart_and_for_those_who_only_read(name: str, tmp_path: Path) -> None:
+    kept = IndexBackend(name, tmp_path)
+    async with kept.open() as index:
+        await index.write(Change(posts=[post(1, "tide")]))
+    async with kept.open(read_only=True) as index:
+        assert await index.posts(asked("tide"), 10) == [1]
+        with pytest.raises(ShoalError):
+            await index.write(Change(gone=[1]))
+
+
+@in_loop
+async def test_an_index_that_is_not_there_is_empty_for_those_who_only_read(tmp_path: Path) -> None:
+    kept = IndexBackend("sqlite", tmp_path)
+    async with kept.open(read_only=True) as index:
+        assert await index.posts(asked("tide"), 10) == []
+    assert not kept.is_there
+
+
+WORDS = ("tide", "tidal", "blue", "hour", "海", "海辺", "海辺の", "ö", "o")
+texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
+ids = st.integers(1, 12)
+people = st.sampled_from((ANN, BEN, CYD))
+marks = st.lists(st.sampled_from((PUBLIC, to(ANN), to(BEN), ":has:media", ":in:en")), unique=True).map(tuple)
+posts = st.builds(
+    lambda id_, author, written, some, text, tags: PostRow(
+        id_, author, written, (*some, by(author)), tuple(words_of(text)), tuple(tags)
+    ),
+    ids,
+    people,
+    st.integers(0, 5),
+    marks,
+    texts,
+    st.lists(st.sampled_from(("sea", "seal", "sky", "海")), unique=True, max_size=2),
+)
+members = st.builds(
+    lambda id_, name, joined, display, note, listed, shy, suspended: MemberRow(
+        id_, name, joined, tuple(words_of(f"{name} {display}")), tuple(words_of(note)), listed, shy, suspended
+    ),
+    people,
+    st.sampled_from(("ann", "anna", "ben")),
+    st.integers(0, 3),
+    texts,
+    texts,
+    st.booleans(),
+    st.booleans(),
+    st.booleans(),
+)
+changes = st.builds(
+    lambda found, some, gone: Change(
+        posts=list({row.id: row for row in found}.values()),
+        members=list({row.id: row for row in some}.values()),
+        gone=gone - {row.id for row in (*found, *some)},
+    ),
+    st.lists(posts, max_size=4),
+    st.lists(members, max_size=2),
+    st.sets(ids | people, max_size=2),
+)
+clauses = st.builds(
+    lambda text, going_on: clause_of(text, open_ended=going_on) or Clause(("blue",)), texts, st.booleans()
+)
+clauses_and_marks = clauses | st.sampled_from((Clause((":has:media",)), Clause((by(ANN),))))
+asks = st.builds(
+    lambda every, none, before, after, since, viewer, public: Ask(
+        every=tuple(every),
+        none=tuple(none),
+        before=before,
+        after=after,
+        since=since,
+        viewer=viewer,
+        public=public,
+    ),
+    st.lists(clauses_and_marks, max_size=2),
+    st.lists(clauses_and_marks, max_size=1),
+    st.sampled_from((99, 9)),
+    st.sampled_from((-1, 3)),
+    st.sampled_from((0, 2)),
+    st.none() | people,
+    st.booleans(),
+)
+questions = st.tuples(st.lists(asks, min_size=3, max_size=5), st.lists(clauses, min_size=1, max_size=2))
+
+
+async def _answers(index: SearchIndex, asked_for: tuple[list[Ask], list[Clause]]) -> list[Any]:
+    wanted, called = asked_for
+    who: Sequence[Collection[int] | None] = (None, (ANN, CYD))
+    return [
+        [await index.posts(ask, limit) for ask in wanted for limit in (2, 50)],
+        [await index.members(called, "ann", limit, among=among) for among in who for limit in (1, 9)],
+        [await index.tags(prefix, 9) for prefix in ("", "sea", "海")],
+        [await index.directory(order, 9) for order in ("active", "new")],
+        await index.ids(-1, 99),
+        await index.rows([*range(13), ANN, BEN, CYD]),
+    ]
+
+
+@pytest.mark.parametrize("name", ["sqlite", "postgres"])
+def test_every_index_answers_as_the_one_in_memory(name: str, tmp_path: Path) -> None:
+    shared = IndexBackend(name, tmp_path)
+
+    @given(st.lists(changes, max_size=4), questions)
+    @settings(max_examples=60 if name == "postgres" else 150, deadline=None)
+    def compare(steps: list[Change], asked_for: tuple[list[Ask], list[Clause]]) -> None:
+        async def both() -> None:
+            reference = MemoryIndex()
+            async with shared.open() as index:
+                await index.clear()
+                for change in steps:
+                    await reference.write(change)
+                    await index.write(change)
+                    await index.write(change)
+                assert await _answers(index, asked_for) == await _answers(reference, asked_for)
+
+        run(both())
+
+    compare()
