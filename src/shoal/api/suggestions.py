@@ -1,0 +1,105 @@
+"""Whom and what to look at: suggestions, the directory, and statuses that trend."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from shoal.api.calls import Context
+from shoal.api.convert import Id, Limit
+from shoal.api.front import Front
+from shoal.api.listing import actor, address_of
+from shoal.api.pages import offset_links, page_size
+from shoal.api.replies import Reply
+from shoal.feeds import directory as directory_feed
+from shoal.feeds import popular
+from shoal.feeds import suggestions as suggestions_feed
+from shoal.services import suggestions as services
+
+_DEEPEST = 10_000
+"""How far the directory goes."""
+
+
+class Count(msgspec.Struct, frozen=True):
+    """How many."""
+
+    limit: Limit = Limit(0)
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of a list, by position."""
+
+    limit: Limit = Limit(0)
+    offset: Limit = Limit(0)
+
+
+class DirectoryQuery(Position, frozen=True, kw_only=True):
+    """Which part of the directory, in which order: who posted last (`active`) or who joined last (`new`) first."""
+
+    order: Literal["active", "new"] | UnsetType = UNSET
+    local: bool = False
+    """Everybody is local here."""
+
+
+class Dismissed(msgspec.Struct, frozen=True):
+    """An account from the path."""
+
+    account_id: Id
+
+
+async def suggested(context: Context, params: Count) -> object:
+    """Accounts that the caller may want to follow: those whom many whom they follow follow, then those whom many do."""
+    front: Front = context.deps
+    found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
+    return [
+        {
+            "source": "past_interactions" if one.friends else "global",
+            "sources": ["friends_of_friends" if one.friends else "most_followed"],
+            "account": msgspec.Raw(front.present.account(one.profile)),
+        }
+        for one in found
+    ]
+
+
+async def suggested_accounts(context: Context, params: Count) -> object:
+    """The same, the accounts alone."""
+    front: Front = context.deps
+    found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
+    return front.present.accounts(one.profile for one in found)
+
+
+async def dismiss(context: Context, params: Dismissed) -> object:
+    """An account is not suggested to the caller again."""
+    front: Front = context.deps
+    await services.dismiss(front.writes, actor(context), params.account_id)
+    return {}
+
+
+async def directory(context: Context, params: DirectoryQuery) -> object:
+    """Accounts that want to be found."""
+    front: Front = context.deps
+    limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
+    found = await directory_feed.page(front.reads, context.caller.member_id, params.order or "active", limit, offset)
+    return _positioned(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
+
+
+async def trending(context: Context, params: Position) -> object:
+    """Statuses that many favourite and reblog these days."""
+    front: Front = context.deps
+    limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
+    viewer = context.caller.member_id
+    found = await popular.page(front.reads, viewer, limit, offset)
+    body = await front.present.page(viewer, found)
+    return _positioned(context, body, offset, limit, more=len(found) == limit)
+
+
+async def no_links(_context: Context, _params: Position) -> object:
+    """An empty list: links are not counted here."""
+    return b"[]"
+
+
+def _positioned(context: Context, body: bytes, offset: int, limit: int, *, more: bool) -> Reply:
+    link = offset_links(address_of(context), offset, limit, more=more)
+    return Reply(body, headers=(("Link", link),) if link else ())

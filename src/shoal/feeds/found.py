@@ -1,0 +1,205 @@
+"""What a search finds, as the viewer may see it: members, posts, tags.
+
+The index proposes; what it proposes is looked at in the graph, and matched once more as it is there. So a search never shows
+what a post said before an edit, and nobody finds what they may not see. Members are found by their exact names, and one's own
+newest posts by their words, without the index: both at once after they were made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import structs
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Member, Post
+from shoal.core.text import canonical_tag, check_user_name
+from shoal.core.visibility import Relation
+from shoal.core.words import MAX_CLAUSES, Clause, clause_of, fold
+from shoal.discovery.contract import Ask, by
+from shoal.discovery.fitting import fits, says
+from shoal.discovery.question import read_question
+from shoal.discovery.rows import member_row, post_row
+from shoal.feeds.hydrate import Entry, Profile, profiles
+from shoal.feeds.pipeline import Page, read_page
+from shoal.feeds.pull import Cursor
+from shoal.feeds.reads import Reads
+from shoal.graph.access import members_by_id, relations
+from shoal.graph.schema import FOLLOWS, POSTED, user_name_key
+
+MOST = 400
+"""How far a search by position goes."""
+_CANDIDATES = 200
+"""Members that are looked at for one page, to bring those whom many follow to the front."""
+_OWN = 20
+"""Own posts that are found without the index."""
+_FOLLOWED = 10_000
+_NAMED, _CALLED, _NOTED = range(3)
+
+
+class Part(NamedTuple):
+    """A part of what there is, by position."""
+
+    limit: int
+    offset: int = 0
+
+    @property
+    def end(self) -> int:
+        """Where it ends."""
+        return min(self.offset + self.limit, MOST)
+
+
+async def member_named(reads: Reads, name: str) -> Member | None:
+    """Who has exactly this user name, in whichever case; None for nobody, and for who is suspended."""
+    try:
+        key = user_name_key(check_user_name(name, reserved=True))
+    except InvalidInput:
+        return None
+    id_ = (await reads.graph.key_get((key,))).get(key)
+    node = (await reads.graph.obj_get((id_,))).get(id_) if id_ else None
+    return node if isinstance(node, Member) and not node.suspended else None
+
+
+async def members(reads: Reads, viewer: int | None, text: str, part: Part, *, following: bool = False) -> list[Profile]:
+    """Members by name: who is called exactly so first, then those whose user name begins so, whose names have these words, or
+    whose note has them; in each part whom the viewer follows, then whom many follow.
+
+    Only those who want to be found, but for an exact name; `following`: only whom the viewer follows. At most six reads.
+    """
+    exact = await member_named(reads, text)
+    clauses = [one for word in text.split()[:MAX_CLAUSES] if (one := clause_of(word, open_ended=True))]
+    among = None
+    if following:
+        among = (
+            [] if viewer is None else [e.id2 for e in await reads.graph.assoc_range(viewer, FOLLOWS, limit=_FOLLOWED)]
+        )
+    ids = await reads.search.members(clauses, fold(text.strip()), _CANDIDATES, among=among) if clauses else []
+    if exact is not None and (among is None or exact.id in among):
+        ids = [exact.id, *(id_ for id_ in ids if id_ != exact.id)]
+    found = await members_by_id(reads.graph, ids)
+    stands = await relations(reads.graph, viewer, found)
+    ranks = {
+        id_: rank
+        for id_, member in found.items()
+        if (rank := _rank(member, clauses, text, stands[id_], exact, anybody=following)) is not None
+    }
+    known = await profiles(reads.graph, {id_: found[id_] for id_ in ranks})
+    ordered = sorted(
+        known.values(),
+        key=lambda one: (
+            ranks[one.member.id],
+            not stands[one.member.id].following,
+            -one.followers,
+            one.member.name,
+        ),
+    )
+    return ordered[part.offset : part.end]
+
+
+def _rank(
+    member: Member, clauses: Sequence[Clause], text: str, stand: Relation, exact: Member | None, *, anybody: bool
+) -> int | None:
+    """Where a member stands among those found, from 0; None for who is not to be found after all."""
+    if exact is not None and member.id == exact.id:
+        return -1
+    row = member_row(member)
+    if row.suspended or not (row.listed or anybody) or stand.severed:
+        return None
+    if all(says(row.words, clause) for clause in clauses):
+        return _NAMED if row.name.startswith(fold(text.strip())) else _CALLED
+    return _NOTED if all(says(row.note, clause._replace(open=False)) for clause in clauses) else None
+
+
+async def posts(
+    reads: Reads, viewer: int, text: str, cursor: Cursor, *, offset: int = 0, author: int | None = None
+) -> list[Entry]:
+    """Posts by their words, newest first: those for everybody, unless their author does not want that; one's own; and those that
+    mention one. See `discovery/question.py` for what can be asked.
+    """
+    ask = await _resolved(reads, viewer, text, author)
+    if ask is None or offset + cursor.limit > MOST:
+        return []
+    own = [post.id for post in await own_newest(reads, viewer) if fits(ask, post_row(post), shy=False)]
+
+    async def skeleton(at: Cursor) -> list[int]:
+        asked = structs.replace(ask, before=at.before, after=at.after)
+        found = await reads.search.posts(asked, at.limit)
+        fresh = [id_ for id_ in own if at.after < id_ < at.before]
+        return sorted({*found, *fresh}, reverse=True)[: at.limit]
+
+    async def keep(entries: Sequence[Entry]) -> list[Entry]:
+        return [entry for entry in entries if _still_fits(ask, viewer, entry)]
+
+    wanted = cursor._replace(limit=cursor.limit + offset, oldest_first=False)
+    page: Page = await read_page(reads.graph, viewer, wanted, skeleton, keep)
+    return page.entries[offset:]
+
+
+async def _resolved(reads: Reads, viewer: int, text: str, author: int | None) -> Ask | None:
+    """What the index is asked; None when nothing can be found."""
+    question = read_question(text)
+    if question.nothing:
+        return None
+    every, none = list(question.ask.every), list(question.ask.none)
+    for names, clauses in ((question.by, every), (question.not_by, none)):
+        for name in names:
+            id_ = await _id_of(reads, viewer, name)
+            if id_ is not None:
+                clauses.append(Clause((by(id_),)))
+            elif names is question.by:
+                return None
+    if author is not None:
+        every.append(Clause((by(author),)))
+    seer = None if question.public_only else viewer
+    return structs.replace(question.ask, every=tuple(every), none=tuple(none), viewer=seer)
+
+
+async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
+    if name == "me":
+        return viewer
+    member = await member_named(reads, name.removeprefix("@").partition("@")[0])
+    return member.id if member else None
+
+
+def _still_fits(ask: Ask, viewer: int, entry: Entry) -> bool:
+    post, author = entry.post, entry.author.member
+    hushed = author.silenced and not entry.relation.following and author.id != viewer
+    row = post_row(post, entry.poll.poll if entry.poll else None)
+    return not hushed and fits(ask, row, shy=not author.indexable)
+
+
+async def own_newest(reads: Reads, viewer: int) -> list[Post]:
+    """What the viewer wrote last; two reads."""
+    listed = await reads.graph.assoc_range(viewer, POSTED, limit=_OWN)
+    nodes = await reads.graph.obj_get([entry.id2 for entry in listed])
+    return [post for entry in listed if isinstance(post := nodes.get(entry.id2), Post)]
+
+
+async def tags(reads: Reads, viewer: int | None, text: str, part: Part) -> list[str]:
+    """Tags (canonical) that begin so, with or without a `#`: the most used first, then by name. Denied ones are not there, and one
+    that counts as another is that one.
+    """
+    prefix = canonical_tag(text.strip().removeprefix("#"))
+    if not prefix or any(character.isspace() for character in prefix):
+        return []
+    uses = {tag.name: tag.uses for tag in await reads.search.tags(prefix, part.end + _CANDIDATES)}
+    for name, n in (await _own_uses(reads, viewer, prefix)).items():
+        uses[name] = max(n, uses.get(name, 0))
+    if prefix not in uses and (known := await reads.tags.counted((prefix,))):
+        uses[prefix] = known[prefix].uses
+    leads = await reads.tags.shown_as(uses)
+    shown: dict[str, int] = {}
+    for name, lead in leads.items():
+        shown[lead] = shown.get(lead, 0) + uses[name]
+    return sorted(shown, key=lambda name: (-shown[name], name))[part.offset : part.end]
+
+
+async def _own_uses(reads: Reads, viewer: int | None, prefix: str) -> dict[str, int]:
+    """What the viewer used just now, which may not have come to the index."""
+    uses: dict[str, int] = {}
+    for post in await own_newest(reads, viewer) if viewer is not None else []:
+        for name in post_row(post).tags:
+            if name.startswith(prefix):
+                uses[name] = uses.get(name, 0) + 1
+    return uses

@@ -1,0 +1,63 @@
+"""Posts that many like and share these days, of authors who want to be found.
+
+Only posts that everybody may see are looked at, and what is found is the same for every viewer; then each is shown what they
+may see of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from shoal.core.model import Member, Post, Visibility
+from shoal.core.visibility import STRANGER, may_list
+from shoal.discovery.contract import Ask
+from shoal.feeds.hydrate import Entry, hydrate
+from shoal.feeds.reads import Reads
+from shoal.graph.access import members_by_id
+from shoal.graph.schema import LIKED_BY, SHARED_BY
+
+_NEWEST = 1_000
+"""Posts that are looked at."""
+_MOST = 200
+"""Posts that trend at the same time."""
+_HALF_MS = 86_400_000
+"""A like of a post is worth half when the post is a day older. Scores are logarithms: those of old posts would be all 0."""
+
+
+async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) -> list[Entry]:
+    """Part of what trends, as the viewer may see it: at most seven reads, and three more once a minute."""
+    now = reads.tags.clock()
+    ids = reads.trending.get(None, now)
+    if ids is None:
+        ids = await _trending(reads, now)
+        reads.trending.put(None, ids, now)
+    return await hydrate(reads.graph, viewer, ids[offset : offset + limit])
+
+
+async def _trending(reads: Reads, now: int) -> list[int]:
+    newest = await reads.search.posts(Ask(), _NEWEST)
+    nodes = await reads.graph.obj_get(newest)
+    posts = [post for id_ in newest if isinstance(post := nodes.get(id_), Post)]
+    authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
+    shown = [post for post in posts if _is_for_everybody(post, authors)]
+    counts = await reads.graph.assoc_count([post.id for post in shown], (LIKED_BY, SHARED_BY))
+    scores = {
+        post.id: math.log2(liked) - max(0, now - post.written) / _HALF_MS
+        for post in shown
+        if (liked := counts[LIKED_BY].get(post.id, 0) + counts[SHARED_BY].get(post.id, 0))
+    }
+    return sorted(scores, key=lambda id_: (-scores[id_], -id_))[:_MOST]
+
+
+def _is_for_everybody(post: Post, authors: Mapping[int, Member]) -> bool:
+    author = authors.get(post.author_id)
+    return (
+        author is not None
+        and author.discoverable
+        and not author.silenced
+        and not post.sensitive
+        and not post.parent_id
+        and post.visibility is Visibility.PUBLIC
+        and may_list(None, post, author, STRANGER)
+    )

@@ -1,0 +1,78 @@
+"""Whom a member may want to follow: friends of their friends, then members who are active and whom many follow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from shoal.discovery.rows import member_row
+from shoal.feeds.hydrate import Profile, profiles
+from shoal.feeds.reads import Candidate, Reads
+from shoal.graph.access import members_by_id
+from shoal.graph.schema import BLOCKED_BY, BLOCKS, DISMISSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTS
+
+MOST = 80
+"""How many suggestions there are at most."""
+_FRIENDS = 100
+"""So many of the newest whom one follows are asked whom they follow, each for so many."""
+_CANDIDATES = 300
+_ACTIVE = 400
+"""Members who posted last, of whom the most followed are suggested."""
+_POPULAR = 100
+_KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
+"""Who stands so to the viewer is not suggested to them."""
+
+
+class Suggestion(NamedTuple):
+    """A member, and how many whom the viewer follows follow them; 0: many others do."""
+
+    profile: Profile
+    friends: int
+
+
+async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
+    """Whom the viewer may want to follow, the likeliest first. At most seven reads of the graph, and three within a minute."""
+    candidates = await _candidates(reads, viewer)
+    ids = [candidate.id for candidate in candidates]
+    stands = await reads.graph.assoc_get(viewer, _KNOWN, ids)
+    left = _others(candidates, {viewer, *(id_ for found in stands.values() for id_ in found)})
+    # A few more, for those who do not want to be found.
+    members = await members_by_id(reads.graph, [candidate.id for candidate in left[: 2 * MOST]])
+    wanted = [one for one in left if one.id in members and member_row(members[one.id]).listed][:limit]
+    known = await profiles(reads.graph, {one.id: members[one.id] for one in wanted})
+    return [Suggestion(known[one.id], one.friends) for one in wanted]
+
+
+def _others(candidates: Sequence[Candidate], known: Collection[int]) -> list[Candidate]:
+    return [candidate for candidate in candidates if candidate.id not in known]
+
+
+async def _candidates(reads: Reads, viewer: int) -> list[Candidate]:
+    now = reads.tags.clock()
+    held = reads.suggested.get(viewer, now)
+    if held is not None:
+        return held
+    followed = [entry.id2 for entry in await reads.graph.assoc_range(viewer, FOLLOWS, limit=_FRIENDS)]
+    lists = await reads.graph.assoc_ranges(followed, FOLLOWS, limit=_FRIENDS) if followed else {}
+    friends = Counter(entry.id2 for entries in lists.values() for entry in entries)
+    for id_ in (viewer, *followed):
+        friends.pop(id_, None)
+    ranked = sorted(friends.items(), key=lambda found: (-found[1], -found[0]))
+    candidates = [Candidate(*found) for found in ranked[:_CANDIDATES]]
+    there = {candidate.id for candidate in candidates}
+    candidates += [Candidate(id_, 0) for id_ in await _popular(reads) if id_ not in there]
+    reads.suggested.put(viewer, candidates, now)
+    return candidates
+
+
+async def _popular(reads: Reads) -> list[int]:
+    """The most followed of those who posted last: the same for everybody."""
+    now = reads.tags.clock()
+    held = reads.popular.get(None, now)
+    if held is None:
+        active = await reads.search.directory("active", _ACTIVE)
+        followers = (await reads.graph.assoc_count(active, (FOLLOWED_BY,)))[FOLLOWED_BY] if active else {}
+        held = sorted(active, key=lambda id_: -followers.get(id_, 0))[:_POPULAR]
+        reads.popular.put(None, held, now)
+    return held

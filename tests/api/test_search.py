@@ -1,0 +1,205 @@
+"""Search, suggestions, the directory and trends, over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.api.world import BASE, Someone, World, world
+
+
+@pytest.fixture(scope="module")
+def w() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+def post(w: World, who: Someone, text: str, **more: Any) -> dict[str, Any]:
+    made: dict[str, Any] = w.json("POST", "/api/v1/statuses", who, json={"status": text, **more})
+    return made
+
+
+def search(w: World, q: str, who: Someone | str = "", **more: Any) -> dict[str, Any]:
+    found: dict[str, Any] = w.json("GET", "/api/v2/search", who, params={"q": q, **more})
+    assert set(found) == {"accounts", "statuses", "hashtags"}
+    return found
+
+
+def names(found: dict[str, Any]) -> tuple[list[str], list[str], list[str]]:
+    """Accounts, statuses by id, hashtags."""
+    return (
+        [one["username"] for one in found["accounts"]],
+        [one["id"] for one in found["statuses"]],
+        [one["name"] for one in found["hashtags"]],
+    )
+
+
+@pytest.mark.parametrize("form", ["{}", "@{}", "{}@shoal.test", "@{}@SHOAL.test"])
+def test_an_account_is_found_by_its_name_at_once(w: World, form: str) -> None:
+    name = f"fresh{abs(hash(form)) % 10_000}"
+    who = w.join(name)
+    for written in (name, name.upper()):
+        assert names(search(w, form.format(written), who)) == ([name], [], [])
+
+
+def test_a_name_of_elsewhere_finds_nobody(w: World) -> None:
+    w.join("homely")
+    assert names(search(w, "@homely@elsewhere.test")) == ([], [], [])
+
+
+def test_the_exact_name_of_an_account_finds_accounts_alone(w: World) -> None:
+    ann = w.join("sole")
+    w.join("solely")
+    status = post(w, ann, "sole is my name #sole")
+    w.settle()
+    assert names(search(w, "sole", ann)) == (["sole", "solely"], [], [])
+    assert names(search(w, "@sole", ann)) == (["sole", "solely"], [], [])
+    assert names(search(w, "sole", ann, type="statuses")) == ([], [status["id"]], [])
+    assert names(search(w, "sole", ann, type="hashtags")) == ([], [], ["sole"])
+    assert names(search(w, "sole", ann, type="accounts", limit=1, offset=1)) == (["solely"], [], [])
+
+
+def test_a_hash_finds_hashtags_alone_by_how_much_they_are_used(w: World) -> None:
+    ann = w.join("hasher")
+    for tag in ("hashtag_z", "hashtag_x", "hashtag_y"):
+        post(w, ann, f"hello #{tag}")
+    found = search(w, "#hashtag", ann)
+    assert names(found) == ([], [], ["hashtag_x", "hashtag_y", "hashtag_z"])
+    assert found["hashtags"][0]["url"] == f"{BASE}/tags/hashtag_x"
+    assert len(found["hashtags"][0]["history"]) == 7
+    assert found["hashtags"][0]["following"] is False
+    post(w, ann, "again #hashtag_y")
+    w.settle()
+    assert names(search(w, "#HashTag_", ann, limit=2)) == ([], [], ["hashtag_y", "hashtag_x"])
+    assert "following" not in search(w, "#hashtag")["hashtags"][0]
+    assert names(search(w, "#hashtag", ann, type="statuses")) == ([], [], [])
+    assert names(search(w, "#hashtag", ann, type="accounts")) == ([], [], [])
+
+
+def test_statuses_are_found_by_members_only(w: World) -> None:
+    ann, ben = w.join("writer"), w.join("reader")
+    status = post(w, ann, "a quixotic evening")
+    w.settle()
+    assert names(search(w, "quixotic evening", ben)) == ([], [status["id"]], [])
+    assert names(search(w, "quixotic evening")) == ([], [], [])
+    assert names(search(w, "quixotic", ben, type="statuses", limit=1, offset=1)) == ([], [], [])
+    assert names(search(w, "quixotic", ben, account_id=ben.id)) == ([], [], [])
+    assert names(search(w, "quixotic", ben, account_id=ann.id)) == ([], [status["id"]], [])
+    assert names(search(w, "quixotic", ben, max_id=status["id"])) == ([], [], [])
+    assert names(search(w, "quixotic", ben, min_id=status["id"])) == ([], [], [])
+    assert names(search(w, "from:me", ann)) == ([], [status["id"]], [])
+
+
+def test_an_address_of_ours_is_what_it_leads_to(w: World) -> None:
+    ann, ben = w.join("located"), w.join("locator")
+    seen, unseen = post(w, ann, "here"), post(w, ann, "not here", visibility="private")
+    assert names(search(w, f"{BASE}/@located", ben, resolve="true")) == (["located"], [], [])
+    assert names(search(w, seen["url"], ben, resolve="true")) == ([], [seen["id"]], [])
+    assert names(search(w, seen["url"], ben, resolve="true", type="accounts")) == ([], [], [])
+    assert names(search(w, unseen["url"], ben, resolve="true")) == ([], [], [])
+    assert names(search(w, unseen["url"], ann, resolve="true")) == ([], [unseen["id"]], [])
+    assert names(search(w, f"{BASE}/@located/{2**64}", ben, resolve="true")) == ([], [], [])
+    assert names(search(w, "https://elsewhere.test/@located", ben, resolve="true")) == ([], [], [])
+
+
+def test_questions_that_mean_nothing_find_nothing(w: World) -> None:
+    ann = w.join("vague")
+    post(w, ann, "some words")
+    for question in (
+        "",
+        "  ",
+        "@",
+        "#",
+        '"',
+        "-",
+        "before:yesterday",
+        "from:nobody",
+        "has:wings",
+        "🜚",
+        "'; --",
+        "a" * 1_999,
+    ):
+        assert names(search(w, question, ann)) == ([], [], [])
+    assert names(search(w, "words", ann, type="wishes")) == ([], [], [])
+    assert w.ask("GET", "/api/v2/search", ann).status_code in (400, 422)
+    assert w.ask("GET", "/api/v2/search", ann, params={"q": "x" * 2_001}).status_code == 422
+
+
+def test_the_old_search_has_hashtags_as_texts(w: World) -> None:
+    ann = w.join("elder")
+    post(w, ann, "so #vintage")
+    assert w.json("GET", "/api/v1/search", ann, params={"q": "#vint"}) == {
+        "accounts": [],
+        "statuses": [],
+        "hashtags": ["vintage"],
+    }
+    assert w.ask("GET", "/api/v1/search", params={"q": "#vint"}).status_code == 401
+
+
+def test_accounts_are_searched_page_by_page(w: World) -> None:
+    ann = w.join("pager")
+    people = [w.join(f"crowd_{letter}") for letter in "abc"]
+    w.json("POST", f"/api/v1/accounts/{people[2].id}/follow", ann)
+    w.settle()
+    first = w.ask("GET", "/api/v1/accounts/search", ann, params={"q": "crowd", "limit": 2})
+    assert [one["username"] for one in first.json()] == ["crowd_c", "crowd_a"]
+    assert first.links["next"]["url"].startswith(f"{BASE}/api/v1/accounts/search?q=crowd&limit=2&offset=2")
+    rest = w.json("GET", "/api/v1/accounts/search", ann, params={"q": "crowd", "limit": 2, "offset": 2})
+    assert [one["username"] for one in rest] == ["crowd_b"]
+    mine = w.json("GET", "/api/v1/accounts/search", ann, params={"q": "crowd", "following": "true"})
+    assert [one["username"] for one in mine] == ["crowd_c"]
+    assert w.json("GET", "/api/v1/accounts/search", ann, params={"q": "#crowd"}) == []
+
+
+def test_the_directory_lists_who_wants_to_be_found() -> None:
+    with world() as w:
+        ann, ben, cyd = w.join("ann"), w.join("ben"), w.join("cyd")
+        w.json("PATCH", "/api/v1/accounts/update_credentials", cyd, json={"discoverable": False})
+        post(w, ann, "hello")
+        w.settle()
+        assert [one["username"] for one in w.json("GET", "/api/v1/directory")] == ["ann", "ben"]
+        assert [one["username"] for one in w.json("GET", "/api/v1/directory", params={"order": "new"})] == [
+            "ben",
+            "ann",
+        ]
+        page = w.ask("GET", "/api/v1/directory", params={"limit": 1, "offset": 1, "local": "true"})
+        assert [one["username"] for one in page.json()] == ["ben"]
+        w.json("POST", f"/api/v1/accounts/{ben.id}/block", ann)
+        assert [one["username"] for one in w.json("GET", "/api/v1/directory", ann)] == ["ann"]
+
+
+def test_friends_of_friends_are_suggested_until_they_are_dismissed() -> None:
+    with world() as w:
+        ann, ben, cyd, dot = (w.join(name) for name in ("ann", "ben", "cyd", "dot"))
+        w.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
+        w.json("POST", f"/api/v1/accounts/{cyd.id}/follow", ben)
+        w.settle()
+        found = w.json("GET", "/api/v2/suggestions", ann)
+        assert [(one["source"], one["sources"], one["account"]["username"]) for one in found] == [
+            ("past_interactions", ["friends_of_friends"], "cyd"),
+            ("global", ["most_followed"], "dot"),
+        ]
+        assert w.json("DELETE", f"/api/v1/suggestions/{cyd.id}", ann) == {}
+        assert w.json("DELETE", f"/api/v1/suggestions/{cyd.id}", ann) == {}
+        assert [one["username"] for one in w.json("GET", "/api/v1/suggestions", ann)] == ["dot"]
+        w.json("POST", f"/api/v1/accounts/{dot.id}/follow", ann)
+        assert w.json("GET", "/api/v1/suggestions", ann) == []
+        assert w.ask("DELETE", "/api/v1/suggestions/12345", ann).status_code == 404
+
+
+def test_statuses_that_many_favourite_trend() -> None:
+    with world() as w:
+        ann, ben = w.join("ann"), w.join("ben")
+        quiet, loud, louder = (post(w, ann, text) for text in ("quiet", "loud", "louder"))
+        hidden = post(w, ann, "hidden", visibility="unlisted")
+        for who, status in ((ben, loud), (ben, louder), (ann, louder), (ben, hidden)):
+            w.json("POST", f"/api/v1/statuses/{status['id']}/favourite", who)
+        w.settle()
+        assert quiet["id"] not in [one["id"] for one in w.json("GET", "/api/v1/trends/statuses")]
+        first = w.ask("GET", "/api/v1/trends/statuses", ben, params={"limit": 1})
+        assert [(one["id"], one["favourited"]) for one in first.json()] == [(louder["id"], True)]
+        assert "offset=1" in first.links["next"]["url"]
+        assert [one["id"] for one in w.json("GET", "/api/v1/trends/statuses", params={"offset": 1})] == [loud["id"]]
+        assert w.json("GET", "/api/v1/trends/links") == []
