@@ -12,6 +12,8 @@ import click
 from shoal.api.ratelimit import DEFAULTS
 from shoal.cli import main
 from shoal.core.model import Node
+from shoal.discovery import postgres_sql as search_postgres
+from shoal.discovery import sqlite_sql as search_sqlite
 from shoal.graph.schema import ASSOC_TYPES
 from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
@@ -79,6 +81,13 @@ def test_every_tag_table_and_item_is_in_the_data_layout_and_the_reverse() -> Non
     assert named == set(re.findall(r"CREATE TABLE shoal\.tag_(\w+)", "".join(postgres_sql.MIGRATIONS)))
     rows = re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", items, re.MULTILINE)
     assert rows == [(id_, sort) for id_, sort, *_ in ITEMS]
+
+
+def test_every_search_table_is_in_the_data_layout_and_the_reverse() -> None:
+    section = PAGES["data-layout.md"].partition("### Search tables")[2].partition("\n## ")[0]
+    named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
+    assert named == set(re.findall(r"CREATE TABLE (\w+)", "".join(search_sqlite.MIGRATIONS)))
+    assert named == set(re.findall(r"CREATE TABLE shoal\.search_(\w+)", "".join(search_postgres.MIGRATIONS)))
 
 
 def test_modules_and_pages_that_are_named_exist() -> None:

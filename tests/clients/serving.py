@@ -90,4 +90,4 @@ def a_shoal(folder: Path, **settings: Any) -> Iterator[Served]:
 async def _appoint(store: str) -> None:
     async with open_network(configuration.load({}, store=store)) as network:
         chief = await members.register(network.writes, CHIEF, password=PASSWORD, email="chief@example.org")
-        await moderation.appoint(network.writes, chief.id, Role.ADMIN)
+        await moderation.set_role(network.writes, chief.id, Role.ADMIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
+import msgspec
 import pytest
 
 from shoal.core.model import Member, Mention, Post, Share, Visibility
@@ -12,7 +13,11 @@ from shoal.core.visibility import STRANGER, Relation, may_list, may_see, may_see
 AUTHOR, VIEWER, OTHER = 1, 2, 3
 PUBLIC, UNLISTED, FOLLOWERS, DIRECT = Visibility
 
-RELATIONS = [Relation(*flags) for flags in product([False, True], repeat=5)]
+FLAGS = ("following", "followed_by", "blocking", "blocked_by", "muting")
+RELATIONS = [
+    msgspec.structs.replace(STRANGER, **dict(zip(FLAGS, flags, strict=True)))
+    for flags in product([False, True], repeat=len(FLAGS))
+]
 MENTIONS: list[tuple[Mention, ...]] = [(), (Mention(OTHER, "o"),), (Mention(OTHER, "o"), Mention(VIEWER, "v"))]
 AUTHORS = [None, Member(id=AUTHOR, name="a"), Member(id=AUTHOR, name="a", suspended=True)]
 
@@ -76,7 +81,7 @@ def test_public_posts_may_be_shared_by_all_and_followers_posts_by_their_author_o
 
 @pytest.mark.parametrize("flag", ["blocking", "blocked_by"])
 def test_a_block_either_way_severs(flag: str) -> None:
-    assert Relation(**{flag: True}).severed
+    assert msgspec.structs.replace(STRANGER, **{flag: True}).severed
     assert not STRANGER.severed
     assert not Relation(following=True, followed_by=True, muting=True).severed
 

@@ -27,6 +27,7 @@ COMMANDS = {
     "member": "Make members, set their passwords, suspend them, list them.",
     "post": "Take posts out of sight, and show them again.",
     "tags": "Show the tag cloud, and say what is not to be in it.",
+    "search": "Look after the search index.",
     "move": "Take a whole network to other stores.",
     "shards": "Show how the network lies on its stores, and move parts of it while it runs.",
     "placement": "Show where a name lives.",

@@ -66,7 +66,7 @@ def members_are_notified(cast: Cast) -> None:
     ben.status_favourite(post.id)
     ben.status_reblog(post.id)
     answer = ben.status_post(f"@{me.username} I tell", in_reply_to_id=post.id)
-    found = until(lambda: found if len(found := ann.notifications()) == 4 else None)
+    found = until(lambda: found if len(found := list(ann.notifications())) == 4 else [])
     assert {one.type for one in found} == {"follow", "favourite", "reblog", "mention"}
     (mention,) = list(ann.notifications(types=["mention"]))
     assert mention.status.id == answer.id

@@ -7,7 +7,7 @@ from typing import Any
 from shoal.api import search, suggestions
 from shoal.api.calls import Route
 from shoal.api.entities import Account, Status
-from shoal.api.routes.making import public, route, seen
+from shoal.api.routes.making import route, seen
 from shoal.api.search_entities import Search, SearchV1, Suggestion
 from shoal.settings import Settings
 
@@ -46,10 +46,11 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             params=suggestions.Position,
             answer=list[Status],
         ),
-        public(
+        seen(
             "GET",
             "/api/v1/trends/links",
             suggestions.no_links,
+            scope="read:statuses",
             params=suggestions.Position,
             answer=list[dict[str, Any]],
             stub=True,

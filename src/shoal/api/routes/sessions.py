@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.api import apps, authorize, credentials, oauth, openid, sessions, signup
 from shoal.api.authorize_request import Authorization
-from shoal.api.calls import Route
+from shoal.api.calls import Body, Route
 from shoal.api.client_entities import Application, CredentialApplication, Token
 from shoal.api.entities import CredentialAccount
 from shoal.api.routes.making import FORM, one, page, public, route
@@ -26,6 +26,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             limit_class="pages",
             params=Authorization,
             page=True,
+            answer=Body("text/html"),
         ),
         Route(
             "POST",
@@ -35,6 +36,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             limit_class="login",
             params=authorize.Decision,
             page=True,
+            answer=Body("text/html"),
         ),
         Route(
             "POST",

@@ -1,0 +1,495 @@
+"""Search, as it follows from what members do: who finds whom and what, and that the index is what the graph is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal import Handle, Shoal, Visibility
+from shoal.core.errors import Gone
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.core.visibility import may_list
+from shoal.discovery.contract import FORM, State
+from shoal.discovery.filler import Filler
+from shoal.discovery.filling import fill, refill
+from shoal.discovery.memory import MemoryIndex
+from shoal.feeds import directory, found, popular, suggestions
+from shoal.feeds.found import Part
+from shoal.feeds.pull import Cursor
+from shoal.feeds.remembered import Remembered
+from shoal.graph.access import relations
+from shoal.graph.contract import MAX_TIME, Batch
+from shoal.services import members as member_services
+from shoal.services import posts as post_services
+from shoal.services import suggestions as suggestion_services
+from tests.api.world import Counting
+from tests.flows.people import register
+from tests.flows.scene import VIEWERS, a_scene
+from tests.running import in_loop, run
+
+MOST = Cursor(limit=200)
+EVERYBODY = Part(50)
+
+
+async def texts(shoal: Shoal, viewer: Handle, question: str, **more: Any) -> list[str]:
+    """What the posts say that somebody finds."""
+    entries = await found.posts(shoal.network.reads, viewer.id, question, MOST, **more)
+    return [entry.post.text for entry in entries]
+
+
+async def named(shoal: Shoal, viewer: Handle | None, text: str, **more: Any) -> list[str]:
+    """The members whom somebody finds."""
+    people = await found.members(shoal.network.reads, viewer.id if viewer else None, text, EVERYBODY, **more)
+    return [one.member.name for one in people]
+
+
+async def change(shoal: Shoal, who: Handle, **values: Any) -> None:
+    """Make a member otherwise than a profile can say here."""
+    node = (await shoal.network.store.obj_get((who.id,)))[who.id]
+    assert isinstance(node, Member)
+    batch = Batch(shard_of(who.id))
+    batch.obj_set(msgspec.structs.replace(node, version=node.version + 1, **values))
+    await shoal.network.store.commit(batch)
+    await member_services.update_profile(shoal.network.writes, who.id, member_services.Profile(note="changed"))
+
+
+def fresh(shoal: Shoal) -> Any:
+    """The reads of a process that remembers nothing."""
+    return replace(shoal.network.reads, suggested=Remembered(), popular=Remembered(), trending=Remembered())
+
+
+@in_loop
+async def test_own_posts_are_found_at_once_and_those_of_others_soon() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.create("The blue hour at #tide")
+        assert await texts(shoal, ann, "blue") == ["The blue hour at #tide"]
+        assert await found.tags(shoal.network.reads, ann.id, "ti", EVERYBODY) == ["tide"]
+        await shoal.settle()
+        assert await texts(shoal, ben, "blue") == ["The blue hour at #tide"]
+        assert await found.tags(shoal.network.reads, None, "#TI", EVERYBODY) == ["tide"]
+
+
+@in_loop
+async def test_an_edit_is_found_as_it_is_now_and_a_deleted_post_no_more() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("An early draft")
+        await shoal.settle()
+        await ann.update(post, "A late version")
+        assert await texts(shoal, ben, "draft") == []
+        await shoal.settle()
+        assert await texts(shoal, ben, "late version") == ["A late version"]
+        await ann.delete(post)
+        assert await texts(shoal, ben, "late") == []
+        await shoal.settle()
+        assert await shoal.network.reads.search.ids(-1, 99) == sorted((ann.id, ben.id))
+
+
+@in_loop
+async def test_operators_narrow_what_is_found() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("tide one https://example.org", language="en")
+        await ben.comment(root, "tide two")
+        await ben.create("tide three @ann", visibility=Visibility.DIRECT, spoiler="wet")
+        await shoal.settle()
+        expected = {
+            "tide": ["tide three @ann", "tide two", "tide one https://example.org"],
+            "tide from:me": ["tide one https://example.org"],
+            "tide from:@Ben": ["tide three @ann", "tide two"],
+            "tide -from:ben": ["tide one https://example.org"],
+            "from:nobody": [],
+            "tide is:reply": ["tide two"],
+            "tide -is:reply -is:sensitive": ["tide one https://example.org"],
+            "tide has:link": ["tide one https://example.org"],
+            "has:poll": [],
+            "is:sensitive": ["tide three @ann"],
+            "wet": ["tide three @ann"],
+            '"tide t" ': [],
+            '"TIDE two"': ["tide two"],
+            "tide -two in:public": ["tide one https://example.org"],
+            "tide in:library": ["tide three @ann", "tide one https://example.org"],
+            "language:en-GB": ["tide one https://example.org"],
+            "tide after:2020-01-01 before:2099-01-01": ["tide three @ann", "tide two", "tide one https://example.org"],
+            "tide before:2020-01-01": [],
+            "tide during:2020-01-01": [],
+            "tide before:then": [],
+            "https://example.org": ["tide one https://example.org"],
+            "title:tide": [],
+        }
+        assert {question: await texts(shoal, ann, question) for question in expected} == expected
+
+
+@in_loop
+async def test_what_was_written_long_ago_is_found_by_its_own_date() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await shoal.settle()
+        long_ago = 1_262_304_000_000  # 2010-01-01
+        posts = shoal.network.writes
+        from_then = await _imported(posts, ann, "old tide", long_ago)
+        await shoal.settle()
+        assert from_then.written == long_ago
+        assert await texts(shoal, ben, "tide during:2010-01-01") == ["old tide"]
+        assert await texts(shoal, ben, "tide after:2010-01-01") == []
+
+
+async def _imported(writes: Any, author: Handle, text: str, moment: int) -> Any:
+    return await post_services.create(writes, author.id, post_services.Draft(text=text), created_at=moment)
+
+
+@in_loop
+async def test_who_does_not_want_to_be_found_is_found_by_name_only() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, bea = await register(shoal, "ann", "ben", "bea")
+        await ben.create("a quiet tide, @bea")
+        await change(shoal, ben, discoverable=False, indexable=False)
+        await shoal.settle()
+        assert await named(shoal, ann, "be") == ["bea"]
+        assert await named(shoal, ann, "BEN") == ["ben"]
+        assert await texts(shoal, ann, "tide") == []
+        assert await texts(shoal, bea, "tide") == await texts(shoal, ben, "tide") == ["a quiet tide, @bea"]
+        await ann.follow(ben)
+        await shoal.settle()
+        assert await named(shoal, ann, "be", following=True) == ["ben"]
+        await change(shoal, ben, discoverable=True, indexable=True)
+        await shoal.settle()
+        assert await texts(shoal, ann, "tide") == ["a quiet tide, @bea"]
+
+
+@in_loop
+async def test_whom_one_follows_and_whom_many_follow_come_first_but_an_exact_name_before_all() -> None:
+    async with Shoal.open("memory://") as shoal:
+        crowd = await register(shoal, "sun", "sun_a", "sun_b", "sun_c", "viewer")
+        _, _, second, third, viewer = crowd
+        for fan in crowd[:2]:
+            await fan.follow(second)
+        await viewer.follow(third)
+        await shoal.settle()
+        assert await named(shoal, None, "sun") == ["sun", "sun_b", "sun_c", "sun_a"]
+        assert await named(shoal, viewer, "sun") == ["sun", "sun_c", "sun_b", "sun_a"]
+        await second.block(viewer)
+        assert await named(shoal, viewer, "sun") == ["sun", "sun_c", "sun_a"]
+        assert await named(shoal, viewer, "sun_b") == ["sun_b"]
+
+
+@in_loop
+async def test_suspended_members_are_nowhere_until_they_are_back() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.create("tide #reef")
+        await shoal.settle()
+        reads = shoal.network.reads
+
+        async def seen() -> list[list[Any]]:
+            listed = await directory.page(reads, None, "new", 9)
+            return [
+                await named(shoal, ann, "ben"),
+                await texts(shoal, ann, "tide"),
+                await found.tags(reads, None, "reef", EVERYBODY),
+                [profile.member.name for profile in listed],
+            ]
+
+        assert await seen() == [["ben"], ["tide #reef"], ["reef"], ["ben", "ann"]]
+        await shoal.suspend(ben)
+        assert (await seen())[:2] == [[], []]
+        await shoal.settle()
+        assert await seen() == [[], [], [], ["ann"]]
+        await shoal.restore(ben)
+        await shoal.settle()
+        assert await seen() == [["ben"], ["tide #reef"], ["reef"], ["ben", "ann"]]
+
+
+@in_loop
+async def test_denied_tags_are_not_found_and_merged_ones_are_found_as_what_they_are() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await ann.create("#seaside #seashore #seamonster")
+        await shoal.settle()
+        await shoal.network.tags.merge("seashore", "seaside")
+        await shoal.network.tags.deny("seamonster")
+        assert await found.tags(shoal.network.reads, None, "sea", EVERYBODY) == ["seaside"]
+        assert await found.tags(shoal.network.reads, None, "seash", EVERYBODY) == ["seaside"]
+        assert await found.tags(shoal.network.reads, None, "seamonster", EVERYBODY) == []
+
+
+@in_loop
+async def test_nobody_is_suggested_whom_one_knows_or_does_not_want() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me, friend, *others = await register(
+            shoal, "me", "friend", "good", "blocked", "blocker", "muted", "dismissed", "gone", "shy", "known"
+        )
+        await me.follow(friend)
+        for other in others:
+            await friend.follow(other)
+        await friend.follow(me)
+        _, blocked, blocker, muted, dismissed, gone, shy, known = others
+        await me.block(blocked)
+        await blocker.block(me)
+        await me.mute(muted)
+        await suggestion_services.dismiss(shoal.network.writes, me.id, dismissed.id)
+        await shoal.suspend(gone)
+        await change(shoal, shy, discoverable=False)
+        await me.follow(known)
+        await shoal.settle()
+        suggested = await suggestions.suggestions(fresh(shoal), me.id, 40)
+        assert [(one.profile.member.name, one.friends) for one in suggested] == [("good", 1)]
+
+
+@in_loop
+async def test_searches_suggestions_and_trends_cost_a_fixed_number_of_reads() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me, *crowd = await register(shoal, "me", *(f"crowd_{n}" for n in range(12)))
+        counted: list[dict[str, int]] = []
+        for part in (crowd[:2], crowd[2:]):
+            for one in part:
+                await me.follow(one)
+                await one.follow(me)
+                await crowd[-1].like(await one.create("tide #tide"))
+            await shoal.settle()
+            graph = Counting(shoal.network.writes.graph)
+            reads: Any = replace(fresh(shoal), graph=graph)
+            costs = {}
+            for name, ask in {
+                "posts": found.posts(reads, me.id, "tide", Cursor(limit=20)),
+                "members": found.members(reads, me.id, "crowd", EVERYBODY),
+                "tags": found.tags(reads, me.id, "tide", EVERYBODY),
+                "directory": directory.page(reads, me.id, "active", 40),
+                "suggestions": suggestions.suggestions(reads, me.id, 40),
+                "popular": popular.page(reads, me.id, 20),
+            }.items():
+                graph.reads.clear()
+                assert await ask or name == "suggestions"
+                costs[name] = len(graph.reads)
+            counted.append(costs)
+        assert counted[0] == counted[1]
+        assert max(counted[1].values()) <= 11
+
+
+@in_loop
+async def test_nobody_finds_what_they_may_not_see() -> None:
+    async with a_scene(suspended=False) as scene:
+        store, reads = scene.network.store, scene.network.reads
+        author = (await store.obj_get((scene.people["author"].id,)))[scene.people["author"].id]
+        assert isinstance(author, Member)
+        for viewer in VIEWERS:
+            if viewer == "anonymous":
+                continue
+            me = scene.people[viewer].id
+            stand = (await relations(store, me, (author.id,)))[author.id]
+            entries = await found.posts(reads, me, "mentioned from:author", MOST)
+            allowed = {
+                cell
+                for cell, post in scene.posts.items()
+                if cell[1] != "deleted"
+                and (current := (await store.obj_get((post.id,))).get(post.id)) is not None
+                and may_list(me, current, author, stand)  # type: ignore[arg-type]
+                and (cell[0] is Visibility.PUBLIC or viewer in ("author", "mentioned"))
+            }
+            assert scene.cells({entry.post.id for entry in entries}) == allowed, viewer
+
+
+@in_loop
+async def test_a_suspended_author_is_found_by_nobody() -> None:
+    async with a_scene(suspended=True) as scene:
+        for viewer in VIEWERS[:-1]:
+            assert await found.posts(scene.network.reads, scene.people[viewer].id, "mentioned from:author", MOST) == []
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that a member does."""
+
+    who: int
+    what: str
+    text: str
+    whom: int
+
+
+acts = st.builds(
+    Act,
+    st.integers(0, 2),
+    st.sampled_from(
+        ("post", "direct", "followers", "edit", "delete", "block", "mute", "hide", "suspend", "shy", "rename")
+    ),
+    st.sampled_from(("tide #sea", "blue tide", "#sea #sky", "海辺 @bob", "@ann @cyd tide")),
+    st.integers(0, 2),
+)
+
+
+async def _do(shoal: Shoal, people: Sequence[Handle], act: Act) -> None:
+    me, other = people[act.who], people[act.whom]
+    node = (await shoal.network.store.obj_get((me.id,)))[me.id]
+    assert isinstance(node, Member)
+    if act.what == "suspend":
+        await (shoal.restore(me) if node.suspended else shoal.suspend(me))
+        return
+    if node.suspended:
+        return
+    visibilities = {"post": Visibility.PUBLIC, "direct": Visibility.DIRECT, "followers": Visibility.FOLLOWERS}
+    mine = await found.own_newest(shoal.network.reads, me.id)
+    if act.what in visibilities:
+        await me.create(act.text, visibility=visibilities[act.what])
+    elif act.what == "shy":
+        await change(shoal, me, indexable=not node.indexable, discoverable=not node.discoverable)
+    elif act.what == "rename":
+        changed = member_services.Profile(display_name=act.text)
+        await member_services.update_profile(shoal.network.writes, me.id, changed)
+    elif act.what in ("block", "mute") and me.id != other.id:
+        # Nobody blocks who is suspended.
+        with contextlib.suppress(Gone):
+            await (me.block(other) if act.what == "block" else me.mute(other))
+    elif mine and act.what == "edit":
+        await me.update(mine[-1], act.text)
+    elif mine and act.what == "delete":
+        await me.delete(mine[0])
+    elif mine and act.what == "hide":
+        await shoal.hide(mine[0])
+
+
+async def _contents(index: Any) -> list[Any]:
+    ids = await index.ids(-1, 9_999)
+    return [
+        ids,
+        await index.rows(ids),
+        await index.tags("", 99),
+        await index.directory("active", 99),
+        await index.directory("new", 99),
+    ]
+
+
+@given(st.lists(acts, max_size=14))
+@settings(max_examples=40, deadline=None)
+def test_whatever_happens_the_index_is_what_a_rebuild_makes_and_shows_nobody_too_much(happened: list[Act]) -> None:
+    async def story() -> None:
+        async with Shoal.open("memory://") as shoal:
+            people = await register(shoal, "ann", "bob", "cyd")
+            for act in happened:
+                await _do(shoal, people, act)
+            await shoal.settle()
+            store, reads = shoal.network.store, shoal.network.reads
+            anew = Filler(MemoryIndex())
+            await fill(store, store, anew)
+            assert await _contents(reads.search) == await _contents(anew.index)
+            for viewer in people:
+                for question in ("tide", "-nothing", "海辺"):
+                    for entry in await found.posts(reads, viewer.id, question, MOST):
+                        author = entry.author.member
+                        stand = (await relations(store, viewer.id, (author.id,)))[author.id]
+                        assert may_list(viewer.id, entry.post, author, stand)
+                        mentions = {mention.id for mention in entry.post.mentions}
+                        open_to_all = entry.post.visibility is Visibility.PUBLIC and author.indexable
+                        assert open_to_all or viewer.id in (author.id, *mentions)
+
+    run(story())
+
+
+class Slow(MemoryIndex):
+    """An index that takes its time, and sometimes fails."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate = asyncio.Event()
+        self.writes = 0
+        self.fails = False
+
+    async def write(self, change: Any) -> None:
+        self.writes += 1
+        await self.gate.wait()
+        if self.fails:
+            raise ConnectionError("the index is away")
+        await super().write(change)
+
+
+@asynccontextmanager
+async def _written() -> AsyncIterator[tuple[Shoal, Handle, Any]]:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        yield shoal, ann, await ann.create("the first words")
+
+
+@in_loop
+async def test_what_changes_while_its_row_is_being_written_is_written_again() -> None:
+    async with _written() as (shoal, ann, post):
+        slow = Slow()
+        done = Filler(slow).look(shoal.network.store, (post.id,))
+        await asyncio.sleep(0.01)
+        await ann.update(post, "the last words")
+        slow.gate.set()
+        await done
+        assert slow.writes == 2
+        row = (await slow.rows((post.id,)))[post.id]
+        assert row.words == ("the", "last", "words")
+
+
+@in_loop
+async def test_what_is_asked_for_meanwhile_is_written_together() -> None:
+    async with _written() as (shoal, ann, post):
+        slow = Slow()
+        filler = Filler(slow)
+        futures = [filler.look(shoal.network.store, (post.id,))]
+        await asyncio.sleep(0.01)
+        futures += [filler.look(shoal.network.store, (id_,)) for id_ in (ann.id, post.id, 7, ann.id)]
+        slow.gate.set()
+        await asyncio.gather(*futures)
+        assert slow.writes == 2
+        assert await slow.ids(-1, 9) == [ann.id, post.id]
+
+
+@in_loop
+async def test_whoever_waits_hears_of_a_failure_and_may_ask_again() -> None:
+    async with _written() as (shoal, _, post):
+        slow = Slow()
+        slow.fails = True
+        slow.gate.set()
+        filler = Filler(slow)
+        (failed,) = await asyncio.gather(filler.look(shoal.network.store, (post.id,)), return_exceptions=True)
+        assert isinstance(failed, ConnectionError)
+        slow.fails = False
+        await filler.look(shoal.network.store, (post.id,))
+        assert await slow.ids(-1, 9) == [post.id]
+
+
+@in_loop
+async def test_a_network_from_before_is_filled_at_its_start_and_goes_on_where_it_was(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shoal.db'}"
+    async with Shoal.open(url) as shoal:
+        (ann,) = await register(shoal, "ann")
+        await ann.create("an old tide")
+        await shoal.settle()
+    for path in sorted(tmp_path.glob("shoal.db.search*")):  # noqa: ASYNC240  # three files
+        path.unlink()
+    async with Shoal.open(url) as shoal:
+        index = shoal.network.reads.search
+        async with asyncio.timeout(10):
+            while not (await index.state()).complete:  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.01)
+        ben = await shoal.register("ben")
+        assert await texts(shoal, ben, "tide") == ["an old tide"]
+
+
+@in_loop
+async def test_filling_goes_on_where_it_was_and_a_refill_forgets_what_is_gone() -> None:
+    async with _written() as (shoal, ann, post):
+        store, index = shoal.network.store, MemoryIndex()
+        filler = Filler(index)
+        await index.keep_state(State(FORM, ann.id))
+        assert await fill(store, store, filler) == 1
+        assert await index.ids(-1, 9) == [post.id]
+        assert await fill(store, store, filler) == 0
+        await ann.delete(post)
+        assert await refill(store, store, filler) == 1
+        assert await index.ids(-1, 9) == [ann.id]
+        await index.keep_state(State(FORM + 1, MAX_TIME))
+        assert await fill(store, store, filler) == 1
