@@ -6,6 +6,7 @@ from pathlib import Path
 
 from shoal.api.calls import Route
 from shoal.api.table import table
+from shoal.core.model import Role
 from shoal.settings import Settings
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
@@ -20,13 +21,17 @@ def row(route: Route) -> str:
     cells = (
         route.method,
         f"`{route.path}`",
-        _WHO[route.auth],
+        _who(route),
         scope,
         route.limit_class,
         "stub" if route.stub else "done",
         route.summary.replace("|", "\\|"),
     )
     return "".join(f"| {cell} " for cell in cells) + "|"
+
+
+def _who(route: Route) -> str:
+    return {Role.NONE: _WHO[route.auth], Role.MODERATOR: "a moderator", Role.ADMIN: "an admin"}[route.role]
 
 
 def rows() -> list[str]:

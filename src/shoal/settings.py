@@ -51,6 +51,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One sentence about this network, plain text."""
     contact_email: str = ""
     """Whom members may write to."""
+    contact_account: str = ""
+    """User name of the member whom clients show as the one to ask."""
+    rules: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
+    """Rules of this network, one text each: a list in TOML, JSON in the environment."""
     registrations: bool = True
     """Whether anybody may sign up over HTTP."""
     password_grant: bool = True
@@ -91,7 +95,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What is logged to standard error: this, and what is graver."""
 
 
-_TABLES = {"store": "shard map", "limits": "table"}
+_TABLES = {"store": "shard map", "limits": "table", "rules": "list"}
 """Settings that the environment gives as JSON."""
 
 
@@ -103,19 +107,21 @@ def build(**values: Any) -> Settings:
     """Settings from these values alone; None is the default. Raises `SettingsError`."""
     given = {name: value for name, value in values.items() if value is not None}
     try:
-        for name in _TABLES:
-            if isinstance(text := given.get(name), str) and text.startswith("{"):
-                given[name] = _table(name, text)
+        for name, what in _TABLES.items():
+            if isinstance(text := given.get(name), str) and text.startswith(("{", "[")):
+                given[name] = _json(f"the {what} in {name}", text)
+        if given.get("rules") == "":
+            given["rules"] = ()
         return msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"settings: {error}") from error
 
 
-def _table(name: str, text: str) -> Any:
+def _json(what: str, text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise SettingsError(f"settings: the {_TABLES[name]} in {name} is not JSON: {error}") from error
+        raise SettingsError(f"settings: {what} is not JSON: {error}") from error
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:

@@ -11,8 +11,8 @@ import pytest
 from shoal.api.calls import Route
 from shoal.api.scopes import KNOWN, granted
 from shoal.api.table import table
-from shoal.core.ids import shard_of
-from shoal.graph.contract import Batch
+from shoal.core.model import Role
+from shoal.services import members, moderation
 from shoal.settings import Settings
 from tests.api.world import Someone, World, world
 
@@ -20,6 +20,7 @@ ROUTES = table(Settings())
 GUARDED = [route for route in ROUTES if route.auth in {"app", "user"}]
 SCOPED = [route for route in ROUTES if route.scope is not None]
 FOR_MEMBERS = [route for route in ROUTES if route.auth == "user"]
+FOR_STAFF = [route for route in ROUTES if route.role is not Role.NONE]
 NOT_PUBLIC = [route for route in ROUTES if route.auth != "public"]
 
 
@@ -92,14 +93,71 @@ def test_a_suspended_member_may_do_nothing(suspended: tuple[Cast, str], route: R
     refused(cast, route, token, 403, "Your login is currently disabled", 2)
 
 
+@named(NOT_PUBLIC)
+def test_a_member_who_was_locked_out_may_do_nothing(disabled: tuple[Cast, str], route: Route) -> None:
+    cast, token = disabled
+    refused(cast, route, token, 403, "Your login is currently disabled", 2)
+
+
+@named(FOR_STAFF)
+def test_every_scope_is_not_enough_for_a_member_without_the_role(cast: Cast, route: Route) -> None:
+    token = cast.world.token(cast.ann.app_id, cast.ann.member.id, sorted(KNOWN))
+    refused(cast, route, token, 403, "This action is not allowed", 2)
+
+
+@named([route for route in FOR_STAFF if route.role is Role.ADMIN])
+def test_a_moderator_may_not_do_what_is_for_admins(staff: dict[Role, str], cast: Cast, route: Route) -> None:
+    refused(cast, route, staff[Role.MODERATOR], 403, "This action is not allowed", 2)
+
+
+@named(FOR_STAFF)
+def test_who_has_the_role_comes_as_far_as_the_thing_itself(staff: dict[Role, str], cast: Cast, route: Route) -> None:
+    for role, token in staff.items():
+        if role.rank >= route.role.rank:
+            path = re.sub(r"\{[a-z]+\}", "1", route.path)
+            assert cast.world.ask(route.method, path, token).status_code in {200, 400, 404, 422}
+
+
+@named(FOR_STAFF)
+def test_the_role_is_not_enough_without_the_scope(cast: Cast, staff: dict[Role, str], route: Route) -> None:
+    assert staff
+    mod = cast.world.run(members.find(cast.world.network.writes, "moderator"))
+    assert mod is not None
+    assert route.scope is not None
+    others = [scope for scope in sorted(KNOWN) if not granted(frozenset({scope}), route.scope)]
+    token = cast.world.token(cast.ann.app_id, mod.id, others)
+    refused(cast, route, token, 403, "This action is outside the authorized scopes", 2)
+
+
 @pytest.fixture(scope="module")
 def suspended(cast: Cast) -> tuple[Cast, str]:
     """The token of a member who was suspended after it was given."""
     eve = cast.world.join("eve")
-    batch = Batch(shard_of(eve.member.id))
-    batch.obj_set(msgspec.structs.replace(eve.member, suspended=True, version=eve.member.version + 1))
-    cast.world.run(cast.world.network.store.commit(batch))
+    cast.world.run(moderation.suspend(cast.world.network.writes, eve.member.id))
+    cast.world.settle()
     return cast, eve.token
+
+
+@pytest.fixture(scope="module")
+def disabled(cast: Cast) -> tuple[Cast, str]:
+    """The token of a member who was locked out after it was given."""
+    dan = cast.world.join("dan")
+    cast.world.run(moderation.disable(cast.world.network.writes, dan.member.id))
+    cast.world.settle()
+    return cast, dan.token
+
+
+@pytest.fixture(scope="module")
+def staff(cast: Cast) -> dict[Role, str]:
+    """Tokens with every scope, of a member with each role."""
+    tokens = {}
+    for role in (Role.MODERATOR, Role.ADMIN):
+        writes = cast.world.network.writes
+        made = cast.world.run(members.register(writes, role.value, reserved=True))
+        cast.world.run(moderation.set_role(writes, made.id, role))
+        tokens[role] = cast.world.token(cast.ann.app_id, made.id, sorted(KNOWN))
+    cast.world.settle()
+    return tokens
 
 
 def test_what_is_open_to_all_is_little() -> None:
@@ -125,7 +183,7 @@ def test_what_is_open_to_all_is_little() -> None:
 
 def test_what_changes_something_needs_a_scope_to_write() -> None:
     assert all(
-        route.auth in {"user", "app"} and (route.scope or "").startswith("write:")
+        route.auth in {"user", "app"} and (route.scope or "").startswith(("write:", "admin:write:"))
         for route in ROUTES
         if route.method != "GET" and route.auth != "public" and route.path != "/oauth/userinfo"
     )

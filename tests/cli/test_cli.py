@@ -53,6 +53,14 @@ def store(tmp_path: Path) -> Path:
     return path
 
 
+def test_a_role_is_given_and_taken(store: Path) -> None:
+    for role, told in (("moderator", "ann is a moderator"), ("admin", "ann is an admin"), ("none", "ann has no role")):
+        assert shoal(store, "member", "role", "ann", role).output == f"{told}\n"
+    done = shoal(store, "member", "role", "nobody", "admin")
+    assert (done.exit_code, done.output) == (1, "shoal: there is no member 'nobody'\n")
+    assert "none" in shoal(store, "member", "role", "ann", "king").output
+
+
 def test_members_and_posts_go_out_of_sight_and_come_back(store: Path) -> None:
     for verb, told in (("suspend", "ann is suspended"), ("restore", "ann is back")):
         assert shoal(store, "member", verb, "ann").output == f"{told}\n"

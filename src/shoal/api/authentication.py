@@ -21,9 +21,10 @@ async def caller_of(graph: Reader, request: Request) -> Caller | None:
     if not token.app_id:
         # The cookie of a browser opens pages of ours, and is no token of the API.
         raise Unauthenticated("The access token is invalid")
-    if member is not None:
-        check_welcome(member)
-    return Caller(token.id, token.app_id, member.id if member else None, _scopes(token.scopes))
+    if member is None:
+        return Caller(token.id, token.app_id, None, _scopes(token.scopes))
+    check_welcome(member)
+    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role)
 
 
 def _bearer(request: Request) -> str | None:

@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from starlette.requests import Request
 
+from shoal.core.model import Role
+
 Auth = Literal["public", "optional", "app", "user"]
 
 
@@ -18,6 +20,8 @@ class Caller(msgspec.Struct, frozen=True):
     app_id: int
     member_id: int | None
     scopes: frozenset[str]
+    role: Role = Role.NONE
+    """The member's."""
 
 
 ANONYMOUS = Caller(0, 0, None, frozenset())
@@ -45,7 +49,7 @@ Handler = Callable[[Context, Any], Awaitable[object]]
 """Answers a value to encode, `bytes` of JSON, a `Reply` or a Starlette `Response`."""
 
 Authenticate = Callable[[Request], Awaitable[Caller | None]]
-"""Who asks: None without a token, `Unauthenticated` for a bad one, `NotAllowed` for a suspended member's.
+"""Who asks: None without a token, `Unauthenticated` for a bad one, `NotAllowed` for that of a member who may not log in.
 
 It must not read the body.
 """
@@ -66,6 +70,8 @@ class Route(_Address, frozen=True, kw_only=True):
 
     scope: str | None = None
     auth: Auth = "user"
+    role: Role = Role.NONE
+    """What the member must be, at least; only for `auth="user"`."""
     limit_class: str = ""
     params: type[msgspec.Struct] | None = None
     max_body: int = 1 << 16

@@ -14,6 +14,7 @@ from msgspec import inspect
 
 from shoal.api.convert import Cursor, Id, Json, Limit, Upload
 from shoal.api.scopes import KNOWN
+from shoal.core.model import Role
 
 _BOUNDED_BY_NATURE = (
     inspect.BoolType,
@@ -33,6 +34,7 @@ def complaint(
     path_names: tuple[str, ...],
     scope: str | None,
     auth: str,
+    role: Role,
     limit_class: str,
     classes: Collection[str],
     params: type[msgspec.Struct] | None,
@@ -46,6 +48,8 @@ def complaint(
         return "no scope is declared"
     if scope is not None and (scope not in KNOWN or auth == "public"):
         return f"scope {scope!r} is unknown, or declared on a public route"
+    if (scope or "").startswith("admin:") is not (role is not Role.NONE) or (role is not Role.NONE and auth != "user"):
+        return f"scope {scope!r} and role {role.value!r}: what asks for one asks for the other, and for a member"
     if limit_class not in classes:
         return f"limit class {limit_class!r} is not one of {', '.join(sorted(classes))}"
     if max_body < 0:

@@ -114,7 +114,7 @@ class Api:
         if failure is not None:
             raise failure
         if caller.token_id:
-            _check_scope(route, caller)
+            _check_rights(route, caller)
         elif route.auth in {"app", "user"}:
             raise Unauthenticated
         return caller
@@ -142,11 +142,13 @@ class Api:
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
 
 
-def _check_scope(route: Route, caller: Caller) -> None:
+def _check_rights(route: Route, caller: Caller) -> None:
     if route.auth == "user" and caller.member_id is None:
         raise NeedsMember
     if route.scope is not None and not granted(caller.scopes, route.scope):
         raise OutsideScopes
+    if caller.role.rank < route.role.rank:
+        raise NotAllowed("This action is not allowed")
 
 
 async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbox, send: Send) -> None:

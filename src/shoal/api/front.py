@@ -10,7 +10,7 @@ from shoal.api.cloud_picture import Pictures
 from shoal.api.entity_json import Presenter
 from shoal.api.ratelimit import Limiter, MemoryLimiter, rules
 from shoal.feeds.reads import Reads
-from shoal.graph.contract import Graph, Store
+from shoal.graph.contract import Graph, Scanner, Store
 from shoal.media.library import MediaLibrary
 from shoal.services.writes import Writes
 from shoal.settings import Settings
@@ -37,6 +37,8 @@ class Front:
 
     settings: Settings
     graph: Graph
+    scanner: Scanner
+    """The same store, to be read through in order."""
     writes: Writes
     reads: Reads
     media: MediaLibrary
@@ -55,6 +57,7 @@ def front_of(deps: Deps) -> Front:
     return Front(
         settings=settings,
         graph=deps.writes.graph,
+        scanner=deps.store,
         writes=deps.writes,
         reads=deps.reads,
         media=deps.media,

@@ -50,7 +50,12 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
         hide_collections=member.hides_connections,
         follow_requests_count=requests,
     )
-    return entities.CredentialAccount(**_account(profile, at), source=source, role=_ROLES[member.role])
+    return entities.CredentialAccount(**_account(profile, at), source=source, role=role(member.role))
+
+
+def role(held: Role) -> entities.Role:
+    """What a member may do beyond others."""
+    return _ROLES[held]
 
 
 # The bits of Mastodon: a moderator sees the dashboard (8) and the log (4), and handles users (1024), reports (16) and
@@ -63,8 +68,8 @@ _ROLES = {
 
 
 def _roles(member: Member) -> list[entities.AccountRole]:
-    role = _ROLES[member.role]
-    return [entities.AccountRole(id=role.id, name=role.name)] if role.highlighted else []
+    held = role(member.role)
+    return [entities.AccountRole(id=held.id, name=held.name)] if held.highlighted else []
 
 
 def _account(profile: Profile, at: Addresses) -> dict[str, Any]:

@@ -55,6 +55,7 @@ def _check(route: Route, names: tuple[str, ...], limiter: Limiter) -> None:
         path_names=names,
         scope=route.scope,
         auth=route.auth,
+        role=route.role,
         limit_class=route.limit_class,
         classes=limiter.classes,
         params=route.params,

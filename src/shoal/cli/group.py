@@ -24,7 +24,7 @@ COMMANDS = {
     "import": "Take in members, follows, posts and photos from CSV and JSONL.",
     "export": "Write a member's own data to a directory or a zip file.",
     "check": "Compare what is stored with what is promised, and repair it.",
-    "member": "Make members, set their passwords, suspend them, list them.",
+    "member": "Make members, set their passwords, suspend them, give them roles, list them.",
     "post": "Take posts out of sight, and show them again.",
     "tags": "Show the tag cloud, and say what is not to be in it.",
     "search": "Look after the search index.",

@@ -1,4 +1,4 @@
-"""`shoal member`: make members, set their passwords, suspend them, list them."""
+"""`shoal member`: make members, set their passwords, suspend them, give them roles, list them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import InvalidInput, NotFound, Taken
-from shoal.core.model import Member
+from shoal.core.model import Member, Role
 from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
 from shoal.services import members, moderation
@@ -22,6 +22,8 @@ from shoal.settings import Settings
 from shoal.wiring import Network, open_network
 
 _PAGE = 1_000
+_NO_ROLE = "none"
+_ROLES = {Role.MODERATOR: "a moderator", Role.ADMIN: "an admin"}
 
 _password = click.option(
     "--password-stdin", "piped", is_flag=True, help="Read the password from standard input instead of asking for it."
@@ -30,7 +32,7 @@ _password = click.option(
 
 @click.group()
 def member() -> None:
-    """Make members, set their passwords, suspend them, list them."""
+    """Make members, set their passwords, suspend them, give them roles, list them."""
 
 
 @member.command()
@@ -113,6 +115,21 @@ def restore(settings: Settings, /, name: str) -> None:
     """Undo the suspension of the member NAME. On SQLite the server must not be running."""
     asyncio.run(_moderate(existing(settings), name, moderation.restore))
     click.echo(f"{name} is back")
+
+
+@member.command()
+@click.argument("name")
+@click.argument("role", type=click.Choice([*(role.value for role in _ROLES), _NO_ROLE]))
+@pass_settings
+def role(settings: Settings, /, name: str, role: str) -> None:
+    """Let the member NAME look after the network, or not any more. On SQLite the server must not be running."""
+    given = Role.NONE if role == _NO_ROLE else Role(role)
+
+    async def give(writes: Writes, member_id: int) -> Member:
+        return await moderation.set_role(writes, member_id, given)
+
+    asyncio.run(_moderate(existing(settings), name, give))
+    click.echo(f"{name} has no role" if given is Role.NONE else f"{name} is {_ROLES[given]}")
 
 
 async def _moderate(settings: Settings, name: str, verb: Callable[[Writes, int], Awaitable[Member]]) -> None:

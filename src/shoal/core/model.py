@@ -44,6 +44,11 @@ class Role(StrEnum):
     """Reads reports, and acts on them."""
     ADMIN = "admin"
 
+    @property
+    def rank(self) -> int:
+        """A role of a greater rank includes those of lesser ones."""
+        return list(Role).index(self)
+
 
 class ProfileField(msgspec.Struct, frozen=True, array_like=True):
     """One row of the table on a member's profile, as typed."""

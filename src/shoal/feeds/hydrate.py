@@ -119,12 +119,17 @@ async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry |
 
     Only for the answer to that act: it does not ask who may see what.
     """
-
-    def there(row: _Row, nodes: Mapping[int, AnyNode], _stands: Mapping[int, Relation]) -> bool:
-        return all(_member(nodes, who) is not None for who in _people(row))
-
-    found = await _entries(graph, member_id, (id_,), there)
+    found = await _entries(graph, member_id, (id_,), _there)
     return found[0] if found else None
+
+
+async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
+    """What somebody reported, for those who look after the network, and for them alone: hidden or not, whoever it was for."""
+    return await _entries(graph, None, ids, _there)
+
+
+def _there(row: _Row, nodes: Mapping[int, AnyNode], _stands: Mapping[int, Relation]) -> bool:
+    return all(_member(nodes, who) is not None for who in _people(row))
 
 
 async def _entries(graph: Reader, viewer: int | None, ids: Sequence[int], shown: _Rule) -> list[Entry]:

@@ -1,21 +1,26 @@
-"""Moderation: posts are taken out of sight, and members are suspended; either can be undone.
+"""Moderation: posts are taken out of sight; members are suspended, silenced or kept from logging in, and given roles.
 
-The operator acts here: who may do so is for the caller to know.
+Each act can be undone. Who may act is for the caller to know; `check_may_act` says on whom.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec.structs import replace
 
-from shoal.core.errors import Conflict, NotFound
-from shoal.core.events import PostHidden, SuspensionChanged
+from shoal.core.errors import Conflict, NotAllowed, NotFound
+from shoal.core.events import PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
 from shoal.graph.contract import Batch
+from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES
 from shoal.graph.tag_uses import hidden_batch
 from shoal.services.writes import Writes
 
 _TRIES = 8
+_MAX_TOKENS = 10_000
+"""So many of a member's connections, those of the newest tokens, end when they are locked out."""
 
 
 async def hide(writes: Writes, post_id: int) -> Post:
@@ -49,28 +54,76 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
 
 async def suspend(writes: Writes, member_id: int) -> Member:
     """From now on nobody sees the member or what they posted, and they cannot act. Their posts stop to count soon after."""
-    return await _set_suspended(writes, member_id, suspended=True)
+    return await _become(writes, member_id, suspended=True)
 
 
 async def restore(writes: Writes, member_id: int) -> Member:
     """Undo `suspend`."""
-    return await _set_suspended(writes, member_id, suspended=False)
+    return await _become(writes, member_id, suspended=False)
 
 
-async def _set_suspended(writes: Writes, member_id: int, *, suspended: bool) -> Member:
+async def silence(writes: Writes, member_id: int) -> Member:
+    """What the member posts comes to no public list from now on, but for those who follow them."""
+    return await _become(writes, member_id, silenced=True)
+
+
+async def unsilence(writes: Writes, member_id: int) -> Member:
+    """Undo `silence`."""
+    return await _become(writes, member_id, silenced=False)
+
+
+async def disable(writes: Writes, member_id: int) -> Member:
+    """The member can neither log in nor act from now on; what they posted stays."""
+    return await _become(writes, member_id, disabled=True)
+
+
+async def enable(writes: Writes, member_id: int) -> Member:
+    """Undo `disable`: the tokens that the member had are good again."""
+    return await _become(writes, member_id, disabled=False)
+
+
+async def set_role(writes: Writes, member_id: int, role: Role) -> Member:
+    """Let a member look after the network from now on, or not any more."""
+    return await _become(writes, member_id, role=role)
+
+
+def check_may_act(actor: Member, target: Member) -> None:
+    """Nobody acts on themselves, or on those whose role is not below their own. Raises `NotAllowed`."""
+    if actor.id == target.id or actor.role.rank <= target.role.rank:
+        raise NotAllowed("This action is not allowed")
+
+
+async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
+    """Apply to whatever the member is now; nothing is done where that makes no difference."""
     for _ in range(_TRIES):
-        member = (await writes.graph.obj_get((member_id,))).get(member_id)
-        if not isinstance(member, Member):
+        before = (await writes.graph.obj_get((member_id,))).get(member_id)
+        if not isinstance(before, Member):
             raise NotFound("Record not found")
-        if member.suspended is suspended:
-            return member
-        after = replace(member, suspended=suspended, version=member.version + 1)
-        batch = Batch(shard_of(member_id))
-        batch.obj_set(after)
-        batch.emit(SuspensionChanged(member_id=member_id))
+        after = replace(before, **changes)
+        if after == before:
+            return before
+        after = replace(after, version=before.version + 1)
         try:
-            await writes.graph.commit(batch)
+            await writes.graph.commit(await _batch(writes, before, after))
         except Conflict:
             continue
         return after
     raise Conflict("the member is being changed from elsewhere; repeat")
+
+
+async def _batch(writes: Writes, before: Member, after: Member) -> Batch:
+    batch = Batch(shard_of(after.id))
+    batch.obj_set(after)
+    if after.role is not before.role:
+        time = writes.new_id(batch.shard)
+        if after.role is Role.NONE:
+            batch.assoc_del(after.id, SERVES, EVERYBODY, time)
+        else:
+            batch.assoc_add(after.id, SERVES, EVERYBODY, time)
+    batch.emit(ProfileChanged(member_id=after.id))
+    if after.suspended is not before.suspended:
+        batch.emit(SuspensionChanged(member_id=after.id))
+    if (after.suspended or after.disabled) and not (before.suspended or before.disabled):
+        tokens = await writes.graph.assoc_range(after.id, LOGGED_IN, limit=_MAX_TOKENS)
+        batch.emit(SessionsEnded(member_id=after.id, token_ids=tuple(token.id2 for token in tokens)))
+    return batch

@@ -1,0 +1,163 @@
+"""Reports: a member tells those who look after the network about another, and these see to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from shoal.core.errors import Conflict, InvalidInput, NotFound
+from shoal.core.events import ReportFiled
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.model import Member, Post, Report
+from shoal.core.text import check_text
+from shoal.core.visibility import may_see
+from shoal.graph.access import access_member, relation
+from shoal.graph.contract import Batch, Reader
+from shoal.graph.schema import EVERYBODY, FILED
+from shoal.services.writes import Writes, add_node
+
+MAX_COMMENT = 1_000
+"""Characters."""
+MAX_POSTS = 100
+CATEGORIES = ("spam", "legal", "violation", "other")
+
+_TRIES = 8
+
+
+class Complaint(msgspec.Struct, frozen=True, kw_only=True):
+    """What a member has to say about another."""
+
+    post_ids: Sequence[int] = ()
+    comment: str = ""
+    category: str = "other"
+    rule_ids: Sequence[str] = ()
+
+
+async def file(
+    writes: Writes, member_id: int, target_id: int, complaint: Complaint, *, rules: Collection[str] = ()
+) -> Report:
+    """Report a member. `rules` are the ids of those there are.
+
+    Raises `NotFound` or `Gone` for the member, `NotFound` for posts that are not theirs or that the one who reports may not
+    see, `InvalidInput` for the rest.
+    """
+    target = await access_member(writes.graph, target_id)
+    comment = check_text(complaint.comment, field="comment", maximum=MAX_COMMENT)
+    rule_ids = _checked_rules(complaint.rule_ids, rules)
+    post_ids = await _checked_posts(writes.graph, member_id, target, complaint.post_ids)
+    shard = shard_of(member_id)
+
+    def build(id_: int) -> tuple[Report, Batch]:
+        report = Report(
+            id=id_,
+            reporter_id=member_id,
+            target_id=target_id,
+            post_ids=post_ids,
+            comment=comment,
+            category=_category(complaint.category, rule_ids),
+            rule_ids=rule_ids,
+        )
+        batch = Batch(shard)
+        batch.obj_add(report)
+        batch.assoc_add(id_, FILED, EVERYBODY, id_)
+        batch.emit(ReportFiled(report_id=id_))
+        return report, batch
+
+    return await add_node(writes, shard, build)
+
+
+async def assign(writes: Writes, report_id: int, to: int) -> Report:
+    """This member sees to the report; 0: nobody does."""
+    return await _change(writes, report_id, lambda report: replace(report, assigned_to=to))
+
+
+async def resolve(writes: Writes, report_id: int, by: int) -> Report:
+    """The report is done with. One that was done with before stays as it is."""
+
+    def change(report: Report) -> Report:
+        if report.closed_at:
+            return report
+        return replace(report, closed_at=milliseconds_of(writes.new_id(shard_of(report_id))), closed_by=by)
+
+    return await _change(writes, report_id, change)
+
+
+async def reopen(writes: Writes, report_id: int) -> Report:
+    """Undo `resolve`."""
+    return await _change(writes, report_id, lambda report: replace(report, closed_at=0, closed_by=0))
+
+
+async def sort(
+    writes: Writes,
+    report_id: int,
+    *,
+    category: str | None = None,
+    rule_ids: Sequence[str] | None = None,
+    rules: Collection[str] = (),
+) -> Report:
+    """Say otherwise what a report is about. Where only rules are named it is about them; other categories have none."""
+    checked = None if rule_ids is None else _checked_rules(rule_ids, rules)
+    changes: dict[str, Any] = {}
+    if checked is not None:
+        changes["rule_ids"] = checked
+        changes["category"] = _category(category or "other", checked)
+    elif category is not None:
+        changes["category"] = category
+        if category != "violation":
+            changes["rule_ids"] = ()
+    return await _change(writes, report_id, lambda report: replace(report, **changes))
+
+
+async def access_report(graph: Reader, report_id: int) -> Report:
+    """A report by id. Raises `NotFound`."""
+    node = (await graph.obj_get((report_id,))).get(report_id)
+    if not isinstance(node, Report):
+        raise NotFound("Record not found")
+    return node
+
+
+def _category(category: str, rule_ids: Collection[str]) -> str:
+    """Whoever names rules says that they were broken."""
+    return "violation" if rule_ids else category
+
+
+def _checked_rules(rule_ids: Sequence[str], rules: Collection[str]) -> tuple[str, ...]:
+    if not set(rule_ids) <= set(rules):
+        raise InvalidInput("Rule ids does not reference valid rules", field="rule_ids")
+    return tuple(dict.fromkeys(rule_ids))
+
+
+async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids: Sequence[int]) -> tuple[int, ...]:
+    wanted = tuple(dict.fromkeys(post_ids))
+    if len(wanted) > MAX_POSTS:
+        raise InvalidInput(f"a report is about at most {MAX_POSTS} posts", field="status_ids")
+    if not wanted:
+        return ()
+    nodes = await graph.obj_get(wanted)
+    stand = await relation(graph, member_id, target.id)
+    for id_ in wanted:
+        post = nodes.get(id_)
+        if not isinstance(post, Post) or post.author_id != target.id or not may_see(member_id, post, target, stand):
+            raise NotFound("Record not found")
+    return wanted
+
+
+async def _change(writes: Writes, report_id: int, change: Callable[[Report], Report]) -> Report:
+    """Apply to whatever the report is now; nothing is done where that makes no difference."""
+    for _ in range(_TRIES):
+        before = await access_report(writes.graph, report_id)
+        after = change(before)
+        if after == before:
+            return before
+        after = replace(after, version=before.version + 1)
+        batch = Batch(shard_of(report_id))
+        batch.obj_set(after)
+        try:
+            await writes.graph.commit(batch)
+        except Conflict:
+            continue
+        return after
+    raise Conflict("the report is being changed from elsewhere; repeat")

@@ -1,0 +1,225 @@
+"""What moderators and admins see of accounts and do about them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from shoal.core.model import Role
+from shoal.feeds import everybody
+from shoal.services import members, moderation
+from tests.api.world import SCOPES, Someone, World, world
+
+STAFF = ("read", "write", "admin:read", "admin:write")
+ACCOUNTS = "/api/v1/admin/accounts"
+
+
+@pytest.fixture
+def w() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+def promoted(w: World, name: str, role: Role) -> Someone:
+    made = w.join(name, STAFF)
+    w.run(moderation.set_role(w.network.writes, made.member.id, role))
+    w.settle()
+    return made
+
+
+@pytest.fixture
+def mod(w: World) -> Someone:
+    return promoted(w, "mo", Role.MODERATOR)
+
+
+@pytest.fixture
+def boss(w: World) -> Someone:
+    return promoted(w, "boss", Role.ADMIN)
+
+
+def act(w: World, who: Someone, on: Someone, kind: str) -> int:
+    status = w.ask("POST", f"{ACCOUNTS}/{on.id}/action", who, json={"type": kind, "text": "why"}).status_code
+    w.settle()
+    return status
+
+
+def names(found: Sequence[Any]) -> list[str]:
+    return [one["username"] for one in found]
+
+
+def test_an_account_as_moderators_see_it(w: World, mod: Someone) -> None:
+    ann = w.run(members.register(w.network.writes, "ann", password="a long password", email="ann@example.org"))
+    seen = w.json("GET", f"{ACCOUNTS}/{ann.id}", mod)
+    account = seen.pop("account")
+    assert account == w.json("GET", f"/api/v1/accounts/{ann.id}")
+    assert seen == {
+        "id": str(ann.id),
+        "username": "ann",
+        "domain": None,
+        "created_at": account["created_at"],
+        "email": "ann@example.org",
+        "ip": None,
+        "ips": [],
+        "role": {"id": "-99", "name": "", "permissions": "0", "color": "", "highlighted": False},
+        "confirmed": True,
+        "suspended": False,
+        "silenced": False,
+        "disabled": False,
+        "sensitized": False,
+        "approved": True,
+        "locale": None,
+        "invite_request": None,
+    }
+    assert w.ask("GET", f"{ACCOUNTS}/1", mod).status_code == 404
+    assert w.json("GET", "/api/v1/accounts/verify_credentials", mod)["role"]["name"] == "Moderator"
+
+
+def test_a_suspension_and_its_end(w: World, mod: Someone) -> None:
+    ann = w.join("ann")
+    assert act(w, mod, ann, "suspend") == 200
+    assert w.ask("GET", f"/api/v1/accounts/{ann.id}").status_code == 410
+    assert w.ask("GET", "/api/v1/timelines/home", ann).json() == {"error": "Your login is currently disabled"}
+    assert w.json("GET", f"{ACCOUNTS}/{ann.id}", mod)["suspended"] is True
+    assert w.json("POST", f"{ACCOUNTS}/{ann.id}/unsuspend", mod)["suspended"] is False
+    assert w.ask("GET", "/api/v1/timelines/home", ann).status_code == 200
+
+
+def test_who_is_locked_out_cannot_log_in_and_what_they_posted_stays(w: World, mod: Someone) -> None:
+    w.run(members.register(w.network.writes, "ben", password="a long password"))
+    ann = w.join("ann")
+    app = w.json("POST", "/api/v1/apps", data={"client_name": "x", "redirect_uris": "urn:x", "scopes": "read"})
+    form = {**{key: app[key] for key in ("client_id", "client_secret")}, "grant_type": "password", "scope": "read"}
+    login = {**form, "username": "ann", "password": "another password"}
+    w.run(members.set_password(w.network.writes, ann.member.id, "another password"))
+    ann = ann._replace(token=w.token(ann.app_id, ann.member.id))
+    post = w.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})["id"]
+    assert w.ask("POST", "/oauth/token", data=login).status_code == 200
+    assert act(w, mod, ann, "disable") == 200
+    assert w.ask("POST", "/api/v1/statuses", ann, json={"status": "x"}).status_code == 403
+    assert w.ask("POST", "/oauth/token", data=login).status_code == 400
+    assert w.ask("GET", f"/api/v1/statuses/{post}").status_code == 200
+    assert w.json("POST", f"{ACCOUNTS}/{ann.id}/enable", mod)["disabled"] is False
+    assert w.ask("POST", "/oauth/token", data=login).status_code == 200
+    assert w.ask("POST", "/api/v1/statuses", ann, json={"status": "x"}).status_code == 200
+
+
+def test_silence_and_its_end(w: World, mod: Someone) -> None:
+    ann = w.join("ann")
+    assert act(w, mod, ann, "silence") == 200
+    assert names(w.json("GET", f"{ACCOUNTS}?silenced=true", mod)) == ["ann"]
+    assert w.json("POST", f"{ACCOUNTS}/{ann.id}/unsilence", mod)["silenced"] is False
+    assert w.json("GET", f"{ACCOUNTS}?silenced=true", mod) == []
+
+
+def test_nobody_acts_on_themselves_or_on_those_of_their_own_rank_or_above(
+    w: World, mod: Someone, boss: Someone
+) -> None:
+    other, ann = promoted(w, "other", Role.MODERATOR), w.join("ann")
+    assert act(w, boss, mod, "silence") == 200
+    before = w.state()
+    for who, on in ((mod, boss), (mod, mod), (mod, other), (boss, boss)):
+        assert act(w, who, on, "suspend") == 403
+        assert w.ask("POST", f"{ACCOUNTS}/{on.id}/enable", who).status_code == 403
+    assert w.ask("POST", f"{ACCOUNTS}/{ann.id}/approve", mod).status_code == 403
+    assert w.ask("POST", f"{ACCOUNTS}/{ann.id}/reject", mod).status_code == 403
+    assert w.ask("DELETE", f"{ACCOUNTS}/{ann.id}", boss).json()["error"].startswith("Accounts cannot be deleted")
+    assert w.ask("POST", f"{ACCOUNTS}/{ann.id}/action", mod, json={"type": "banish"}).status_code == 422
+    assert w.state() == before
+
+
+def test_a_role_ends_at_once(w: World, mod: Someone) -> None:
+    assert w.ask("GET", ACCOUNTS, mod).status_code == 200
+    w.run(moderation.set_role(w.network.writes, mod.member.id, Role.NONE))
+    assert w.ask("GET", ACCOUNTS, mod).json() == {"error": "This action is not allowed"}
+    plain = Someone(mod.member, w.token(mod.app_id, mod.member.id, SCOPES), mod.app_id)
+    assert w.ask("GET", ACCOUNTS, plain).json() == {"error": "This action is outside the authorized scopes"}
+
+
+def test_every_act_is_logged_with_who_and_why(w: World, mod: Someone, caplog: pytest.LogCaptureFixture) -> None:
+    ann = w.join("ann")
+    with caplog.at_level(logging.INFO, "shoal.moderation"):
+        act(w, mod, ann, "suspend")
+        w.json("POST", f"{ACCOUNTS}/{ann.id}/unsuspend", mod)
+    told = [record.getMessage() for record in caplog.records if record.name == "shoal.moderation"]
+    assert told == [f"{mod.id}: suspend ann ({ann.id}); why: 'why'", f"{mod.id}: restore ann ({ann.id})"]
+
+
+def test_accounts_are_listed_newest_first_and_paged(w: World, mod: Someone) -> None:
+    everyone = [mod, *(w.join(f"member{n}") for n in range(6))]
+    joined = [one.member.name for one in sorted(everyone, key=lambda one: one.member.id)]
+    assert names(w.json("GET", ACCOUNTS, mod)) == joined[::-1]
+    first = w.ask("GET", f"{ACCOUNTS}?limit=3", mod)
+    second = w.ask("GET", first.links["next"]["url"], mod)
+    third = w.ask("GET", second.links["next"]["url"], mod)
+    assert [names(page.json()) for page in (first, second, third)] == [joined[:3:-1], joined[3:0:-1], joined[:1]]
+    assert "next" not in third.links
+    assert names(w.ask("GET", third.links["prev"]["url"], mod).json()) == joined[3:0:-1]
+
+
+def test_accounts_are_found_by_what_they_are(w: World, mod: Someone, boss: Someone) -> None:
+    w.run(members.register(w.network.writes, "ann", email="ann@example.org", display_name="Ann of the Sea"))
+    for n, verb in enumerate((moderation.suspend, moderation.silence, moderation.disable)):
+        w.run(verb(w.network.writes, w.join(f"member{n}").member.id))
+
+    def found(query: str, version: int = 1) -> set[str]:
+        return set(names(w.json("GET", f"/api/v{version}/admin/accounts?{query}", mod)))
+
+    every = {"mo", "boss", "ann", "member0", "member1", "member2"}
+    for query, expected in (
+        ("local=true", every),
+        ("remote=true", set()),
+        ("active=true", every - {"member0", "member2"}),
+        ("pending=true", set()),
+        ("suspended=true", {"member0"}),
+        ("silenced=true", {"member1"}),
+        ("disabled=true", {"member2"}),
+        ("staff=true", {"mo", "boss"}),
+        ("username=@MEM", {"member0", "member1", "member2"}),
+        ("display_name=sea", {"ann"}),
+        ("email=ann@example.org", {"ann"}),
+        ("email=nobody@example.org", set()),
+        ("ip=127.0.0.1", set()),
+        ("by_domain=elsewhere.org", set()),
+    ):
+        assert found(query) == expected, query
+    for query, expected in (
+        ("origin=local", every),
+        ("origin=remote", set()),
+        ("status=active", every - {"member0", "member2"}),
+        ("status=suspended&origin=local", {"member0"}),
+        ("permissions=staff", {"mo", "boss"}),
+        ("permissions=staff&username=b", {"boss"}),
+        ("role_ids[]=2", {"boss"}),
+    ):
+        assert found(query, 2) == expected, query
+
+
+def test_staff_is_paged_too(w: World, mod: Someone, boss: Someone) -> None:
+    first = w.ask("GET", f"{ACCOUNTS}?staff=true&limit=1", mod)
+    second = w.ask("GET", first.links["next"]["url"], mod)
+    older, newer = sorted((mod, boss), key=lambda one: one.member.id)
+    assert (names(first.json()), names(second.json())) == ([newer.member.name], [older.member.name])
+    assert names(w.ask("GET", second.links["prev"]["url"], mod).json()) == [newer.member.name]
+
+
+def test_a_page_looks_at_a_bounded_part_and_its_link_goes_on(
+    w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = w.join("ann")
+    for n in range(60):
+        w.json("POST", "/api/v1/statuses", ann, json={"status": str(n)})
+    w.join("ben")
+    monkeypatch.setattr(everybody, "SCANS", 4)
+    monkeypatch.setattr(everybody, "SCANNED", 5)
+    found: list[str] = []
+    url, pages = ACCOUNTS, 0
+    while url and pages < 200:
+        page = w.ask("GET", url, mod)
+        found += names(page.json())
+        url, pages = page.links.get("next", {}).get("url", ""), pages + 1
+    assert sorted(found) == ["ann", "ben", "mo"]
+    assert found[0] == "ben"
+    assert 2 < pages < 200

@@ -1,0 +1,173 @@
+"""Reports: who may report what, and how moderators see to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shoal.core.model import Role
+from shoal.services import moderation
+from tests.api.world import Someone, World, world
+
+RULES = ("Be kind.", "No spam.")
+STAFF = ("read", "write", "admin:read", "admin:write")
+REPORTS = "/api/v1/admin/reports"
+
+
+@pytest.fixture
+def w() -> Iterator[World]:
+    with world(rules=RULES) as made:
+        yield made
+
+
+@pytest.fixture
+def ann(w: World) -> Someone:
+    return w.join("ann")
+
+
+@pytest.fixture
+def ben(w: World) -> Someone:
+    return w.join("ben")
+
+
+@pytest.fixture
+def mod(w: World) -> Someone:
+    made = w.join("mo", STAFF)
+    w.run(moderation.set_role(w.network.writes, made.member.id, Role.MODERATOR))
+    return made
+
+
+def write(w: World, who: Someone, text: str, **more: object) -> str:
+    return str(w.json("POST", "/api/v1/statuses", who, json={"status": text, **more})["id"])
+
+
+def report(w: World, who: Someone, about: Someone, **more: object) -> Any:
+    made = w.json("POST", "/api/v1/reports", who, json={"account_id": about.id, **more})
+    w.settle()
+    return made
+
+
+def refused(w: World, who: Someone, body: Any) -> tuple[int, str]:
+    before = w.state()
+    answer = w.ask("POST", "/api/v1/reports", who, json=body)
+    assert w.state() == before
+    return answer.status_code, answer.json()["error"]
+
+
+def test_a_report_is_answered_and_a_slash_at_the_end_makes_no_difference(w: World, ann: Someone, ben: Someone) -> None:
+    post = write(w, ben, "rude")
+    form = {"account_id": ben.id, "status_ids[]": [post], "comment": "so rude", "category": "spam", "forward": "true"}
+    made = w.json("POST", "/api/v1/reports/", ann, data=form)
+    assert made["target_account"]["id"] == ben.id
+    assert {key: made[key] for key in made if key not in ("id", "created_at", "target_account")} == {
+        "action_taken": False,
+        "action_taken_at": None,
+        "category": "spam",
+        "comment": "so rude",
+        "forwarded": False,
+        "status_ids": [post],
+        "rule_ids": [],
+    }
+
+
+def test_who_names_rules_says_that_they_were_broken(w: World, ann: Someone, ben: Someone) -> None:
+    made = report(w, ann, ben, rule_ids=["2"])
+    assert (made["category"], made["rule_ids"]) == ("violation", ["2"])
+
+
+def test_what_cannot_be_reported_is_refused_and_nothing_is_kept(w: World, ann: Someone, ben: Someone) -> None:
+    mine, his = write(w, ann, "mine"), write(w, ben, "not for ann", visibility="private")
+    for body, expected in (
+        ({"account_id": "1"}, (404, "Record not found")),
+        ({"account_id": "nobody"}, (404, "Record not found")),
+        ({}, (400, "account_id is missing")),
+        ({"account_id": ben.id, "status_ids": [mine]}, (404, "Record not found")),
+        ({"account_id": ben.id, "status_ids": [his]}, (404, "Record not found")),
+        ({"account_id": ben.id, "status_ids": ["1"]}, (404, "Record not found")),
+        (
+            {"account_id": ben.id, "comment": "x" * 1_001},
+            (422, "Validation failed: comment has 1001 characters; the maximum is 1000"),
+        ),
+        (
+            {"account_id": ben.id, "category": "rude"},
+            (422, "Validation failed: category must be one of legal, other, spam, violation"),
+        ),
+        (
+            {"account_id": ben.id, "rule_ids": ["3"]},
+            (422, "Validation failed: Rule ids does not reference valid rules"),
+        ),
+    ):
+        assert refused(w, ann, body) == expected, body
+
+
+def test_moderators_see_what_was_reported_whoever_it_was_for(
+    w: World, ann: Someone, ben: Someone, mod: Someone
+) -> None:
+    w.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
+    post = write(w, ben, "for followers", visibility="private")
+    made = report(w, ann, ben, status_ids=[post], rule_ids=["1"])
+    assert w.ask("GET", f"/api/v1/statuses/{post}", mod).status_code == 404
+    w.run(moderation.hide(w.network.writes, int(post)))
+    seen = w.json("GET", f"{REPORTS}/{made['id']}", mod)
+    assert [status["content"] for status in seen["statuses"]] == ["<p>for followers</p>"]
+    assert seen["rules"] == [{"id": "1", "text": "Be kind.", "hint": ""}]
+    assert (seen["account"]["username"], seen["target_account"]["username"]) == ("ann", "ben")
+    assert (seen["assigned_account"], seen["action_taken_by_account"]) == (None, None)
+    assert "favourited" not in seen["statuses"][0]
+
+
+def test_a_report_is_taken_resolved_and_opened_again(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+    id_ = report(w, ann, ben)["id"]
+
+    def act(what: str) -> Any:
+        return w.json("POST", f"{REPORTS}/{id_}/{what}", mod)
+
+    assert act("assign_to_self")["assigned_account"]["id"] == mod.id
+    assert act("unassign")["assigned_account"] is None
+    closed = act("resolve")
+    assert closed["action_taken"] is True
+    assert closed["action_taken_by_account"]["id"] == mod.id
+    assert closed["action_taken_at"] == act("resolve")["action_taken_at"]
+    assert w.json("GET", REPORTS, mod) == []
+    assert [one["id"] for one in w.json("GET", f"{REPORTS}?resolved=true", mod)] == [id_]
+    assert act("reopen")["action_taken"] is False
+    assert [one["id"] for one in w.json("GET", REPORTS, mod)] == [id_]
+
+
+def test_what_a_report_is_about_can_be_said_otherwise(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+    path = f"{REPORTS}/{report(w, ann, ben)['id']}"
+    assert w.json("PUT", path, mod, json={"category": "legal"})["category"] == "legal"
+    broken = w.json("PUT", path, mod, json={"category": "violation", "rule_ids": ["1", "2"]})
+    assert [rule["id"] for rule in broken["rules"]] == ["1", "2"]
+    assert w.ask("PUT", path, mod, json={"rule_ids": ["9"]}).status_code == 422
+    spam = w.json("PUT", path, mod, json={"category": "spam"})
+    assert (spam["category"], spam["rules"]) == ("spam", [])
+
+
+def test_reports_are_paged_and_found_by_either_account(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+    by = {report(w, *pair)["id"]: pair[0] for pair in ((ann, ben), (ben, ann)) * 3}
+    # Reports of one millisecond stand in the order of their shards.
+    ids = sorted(by, key=int)
+    first = w.ask("GET", f"{REPORTS}?limit=4", mod)
+    assert [one["id"] for one in first.json()] == ids[::-1][:4]
+    second = w.ask("GET", first.links["next"]["url"], mod)
+    assert [one["id"] for one in second.json()] == ids[::-1][4:]
+    assert "next" not in second.links
+    newer = w.json("GET", f"{REPORTS}?limit=2&min_id={ids[1]}", mod)
+    assert [one["id"] for one in newer] == [ids[3], ids[2]]
+    by_ann = w.json("GET", f"{REPORTS}?account_id={ann.id}&limit=2", mod)
+    assert [one["id"] for one in by_ann] == [id_ for id_ in ids[::-1] if by[id_] is ann][:2]
+    assert len(w.json("GET", f"{REPORTS}?target_account_id={ann.id}", mod)) == 3
+    assert w.json("GET", f"{REPORTS}?target_account_id={mod.id}", mod) == []
+
+
+def test_an_act_closes_the_report_that_it_answers(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+    about_ben, about_ann = report(w, ann, ben)["id"], report(w, ben, ann)["id"]
+    path = f"/api/v1/admin/accounts/{ben.id}/action"
+    assert w.ask("POST", path, mod, json={"type": "silence", "report_id": about_ann}).status_code == 404
+    assert w.json("GET", f"/api/v1/admin/accounts/{ben.id}", mod)["silenced"] is False
+    assert w.json("POST", path, mod, json={"type": "none", "report_id": about_ben, "text": "a word"}) == {}
+    assert w.json("GET", f"{REPORTS}/{about_ben}", mod)["action_taken"] is True
+    assert [one["id"] for one in w.json("GET", REPORTS, mod)] == [about_ann]
