@@ -28,7 +28,7 @@ from shoal.services.writes import Writes, add_node
 LIFE_MS = 10 * 60_000
 """How long a code is good for."""
 
-# With the id a multiple of three bytes, so that no two texts are the same code.
+# With the id a multiple of three bytes, so that the text has no padding.
 _CODE_BYTES = 25
 _TOKEN_BYTES = 24
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")

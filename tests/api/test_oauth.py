@@ -1,0 +1,440 @@
+"""Apps are let in by their members, get a token for a code, and nobody else does."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from shoal.api.server import build
+from shoal.core.ids import shard_of
+from shoal.core.model import Member
+from shoal.graph.contract import Batch
+from tests.api.visitor import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, Client, Visitor, register, text_of, told
+from tests.api.world import World, world
+
+OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
+
+
+def let_in(shoal: World, client: Client, name: str, **more: Any) -> str:
+    """The code of a member who lets the app in."""
+    visitor = Visitor(shoal)
+    visitor.open(client.query(**more))
+    visitor.log_in(name)
+    return visitor.allow()["code"]
+
+
+def change(shoal: World, member_id: int, **changes: Any) -> None:
+    """The member is otherwise from now on."""
+    member = shoal.run(shoal.network.store.obj_get((member_id,)))[member_id]
+    assert isinstance(member, Member)
+    batch = Batch(shard_of(member_id))
+    batch.obj_set(msgspec.structs.replace(member, version=member.version + 1, **changes))
+    shoal.run(shoal.network.store.commit(batch))
+
+
+def test_a_member_logs_in_lets_the_app_in_and_the_app_gets_a_token(shared: World) -> None:
+    register(shared, "ann")
+    client, visitor = Client(shared), Visitor(shared)
+    page = visitor.open(client.query(state="a b&c", code_challenge=CHALLENGE, code_challenge_method="S256"))
+    assert page.status_code == 200
+    assert "Log in to Shoal to let Tide into your account." in text_of(page)
+    wrong = visitor.press("login", username="ann", password="wrong")
+    assert wrong.status_code == 422
+    assert "The name or the password is wrong" in text_of(wrong)
+    assert 'value="ann"' in wrong.text
+    question = visitor.log_in("ann")
+    assert "Let Tide into your account?" in text_of(question)
+    assert "@ann@shoal.test" in text_of(question) or "@ann@" in text_of(question)
+    assert "post, like, share, follow" in text_of(question)
+    assert "You will be sent to client.example" in text_of(question)
+    answer = visitor.press("allow")
+    assert answer.headers["location"].startswith(f"{CALLBACK}?")
+    assert told(answer)["state"] == "a b&c"
+    granted = client.exchange(told(answer)["code"], code_verifier=VERIFIER)
+    assert granted.status_code == 200
+    assert granted.headers["cache-control"] == "no-store"
+    token = granted.json()
+    assert (token["token_type"], token["scope"]) == ("Bearer", "read write")
+    assert shared.json("GET", "/api/v1/accounts/verify_credentials", token["access_token"])["username"] == "ann"
+
+
+def test_a_slash_at_the_end_and_no_scope_are_fine(shared: World) -> None:
+    register(shared, "ben")
+    client, visitor = Client(shared), Visitor(shared)
+    query = client.query()
+    del query["scope"]
+    visitor.open(query, "/oauth/authorize/")
+    visitor.log_in("ben")
+    assert client.exchange(visitor.allow()["code"]).json()["scope"] == "read"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"client_id": "12345"},
+        {"client_id": ""},
+        {"client_id": "9" * 30},
+        {"redirect_uri": "https://client.example/callback/"},
+        {"redirect_uri": "https://client.example/callback?more=1"},
+        {"redirect_uri": "HTTPS://client.example/callback"},
+        {"redirect_uri": "https://evil.example/"},
+        {"redirect_uri": ""},
+        {"redirect_uri": "x" * 3_000},
+    ],
+)
+def test_whoever_does_not_know_the_app_is_sent_nowhere(shared: World, change: dict[str, str]) -> None:
+    client = Client(shared)
+    for method in ("GET", "POST"):
+        answer = shared.ask(method, "/oauth/authorize", params=client.query(state="s") | change)
+        assert answer.status_code in {400, 401, 422}
+        assert "location" not in answer.headers
+        assert answer.headers["content-type"].startswith("text/html")
+        assert "This did not work" in answer.text
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"response_type": "token"}, "unsupported_response_type"),
+        ({"response_type": ""}, "invalid_request"),
+        ({"scope": "read admin:read"}, "invalid_scope"),
+        ({"scope": "nonsense"}, "invalid_scope"),
+        ({"code_challenge": VERIFIER, "code_challenge_method": "plain"}, "invalid_request"),
+        ({"code_challenge": CHALLENGE}, "invalid_request"),
+        ({"code_challenge": "short", "code_challenge_method": "S256"}, "invalid_request"),
+        ({"code_challenge_method": "S256"}, "invalid_request"),
+    ],
+)
+def test_what_else_is_wrong_goes_back_to_the_app_with_its_state(
+    shared: World, change: dict[str, str], error: str
+) -> None:
+    client = Client(shared)
+    answer = shared.ask("GET", "/oauth/authorize", params=client.query(state="s p") | change)
+    assert answer.headers["location"].startswith(f"{CALLBACK}?")
+    assert told(answer)["error"] == error
+    assert told(answer)["state"] == "s p"
+    assert "code" not in told(answer)
+
+
+def test_an_answer_keeps_the_query_that_an_address_has(shared: World) -> None:
+    register(shared, "cat")
+    address = "tide.app://back?from=shoal"
+    client = Client(shared, address)
+    visitor = Visitor(shared)
+    visitor.open(client.query(redirect_uri=address))
+    visitor.log_in("cat")
+    answer = visitor.press("allow")
+    assert answer.headers["location"].startswith("tide.app://back?from=shoal&code=")
+    assert client.exchange(told(answer)["code"], redirect_uri=address).status_code == 200
+
+
+def test_a_member_may_say_no(shared: World) -> None:
+    register(shared, "dan")
+    visitor = Visitor(shared)
+    visitor.open(Client(shared).query(state="x"))
+    before = shared.state()
+    assert told(visitor.press("deny")) == {
+        "error": "access_denied",
+        "error_description": "The resource owner denied the request.",
+        "state": "x",
+    }
+    assert shared.state() == before
+
+
+def test_an_app_without_an_address_has_its_code_shown(shared: World) -> None:
+    register(shared, "eli")
+    client, visitor = Client(shared, OUT_OF_BAND), Visitor(shared)
+    visitor.open(client.query(redirect_uri=OUT_OF_BAND))
+    visitor.log_in("eli")
+    shown = visitor.press("allow")
+    assert shown.status_code == 200
+    code = re.search(r'id="code">([A-Za-z0-9_-]{44})<', shown.text)
+    assert code is not None
+    assert client.exchange(code[1], redirect_uri=OUT_OF_BAND).status_code == 200
+    visitor.open(client.query(redirect_uri=OUT_OF_BAND))
+    assert "The app was not let in" in visitor.press("deny").text
+    assert visitor.open(client.query(redirect_uri=OUT_OF_BAND, scope="nonsense")).status_code == 400
+
+
+def test_the_next_app_need_only_be_let_in(shared: World) -> None:
+    register(shared, "fay")
+    register(shared, "gil")
+    visitor = Visitor(shared)
+    visitor.open(Client(shared).query())
+    visitor.log_in("fay")
+    other = Client(shared, name="Ebb")
+    assert "Let Ebb into your account?" in text_of(visitor.open(other.query()))
+    assert other.exchange(visitor.allow()["code"]).status_code == 200
+    assert "Log in to Shoal" in text_of(visitor.open(other.query(force_login="true")))
+    visitor.open(other.query())
+    visitor.press("switch")
+    assert "Log in to Shoal" in text_of(visitor.follow())
+    assert "@gil" in text_of(visitor.log_in("gil"))
+
+
+def test_a_form_from_anywhere_else_does_nothing(shared: World) -> None:
+    register(shared, "hal")
+    client, visitor = Client(shared), Visitor(shared)
+    visitor.open(client.query())
+    visitor.log_in("hal")
+    stamp = re.search(r'name="stamp" value="([0-9a-f]+)"', visitor.page.text)
+    assert stamp is not None
+    before = shared.state()
+
+    def post(stamp: str, **headers: str) -> httpx.Response:
+        return shared.run(
+            visitor.web.post(
+                "/oauth/authorize", params=client.query(), data={"do": "allow", "stamp": stamp}, headers=headers
+            )
+        )
+
+    stranger = Visitor(shared)
+    stranger.open(client.query())
+    theirs = re.search(r'name="stamp" value="([0-9a-f]+)"', stranger.page.text)
+    assert theirs is not None
+    for answer in (
+        post(""),
+        post("0" * 64),
+        post(theirs[1]),
+        post(stamp[1], **{"Sec-Fetch-Site": "cross-site"}),
+        post(stamp[1], **{"Sec-Fetch-Site": "same-site"}),
+    ):
+        assert answer.status_code == 403
+        assert "This page has expired" in answer.text
+    visitor.web.cookies.delete("shoal_form")
+    assert post(stamp[1]).status_code == 403
+    assert shared.state() == before
+
+
+def test_a_page_that_one_member_was_shown_is_no_good_for_another(shared: World) -> None:
+    register(shared, "ida")
+    register(shared, "jon")
+    client, visitor = Client(shared), Visitor(shared)
+    visitor.open(client.query())
+    left_open = visitor.log_in("ida")
+    visitor.open(client.query(force_login="true"))
+    visitor.log_in("jon")
+    visitor.page = left_open
+    assert visitor.press("allow").status_code == 403
+
+
+@pytest.mark.parametrize("shut", ["suspended", "disabled"])
+def test_who_may_not_come_in_is_told_so(shared: World, shut: str) -> None:
+    name = f"kit_{shut}"
+    id_ = register(shared, name)
+    client = Client(shared)
+    code, later = let_in(shared, client, name), let_in(shared, client, name)
+    token = client.exchange(code).json()["access_token"]
+    visitor = Visitor(shared)
+    visitor.open(client.query())
+    visitor.log_in(name)
+    change(shared, id_, **{shut: True})
+    assert visitor.press("allow").status_code == 403
+    page = visitor.open(client.query())
+    assert (page.status_code, "Your login is currently disabled" in page.text) == (403, True)
+    page = visitor.press("login", username=name, password=PASSWORD)
+    assert (page.status_code, "Your login is currently disabled" in page.text) == (403, True)
+    assert client.exchange(later).json()["error"] == "invalid_grant"
+    answer = shared.ask("GET", "/api/v1/accounts/verify_credentials", token)
+    assert (answer.status_code, answer.json()) == (403, {"error": "Your login is currently disabled"})
+    asked = {"grant_type": "password", "username": name, "password": PASSWORD, **client.keys}
+    refused = shared.ask("POST", "/oauth/token", data=asked)
+    assert (refused.status_code, refused.json()["error_description"]) == (400, "Your login is currently disabled")
+
+
+def test_a_code_is_good_once_and_a_second_use_ends_the_token_of_the_first(shared: World) -> None:
+    register(shared, "lea")
+    client = Client(shared)
+    code = let_in(shared, client, "lea")
+    token = client.exchange(code).json()["access_token"]
+    shared.json("GET", "/api/v1/accounts/verify_credentials", token)
+    again = client.exchange(code)
+    assert (again.status_code, again.json()["error"]) == (400, "invalid_grant")
+    assert shared.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 401
+
+
+def test_of_two_exchanges_at_once_one_gets_a_token(shared: World) -> None:
+    register(shared, "moe")
+    client = Client(shared)
+    code = let_in(shared, client, "moe")
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, **client.keys}
+
+    async def race() -> list[httpx.Response]:
+        return list(await asyncio.gather(*(shared._client.post("/oauth/token", data=form) for _ in range(8))))
+
+    answers = shared.run(race())
+    assert sorted(answer.status_code for answer in answers) == [200] + [400] * 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"redirect_uri": CALLBACK + "/"},
+        {"redirect_uri": OUT_OF_BAND},
+        {"code_verifier": None},
+        {"code_verifier": "w" * 43},
+        {"code_verifier": CHALLENGE},
+        {"code": "nonsense"},
+        {"code": "A" * 44},
+    ],
+)
+def test_a_code_is_bound_to_everything_that_it_was_asked_with(shared: World, change: dict[str, Any]) -> None:
+    if shared.ask("GET", "/api/v1/accounts/lookup", params={"acct": "ned"}).status_code == 404:
+        register(shared, "ned")
+    client = Client(shared)
+    code = let_in(shared, client, "ned", code_challenge=CHALLENGE, code_challenge_method="S256")
+    before = shared.state()
+    refused = client.exchange(**{"code": code, "code_verifier": VERIFIER, **change})
+    assert (refused.status_code, refused.json()["error"]) == (400, "invalid_grant")
+    other = Client(shared).keys
+    assert client.exchange(code, code_verifier=VERIFIER, **other).json()["error"] == "invalid_grant"
+    # What was refused did not use the code up.
+    assert client.exchange(code, code_verifier=VERIFIER).status_code == 200
+    assert before.objects != shared.state().objects
+
+
+def test_a_verifier_where_there_was_no_challenge_is_refused(shared: World) -> None:
+    register(shared, "oda")
+    client = Client(shared)
+    assert client.exchange(let_in(shared, client, "oda"), code_verifier=VERIFIER).status_code == 400
+
+
+def test_a_client_says_who_it_is_in_the_body_or_in_basic(shared: World) -> None:
+    register(shared, "pam")
+    client = Client(shared)
+    form = {"grant_type": "client_credentials", "scope": "read"}
+    basic = (client.keys["client_id"], client.keys["client_secret"])
+    assert shared.json("POST", "/oauth/token", data=form, auth=basic)["scope"] == "read"
+    assert shared.json("POST", "/oauth/token", json={**form, **client.keys, "oauth_info": "x"})["scope"] == "read"
+    for keys in ({}, {"client_id": basic[0]}, {**client.keys, "client_secret": "wrong"}):
+        answer = shared.ask("POST", "/oauth/token", data={**form, **keys})
+        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+        assert answer.json()["error_description"]
+    for change, error in (
+        ({"grant_type": "refresh_token"}, "unsupported_grant_type"),
+        ({"grant_type": ""}, "invalid_request"),
+        ({"scope": "admin:read"}, "invalid_scope"),
+        ({"grant_type": "authorization_code"}, "invalid_request"),
+    ):
+        answer = shared.ask("POST", "/oauth/token", data={**form, **client.keys, **change})
+        assert (answer.status_code, answer.json()["error"]) == (400, error)
+
+
+def test_a_token_is_revoked_by_its_own_app_as_often_as_it_likes(shared: World) -> None:
+    register(shared, "qin")
+    client, other = Client(shared), Client(shared)
+    token = client.exchange(let_in(shared, client, "qin")).json()["access_token"]
+    refused = shared.ask("POST", "/oauth/revoke", data={"token": token, **other.keys})
+    assert (refused.status_code, refused.json()["error"]) == (403, "unauthorized_client")
+    for _ in range(2):
+        assert shared.json("POST", "/oauth/revoke", data={"token": token, **client.keys}) == {}
+    assert shared.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 401
+
+
+def test_what_people_and_apps_are_called_is_text(shared: World) -> None:
+    register(shared, "ray")
+    client, visitor = Client(shared, name="<script>1</script>", website="https://a.example/\"'><b>"), Visitor(shared)
+    evil = "\"'><script>2</script>"
+    visitor.open(client.query(state=evil))
+    wrong = visitor.press("login", username=evil, password="x")
+    for page in (wrong, visitor.log_in("ray")):
+        assert "<script" not in page.text
+        assert "'><b>" not in page.text
+    assert told(visitor.press("allow"))["state"] == evil
+
+
+def test_the_page_cannot_be_framed_and_does_not_stand_in_the_way_of_popups(shared: World) -> None:
+    answer = shared.ask("GET", "/oauth/authorize", params=Client(shared).query())
+    assert answer.headers["x-frame-options"] == "DENY"
+    policy = answer.headers["content-security-policy"]
+    assert "frame-ancestors 'none'" in policy
+    assert "form-action" not in policy
+    assert "cross-origin-opener-policy" not in answer.headers
+    assert answer.headers["cache-control"] == "no-store"
+    assert "access-control-allow-origin" not in answer.headers
+    assert "<script" not in answer.text
+
+
+@pytest.mark.parametrize("base", ["http://shoal.test", "https://shoal.test"])
+def test_cookies_are_for_us_alone(base: str) -> None:
+    with world() as shoal:
+        shoal.app = build(replace(shoal.deps, base_url=base))
+        register(shoal, "ann")
+        visitor = Visitor(shoal, base)
+        cookies = visitor.open(Client(shoal).query()).headers.get_list("set-cookie")
+        cookies += visitor.press("login", username="ann", password=PASSWORD).headers.get_list("set-cookie")
+        assert len(cookies) == 2
+        for cookie in cookies:
+            assert "HttpOnly" in cookie
+            assert "SameSite=lax" in cookie
+            assert "Path=/" in cookie
+            assert "Domain" not in cookie
+            assert ("Secure" in cookie, cookie.startswith("__Host-")) == ((base[:5] == "https"),) * 2
+
+
+def test_the_cookie_of_a_browser_is_no_token_of_the_api(shared: World) -> None:
+    register(shared, "sue")
+    visitor = Visitor(shared)
+    visitor.open(Client(shared).query())
+    visitor.log_in("sue")
+    cookie = visitor.web.cookies["shoal_login"].strip('"')
+    for path in ("/api/v1/accounts/verify_credentials", "/api/v1/apps/verify_credentials", "/api/v1/instance"):
+        answer = shared.ask("GET", path, cookie)
+        assert answer.status_code == (200 if path == "/api/v1/instance" else 401)
+
+
+def test_a_browser_that_asks_too_often_reads_so_on_a_page() -> None:
+    with world(rate_limits=True, limits={"login": "2/5m"}) as shoal:
+        register(shoal, "ann")
+        visitor = Visitor(shoal)
+        visitor.open(Client(shoal).query())
+        for status in (422, 422, 429):
+            form = visitor.page
+            answer = visitor.press("login", username="ann", password="guess")
+            visitor.page = form if status == 429 else answer
+            assert answer.status_code == status
+        assert "Too many requests" in answer.text
+        assert int(answer.headers["retry-after"]) > 0
+        assert answer.headers["x-ratelimit-remaining"] == "0"
+
+
+def test_the_password_grant_can_be_turned_off() -> None:
+    with world(password_grant=False) as shoal:
+        register(shoal, "ann")
+        asked = {"grant_type": "password", "username": "ann", "password": PASSWORD, **Client(shoal).keys}
+        assert shoal.ask("POST", "/oauth/token", data=asked).json()["error"] == "unsupported_grant_type"
+
+
+def test_the_server_describes_itself_on_https_alone(shared: World) -> None:
+    answer = shared.ask("GET", "/.well-known/oauth-authorization-server")
+    assert (answer.status_code, answer.json()) == (404, {"error": "Record not found"})
+    with world(password_grant=False) as shoal:
+        shoal.app = build(replace(shoal.deps, base_url="https://shoal.test"))
+        said = shoal.run(Visitor(shoal).web.get("/.well-known/oauth-authorization-server")).json()
+    assert said["issuer"] == "https://shoal.test/"
+    assert said["authorization_endpoint"] == "https://shoal.test/oauth/authorize"
+    assert said["token_endpoint"] == "https://shoal.test/oauth/token"
+    assert said["code_challenge_methods_supported"] == ["S256"]
+    assert said["grant_types_supported"] == ["authorization_code", "client_credentials"]
+    assert {"read", "write", "follow", "push", "profile"} <= set(said["scopes_supported"])
+
+
+def test_who_a_member_is_may_be_asked_with_the_scope_for_it(shared: World) -> None:
+    ann = shared.join("tom", ("profile",))
+    for method in ("GET", "POST"):
+        said = shared.json(method, "/oauth/userinfo", ann)
+        assert (said["sub"], said["preferred_username"]) == ("http://shoal.test/@tom", "tom")
+    reader = shared.join("uma", ("read",))
+    assert shared.ask("GET", "/oauth/userinfo", reader).status_code == 403
+
+
+def test_an_address_needs_no_confirmation(shared: World) -> None:
+    answer = shared.ask("POST", "/api/v1/emails/confirmations", shared.join("val"), data={"email": "v@example.org"})
+    assert answer.status_code == 403
+    assert answer.json()["error"] == "This method is only available while the e-mail is awaiting confirmation"

@@ -1,0 +1,163 @@
+"""A member sees where they are logged in, logs out there, and a new password logs out everywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from shoal.core.events import SessionsEnded
+from shoal.core.model import Grant, Token
+from shoal.graph.schema import LAPSES, LOGGED_IN
+from shoal.services import apps, members
+from tests.api.visitor import PASSWORD, Client, Visitor, register
+from tests.api.world import World, world
+
+SESSIONS = "/api/shoal/v1/sessions"
+NEW = "another long password"
+
+
+def log_in(shoal: World, client: Client, name: str) -> str:
+    """A new token of the member."""
+    form = {"grant_type": "password", "username": name, "password": PASSWORD, "scope": "read write", **client.keys}
+    token: str = shoal.json("POST", "/oauth/token", data=form)["access_token"]
+    return token
+
+
+def works(shoal: World, token: str) -> bool:
+    """Whether the token is good."""
+    return shoal.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200
+
+
+def test_a_member_sees_where_they_are_logged_in(shared: World) -> None:
+    register(shared, "ann")
+    client = Client(shared, name="Tide", website="https://tide.example")
+    visitor = Visitor(shared)
+    visitor.open(client.query())
+    visitor.log_in("ann")
+    tokens = [log_in(shared, client, "ann") for _ in range(2)]
+    shown = shared.json("GET", SESSIONS, tokens[0])
+    assert [session["current"] for session in shown] == [False, True, False]
+    assert shown[0]["application"] == {"name": "Tide", "website": "https://tide.example"}
+    assert shown[0]["scopes"] == ["read", "write"]
+    assert shown[2]["application"] is None
+    assert shown[2]["scopes"] == []
+
+
+def test_the_list_comes_in_pages(shared: World) -> None:
+    register(shared, "ben")
+    client = Client(shared)
+    *_, token = [log_in(shared, client, "ben") for _ in range(5)]
+    every = [session["id"] for session in shared.json("GET", SESSIONS, token)]
+    first = shared.ask("GET", SESSIONS, token, params={"limit": 2})
+    assert [session["id"] for session in first.json()] == every[:2]
+    second = shared.ask("GET", first.links["next"]["url"], token)
+    assert [session["id"] for session in second.json()] == every[2:4]
+    back = shared.ask("GET", second.links["prev"]["url"], token)
+    assert [session["id"] for session in back.json()] == every[:2]
+
+
+def test_a_session_is_ended_by_its_member_alone(shared: World) -> None:
+    register(shared, "cat")
+    register(shared, "dan")
+    client = Client(shared)
+    cats, other, dans = (log_in(shared, client, name) for name in ("cat", "cat", "dan"))
+    id_ = shared.json("GET", SESSIONS, other)[0]["id"]
+    assert shared.ask("DELETE", f"{SESSIONS}/{id_}", dans).status_code == 404
+    assert works(shared, other)
+    assert shared.json("DELETE", f"{SESSIONS}/{id_}", cats) == {}
+    assert not works(shared, other)
+    assert works(shared, cats)
+    assert shared.ask("DELETE", f"{SESSIONS}/{id_}", cats).status_code == 404
+    assert shared.ask("DELETE", f"{SESSIONS}/{shared.join('stranger').id}", cats).status_code == 404
+
+
+def test_logging_out_of_a_browser_asks_for_the_password_there(shared: World) -> None:
+    register(shared, "eli")
+    client, visitor = Client(shared), Visitor(shared)
+    visitor.open(client.query())
+    visitor.log_in("eli")
+    token = log_in(shared, client, "eli")
+    browser = next(session for session in shared.json("GET", SESSIONS, token) if session["application"] is None)
+    shared.json("DELETE", f"{SESSIONS}/{browser['id']}", token)
+    assert "Log in to Shoal" in visitor.open(client.query()).text
+
+
+def test_a_new_password_ends_tokens_browsers_and_codes_on_their_way(shoal: World) -> None:
+    register(shoal, "ann")
+    client, visitor = Client(shoal), Visitor(shoal)
+    visitor.open(client.query())
+    visitor.log_in("ann")
+    code = visitor.allow()["code"]
+    mine, other = log_in(shoal, client, "ann"), log_in(shoal, client, "ann")
+    change = {"current_password": PASSWORD, "new_password": NEW}
+    assert shoal.json("PUT", "/api/shoal/v1/password", mine, json=change) == {}
+    assert not works(shoal, mine)
+    assert not works(shoal, other)
+    assert client.exchange(code).json()["error"] == "invalid_grant"
+    assert "Log in to Shoal" in visitor.open(client.query()).text
+    visitor.press("login", username="ann", password=PASSWORD)
+    assert visitor.page.status_code == 422
+    visitor.log_in("ann", NEW)
+    assert client.exchange(visitor.allow()["code"]).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "code"),
+    [
+        ({"current_password": "wrong"}, "current_password", "ERR_INVALID"),
+        ({"new_password": "short"}, "new_password", "ERR_TOO_SHORT"),
+        ({"new_password": "x" * 1_025}, "new_password", "ERR_TOO_LONG"),
+    ],
+)
+def test_a_refused_password_changes_nothing(shared: World, change: dict[str, str], field: str, code: str) -> None:
+    if shared.ask("GET", "/api/v1/accounts/lookup", params={"acct": "fay"}).status_code == 404:
+        register(shared, "fay")
+    token = log_in(shared, Client(shared), "fay")
+    given = {"current_password": PASSWORD, "new_password": NEW, **change}
+    answer = shared.ask("PUT", "/api/shoal/v1/password", token, json=given)
+    assert answer.status_code == 422
+    assert answer.json()["details"][field][0]["error"] == code
+    assert works(shared, token)
+
+
+def test_who_has_no_password_cannot_change_it(shared: World) -> None:
+    gil = shared.join("gil")
+    given = {"current_password": "anything", "new_password": NEW}
+    assert shared.ask("PUT", "/api/shoal/v1/password", gil, json=given).status_code == 422
+
+
+def test_what_a_password_ended_is_cleared_away_however_much_it_is(shoal: World) -> None:
+    id_ = register(shoal, "ann")
+    client, writes = Client(shoal), shoal.network.writes
+    for _ in range(250):
+        shoal.run(apps.issue_token(writes, client.app.id, id_, ("read",)))
+    visitor = Visitor(shoal)
+    visitor.open(client.query())
+    visitor.log_in("ann")
+    visitor.press("allow")
+    shoal.run(members.set_password(writes, id_, NEW))
+    fresh = shoal.run(apps.issue_token(writes, client.app.id, id_, ("read",)))
+    shoal.settle()
+    counts = shoal.run(shoal.network.store.assoc_count((id_,), (LOGGED_IN, LAPSES)))
+    assert counts == {LOGGED_IN: {id_: 1}, LAPSES: {}}
+    kept = [node.id for node in shoal.state().objects if isinstance(node, Token | Grant)]
+    assert kept == [fresh.token.id]
+    assert works(shoal, fresh.text)
+
+
+def ended(shoal: World) -> list[SessionsEnded]:
+    """The events that wait for who keeps connections open."""
+    jobs = shoal.run(shoal.network.store.claim(100, 0.0))
+    return [job.event for job in jobs if isinstance(job.event, SessionsEnded)]
+
+
+def test_whoever_keeps_connections_open_is_told_which_tokens_ended() -> None:
+    with world(run_consequences=False) as shoal:
+        id_ = register(shoal, "ann")
+        app = Client(shoal).app
+        first, second = (shoal.run(apps.issue_token(shoal.writes, app.id, id_, ("read",))) for _ in range(2))
+        shoal.run(apps.revoke_token(shoal.writes, first.token))
+        shoal.run(members.set_password(shoal.writes, id_, NEW))
+        assert ended(shoal) == [
+            SessionsEnded(member_id=id_, token_ids=(first.token.id,)),
+            SessionsEnded(member_id=id_, token_ids=(second.token.id,), every=True),
+        ]

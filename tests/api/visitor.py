@@ -1,0 +1,101 @@
+"""A person with a browser in front of the authorize page: forms are filled in as they stand in the page."""
+
+from __future__ import annotations
+
+import base64
+import re
+from hashlib import sha256
+from html import unescape
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+
+from shoal.core.model import App
+from shoal.services import apps, members
+from tests.api.world import BASE, SCOPES, World
+
+CALLBACK = "https://client.example/callback"
+PASSWORD = "a long password"
+VERIFIER = "v" * 43
+CHALLENGE = base64.urlsafe_b64encode(sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+
+
+class Client:
+    """An app that was registered."""
+
+    def __init__(self, world: World, *uris: str, name: str = "Tide", website: str = "") -> None:
+        made = world.run(
+            apps.register(world.network.writes, name, redirect_uris=uris or (CALLBACK,), scopes=SCOPES, website=website)
+        )
+        self.app: App = made.app
+        self._world = world
+        self.keys = {"client_id": str(made.app.id), "client_secret": made.secret}
+
+    def query(self, **more: Any) -> dict[str, Any]:
+        """What the app sends its people to the page with."""
+        return {
+            "response_type": "code",
+            "client_id": str(self.app.id),
+            "redirect_uri": CALLBACK,
+            "scope": "read write",
+            **more,
+        }
+
+    def exchange(self, code: str, **more: Any) -> httpx.Response:
+        """Ask for the token that a code is good for."""
+        asked = {"grant_type": "authorization_code", "code": code, "redirect_uri": CALLBACK, **self.keys, **more}
+        return self._world.ask("POST", "/oauth/token", data={k: v for k, v in asked.items() if v is not None})
+
+
+class Visitor:
+    """A browser: it keeps cookies, and goes nowhere by itself."""
+
+    def __init__(self, world: World, base: str = BASE) -> None:
+        self._world = world
+        self.web = httpx.AsyncClient(transport=httpx.ASGITransport(world.app), base_url=base)
+        self.page = httpx.Response(204)
+
+    def open(self, query: dict[str, Any], path: str = "/oauth/authorize") -> httpx.Response:
+        """Follow the app's link."""
+        self.page = self._world.run(self.web.get(path, params=query))
+        return self.page
+
+    def press(self, do: str, **fields: str) -> httpx.Response:
+        """Fill in the form of the page and press a button of it."""
+        stamp = re.search(r'name="stamp" value="([0-9a-f]+)"', self.page.text)
+        assert stamp is not None, self.page.text
+        form = {"stamp": stamp[1], "do": do, **fields}
+        self.page = self._world.run(self.web.post(self.page.url, data=form))
+        return self.page
+
+    def follow(self) -> httpx.Response:
+        """Go where the page sends."""
+        assert self.page.status_code == 303, self.page.text
+        self.page = self._world.run(self.web.get(self.page.headers["location"]))
+        return self.page
+
+    def log_in(self, name: str, password: str = PASSWORD) -> httpx.Response:
+        """Log in, and go to the question."""
+        self.press("login", username=name, password=password)
+        return self.follow()
+
+    def allow(self) -> dict[str, str]:
+        """Let the app in; what it is told."""
+        return told(self.press("allow"))
+
+
+def told(answer: httpx.Response) -> dict[str, str]:
+    """What stands in the address that somebody is sent to."""
+    assert answer.status_code == 303, answer.text
+    return {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
+
+
+def register(world: World, name: str) -> int:
+    """A member with a password."""
+    return world.run(members.register(world.network.writes, name, password=PASSWORD)).id
+
+
+def text_of(page: httpx.Response) -> str:
+    """What a person reads."""
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", page.text)))

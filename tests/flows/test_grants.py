@@ -1,0 +1,121 @@
+"""Whatever of a code is changed, nobody gets a token for it; codes and browser logins end by themselves and do not pile up."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal import Shoal
+from shoal.api.authorize_request import OUT_OF_BAND, redirects_to
+from shoal.core.errors import Unauthenticated
+from shoal.core.ids import IdMaker, milliseconds_of
+from shoal.core.model import App, Grant, Token
+from shoal.graph.schema import LAPSES, LOGGED_IN
+from shoal.services import apps, grants, members, sessions
+from shoal.services.lapses import BROWSER_MS
+from shoal.services.writes import Writes
+from tests.api.visitor import CHALLENGE, VERIFIER
+from tests.running import in_loop
+from tests.stores import FIRST
+
+HOME = "https://client.example/callback"
+
+words = st.text(st.characters(codec="utf-8"), max_size=60)
+near = st.sampled_from("AB01-_~.=/ \0")
+
+
+def later(writes: Writes, milliseconds: int) -> Writes:
+    """The same, so much later."""
+    now = milliseconds_of(writes.new_id(0))
+    return replace(writes, new_id=IdMaker(lambda: now + milliseconds))
+
+
+@st.composite
+def changed(draw: st.DrawFn, text: str) -> str:
+    """A text that is not this one, often nearly."""
+    at = draw(st.integers(0, len(text)))
+    return draw(
+        st.one_of(
+            words,
+            near.map(lambda new: text[:at] + new + text[at + 1 :]),
+            near.map(lambda new: text[:at] + new + text[at:]),
+        ).filter(lambda other: other != text)
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_altered_code_address_or_verifier_is_worth_a_token(data: st.DataObject) -> None:
+    async def story() -> None:
+        async with Shoal.open("memory://") as shoal:
+            writes, store = shoal.network.writes, shoal.network.store
+            ann = (await shoal.register("ann")).id
+            app = (await apps.register(writes, "app", redirect_uris=(HOME,))).app
+            member = await members.find(writes, "ann")
+            assert member is not None
+            code = await grants.issue(writes, member, app.id, ("read",), HOME, CHALLENGE)
+            good = [app.id, code, HOME, VERIFIER]
+            bad = list(good)
+            at = data.draw(st.integers(0, 3))
+            bad[at] = app.id + 1 if at == 0 else data.draw(changed(str(good[at])))
+            with pytest.raises(Unauthenticated):
+                await grants.exchange(writes, *bad)  # type: ignore[arg-type]
+            assert not [node for node in await store.obj_scan(FIRST, 1_000) if isinstance(node, Token)]
+            assert (await grants.exchange(writes, *good)).token.member_id == ann  # type: ignore[arg-type]
+
+    asyncio.run(story())
+
+
+@given(data=st.data(), registered=st.lists(words.filter(bool), max_size=4))
+def test_an_address_is_one_that_was_registered_to_the_letter(data: st.DataObject, registered: list[str]) -> None:
+    app = App(id=1, name="app", redirect_uris=(HOME, *registered))
+    assert all(redirects_to(app, address) for address in (*app.redirect_uris, OUT_OF_BAND))
+    other = data.draw(changed(HOME))
+    assert redirects_to(app, other) == (other in {*registered, OUT_OF_BAND})
+
+
+@in_loop
+async def test_codes_and_browser_logins_end_by_themselves_and_do_not_pile_up() -> None:
+    async with Shoal.open("memory://") as shoal:
+        writes, store = shoal.network.writes, shoal.network.store
+        ann = (await shoal.register("ann")).id
+        app = (await apps.register(writes, "app", redirect_uris=(HOME,))).app
+        member = await members.find(writes, "ann")
+        assert member is not None
+        codes = [await grants.issue(writes, member, app.id, ("read",), HOME) for _ in range(6)]
+        kept = (await grants.exchange(writes, app.id, codes[0], HOME, "")).token
+        browser = await sessions.begin(writes, member)
+        soon = later(writes, grants.LIFE_MS)
+        with pytest.raises(Unauthenticated):
+            await grants.exchange(soon, app.id, codes[1], HOME, "")
+        assert await sessions.browser(soon, browser.text) == member
+        await grants.issue(soon, member, app.id, ("read",), HOME)
+        grants_left = [node for node in await store.obj_scan(FIRST, 1_000) if isinstance(node, Grant)]
+        assert len(grants_left) == 1
+        much_later = later(writes, BROWSER_MS)
+        assert await sessions.browser(much_later, browser.text) is None
+        await sessions.begin(much_later, member)
+        counts = await store.assoc_count((ann,), (LOGGED_IN, LAPSES))
+        assert counts == {LOGGED_IN: {ann: 2}, LAPSES: {ann: 1}}
+        assert (await store.obj_get((kept.id,)))[kept.id] == kept
+        assert browser.token.id not in await store.obj_get((browser.token.id,))
+
+
+@in_loop
+async def test_a_password_that_changes_while_somebody_logs_in_ends_their_token_too() -> None:
+    async with Shoal.open("memory://") as shoal:
+        writes = shoal.network.writes
+        ann = await shoal.register("ann", "a first password")
+        app = (await apps.register(writes, "app")).app
+        member = await members.log_in(writes, "ann", "a first password")
+        code = await grants.issue(writes, member, app.id, ("read",), HOME)
+        await members.set_password(writes, ann.id, "a second password")
+        late = await apps.issue_token(writes, app.id, ann.id, ("read",), generation=member.generation)
+        with pytest.raises(Unauthenticated):
+            await apps.check_token(writes.graph, late.text)
+        with pytest.raises(Unauthenticated):
+            await grants.exchange(writes, app.id, code, HOME, "")
