@@ -1,0 +1,207 @@
+"""What a member asks of a follow, of a mute, and keeps about others."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import InvalidInput, NotFound, TooLarge
+from shoal.core.visibility import Relation
+from shoal.feeds import home, people
+from shoal.feeds.pull import Cursor
+from shoal.graph.access import full_relations, relation
+from shoal.graph.contract import Batch
+from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
+from shoal.graph.wishes import MuteTerms, encode
+from shoal.services import relationships
+from shoal.services.relationships import Wish
+from tests.flows.people import home_texts, register, texts
+from tests.running import in_loop
+
+
+async def stands(one: Handle, other: Handle) -> Relation:
+    return await relation(one._network.store, one.id, other.id)
+
+
+async def wish(one: Handle, other: Handle, **wishes: object) -> Relation:
+    return await relationships.follow(one._network.writes, one.id, other.id, Wish(**wishes))  # type: ignore[arg-type]
+
+
+async def at_home(handle: Handle) -> list[str]:
+    """The home timeline, which is what its definition says and what is news."""
+    reads, shown = handle._network.reads, await home_texts(handle)
+    assert texts(await home.definition(reads, handle.id, Cursor(limit=50))) == shown
+    page = await home.page(reads, handle.id, Cursor(limit=50))
+    told = await home.among(reads, handle.id, [entry.id for entry in page.entries])
+    assert [entry.id for entry in told] == [entry.id for entry in page.entries]
+    return shown
+
+
+@in_loop
+async def test_shares_of_somebody_may_be_left_out_of_home() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await cyd.follow(ben)
+        share = await ben.share(await ann.create("by ann"))
+        await ben.create("by ben")
+        await shoal.settle()
+        assert await at_home(cyd) == ["by ben", "> by ann"]
+        assert await wish(cyd, ben, shares=False) == Relation(following=True, shares=False)
+        assert await at_home(cyd) == ["by ben"]
+        assert await home.among(shoal.network.reads, cyd.id, [share.id]) == []
+        assert await cyd.follow(ben) == Relation(following=True, shares=False), "what is not said stays"
+        assert await wish(cyd, ben, shares=True) == Relation(following=True)
+        assert await at_home(cyd) == ["by ben", "> by ann"]
+
+
+@in_loop
+async def test_only_posts_in_the_wanted_languages_come_home() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await wish(ben, ann, languages=["de", "en", "de", ""])
+        for language in ("de", "fr", "en", ""):
+            await ann.create(f"in {language}", language=language)
+        await shoal.settle()
+        assert await at_home(ben) == ["in ", "in en", "in de"]
+        assert (await wish(ben, ann, languages=["fr"])).languages == ("fr",)
+        assert await at_home(ben) == ["in ", "in fr"]
+        await wish(ben, ann, languages=[])
+        assert len(await at_home(ben)) == 4
+        with pytest.raises(TooLarge):
+            await wish(ben, ann, languages=["x" * 36])
+        with pytest.raises(InvalidInput):
+            await wish(ben, ann, languages=[f"l{n}" for n in range(101)])
+
+
+@in_loop
+async def test_a_follow_that_changes_keeps_its_place() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, *others = await register(shoal, "ann", "ben", "cyd", "dan")
+        for other in others:
+            await ann.follow(other)
+        await wish(ann, others[0], shares=False, notify=True)
+        await wish(ann, others[0], shares=True, languages=["en"])
+        await shoal.settle()
+        assert [one.member.name for one in (await ann.following()).profiles] == ["dan", "cyd", "ben"]
+        assert (await others[0].profile()).followers == 1
+        assert await stands(ann, others[0]) == Relation(following=True, languages=("en",), watching=True)
+
+
+@in_loop
+async def test_notifications_and_endorsements_end_with_the_follow() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        writes = shoal.network.writes
+        with pytest.raises(InvalidInput):
+            await relationships.endorse(writes, ann.id, ben.id)
+        for other in (ben, cyd):
+            await wish(ann, other, notify=True)
+            await relationships.endorse(writes, ann.id, other.id)
+        assert await stands(ann, ben) == Relation(following=True, watching=True, endorsed=True)
+        await ann.unfollow(ben)
+        await cyd.block(ann)
+        await shoal.settle()
+        await cyd.unblock(ann)
+        for other in (ben, cyd):
+            assert await ann.follow(other) == Relation(following=True)
+        assert (await relationships.endorse(writes, ann.id, ben.id)).endorsed
+        assert await relationships.unendorse(writes, ann.id, ben.id) == Relation(following=True)
+
+
+@in_loop
+async def test_an_endorsement_is_not_shown_once_the_follow_has_ended() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.follow(ben)
+        await relationships.endorse(shoal.network.writes, ann.id, ben.id)
+        await shoal.settle()
+        batch = Batch(0)
+        batch.assoc_del(ann.id, FOLLOWS, ben.id, 2**62)
+        await shoal.network.store.commit(batch)
+        page = await people.page(shoal.network.reads, None, ann.id, ENDORSES, Cursor(limit=9), followed_by=ann.id)
+        assert page.profiles == []
+        assert await stands(ann, ben) == Relation()
+
+
+@in_loop
+async def test_a_mute_says_how_far_it_goes_and_may_be_changed() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        writes = shoal.network.writes
+        quiet = await relationships.mute(writes, ann.id, ben.id, notifications=False)
+        assert quiet == Relation(muting=True)
+        assert await ann.mute(ben) == Relation(muting=True, muting_notifications=True)
+        for_a_while = await relationships.mute(writes, ann.id, ben.id, seconds=3600)
+        assert for_a_while.muted_until > 0
+        assert (await ann.mute(ben)).muted_until == 0
+        for seconds in (-1, relationships.MAX_MUTE_SECONDS + 1):
+            with pytest.raises(InvalidInput):
+                await relationships.mute(writes, ann.id, ben.id, seconds=seconds)
+
+
+@in_loop
+async def test_a_mute_ends_by_itself() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.follow(ben)
+        await ben.create("hello")
+        await relationships.mute(shoal.network.writes, ann.id, ben.id, seconds=60)
+        await shoal.settle()
+        assert await at_home(ann) == []
+        muted = Cursor(limit=9)
+        assert len((await people.page(shoal.network.reads, ann.id, ann.id, MUTES, muted, severed=True)).profiles) == 1
+        batch = Batch(0)
+        batch.assoc_add(ann.id, MUTES, ben.id, 2**62, encode(MuteTerms(expires_at=1)))
+        await shoal.network.store.commit(batch)
+        assert await stands(ann, ben) == Relation(following=True)
+        assert await at_home(ann) == ["hello"]
+        assert (await people.page(shoal.network.reads, ann.id, ann.id, MUTES, muted, severed=True)).profiles == []
+        assert (await ann.mute(ben)).muting, "it can be muted again"
+
+
+@in_loop
+async def test_a_note_is_for_who_wrote_it() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        writes, longest = shoal.network.writes, "\U0001f41f" * 2_000
+        assert (await relationships.note(writes, ann.id, ben.id, longest)).note == longest
+        assert (await relationships.note(writes, ann.id, ben.id, "met at sea")).note == "met at sea"
+        assert await stands(ben, ann) == Relation()
+        with pytest.raises(TooLarge):
+            await relationships.note(writes, ann.id, ben.id, "x" * 2_001)
+        assert await relationships.note(writes, ann.id, ben.id, "") == Relation()
+        with pytest.raises(NotFound):
+            await relationships.note(writes, ann.id, 1234, "nobody")
+
+
+@in_loop
+async def test_relations_are_read_in_a_fixed_number_of_reads() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(30)))
+        for other in others:
+            await wish(ann, other, notify=True)
+            await ann.mute(other)
+        store = type(shoal.network.store)
+        counts = []
+        for some in (others[:1], others):
+            with patch.object(store, "assoc_get", autospec=True, side_effect=store.assoc_get) as asked:
+                await full_relations(shoal.network.store, ann.id, [other.id for other in some])
+            counts.append(asked.call_count)
+        assert counts == [2, 2]
+
+
+@in_loop
+async def test_familiar_followers_are_those_whom_one_follows_and_who_follow() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd, dan = await register(shoal, "ann", "ben", "cyd", "dan")
+        for one, other in ((ann, ben), (ann, cyd), (ben, dan), (cyd, dan), (dan, cyd), (ann, dan)):
+            await one.follow(other)
+        await shoal.settle()
+        found = await people.familiar(shoal.network.reads, ann.id, [dan.id, cyd.id, ben.id, 12345])
+        assert {id_: [one.member.name for one in shown] for id_, shown in found.items()} == {
+            dan.id: ["cyd", "ben"],
+            cyd.id: ["dan"],
+            ben.id: [],
+        }
