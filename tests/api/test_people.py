@@ -1,0 +1,242 @@
+"""People over HTTP: requests to follow, what a follow brings, mutes, notes, endorsements, profiles, preferences."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from shoal.core.ids import shard_of
+from shoal.core.model import Role
+from shoal.graph.contract import Batch
+from tests.api.world import Someone, World, picture
+
+EVERY_KEY = {
+    "id": "",
+    "following": False,
+    "showing_reblogs": False,
+    "notifying": False,
+    "languages": None,
+    "followed_by": False,
+    "blocking": False,
+    "blocked_by": False,
+    "muting": False,
+    "muting_notifications": False,
+    "muting_expires_at": None,
+    "requested": False,
+    "requested_by": False,
+    "domain_blocking": False,
+    "endorsed": False,
+    "note": "",
+}
+
+
+def do(shoal: World, who: Someone, verb: str, whom: Someone, **more: Any) -> Any:
+    return shoal.json("POST", f"/api/v1/accounts/{whom.id}/{verb}", who, **more)
+
+
+def stand(whom: Someone, **what: Any) -> dict[str, Any]:
+    return {**EVERY_KEY, "id": whom.id, **what}
+
+
+def change(shoal: World, who: Someone, **more: Any) -> Any:
+    return shoal.json("PATCH", "/api/v1/accounts/update_credentials", who, **more)
+
+
+def names(accounts: list[dict[str, Any]]) -> list[str]:
+    return [account["username"] for account in accounts]
+
+
+def test_a_locked_account_is_asked_and_answers(shoal: World) -> None:
+    shy, ann, ben = map(shoal.join, ("shy", "ann", "ben"))
+    assert change(shoal, shy, data={"locked": "true"})["locked"] is True
+    assert do(shoal, ann, "follow", shy) == stand(shy, requested=True)
+    do(shoal, ben, "follow", shy)
+    assert shoal.json("GET", "/api/v1/accounts/verify_credentials", shy)["source"]["follow_requests_count"] == 2
+    assert names(shoal.json("GET", "/api/v1/follow_requests", shy)) == ["ben", "ann"]
+    first = shoal.ask("GET", "/api/v1/follow_requests?limit=1", shy)
+    assert names(first.json()) == ["ben"]
+    following = re.match(r'<([^>]*)>; rel="next"', first.headers["link"])
+    assert following
+    assert names(shoal.json("GET", following[1], shy)) == ["ann"]
+    answered = shoal.json("POST", f"/api/v1/follow_requests/{ann.id}/authorize", shy)
+    assert answered == stand(ann, followed_by=True)
+    assert shoal.json("POST", f"/api/v1/follow_requests/{ben.id}/reject", shy) == stand(ben)
+    for verb in ("authorize", "reject"):
+        for whom in (ann.id, ben.id, "1", "x"):
+            assert shoal.ask("POST", f"/api/v1/follow_requests/{whom}/{verb}", shy).status_code == 404
+    assert shoal.json("GET", "/api/v1/follow_requests", shy) == []
+    assert shoal.json("GET", f"/api/v1/accounts/relationships?id={shy.id}", ann) == [
+        stand(shy, following=True, showing_reblogs=True)
+    ]
+
+
+def test_a_follow_takes_its_options_and_a_repeated_one_changes_them(shoal: World) -> None:
+    ann, ben = map(shoal.join, ("ann", "ben"))
+    assert do(shoal, ann, "follow", ben, json={"reblogs": "0", "notify": True, "languages": ["en", "de"]}) == stand(
+        ben, following=True, notifying=True, languages=["en", "de"]
+    )
+    expected = stand(ben, following=True, showing_reblogs=True, notifying=True, languages=["en", "de"])
+    assert do(shoal, ann, "follow", ben, data={"reblogs": "true"}) == expected
+    assert do(shoal, ann, "follow", ben) == expected
+    for wrong in ({"languages": ["x" * 36]}, {"languages": ["en"] * 101}, {"reblogs": "maybe"}):
+        assert shoal.ask("POST", f"/api/v1/accounts/{ben.id}/follow", ann, json=wrong).status_code == 422
+    assert do(shoal, ann, "unfollow", ben) == stand(ben)
+
+
+def test_a_mute_may_be_for_a_while_and_the_list_says_until_when(shoal: World) -> None:
+    ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
+    found = do(shoal, ann, "mute", ben, data={"duration": "3600", "notifications": "false"})
+    assert (found["muting"], found["muting_notifications"]) == (True, False)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found["muting_expires_at"])
+    assert do(shoal, ann, "mute", cyd) == stand(cyd, muting=True, muting_notifications=True)
+    listed = shoal.json("GET", "/api/v1/mutes", ann)
+    assert [(one["username"], one["mute_expires_at"]) for one in listed] == [
+        ("cyd", None),
+        ("ben", found["muting_expires_at"]),
+    ]
+    account = shoal.json("GET", f"/api/v1/accounts/{ben.id}")
+    assert listed[1] == {**account, "mute_expires_at": found["muting_expires_at"]}
+    for duration in ("-1", "99999999999", "soon"):
+        answer = shoal.ask("POST", f"/api/v1/accounts/{ben.id}/mute", ann, data={"duration": duration})
+        assert answer.status_code == 422
+    assert do(shoal, ann, "unmute", ben) == stand(ben)
+
+
+def test_a_note_and_an_endorsement_are_part_of_the_relationship(shoal: World) -> None:
+    ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
+    assert do(shoal, ann, "note", ben, json={"comment": "met at sea"}) == stand(ben, note="met at sea")
+    assert shoal.ask("POST", f"/api/v1/accounts/{ben.id}/note", ann, json={"comment": "x" * 2001}).status_code == 422
+    assert do(shoal, ann, "note", ben, json={"comment": ""}) == do(shoal, ann, "note", ben) == stand(ben)
+    refused = shoal.ask("POST", f"/api/v1/accounts/{ben.id}/endorse", ann)
+    assert (refused.status_code, "following" in refused.json()["error"]) == (422, True)
+    for other in (ben, cyd):
+        do(shoal, ann, "follow", other)
+    assert do(shoal, ann, "endorse", ben)["endorsed"] is True
+    assert do(shoal, ann, "pin", cyd)["endorsed"] is True
+    assert names(shoal.json("GET", "/api/v1/endorsements", ann)) == ["cyd", "ben"]
+    assert names(shoal.json("GET", f"/api/v1/accounts/{ann.id}/endorsements")) == ["cyd", "ben"]
+    assert do(shoal, ann, "unpin", cyd)["endorsed"] is False
+    do(shoal, ann, "unfollow", ben)
+    assert shoal.json("GET", "/api/v1/endorsements", ann) == []
+
+
+def test_a_follower_is_removed(shoal: World) -> None:
+    ann, ben = map(shoal.join, ("ann", "ben"))
+    do(shoal, ben, "follow", ann)
+    assert do(shoal, ann, "remove_from_followers", ben) == do(shoal, ann, "remove_from_followers", ben) == stand(ben)
+    assert shoal.json("GET", f"/api/v1/accounts/{ann.id}/followers") == []
+
+
+@pytest.mark.parametrize("verb", ["remove_from_followers", "endorse", "unendorse", "note", "mute", "follow"])
+def test_nobody_is_not_found(shared: World, verb: str) -> None:
+    ann = shared.join(f"ann_{verb}")
+    for nobody in ("1", "x", "9" * 30):
+        assert shared.ask("POST", f"/api/v1/accounts/{nobody}/{verb}", ann).status_code == 404
+
+
+def test_familiar_followers_come_by_query_and_by_a_body_of_a_get(shoal: World) -> None:
+    ann, ben, cyd, dan = map(shoal.join, ("ann", "ben", "cyd", "dan"))
+    for one, other in ((ann, ben), (ann, dan), (ben, cyd), (dan, cyd)):
+        do(shoal, one, "follow", other)
+    path = "/api/v1/accounts/familiar_followers"
+    asked = shoal.json("GET", f"{path}?id[]={cyd.id}&id[]={ben.id}&id[]=12", ann)
+    assert [(one["id"], names(one["accounts"])) for one in asked] == [(cyd.id, ["dan", "ben"]), (ben.id, [])]
+    assert shoal.json("GET", path, ann, json={"id": [cyd.id, ben.id]}) == asked
+    change(shoal, cyd, json={"hide_collections": True})
+    assert shoal.json("GET", f"{path}?id={cyd.id}", ann) == [{"id": cyd.id, "accounts": []}]
+
+
+def test_who_hides_their_connections_shows_them_to_themselves_alone(shoal: World) -> None:
+    ann, ben = map(shoal.join, ("ann", "ben"))
+    do(shoal, ann, "follow", ben)
+    do(shoal, ben, "follow", ann)
+    assert change(shoal, ann, json={"hide_collections": True})["source"]["hide_collections"] is True
+    for what in ("followers", "following"):
+        path = f"/api/v1/accounts/{ann.id}/{what}"
+        assert shoal.json("GET", path) == shoal.json("GET", path, ben) == []
+        assert names(shoal.json("GET", path, ann)) == ["ben"]
+    shown = shoal.json("GET", f"/api/v1/accounts/{ann.id}")
+    assert (shown["hide_collections"], shown["followers_count"], shown["following_count"]) == (True, 1, 1)
+
+
+def test_a_profile_changes_in_every_part(shoal: World) -> None:
+    ann = shoal.join("ann")
+    shown = change(
+        shoal,
+        ann,
+        data={
+            "locked": "1",
+            "bot": "true",
+            "discoverable": "false",
+            "indexable": "false",
+            "source[privacy]": "private",
+            "source[sensitive]": "true",
+            "source[language]": "de",
+            "source[quote_policy]": "public",
+            "fields_attributes[1][name]": "sea",
+            "fields_attributes[1][value]": "tide",
+            "fields_attributes[0][name]": "home",
+            "fields_attributes[0][value]": "harbour",
+            "attribution_domains[]": "example.org",
+        },
+        files={"avatar": ("blob", picture()), "header": ("blob", picture(60, 20))},
+    )
+    assert [shown[key] for key in ("locked", "bot", "discoverable", "indexable", "noindex")] == [
+        True,
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert [field["name"] for field in shown["fields"]] == ["home", "sea"]
+    source = shown["source"]
+    assert (source["privacy"], source["sensitive"], source["language"]) == ("private", True, "de")
+    assert (source["discoverable"], source["indexable"]) == (False, False)
+    for which in ("avatar", "header"):
+        assert not shown[which].endswith("missing.png")
+        bare = shoal.json("DELETE", f"/api/v1/profile/{which}", ann)
+        assert bare[which].endswith("missing.png")
+        assert shoal.json("DELETE", f"/api/v1/profile/{which}", ann) == bare
+    five = [{"name": str(n), "value": "x"} for n in range(5)]
+    before = shoal.state()
+    answer = shoal.ask("PATCH", "/api/v1/accounts/update_credentials", ann, json={"fields_attributes": five})
+    assert answer.status_code == 422
+    assert shoal.state() == before
+
+
+def test_preferences_are_what_the_profile_says(shoal: World) -> None:
+    ann = shoal.join("ann")
+    expected = {
+        "posting:default:visibility": "public",
+        "posting:default:sensitive": False,
+        "posting:default:language": None,
+        "reading:expand:media": "default",
+        "reading:expand:spoilers": False,
+        "reading:autoplay:gifs": False,
+    }
+    assert shoal.json("GET", "/api/v1/preferences", ann) == expected
+    change(shoal, ann, json={"source": {"privacy": "unlisted", "sensitive": True, "language": "fr"}})
+    assert shoal.json("GET", "/api/v1/preferences", ann) == {
+        **expected,
+        "posting:default:visibility": "unlisted",
+        "posting:default:sensitive": True,
+        "posting:default:language": "fr",
+    }
+
+
+@pytest.mark.parametrize(
+    ("role", "permissions", "name"),
+    [(Role.NONE, "0", None), (Role.MODERATOR, "1308", "Moderator"), (Role.ADMIN, "1048575", "Admin")],
+)
+def test_staff_is_named_on_accounts(shoal: World, role: Role, permissions: str, name: str | None) -> None:
+    ann = shoal.join("ann")
+    batch = Batch(shard_of(ann.member.id))
+    batch.obj_set(replace(ann.member, role=role, version=2))
+    shoal.run(shoal.network.writes.graph.commit(batch))
+    own = shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)
+    assert own["role"]["permissions"] == permissions
+    assert [one["name"] for one in own["roles"]] == ([name] if name else [])
+    assert shoal.json("GET", f"/api/v1/accounts/{ann.id}")["roles"] == own["roles"]

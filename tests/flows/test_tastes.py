@@ -1,0 +1,120 @@
+"""A home by its rules, with follows that bring less than everything and lists that keep their members apart."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal import Handle, Shoal
+from shoal.feeds import home
+from shoal.feeds.pipeline import Page
+from shoal.feeds.pull import Cursor
+from shoal.services import lists, relationships
+from shoal.services.relationships import Wish
+from tests.flows.people import register
+from tests.running import run
+
+OTHERS = 3
+
+
+class Taste(NamedTuple):
+    """How the reader stands to one of the others."""
+
+    follows: bool
+    shares: bool
+    languages: tuple[str, ...]
+    apart: bool
+    muted: bool
+
+
+class Written(NamedTuple):
+    """A post by one of the others, and who of them share it."""
+
+    author: int
+    language: str
+    tagged: bool
+    sharers: frozenset[int]
+
+
+tastes = st.lists(
+    st.builds(
+        Taste,
+        follows=st.sampled_from((True, True, True, False)),
+        shares=st.booleans(),
+        languages=st.sampled_from(((), ("de",), ("de", "en"))),
+        apart=st.sampled_from((False, False, True)),
+        muted=st.sampled_from((False, False, False, True)),
+    ),
+    min_size=OTHERS,
+    max_size=OTHERS,
+)
+posts = st.lists(
+    st.builds(
+        Written,
+        author=st.integers(0, OTHERS - 1),
+        language=st.sampled_from(("", "de", "en", "fr")),
+        tagged=st.sampled_from((False, False, True)),
+        sharers=st.frozensets(st.integers(0, OTHERS - 1), max_size=2),
+    ),
+    max_size=12,
+)
+
+
+def brought(taste: Taste, written: Written, *, shared: bool) -> bool:
+    """Whether one of the others brings a post home."""
+    if not taste.follows or taste.apart or taste.muted or (shared and not taste.shares):
+        return False
+    return not taste.languages or written.language in ("", *taste.languages)
+
+
+@given(tastes=tastes, posts=posts, limit=st.integers(1, 5))
+@settings(max_examples=50, deadline=None)
+def test_a_home_is_what_the_tastes_of_its_reader_say(tastes: list[Taste], posts: list[Written], limit: int) -> None:
+    async def main() -> None:
+        async with Shoal.open("memory://") as shoal:
+            ann, *others = await register(shoal, "ann", "ben", "cyd", "dan")
+            await ann.home()
+            await ann.follow_tag("sea")
+            await _like(shoal, ann, others, tastes)
+            expected: list[int] = []
+            for written in posts:
+                post = await others[written.author].create(
+                    "#sea" if written.tagged else "plain", language=written.language
+                )
+                by = tastes[written.author]
+                if (written.tagged and not by.muted) or brought(by, written, shared=False):
+                    expected.append(post.id)
+                for sharer in written.sharers:
+                    share = await others[sharer].share(post)
+                    if brought(tastes[sharer], written, shared=True) and not by.muted:
+                        expected.append(share.id)
+            await shoal.settle()
+            reads = shoal.network.reads
+            for read in (home.page, home.definition):
+                found, cursor = list[int](), Cursor(limit=limit)
+                while True:
+                    page: Page = await read(reads, ann.id, cursor)
+                    found += [entry.id for entry in page.entries]
+                    if page.next is None:
+                        break
+                    cursor = cursor._replace(before=page.next)
+                assert found == sorted(expected, reverse=True), read.__name__
+            every = [entry.id for entry in (await home.page(reads, ann.id, Cursor(limit=99))).entries]
+            assert [entry.id for entry in await home.among(reads, ann.id, every)] == every
+
+    run(main())
+
+
+async def _like(shoal: Shoal, reader: Handle, others: list[Handle], tastes: list[Taste]) -> None:
+    writes = shoal.network.writes
+    apart = await lists.create(writes, reader.id, "apart", exclusive=True)
+    for other, taste in zip(others, tastes, strict=True):
+        if taste.follows:
+            wish = Wish(shares=taste.shares, languages=taste.languages)
+            await relationships.follow(writes, reader.id, other.id, wish)
+            if taste.apart:
+                await lists.put_on(writes, reader.id, apart.id, [other.id])
+        if taste.muted:
+            await reader.mute(other)
