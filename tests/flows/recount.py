@@ -6,22 +6,31 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from shoal.core.model import HIDDEN_BY_MODERATION, HIDDEN_WITH_AUTHOR, Member, Node, Post, Share, Visibility
+from shoal.core.ids import shard_of
+from shoal.core.model import HIDDEN_BY_MODERATION, HIDDEN_WITH_AUTHOR, Member, Node, Poll, Post, Share, Visibility
 from shoal.graph.contract import AssocRow, Store
 from shoal.graph.schema import (
     ASSOC_TYPES,
     BLOCKED_BY,
     BLOCKS,
     BOOKMARKED_BY,
+    CHOOSES,
+    CHOSEN_BY,
+    DUE_ON,
     FOLLOWS,
     FOLLOWS_TAG,
     LIKED_BY,
     MUTES,
+    PINS,
     POSTED,
+    PUBLISHED,
     REVISED,
     SHARED_BY,
     TAG_OF,
+    VOTED_BY,
+    VOTES,
     AssocType,
+    public_list,
     tag_id,
 )
 from tests.stores import all_counts, all_links, all_objects
@@ -121,7 +130,7 @@ class World:
 
     def wrong_counts(self) -> Iterator[str]:
         """I2, less the tallies."""
-        live = Counter((id1, atype) for id1, atype, _ in self.alive)
+        live = Counter((id1, atype) for id1, atype, _ in self.alive if ASSOC_TYPES[atype].counted)
         members = {member.id for member in self.all(Member)}
         for pair in live.keys() | self.counts.keys():
             tally = pair[0] in members and ASSOC_TYPES[pair[1]].tallied
@@ -173,9 +182,46 @@ class World:
         for author, entry in entries & self.pairs(POSTED):
             if self.alive[author, POSTED.number, entry].time != entry:
                 yield f"{author} posted {entry} at another time"
+        for public, entry in self._published() ^ self.pairs(PUBLISHED):
+            yield f"{entry} in the public list: it should be {(public, entry) in self._published()}"
+        for member, post_id in self.pairs(PINS):
+            post = self.objects.get(post_id)
+            if not isinstance(post, Post) or post.author_id != member:
+                yield f"{member} has pinned {post}"
         for member, other in self.pairs(FOLLOWS):
             if self.severed(member, other):
                 yield f"{member} follows {other} across a block"
+
+    def _published(self) -> set[Pair]:
+        return {
+            (public_list(shard_of(post.author_id)), post.id)
+            for post in self.all(Post)
+            if post.visibility is Visibility.PUBLIC and (not post.parent_id or post.parent_author_id == post.author_id)
+        }
+
+    def wrong_votes(self) -> Iterator[str]:
+        """A vote chooses what it says, once; polls that are there stand on the agenda, and lead to their posts."""
+        chosen: dict[Pair, list[int]] = {}
+        polls = {poll.id: poll for poll in self.all(Poll)}
+        place = {option.id: (poll.id, at) for poll in polls.values() for at, option in enumerate(poll.options)}
+        for member, option in self.pairs(CHOOSES):
+            if option in place:
+                poll_id, at = place[option]
+                chosen.setdefault((member, poll_id), []).append(at)
+        for member, poll_id in self.pairs(VOTES):
+            data = list(self.alive[member, VOTES.number, poll_id].data)
+            if poll_id in polls and data != sorted(chosen.pop((member, poll_id), [])):
+                yield f"{member} voted {data} in {poll_id}"
+            if poll_id in polls and not (len(data) == 1 or (polls[poll_id].multiple and data)):
+                yield f"{member} voted {data}, which is too much or too little"
+        if chosen:
+            yield f"chosen without a vote: {chosen}"
+        tickets = {ticket for ticket, _ in self.pairs(DUE_ON)}
+        if tickets != {poll.ticket_id for poll in polls.values()}:
+            yield f"the agenda has {tickets}"
+        asked = {(post.id, post.poll_id) for post in self.all(Post) if post.poll_id}
+        if asked != {(poll.post_id, poll.id) for poll in polls.values()}:
+            yield f"polls and posts do not agree: {asked}"
 
     def remains(self) -> Iterator[str]:
         """What hangs on a post that is gone."""
@@ -183,6 +229,11 @@ class World:
             for post, other in self.pairs(atype):
                 if post not in self.objects:
                     yield f"{post} is gone and still {atype} {other}"
+        there = {id_ for poll in self.all(Poll) for id_ in (poll.id, *[option.id for option in poll.options])}
+        for atype in (VOTED_BY, CHOSEN_BY):
+            for thing, member in self.pairs(atype):
+                if thing not in there:
+                    yield f"{thing} is gone and still {atype} {member}"
 
     def _named(self, id1: int, atype: int) -> str:
         node = self.objects.get(id1)

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from shoal.core.errors import Conflict, Gone, NotAllowed, NotFound, Unavailable
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Unavailable
 from shoal.core.ids import EPOCH_MS, IdMaker
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
@@ -34,7 +34,8 @@ from shoal.graph.memory import MemoryGraph
 from shoal.graph.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.outbox import Outcome, Runner
-from shoal.services import members, moderation, posts, reactions, relationships
+from shoal.services import members, moderation, polls, posts, reactions, relationships
+from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
 from shoal.streaming.memory import MemoryChannel
@@ -254,7 +255,7 @@ class Simulator:
         await self._deliver()
 
     async def _repeat(self, job: Job) -> None:
-        for consequence in TABLE[type(job.event)]:
+        for consequence in TABLE.get(type(job.event), ()):
             mark: Outcome = 0
             while isinstance(mark, int):
                 mark = await consequence(self.effects, job.event, mark)
@@ -282,6 +283,55 @@ class Simulator:
             world = await World.of(cast("Store", self.graph))
             there = await self._first_after(post.author_id, post.id) == post.id
             assert there is world.in_home(post.author_id, world.objects.get(post.id)), "one's own post is not there"
+
+    async def _ask(self, op: Op) -> None:
+        await self._post(op, Draft(text=self._text(op), poll=self._question(op)))
+
+    async def _ask_otherwise(self, op: Op) -> None:
+        draft = Draft(text=self._text(op), poll=self._question(op))
+        await posts.update(self.writes, self._id(op.actor), self._own(op).id, draft)
+
+    async def _vote(self, op: Op) -> None:
+        """For one option, or for several, which may not be allowed."""
+        choices = [at for at in range(3) if op.number >> at & 1]
+        with suppress(InvalidInput):
+            await polls.vote(self.writes, self._id(op.actor), await self._poll_id(op), choices)
+
+    async def _vote_twice(self, op: Op) -> None:
+        """From two devices."""
+        await _together(self._vote(op), self._vote(op._replace(number=op.number ^ 1)))
+
+    async def _vote_and_delete(self, op: Op) -> None:
+        await _together(self._vote(op), self._delete(op._replace(actor=op.other)))
+
+    async def _pin(self, op: Op) -> None:
+        with suppress(InvalidInput):
+            await reactions.pin(self.writes, self._id(op.actor), self._own(op).id)
+
+    async def _pin_and_delete(self, op: Op) -> None:
+        await _together(self._pin(op), self._delete(op))
+
+    async def _unpin(self, op: Op) -> None:
+        await reactions.unpin(self.writes, self._id(op.actor), self._own(op).id)
+
+    async def _mute_thread(self, op: Op) -> None:
+        await reactions.mute_thread(self.writes, self._id(op.actor), self._chosen(op).id)
+
+    async def _unmute_thread(self, op: Op) -> None:
+        await reactions.unmute_thread(self.writes, self._id(op.actor), self._chosen(op).id)
+
+    def _question(self, op: Op) -> PollDraft:
+        options = ("yes", "no", "perhaps")[: 2 + (op.number & 1)]
+        return PollDraft(options=options, seconds=600, multiple=bool(op.number & 2))
+
+    async def _poll_id(self, op: Op) -> int:
+        """Of one of the newest posts that ask something: as it is now, or as it was, which may be gone."""
+        asking = [post for post in self.posts if post.poll_id][-3:]
+        if not asking:
+            raise NotFound("there is none yet")
+        post = asking[op.number % len(asking)]
+        now = (await self.graph.obj_get((post.id,))).get(post.id) if op.number & 8 else None
+        return now.poll_id if isinstance(now, Post) else post.poll_id
 
     async def _update(self, op: Op) -> None:
         await posts.update(self.writes, self._id(op.actor), self._own(op).id, Draft(text=self._text(op)))
@@ -425,6 +475,7 @@ class Simulator:
             *world.wrong_tags(),
             *world.wrong_sight(),
             *world.wrong_lists(),
+            *world.wrong_votes(),
             *(world.remains() if self.stores == 1 else ()),
         ]
         assert not wrong, wrong

@@ -30,7 +30,7 @@ _ROUNDS = 4
 _KEYS_AT_ONCE = 256
 _RECOUNTED = 1_000
 """Counts that are looked at once more, one by one. More than so many are no accident of the moment."""
-_RECOUNTS = 8
+_RECOUNTS = 24
 
 Look = Mapping[str, Found]
 

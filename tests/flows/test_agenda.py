@@ -1,0 +1,351 @@
+"""What is due happens once, whoever is at work and whatever dies in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from random import Random
+from typing import cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace as changed
+
+from shoal import Handle, Shoal
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unavailable
+from shoal.core.events import PollEnded
+from shoal.core.model import Poll, Post, ScheduledPost
+from shoal.feeds.pull import Cursor
+from shoal.feeds.scheduled import waiting
+from shoal.graph.contract import Batch, Graph
+from shoal.graph.schema import AGENDA, DUE, SCHEDULES
+from shoal.ops import agenda as agenda_module
+from shoal.ops.agenda import Agenda
+from shoal.ops.check import check
+from shoal.services import posts, scheduling
+from shoal.services.polls import PollDraft
+from shoal.services.posts import Draft
+from shoal.services.writes import Limits, Writes
+from tests.flows.people import register, texts
+from tests.flows.recount import World
+from tests.running import in_loop, run
+
+MINUTE = 60_000
+POLL = PollDraft(options=("a", "b"), seconds=600)
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def agenda(shoal: Shoal, minutes: float = 0, writes: Writes | None = None) -> Agenda:
+    """One that believes it is so much later."""
+    return Agenda(writes or shoal.network.writes, clock=lambda: now() + int(minutes * MINUTE))
+
+
+async def plan(shoal: Shoal, who: Handle, text: str, minutes: float = 10, **more: object) -> ScheduledPost:
+    draft = Draft(text=text, **more)  # type: ignore[arg-type]  # the fields of a draft
+    made = await scheduling.schedule(shoal.network.writes, who.id, draft, now() + int(minutes * MINUTE))
+    assert isinstance(made, ScheduledPost)
+    return made
+
+
+async def due(shoal: Shoal) -> int:
+    return len(await shoal.network.store.assoc_range(AGENDA, DUE, limit=1_000))
+
+
+async def told(shoal: Shoal) -> list[int]:
+    """The polls that were said to be over, of events that nobody has worked off."""
+    jobs = await shoal.network.store.claim(10_000, 0.0)
+    return [job.event.poll_id for job in jobs if isinstance(job.event, PollEnded)]
+
+
+@in_loop
+async def test_a_post_is_written_at_its_moment_and_not_before() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        await ben.home()
+        made = await plan(shoal, ann, "later #dawn", poll=changed(POLL, seconds=6_000), language="en")
+        assert await agenda(shoal, 9).once() == 0
+        assert texts(await ann.posts()) == []
+        assert await agenda(shoal, 11).once() == 1
+        await shoal.settle()
+        (entry,) = (await ben.home()).entries
+        assert (entry.post.text, entry.post.language, entry.post.tags) == ("later #dawn", "en", ("dawn",))
+        assert entry.poll is not None
+        assert entry.poll.poll.expires_at - entry.post.written == 6_000_000
+        assert await agenda(shoal, 11).once() == 0
+        with pytest.raises(NotFound):
+            await scheduling.own_scheduled(shoal.network.store, ann.id, made.id)
+        assert (await shoal.network.store.assoc_count((ann.id,), (SCHEDULES,)))[SCHEDULES] == {}
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_what_is_put_off_or_taken_back_is_not_written_then() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        moved, sooner, gone = [await plan(shoal, ann, text) for text in ("moved", "sooner", "gone")]
+        writes = shoal.network.writes
+        await scheduling.put_off(writes, ann.id, moved.id, now() + 30 * MINUTE)
+        await scheduling.put_off(writes, ann.id, sooner.id, now() + 6 * MINUTE)
+        await scheduling.cancel(writes, ann.id, gone.id)
+        for act in (
+            scheduling.cancel(writes, ann.id, gone.id),
+            scheduling.cancel(writes, ben.id, moved.id),
+            scheduling.put_off(writes, ben.id, moved.id, now() + 30 * MINUTE),
+        ):
+            with pytest.raises(NotFound):
+                await act
+        assert [one.id for one in (await waiting(shoal.network.store, ann.id, Cursor())).posts] == [sooner.id, moved.id]
+        await agenda(shoal, 7).once()
+        assert texts(await ann.posts()) == ["sooner"]
+        await agenda(shoal, 15).once()
+        assert texts(await ann.posts()) == ["sooner"]
+        await agenda(shoal, 31).once()
+        assert texts(await ann.posts()) == ["moved", "sooner"]
+        assert await due(shoal) == 0
+
+
+@in_loop
+async def test_it_is_planned_at_least_five_minutes_ahead_and_checked_at_once() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for minutes in (-10, 0, 4.9, 12 * 366 * 24 * 60):
+            with pytest.raises(InvalidInput):
+                await plan(shoal, ann, "x", minutes)
+        for wrong in ({"parent_id": 1}, {"media": (1,)}):
+            with pytest.raises(NotFound):
+                await plan(shoal, ann, "x", **wrong)
+        for draft in (Draft(), Draft(text="x", poll=PollDraft(options=("a",), seconds=600))):
+            with pytest.raises(InvalidInput):
+                await scheduling.schedule(shoal.network.writes, ann.id, draft, now() + 10 * MINUTE)
+        few = replace(shoal.network.writes, limits=Limits(scheduled=2))
+        for _ in range(2):
+            await scheduling.schedule(few, ann.id, Draft(text="x"), now() + 10 * MINUTE)
+        with pytest.raises(InvalidInput, match="limit of 2"):
+            await scheduling.schedule(few, ann.id, Draft(text="x"), now() + 10 * MINUTE)
+        assert await due(shoal) == 2
+
+
+@in_loop
+async def test_a_request_that_is_repeated_gives_the_plan_and_then_the_post() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        at, writes = now() + 10 * MINUTE, shoal.network.writes
+
+        def again() -> Awaitable[ScheduledPost | Post]:
+            return scheduling.schedule(writes, ann.id, Draft(text="x"), at, request="key")
+
+        made = await asyncio.gather(*[again() for _ in range(10)])
+        assert len({one.id for one in made}) == 1
+        with pytest.raises(Conflict, match="scheduled"):
+            await posts.create(writes, ann.id, Draft(text="x"), request="key")
+        await agenda(shoal, 11).once()
+        (entry,) = (await ann.posts()).entries
+        assert await again() == entry.post
+        assert await posts.create(writes, ann.id, Draft(text="x"), request="key") == entry.post
+        await ann.delete(entry)
+        with pytest.raises(Gone):
+            await again()
+
+
+@in_loop
+async def test_what_has_become_impossible_is_dropped_and_holds_up_nothing() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        parent = await ben.create("parent")
+        await plan(shoal, ann, "an answer", 6, parent_id=parent.id)
+        await plan(shoal, cyd, "of nobody", 7)
+        await plan(shoal, ann, "fine", 8)
+        await ben.delete(parent)
+        await shoal.suspend(cyd.id)
+        logging.disable(logging.ERROR)
+        await agenda(shoal, 10).once()
+        logging.disable(logging.NOTSET)
+        assert texts(await ann.posts()) == ["fine"]
+        await shoal.restore(cyd.id)
+        assert texts(await cyd.posts()) == []
+        assert await due(shoal) == 0
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_poll_is_said_to_be_over_once() -> None:
+    async with Shoal.open("memory://", run_consequences=False) as shoal:
+        (ann,) = await register(shoal, "ann")
+        writes = shoal.network.writes
+        post = await posts.create(writes, ann.id, Draft(text="x", poll=POLL))
+        other = await posts.create(writes, ann.id, Draft(text="y", poll=POLL))
+        gone = await posts.create(writes, ann.id, Draft(text="z", poll=POLL))
+        await ann.update(other, "y", poll=PollDraft(options=("a", "b"), seconds=6_000))
+        await ann.delete(gone)
+        assert await agenda(shoal, 9).once() == 0
+        await asyncio.gather(*[agenda(shoal, 11).once() for _ in range(5)])
+        assert await told(shoal) == [post.poll_id]
+        await agenda(shoal, 101).once()
+        assert sorted(await told(shoal)) == sorted([post.poll_id, other.poll_id])
+        assert await due(shoal) == 0
+        assert (await check(shoal.network, read_only=True)).clean
+
+
+@in_loop
+async def test_a_ticket_that_was_left_behind_is_thrown_away() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        made = await plan(shoal, ann, "x")
+        batch = Batch(made.id >> 10 & 8191)
+        batch.obj_set(changed(made, ticket_id=1, version=2))
+        await shoal.network.store.commit(batch)
+        assert await agenda(shoal, 11).once() == 1
+        assert await due(shoal) == 0
+        assert texts(await ann.posts()) == []
+
+
+@in_loop
+async def test_a_long_agenda_is_done_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(agenda_module, "_PAGE", 3)
+    async with Shoal.open("memory://") as shoal:
+        people = await register(shoal, *[f"other{n}" for n in range(5)])
+        at = now() + 10 * MINUTE
+        for n in range(20):
+            await scheduling.schedule(shoal.network.writes, people[n % 5].id, Draft(text=str(n)), at)
+        later = agenda(shoal, 11)
+        # Two tickets of the very same time at the seam of two pages wait for the next look.
+        assert await later.once() + await later.once() == 20
+        assert await due(shoal) == 0
+        assert sum([len((await one.posts()).entries) for one in people]) == 20
+
+
+@in_loop
+async def test_what_fails_rests_and_is_tried_again() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await plan(shoal, ann, "first", 6)
+        await plan(shoal, ben, "second", 7)
+        broken = True
+        clock = now() + 10 * MINUTE
+
+        async def refuse(batch: Batch) -> None:
+            if broken and any(getattr(op.node, "text", "") == "first" for op in batch.objects):
+                raise Unavailable("the store is away")
+
+        at_work = Agenda(_writes(shoal, refuse, _nothing), clock=lambda: clock)
+        logging.disable(logging.ERROR)
+        assert await at_work.once() == 1
+        broken = False
+        assert await at_work.once() == 0
+        logging.disable(logging.NOTSET)
+        clock += 3_000
+        assert await at_work.once() == 1
+        assert (texts(await ann.posts()), texts(await ben.posts())) == (["first"], ["second"])
+
+
+class _Died(Exception):
+    """A process ended here."""
+
+
+class _Fragile:
+    """A graph before or after whose commits something happens."""
+
+    def __init__(
+        self, graph: Graph, before: Callable[[Batch], Awaitable[None]], after: Callable[[Batch], Awaitable[None]]
+    ) -> None:
+        self._graph = graph
+        self._before = before
+        self._after = after
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._graph, name)
+
+    async def commit(self, batch: Batch) -> None:
+        await self._before(batch)
+        await self._graph.commit(batch)
+        await self._after(batch)
+
+
+async def _nothing(_batch: Batch) -> None: ...
+
+
+def _writes(
+    shoal: Shoal, before: Callable[[Batch], Awaitable[None]], after: Callable[[Batch], Awaitable[None]]
+) -> Writes:
+    graph = cast("Graph", _Fragile(shoal.network.writes.graph, before, after))
+    return replace(shoal.network.writes, graph=graph)
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=st.integers(0, 2**32), planned=st.integers(1, 6), asked=st.integers(0, 3), workers=st.integers(1, 4))
+def test_whatever_dies_everything_happens_once(seed: int, planned: int, asked: int, workers: int) -> None:
+    chance = Random(seed)
+
+    async def perhaps(_batch: Batch) -> None:
+        for _ in range(chance.randrange(4)):
+            await asyncio.sleep(0)
+        if chance.random() < 0.3:
+            raise _Died
+
+    async def work(shoal: Shoal) -> None:
+        # One that died begins anew, and knows nothing of what it did.
+        for _ in range(4):
+            await agenda(shoal, 20, _writes(shoal, perhaps, perhaps)).once()
+
+    async def meddle(shoal: Shoal, ann: Handle, plans: list[ScheduledPost]) -> set[int]:
+        """Their author takes some back meanwhile; those of which it was said that they are gone."""
+        taken: set[int] = set()
+        for one in plans:
+            for _ in range(chance.randrange(6)):
+                await asyncio.sleep(0)
+            if chance.random() < 0.3:
+                try:
+                    await scheduling.cancel(shoal.network.writes, ann.id, one.id)
+                except (NotFound, Conflict):
+                    continue
+                taken.add(one.id)
+        return taken
+
+    async def story() -> None:
+        async with Shoal.open("memory://", run_consequences=False) as shoal:
+            (ann,) = await register(shoal, "ann")
+            plans = [await plan(shoal, ann, str(n)) for n in range(planned)]
+            polls = [
+                (await posts.create(shoal.network.writes, ann.id, Draft(text="?", poll=POLL))).poll_id
+                for _ in range(asked)
+            ]
+            meddling = asyncio.create_task(meddle(shoal, ann, plans))
+            await asyncio.gather(*[work(shoal) for _ in range(workers)])
+            taken = await meddling
+            await agenda(shoal, 20).once()
+            written = [text for text in texts(await ann.posts(limit=40)) if text != "?"]
+            assert sorted(written) == [str(n) for n, one in enumerate(plans) if one.id not in taken]
+            assert sorted(await told(shoal)) == sorted(polls)
+            assert await due(shoal) == 0
+            world = await World.of(shoal.network.store)
+            assert not world.all(ScheduledPost)
+            assert not [*world.wrong_lists(), *world.missing_inverses(), *world.wrong_counts()]
+            assert all(poll.ticket_id == 0 for poll in world.all(Poll))
+
+    logging.disable(logging.ERROR)
+    try:
+        run(story())
+    finally:
+        logging.disable(logging.NOTSET)
+
+
+@in_loop
+async def test_a_network_that_runs_does_what_is_due_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduling, "LEAST_MS", 0)
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        await plan(shoal, ann, "soon", 0.01)
+        await shoal.settle()
+        for _ in range(500):
+            if texts(await ann.posts()) == ["soon"]:
+                return
+            await asyncio.sleep(0.01)
+        raise AssertionError("it was not written")

@@ -1,0 +1,254 @@
+"""Polls: what is asked, who votes, and what becomes of the votes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal import Handle, Shoal
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.model import Poll, Post
+from shoal.feeds.hydrate import PollView, hydrate
+from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES
+from shoal.ops.check import check
+from shoal.services import polls, posts
+from shoal.services.polls import PollDraft
+from shoal.services.posts import Draft
+from shoal.services.writes import Limits, Writes
+from tests.flows.people import register
+from tests.flows.reading import calls
+from tests.flows.recount import World
+from tests.running import in_loop, run
+
+ASKED = PollDraft(options=("tea", "coffee", "water"), seconds=600)
+
+
+async def ask(shoal: Shoal, who: Handle, draft: PollDraft = ASKED, text: str = "What?") -> Post:
+    return await posts.create(shoal.network.writes, who.id, Draft(text=text, poll=draft))
+
+
+async def vote(shoal: Shoal, who: Handle, post: Post, *choices: int) -> None:
+    await polls.vote(shoal.network.writes, who.id, post.poll_id, choices)
+
+
+async def view(who: Handle, post: Post) -> PollView:
+    found = (await who.read(post)).poll
+    assert found is not None
+    return found
+
+
+def quick(shoal: Shoal) -> Writes:
+    """Polls that are over at once."""
+    return replace(shoal.network.writes, limits=Limits(poll_least_seconds=0))
+
+
+@in_loop
+async def test_votes_are_counted_and_everybody_sees_their_own() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        post = await ask(shoal, ann)
+        assert (await view(ben, post)).choices is None
+        await vote(shoal, ben, post, 2)
+        await vote(shoal, cyd, post, 2)
+        seen = await view(ben, post)
+        assert [option.title for option in seen.poll.options] == ["tea", "coffee", "water"]
+        assert (seen.votes, seen.voters, seen.choices) == ((0, 0, 2), 2, (2,))
+        assert (await view(ann, post)).choices is None
+        (stranger,) = await hydrate(shoal.network.store, None, (post.id,))
+        assert stranger.poll is not None
+        assert (stranger.poll.votes, stranger.poll.choices) == ((0, 0, 2), None)
+
+
+@in_loop
+async def test_several_options_are_chosen_only_where_that_is_allowed() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        one = await ask(shoal, ann)
+        several = await ask(shoal, ann, PollDraft(options=("a", "b", "c"), seconds=600, multiple=True))
+        with pytest.raises(InvalidInput, match="already voted"):
+            await vote(shoal, ben, one, 0, 1)
+        with pytest.raises(InvalidInput, match="already voted"):
+            await vote(shoal, ben, several, 1, 1)
+        await vote(shoal, ben, several, 2, 0)
+        await vote(shoal, cyd, several, 2)
+        seen = await view(ben, several)
+        assert (seen.votes, seen.voters, seen.choices) == ((1, 0, 2), 2, (0, 2))
+
+
+@in_loop
+async def test_a_vote_that_is_not_allowed_is_refused_in_words() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ask(shoal, ann)
+        for choices in ((3,), (-1,), (), (0, 9)):
+            with pytest.raises(InvalidInput, match="The chosen vote option does not exist"):
+                await vote(shoal, ben, post, *choices)
+        with pytest.raises(InvalidInput, match="own polls"):
+            await vote(shoal, ann, post, 0)
+        await vote(shoal, ben, post, 0)
+        with pytest.raises(InvalidInput, match="You have already voted on this poll"):
+            await vote(shoal, ben, post, 1)
+        over = await posts.create(
+            quick(shoal), ann.id, Draft(text="Over", poll=PollDraft(options=("a", "b"), seconds=0))
+        )
+        with pytest.raises(InvalidInput, match="The poll has already ended"):
+            await vote(shoal, ben, over, 0)
+        assert (await view(ben, post)).votes == (1, 0, 0)
+
+
+@in_loop
+async def test_who_does_not_see_the_post_has_no_poll() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.follow(ann)
+        draft = Draft(
+            text="Among us", visibility=(await ann.create("x", visibility="followers")).visibility, poll=ASKED
+        )
+        post = await posts.create(shoal.network.writes, ann.id, draft)
+        await vote(shoal, ben, post, 0)
+        with pytest.raises(NotFound):
+            await vote(shoal, cyd, post, 0)
+        with pytest.raises(NotFound):
+            await polls.vote(shoal.network.writes, ben.id, post.id, (0,))
+
+
+@in_loop
+async def test_of_twenty_votes_at_once_one_counts() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ask(shoal, ann)
+        votes = [vote(shoal, ben, post, n % 3) for n in range(20)]
+        answers = await asyncio.gather(*votes, return_exceptions=True)
+        assert Counter(type(answer) for answer in answers) == {type(None): 1, InvalidInput: 19}
+        seen = await view(ben, post)
+        assert (sum(seen.votes), seen.voters) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("draft", "words"),
+    [
+        (PollDraft(options=("a",), seconds=600), "more than one item"),
+        (PollDraft(options=("a", "b", "c", "d", "e"), seconds=600), "more than 4 items"),
+        (PollDraft(options=("a", " a "), seconds=600), "duplicate"),
+        (PollDraft(options=("a", "  "), seconds=600), "can't be blank"),
+        (PollDraft(options=("a", "b" * 51), seconds=600), "50"),
+        (PollDraft(options=("a", "b"), seconds=299), "too soon"),
+        (PollDraft(options=("a", "b"), seconds=2_629_747), "too far"),
+        (PollDraft(options=("a", "b")), "too far"),
+    ],
+)
+@in_loop
+async def test_a_poll_past_its_limits_is_refused_and_nothing_is_posted(draft: PollDraft, words: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        with pytest.raises(InvalidInput, match=words):
+            await ask(shoal, ann, draft)
+        assert (await ann.posts()).entries == []
+
+
+@in_loop
+async def test_a_post_has_a_poll_or_pictures_and_always_words() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for draft in (Draft(text="x", poll=ASKED, media=(1,)), Draft(poll=ASKED)):
+            with pytest.raises(InvalidInput):
+                await posts.create(shoal.network.writes, ann.id, draft)
+        post = await ask(shoal, ann)
+        with pytest.raises(InvalidInput, match="not both"):
+            await ann.update(post, "y", media=(1,))
+
+
+@in_loop
+async def test_a_deleted_post_takes_its_votes_with_it() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, *voters = await register(shoal, "ann", "ben", "cyd", "dan")
+        post = await ask(shoal, ann)
+        for n, voter in enumerate(voters):
+            await vote(shoal, voter, post, n % 2)
+        await ann.delete(post)
+        await shoal.settle()
+        world = await World.of(shoal.network.store)
+        assert not world.all(Poll)
+        assert not any(world.pairs(atype) for atype in (VOTES, VOTED_BY, CHOOSES, CHOSEN_BY))
+        assert not [*world.wrong_votes(), *world.wrong_counts(), *world.missing_inverses(), *world.remains()]
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_an_edit_with_other_options_begins_the_vote_anew() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ask(shoal, ann)
+        await vote(shoal, ben, post, 1)
+        kept = await ann.update(post, "What, then?")
+        assert (await view(ben, kept)).votes == (0, 1, 0)
+        longer = await ann.update(post, "What, then?", poll=PollDraft(options=ASKED.options, seconds=900))
+        assert longer == kept, "a poll that is only longer is no edit of the post"
+        seen = await view(ben, post)
+        assert (seen.votes, seen.choices) == ((0, 1, 0), (1,))
+        assert seen.poll.expires_at > post.written + 800_000
+        other = await ann.update(post, "What, then?", poll=PollDraft(options=("gin", "rum"), seconds=600))
+        await shoal.settle()
+        seen = await view(ben, post)
+        assert (seen.votes, seen.voters, seen.choices, other.edited_at > 0) == ((0, 0), 0, None, True)
+        with pytest.raises(NotFound):
+            await vote(shoal, ben, post, 0)
+        await vote(shoal, ben, other, 0)
+        assert (await view(ben, post)).votes == (1, 0)
+        assert [old.options for old in await ann.history(post)] == [ASKED.options, ASKED.options]
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_page_of_polls_costs_the_same_for_1_or_40_and_one_read_more_than_one_without() -> None:
+    costs = []
+    for number, asking in ((1, False), (1, True), (40, True)):
+        async with Shoal.open("memory://") as shoal:
+            ann, ben = await register(shoal, "ann", "ben")
+            made = [await ask(shoal, ann) if asking else await ann.create("hello") for _ in range(number)]
+            ids = [post.id for post in made]
+            costs.append((await calls(shoal.network, lambda reads: hydrate(reads.graph, ben.id, ids))).total())  # noqa: B023
+    assert costs[1] == costs[2] == costs[0] + 1
+
+
+VOTERS = 5
+ACTS = st.tuples(st.integers(0, VOTERS - 1), st.integers(0, 2), st.lists(st.integers(-1, 3), max_size=3))
+
+
+@settings(deadline=None, max_examples=40)
+@given(acts=st.lists(ACTS, max_size=40), deleted=st.sets(st.integers(0, 2)))
+def test_every_count_is_the_number_of_those_who_chose_it(
+    acts: list[tuple[int, int, list[int]]], deleted: set[int]
+) -> None:
+    async def story() -> None:
+        async with Shoal.open("memory://") as shoal:
+            voters = await register(shoal, *[f"voter{n}" for n in range(VOTERS)])
+            asked = [
+                await ask(shoal, voters[n], PollDraft(options=("a", "b", "c"), seconds=600, multiple=n > 0))
+                for n in range(3)
+            ]
+            votes = [vote(shoal, voters[voter], asked[at], *choices) for voter, at, choices in acts]
+            answers = await asyncio.gather(*votes, return_exceptions=True)
+            assert {type(answer) for answer in answers} <= {type(None), InvalidInput}
+            done = [act for act, answer in zip(acts, answers, strict=True) if answer is None]
+            # Once each, and nobody for their own.
+            assert len({(voter, at) for voter, at, _ in done}) == len(done)
+            assert all(voter != at for voter, at, _ in done)
+            await shoal.settle()
+            for at, post in enumerate(asked):
+                chosen = Counter(choice for _, which, choices in done if which == at for choice in choices)
+                seen = await view(voters[-1], post)
+                assert seen.votes == tuple(chosen[option] for option in range(3))
+                assert seen.voters == sum(which == at for _, which, _ in done)
+            for at in deleted:
+                await voters[at].delete(asked[at])
+            await shoal.settle()
+            world = await World.of(shoal.network.store)
+            assert not [*world.wrong_votes(), *world.wrong_counts(), *world.missing_inverses(), *world.remains()]
+
+    run(story())
