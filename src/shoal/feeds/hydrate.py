@@ -27,7 +27,6 @@ from shoal.graph.schema import (
     VOTED_BY,
     VOTES,
     AnyNode,
-    AssocType,
 )
 
 _POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY)
@@ -135,8 +134,9 @@ def _there(row: _Row, nodes: Mapping[int, AnyNode], _stands: Mapping[int, Relati
 async def _entries(graph: Reader, viewer: int | None, ids: Sequence[int], shown: _Rule) -> list[Entry]:
     rows = await _rows(graph, ids)
     people = {who for row in rows for who in _people(row)}
-    parts = [part for row in rows for part in (*row.post.media, row.post.poll_id) if part]
-    nodes = await graph.obj_get([*people, *parts])
+    pictures = [picture for row in rows for picture in row.post.media]
+    polls = [poll_id for row in rows if (poll_id := row.post.poll_id)]
+    nodes = await graph.obj_get([*people, *pictures, *polls])
     # A home also asks how the viewer stands to whom a comment answers.
     people.update(parent for row in rows if (parent := row.post.parent_author_id))
     stands = await relations(graph, viewer, people)
@@ -191,11 +191,16 @@ async def _assemble(
 ) -> list[Entry]:
     post_ids = list({row.post.id for row in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
-    people = {who for row in rows for who in _people(row)}
+    people = {row.post.author_id for row in rows}
+    people.update([row.share.author_id for row in rows if row.share])
     known = await profiles(graph, {id_: member for id_ in people if (member := _member(nodes, id_)) is not None})
-    found = {poll.post_id: poll for row in rows if (poll := _poll(row.post, nodes)) is not None}
-    state = await _viewer_state(graph, viewer, rows, post_ids, found)
-    views = await _poll_views(graph, found, state.get(VOTES, {})) if found else {}
+    roots = [root for row in rows if (root := row.post.root_id)]
+    polls = [poll for row in rows if row.post.poll_id and isinstance(poll := nodes.get(row.post.poll_id), Poll)]
+    types = (*_VIEWER_STATE, *((PINS,) if viewer in people else ()), *((VOTES,) if polls else ()))
+    # Of posts, of roots of threads and of polls: one read, for no type has anything of another's kind.
+    wanted = list({*post_ids, *roots, *[poll.id for poll in polls]}) if roots or polls else post_ids
+    state = await graph.assoc_get(viewer, types, wanted) if viewer is not None else {}
+    views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}
     liked, shared, bookmarked, muted = (state.get(atype, {}) for atype in _VIEWER_STATE)
     pinned = state.get(PINS, {})
     likes, shares, comments = (counts[atype] for atype in _POST_COUNTS)
@@ -203,12 +208,13 @@ async def _assemble(
     for entry_id, post, share in rows:
         id_ = post.id
         answer.append(
+            # Some by position: with more than thirty things to put in order, the interpreter packs them into a dictionary.
             Entry(
-                id=entry_id,
-                post=post,
-                author=known[post.author_id],
-                relation=stands[post.author_id],
-                media=_media(post, nodes) if post.media else (),
+                entry_id,
+                post,
+                known[post.author_id],
+                stands[post.author_id],
+                _media(post, nodes) if post.media else (),
                 likes=likes.get(id_, 0),
                 shares=shares.get(id_, 0),
                 comments=comments.get(id_, 0),
@@ -217,7 +223,7 @@ async def _assemble(
                 bookmarked=id_ in bookmarked,
                 pinned=id_ in pinned,
                 thread_muted=(post.root_id or id_) in muted,
-                poll=views.get(id_) if post.poll_id else None,
+                poll=views.get(post.poll_id),
                 share=share,
                 sharer=known[share.author_id] if share else None,
                 sharer_relation=stands[share.author_id] if share else None,
@@ -226,39 +232,19 @@ async def _assemble(
     return answer
 
 
-async def _viewer_state(
-    graph: Reader, viewer: int | None, rows: Sequence[_Row], post_ids: Sequence[int], polls: Mapping[int, Poll]
-) -> dict[AssocType, dict[int, Assoc]]:
-    """What the viewer did to the posts, and to their threads and polls; one read."""
-    if viewer is None:
-        return {}
-    types: tuple[AssocType, ...] = _VIEWER_STATE
-    if any(row.post.author_id == viewer for row in rows):
-        types = (*types, PINS)
-    if polls:
-        types = (*types, VOTES)
-    ids = {*post_ids, *[row.post.root_id for row in rows if row.post.root_id], *[poll.id for poll in polls.values()]}
-    return await graph.assoc_get(viewer, types, list(ids))
-
-
-def _poll(post: Post, nodes: Mapping[int, AnyNode]) -> Poll | None:
-    node = nodes.get(post.poll_id) if post.poll_id else None
-    return node if isinstance(node, Poll) else None
-
-
-async def _poll_views(graph: Reader, polls: Mapping[int, Poll], voted: Mapping[int, Assoc]) -> dict[int, PollView]:
-    """By post: who voted for what; one read."""
-    ids = [id_ for poll in polls.values() for id_ in (poll.id, *[option.id for option in poll.options])]
+async def _poll_views(graph: Reader, polls: Sequence[Poll], voted: Mapping[int, Assoc]) -> dict[int, PollView]:
+    """Who voted for what, by poll; one read."""
+    ids = [id_ for poll in polls for id_ in (poll.id, *[option.id for option in poll.options])]
     counts = await graph.assoc_count(ids, _POLL_COUNTS)
     chosen, voters = (counts[atype] for atype in _POLL_COUNTS)
     return {
-        post_id: PollView(
+        poll.id: PollView(
             poll,
             votes=tuple(chosen.get(option.id, 0) for option in poll.options),
             voters=voters.get(poll.id, 0),
             choices=tuple(voted[poll.id].data) if poll.id in voted else None,
         )
-        for post_id, poll in polls.items()
+        for poll in polls
     }
 
 

@@ -1,0 +1,76 @@
+"""The timelines of everybody: what is in them, and how they are paged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.api.world import Someone, World, picture
+
+
+def write(shoal: World, who: Someone, text: str, **more: Any) -> str:
+    return str(shoal.json("POST", "/api/v1/statuses", who, json={"status": text, **more})["id"])
+
+
+def ids(found: Any) -> list[str]:
+    return [one["id"] for one in found]
+
+
+def test_the_public_timeline_is_paged_like_any_other(shoal: World) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    made = [write(shoal, (ann, ben)[n % 2], str(n)) for n in range(7)]
+    write(shoal, ben, "an answer", in_reply_to_id=made[0])
+    shoal.json("POST", f"/api/v1/statuses/{made[0]}/reblog", ben)
+    for kind in ("unlisted", "private", "direct"):
+        write(shoal, ann, kind, visibility=kind)
+    path = "/api/v1/timelines/public"
+    newest = sorted(made, key=int, reverse=True)
+    for query in ("", "?local=true", "?local=1&remote=1"):
+        assert ids(shoal.json("GET", path + query)) == newest
+    assert shoal.json("GET", f"{path}?remote=true", ann) == []
+    page = shoal.ask("GET", f"{path}?local=true&limit=3")
+    assert ids(page.json()) == newest[:3]
+    assert page.headers["Link"].index('rel="next"') < page.headers["Link"].index('rel="prev"')
+    assert "local=true" in page.links["next"]["url"]
+    assert ids(shoal.json("GET", f"{path}?limit=3&max_id={newest[2]}")) == newest[3:6]
+    assert ids(shoal.json("GET", f"{path}?limit=2&min_id={newest[5]}")) == newest[3:5]
+    assert ids(shoal.json("GET", f"{path}?limit=2&since_id={newest[5]}")) == newest[:2]
+    shoal.json("POST", f"/api/v1/accounts/{ann.id}/mute", ben)
+    assert set(ids(shoal.json("GET", path, ben))) == set(made[1::2])
+    shoal.json("DELETE", f"/api/v1/statuses/{newest[0]}", ann if newest[0] in made[::2] else ben)
+    assert ids(shoal.json("GET", path)) == newest[1:]
+
+
+def test_only_media_leaves_words_out(shoal: World) -> None:
+    ann = shoal.join("ann")
+    write(shoal, ann, "words #dawn")
+    photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
+    seen = write(shoal, ann, "a picture #dawn", media_ids=[photo])
+    for path in ("public", "tag/dawn"):
+        assert ids(shoal.json("GET", f"/api/v1/timelines/{path}?only_media=true")) == [seen]
+
+
+def test_tags_are_combined(shoal: World) -> None:
+    ann = shoal.join("ann")
+    dawn, reef, both, every = (
+        write(shoal, ann, text) for text in ("#dawn", "#Reef", "#dawn #reef", "#dawn #reef #surf")
+    )
+
+    def tagged(query: str) -> list[str]:
+        return ids(shoal.json("GET", f"/api/v1/timelines/tag/DAWN{query}"))
+
+    assert tagged("") == [every, both, dawn]
+    assert tagged("?any[]=reef") == [every, both, reef, dawn]
+    assert tagged("?any=%23REEF") == [every, both, reef, dawn]
+    assert tagged("?all[]=reef") == [every, both]
+    assert tagged("?all[]=reef&all[]=surf") == [every]
+    assert tagged("?none[]=surf") == [both, dawn]
+    assert tagged("?any[]=reef&none[]=dawn") == [reef]
+    assert tagged("?any[]=reef&all[]=reef&none[]=surf") == [both, reef]
+    assert tagged("?any[]=!&none[]=!") == [every, both, dawn]
+    assert tagged("?all[]=!") == tagged("?remote=true") == []
+    assert tagged("?any[]=reef&limit=2") == [every, both]
+    assert tagged(f"?any[]=reef&limit=2&max_id={both}") == [reef, dawn]
+    assert tagged(f"?any[]=reef&limit=2&min_id={dawn}") == [both, reef]
+    many = "&".join(f"any[]=t{n}" for n in range(11))
+    assert shoal.ask("GET", f"/api/v1/timelines/tag/dawn?{many}").status_code == 422
+    assert shoal.ask("GET", "/api/v1/timelines/tag/!").status_code == 404
