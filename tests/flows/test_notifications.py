@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
+from typing import cast
 
 import pytest
 
@@ -11,16 +13,19 @@ from shoal import Handle, Shoal
 from shoal.core.events import FollowChanged, LikeChanged, PostCreated, ShareCreated
 from shoal.core.ids import EPOCH_MS, milliseconds_of
 from shoal.core.model import Role, Visibility
+from shoal.fanout.notifications import tell_of_like
 from shoal.fanout.table import TABLE
 from shoal.feeds import notifications
 from shoal.feeds.notifications import Wish
 from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Graph
 from shoal.graph.notices import Kind
 from shoal.graph.schema import NOTIFIED
 from shoal.ops.check import check
 from shoal.services import notifications as verbs
 from shoal.services import reactions
 from shoal.streaming.updates import NotificationMade, decode
+from tests.flows.chaos import Between
 from tests.flows.noting import (
     a_poll,
     a_report,
@@ -390,3 +395,37 @@ async def test_a_check_of_the_store_finds_nothing_wrong_with_them() -> None:
         assert await all_of(shoal.network, ann.id) is not None
         report = await check(shoal.network, sample=None)
         assert report.clean, report
+
+
+@in_loop
+async def test_a_like_that_is_taken_back_while_it_is_worked_off_is_not_told() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("low tide")
+        await ben.like(post)
+        (like,) = await noted(shoal, ann)
+        commits: list[str] = []
+
+        async def meanwhile(name: str) -> None:
+            """Just before it is noted, the like ends, and what follows from that has happened already."""
+            commits.append(name)
+            if commits.count("commit") == 1 and name == "commit":
+                await ben.unlike(post)
+                await shoal.settle()
+                # As if it had never been noted before.
+                await forgotten(shoal, ann.id)
+
+        async def nothing(_name: str) -> None: ...
+
+        graph = cast("Graph", Between(shoal.network.store, meanwhile, nothing))
+        event = LikeChanged(member_id=ben.id, post_id=post.id, author_id=ann.id)
+        await tell_of_like(replace(shoal.network.effects, graph=graph), event, 0)
+        assert await heard(shoal, ann) == []
+        await ben.like(post)
+        assert [item.notice for item in await noted(shoal, ann)] == [like.notice]
+
+
+async def forgotten(shoal: Shoal, member: int) -> None:
+    """What ended has left no trace."""
+    await shoal.network.store.sweep(2**63 - 1, 0)
+    assert await shoal.network.store.assoc_range(member, NOTIFIED, limit=1) == []
