@@ -22,6 +22,7 @@ _ALL = (
     "shared_fanout",
     "shared_stores",
     "tag_merge",
+    "search",
     "import_real",
 )
 _KEEPING = {"end_to_end", "home_page", "http_network"}

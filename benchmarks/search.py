@@ -1,0 +1,141 @@
+"""Search: the real posts, again and again with new ids, indexed in memory, SQLite and PostgreSQL; and asked for their words.
+
+Rows are made before the clock starts, but for their own figure, and are written as a server does that has much to do: 500 at a
+time. Questions are words of the posts by chance, so common words are asked for more often, alone and in twos, for the newest 20.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import itertools
+import time
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from random import Random
+
+import msgspec
+
+from benchmarks.measure import REAL_DATA, Report, parser, spread, workplace
+from benchmarks.postgres_commits import server
+from shoal.core.ids import EPOCH_MS, compose
+from shoal.core.model import Member, Post
+from shoal.core.text import canonical_tag
+from shoal.core.words import clause_of
+from shoal.discovery.contract import Ask, Change, MemberRow, PostRow, SearchIndex
+from shoal.discovery.memory import MemoryIndex
+from shoal.discovery.postgres import PostgresIndex
+from shoal.discovery.rows import member_row, post_row
+from shoal.discovery.sqlite import SqliteIndex
+
+_BATCH = 500
+_PAGE = 20
+
+
+class Photo(msgspec.Struct):
+    """What is needed of a real post."""
+
+    user_id: int
+    name: str | None = None
+    description: str | None = None
+    tags: list[str] = []
+
+
+def real_posts(data: Path, count: int) -> list[Post]:
+    """So many posts with the words of the real ones, in turn."""
+    with gzip.open(data / "posts" / "photos_cc0_pdm.jsonl.gz") as lines:
+        photos = [msgspec.json.decode(line, type=Photo) for line in lines]
+    return [_post(number, photo) for number, photo in zip(range(count), itertools.cycle(photos), strict=False)]
+
+
+def _post(number: int, photo: Photo) -> Post:
+    tags = [name for tag in photo.tags if (name := canonical_tag(tag.replace(" ", "")))]
+    text = f"{photo.name or ''}\n{(photo.description or '')[:2_000]}\n{' '.join('#' + tag for tag in tags)}"
+    return Post(id=compose(EPOCH_MS + number, 1), author_id=1 + photo.user_id % 10_000, text=text, tags=tuple(tags))
+
+
+def made_up_posts(count: int) -> list[Post]:
+    """Where the real ones are absent: forty words each, of a power law."""
+    random = Random(5)
+    words = [f"word{number}" for number in range(20_000)]
+    weights = list(itertools.accumulate(1 / (number + 1) for number in range(len(words))))
+    return [
+        Post(
+            id=compose(EPOCH_MS + number, 1),
+            author_id=random.randrange(1, 600),
+            text=" ".join(random.choices(words, cum_weights=weights, k=40)),
+        )
+        for number in range(count)
+    ]
+
+
+def questions(posts: Sequence[Post], count: int) -> list[Ask]:
+    """Words of these posts by chance: one, or two of the same post."""
+    random = Random(7)
+    asked: list[Ask] = []
+    while len(asked) < count:
+        words = random.choice(posts).text.split()
+        chosen = random.sample(words, min(len(words), 1 + len(asked) % 2))
+        if clauses := tuple(clause for word in chosen if (clause := clause_of(word))):
+            asked.append(Ask(every=clauses))
+    return asked
+
+
+async def measure(
+    name: str,
+    index: SearchIndex,
+    posts: Sequence[PostRow],
+    members: Sequence[MemberRow],
+    asked: Sequence[Ask],
+    report: Report,
+) -> None:
+    """Fill this index, then ask it."""
+    await index.write(Change(members=members))
+    began = time.perf_counter()
+    for start in range(0, len(posts), _BATCH):
+        await index.write(Change(posts=posts[start : start + _BATCH]))
+    report.add(f"{name}: posts written", len(posts) / (time.perf_counter() - began), "posts/s")
+    took: list[float] = []
+    found = 0
+    for ask in asked:
+        began = time.perf_counter()
+        found += len(await index.posts(ask, _PAGE))
+        took.append((time.perf_counter() - began) * 1000)
+    report.add(f"{name}: a question, median", spread(took).median, "ms")
+    report.add(f"{name}: a question, p99", spread(took).p99, "ms")
+    report.add(f"{name}: posts found by a question, mean", found / len(asked))
+
+
+async def _all(folder: Path, posts: Sequence[Post], asked: Sequence[Ask], report: Report) -> None:
+    began = time.perf_counter()
+    rows = [post_row(post) for post in posts]
+    report.add("rows made of posts, one core", len(rows) / (time.perf_counter() - began), "posts/s")
+    people = [member_row(Member(id=id_, name=f"member_{id_}")) for id_ in sorted({post.author_id for post in posts})]
+    await measure("memory", MemoryIndex(), rows, people, asked, report)
+    async with AsyncExitStack() as stack:
+        path = folder / "shoal.db.search"
+        index: SearchIndex = await SqliteIndex.open(path)
+        stack.push_async_callback(index.close)
+        await measure("SQLite", index, rows, people, asked, report)
+        size = sum(file.stat().st_size for file in folder.glob("shoal.db.search*"))  # noqa: ASYNC240  # three files
+        report.add("SQLite: a post", size / len(rows), "bytes")
+    with server() as program:
+        index = await PostgresIndex.open(program.url)
+        await measure("PostgreSQL", index, rows, people, asked, report)
+        await index.close()
+
+
+def main() -> None:
+    """Measure and report."""
+    chosen = parser(__doc__).parse_args()
+    count = 20_000 if chosen.quick else 200_000
+    report = Report("search", chosen.quick)
+    with workplace(None) as folder:
+        posts = real_posts(REAL_DATA, count) if REAL_DATA.exists() else made_up_posts(count)
+        asyncio.run(_all(folder, posts, questions(posts, 400 if chosen.quick else 2_000), report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

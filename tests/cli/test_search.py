@@ -1,0 +1,112 @@
+"""`shoal search`, and the setting that says where the index is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from tests.running import in_loop, run
+
+from shoal import Shoal
+from shoal.cli import main
+from shoal.core.errors import InvalidInput
+from shoal.discovery.memory import MemoryIndex
+from shoal.feeds import found
+from shoal.feeds.found import Part
+from shoal.feeds.pull import Cursor
+from shoal.settings import Settings
+from shoal.wiring.search import open_search
+
+
+async def _network(url: str, **settings: str) -> list[str]:
+    """Somebody posts, unless they did, and is searched for."""
+    async with Shoal.open(url, **settings) as shoal:
+        reads = shoal.network.reads
+        if await found.member_named(reads, "ann") is None:
+            ann = await shoal.register("ann")
+            await ann.create("low tide")
+        await shoal.settle()
+        ben = (
+            await shoal.register("ben") if await found.member_named(reads, "ben") is None else await shoal.member("ben")
+        )
+        entries = await found.posts(reads, ben.id, "tide", Cursor(limit=9))
+        return [entry.post.text for entry in entries]
+
+
+def test_a_rebuild_finds_everything_again_also_beside_a_server(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shoal.db'}"
+    assert run(_network(url)) == ["low tide"]
+
+    async def beside() -> str:
+        async with Shoal.open(url) as shoal:
+            await shoal.network.reads.search.clear()
+            command = ["--store", url, "search", "rebuild"]
+            done = await asyncio.to_thread(CliRunner().invoke, main, command)
+            assert done.exit_code == 0, done.output
+            ben = await shoal.member("ben")
+            assert len(await found.posts(shoal.network.reads, ben.id, "tide", Cursor(limit=9))) == 1
+            return done.output
+
+    assert run(beside()) == "3 members and posts can be found\n"
+
+
+def test_a_rebuild_of_nothing_says_so(tmp_path: Path) -> None:
+    missing = CliRunner().invoke(main, ["--store", f"sqlite:///{tmp_path / 'none.db'}", "search", "rebuild"])
+    assert missing.exit_code == 1
+    assert "there is no store" in missing.output
+    nowhere = CliRunner().invoke(main, ["--store", "memory://", "search", "rebuild"])
+    assert nowhere.exit_code == 1
+    assert "there is no index to rebuild" in nowhere.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_index_may_lie_elsewhere(tmp_path: Path) -> None:
+    path = tmp_path / "elsewhere.search"
+    assert run(_network("memory://", search=f"sqlite:///{path}")) == ["low tide"]
+    assert path.exists()
+
+
+def test_an_index_that_is_in_memory_is_filled_at_each_start(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shoal.db'}"
+    assert run(_network(url, search="memory://")) == ["low tide"]
+    assert not list(tmp_path.glob("*.search"))
+
+    async def again() -> None:
+        async with Shoal.open(url, search="memory://") as shoal:
+            index = shoal.network.reads.search
+            assert isinstance(index, MemoryIndex)
+            async with asyncio.timeout(10):
+                while not (await index.state()).complete:  # noqa: ASYNC110  # nobody tells
+                    await asyncio.sleep(0.01)
+            assert len(await index.ids(-1, 9)) == 3
+
+    run(again())
+
+
+@in_loop
+async def test_an_index_that_nobody_knows_is_refused() -> None:
+    for url in ("dynamodb://table", "ftp://x", "nonsense"):
+        with pytest.raises(InvalidInput, match=r"search: .* is not one of"):
+            async with Shoal.open("memory://", search=url):
+                pass
+
+
+@in_loop
+async def test_without_an_index_names_are_found_and_the_log_says_what_to_do(caplog: pytest.LogCaptureFixture) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        filler = await open_search(Settings(store="dynamodb://table?region=here"), stack, read_only=False)
+        assert "set search to one of" in caplog.text
+        async with Shoal.open("memory://") as shoal:
+            ann = await shoal.register("ann")
+            await ann.create("low #tide")
+            await shoal.settle()
+            reads = replace(shoal.network.reads, search=filler.index)
+            assert await found.member_named(reads, "ann") is not None
+            people = await found.members(reads, None, "ann", Part(9))
+            assert [one.member.name for one in people] == ["ann"]
+            assert await found.tags(reads, None, "#tide", Part(9)) == ["tide"]
+            assert await found.tags(reads, None, "#ti", Part(9)) == []

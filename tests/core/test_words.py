@@ -1,0 +1,93 @@
+"""Words: what a text is kept as, and what it is asked for with."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.words import MAX_REPEATS, MAX_WORD, Clause, clause_of, fold, words_of
+from shoal.discovery.fitting import says
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        ("  ...!", []),
+        ("Low tide, at_dawn", ["low", "tide", "at", "dawn"]),
+        ("#Café @ann https://x.org", ["cafe", "ann", "https", "x", "org"]),
+        ("Straße ＦＵＬＬ ﬁne", ["strasse", "full", "fine"]),
+        ("日本語", ["日本", "本語", "語"]),
+        ("海", ["海"]),
+        ("iPhone用ケース", ["iphone", "用ケ", "ケー", "ース", "ス"]),
+        ("ガラス ｶﾞﾗｽ", ["ガラ", "ラス", "ス", "ガラ", "ラス", "ス"]),
+        ("हिन्दी में", ["हिन्दी", "में"]),
+        ("בְּרֵאשִׁית", ["בראשית"]),
+        ("Ёлка и йод", ["елка", "и", "иод"]),
+        ("so 🌅🌅 👍🏽", ["so", "🌅", "🌅", "👍", "🏽"]),
+        ("don't", ["don", "t"]),
+    ],
+)
+def test_a_text_is_cut_into_words(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "clause"),
+    [
+        ("", None),
+        ("-", None),
+        ("Tide", Clause(("tide",))),
+        ("12:30", Clause(("12", "30"))),
+        ("日本語", Clause(("日本", "本語"))),
+        ("語", Clause(("語",), open=True)),
+        ("a語", Clause(("a", "語"), open=True)),
+        ("語a", Clause(("語", "a"))),
+        ("日語a", Clause(("日語", "語", "a"))),
+    ],
+)
+def test_a_text_is_asked_for_as_words_behind_each_other(text: str, clause: Clause | None) -> None:
+    assert clause_of(text) == clause
+
+
+def test_no_word_is_longer_than_is_looked_at_and_none_is_heard_for_ever() -> None:
+    assert words_of("é" * 500) == ["e" * MAX_WORD]
+    assert words_of("ha " * 1_000) == ["ha"] * MAX_REPEATS
+
+
+@given(st.text(), st.text(alphabet="ab 日本語ö_-", max_size=12), st.text())
+def test_whatever_stands_in_a_text_by_itself_is_found_in_it(before: str, part: str, after: str) -> None:
+    clause = clause_of(part)
+    assert clause is None or says(words_of(f"{before[:40]} {part} {after[:40]}"), clause)
+
+
+@given(st.text(alphabet="日本語海辺の", min_size=1, max_size=20), st.data())
+def test_every_part_of_a_text_without_blanks_is_found(text: str, data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(begin + 1, len(text)))
+    clause = clause_of(text[begin:end])
+    assert clause is not None
+    assert says(words_of(text), clause)
+
+
+@given(st.text())
+def test_words_have_nothing_in_them_that_means_something_to_an_index(text: str) -> None:
+    for word in words_of(text):
+        assert not set(word) & set(" \t\n:'\"\\()*&|!<>\0")
+        assert words_of(word)
+
+
+@given(st.text())
+def test_what_is_folded_is_folded_the_same_whatever_its_case(text: str) -> None:
+    assert words_of(fold(text)) == words_of(text)
+
+
+def test_a_hostile_text_is_read_at_once() -> None:
+    began = time.process_time()
+    for text in ("\u0301" * 9_000, "a\u0327\u0301" * 3_000, "日" * 9_000, ":" * 9_000, "🌅" * 9_000):
+        words_of(text)
+        clause_of(text)
+    assert time.process_time() - began < 2
