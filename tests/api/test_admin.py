@@ -138,6 +138,14 @@ def test_a_role_ends_at_once(w: World, mod: Someone) -> None:
     assert w.ask("GET", ACCOUNTS, plain).json() == {"error": "This action is outside the authorized scopes"}
 
 
+def test_an_app_may_ask_for_admin_scopes_and_only_the_role_makes_them_worth_something(w: World) -> None:
+    scopes = "read admin:read admin:write:reports"
+    form = {"client_name": "x", "redirect_uris": "urn:x", "scopes": scopes}
+    assert w.json("POST", "/api/v1/apps", data=form)["scopes"] == scopes.split()
+    ann = w.join("ann", scopes.split())
+    assert w.ask("GET", ACCOUNTS, ann).json() == {"error": "This action is not allowed"}
+
+
 def test_every_act_is_logged_with_who_and_why(w: World, mod: Someone, caplog: pytest.LogCaptureFixture) -> None:
     ann = w.join("ann")
     with caplog.at_level(logging.INFO, "shoal.moderation"):

@@ -167,7 +167,22 @@ def test_what_is_open_to_all_is_little() -> None:
         ("GET", "/nodeinfo/2.0"),
         ("GET", "/api/v1/instance"),
         ("GET", "/api/v2/instance"),
-        ("GET", "/api/v1/instance/rules"),
+        ("GET", "/.well-known/host-meta"),
+        ("GET", "/.well-known/webfinger"),
+        *(
+            ("GET", f"/api/v1/instance/{what}")
+            for what in (
+                "activity",
+                "domain_blocks",
+                "extended_description",
+                "languages",
+                "peers",
+                "privacy_policy",
+                "rules",
+                "terms_of_service",
+                "translation_languages",
+            )
+        ),
         ("GET", "/api/v1/custom_emojis"),
         ("GET", "/openapi.json"),
         ("GET", "/docs"),

@@ -21,7 +21,7 @@ from shoal.feeds.pull import Cursor
 from shoal.graph.contract import AssocRow
 from shoal.graph.schema import ASSOC_TYPES, BLOCKS, ENDORSES, FOLLOWS, LISTS, REQUESTS, WATCHES
 from shoal.graph.sharded import ShardedGraph
-from shoal.services import lists, members, relationships, requests
+from shoal.services import lists, members, relationships, follow_requests
 from shoal.services.members import Profile
 from shoal.services.relationships import Wish
 from tests.flows.people import register, texts
@@ -135,8 +135,8 @@ class Three:
             "follow": lambda: relationships.follow(writes, one, other),
             "watch": lambda: relationships.follow(writes, one, other, Wish(notify=True)),
             "unfollow": lambda: relationships.unfollow(writes, one, other),
-            "authorize": lambda: requests.authorize(writes, one, other),
-            "reject": lambda: requests.reject(writes, one, other),
+            "authorize": lambda: follow_requests.authorize(writes, one, other),
+            "reject": lambda: follow_requests.reject(writes, one, other),
             "block": lambda: relationships.block(writes, one, other),
             "unblock": lambda: relationships.unblock(writes, one, other),
             "lock": lambda: members.update_profile(writes, one, Profile(locked=True)),

@@ -17,7 +17,7 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, REQUESTS, WATCHED_BY, WATCHES
 from shoal.graph.sharded import ShardedGraph
-from shoal.services import members, relationships, requests
+from shoal.services import members, relationships, follow_requests
 from shoal.services.members import Profile
 from shoal.services.relationships import Wish
 from tests.flows.people import home_texts, register
@@ -39,11 +39,11 @@ async def stands(one: Handle, other: Handle) -> Relation:
 
 
 async def agree(to: Handle, asker: Handle) -> Relation:
-    return await requests.authorize(to._network.writes, to.id, asker.id)
+    return await follow_requests.authorize(to._network.writes, to.id, asker.id)
 
 
 async def decline(to: Handle, asker: Handle) -> Relation:
-    return await requests.reject(to._network.writes, to.id, asker.id)
+    return await follow_requests.reject(to._network.writes, to.id, asker.id)
 
 
 async def wish(one: Handle, other: Handle, **wishes: object) -> Relation:

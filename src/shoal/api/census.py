@@ -18,6 +18,22 @@ _FRESH_SECONDS = 600.0
 _PATIENCE_SECONDS = 0.5
 """How long a request waits for a count; after that it takes the numbers there are."""
 _MONTH_MS = 30 * 86_400_000
+_WEEK_MS = 7 * 86_400_000
+_MONDAY_MS = 4 * 86_400_000
+"""The first Monday of Unix time."""
+WEEKS = 12
+"""So many weeks are counted one by one, with this one."""
+
+
+class Week(NamedTuple):
+    """What happened from a Monday on (UTC, Unix seconds)."""
+
+    began: int
+    posts: int
+    authors: int
+    """Members who posted."""
+    members: int
+    """Members who joined."""
 
 
 class Totals(NamedTuple):
@@ -27,6 +43,8 @@ class Totals(NamedTuple):
     posts: int = 0
     active: int = 0
     """Members who posted in the last 30 days."""
+    weeks: tuple[Week, ...] = ()
+    """The last ones, this one first."""
 
 
 class Census:
@@ -65,14 +83,58 @@ class Census:
     async def _scan(self) -> Totals:
         members = posts = after = 0
         authors: set[int] = set()
-        recent = floor_at(time.time_ns() // 1_000_000 - _MONTH_MS)
+        now = time.time_ns() // 1_000_000
+        recent = floor_at(now - _MONTH_MS)
+        weeks = _Weeks(now)
         while page := await self._store.obj_scan(after, _PAGE):
             after = page[-1].id
             for node in page:
                 if isinstance(node, Post):
                     posts += 1
+                    weeks.add_post(node)
                     if node.id >= recent:
                         authors.add(node.author_id)
                 elif isinstance(node, Member):
                     members += not node.suspended
-        return Totals(members, posts, len(authors))
+                    weeks.add_member(node)
+        return Totals(members, posts, len(authors), weeks.told())
+
+
+class _Weeks:
+    """Counts by week, up to a moment."""
+
+    def __init__(self, now: int) -> None:
+        self._this = _week_of(now)
+        self._posts = [0] * WEEKS
+        self._authors: list[set[int]] = [set() for _ in range(WEEKS)]
+        self._members = [0] * WEEKS
+
+    def add_post(self, post: Post) -> None:
+        """In the week when it was written."""
+        ago = self._this - _week_of(post.written)
+        if 0 <= ago < WEEKS:
+            self._posts[ago] += 1
+            self._authors[ago].add(post.author_id)
+
+    def add_member(self, member: Member) -> None:
+        """In the week when they joined."""
+        ago = self._this - _week_of(member.joined)
+        if 0 <= ago < WEEKS:
+            self._members[ago] += 1
+
+    def told(self) -> tuple[Week, ...]:
+        """All of them, this week first."""
+        return tuple(
+            Week(
+                ((self._this - ago) * _WEEK_MS + _MONDAY_MS) // 1000,
+                self._posts[ago],
+                len(self._authors[ago]),
+                self._members[ago],
+            )
+            for ago in range(WEEKS)
+        )
+
+
+def _week_of(milliseconds: int) -> int:
+    """Weeks since the first Monday."""
+    return (milliseconds - _MONDAY_MS) // _WEEK_MS

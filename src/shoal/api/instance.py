@@ -6,9 +6,11 @@ from importlib.metadata import version
 
 from starlette.responses import PlainTextResponse
 
+from shoal.api.about import contact
 from shoal.api.addresses import MISSING_HEADER
 from shoal.api.calls import Context
 from shoal.api.front import Front
+from shoal.api.moderation_entities import rules_of
 from shoal.core.text import LINK_LENGTH
 from shoal.media.sniff import ALLOWED
 from shoal.services.relationships import MAX_FOLLOWED_TAGS
@@ -40,8 +42,8 @@ async def v1(context: Context, _params: None) -> object:
         "approval_required": False,
         "invites_enabled": False,
         "configuration": _configuration(front),
-        "contact_account": None,
-        "rules": [],
+        "contact_account": await contact(front),
+        "rules": rules_of(settings),
     }
 
 
@@ -76,8 +78,8 @@ async def v2(context: Context, _params: None) -> object:
             "url": None,
         },
         "api_versions": {"mastodon": 1},
-        "contact": {"email": settings.contact_email, "account": None},
-        "rules": [],
+        "contact": {"email": settings.contact_email, "account": await contact(front)},
+        "rules": rules_of(settings),
     }
 
 
@@ -120,11 +122,6 @@ def _timelines_access() -> dict[str, dict[str, str]]:
 
 def _streaming(front: Front) -> str:
     return "ws" + front.at.root.removeprefix("http")
-
-
-async def nothing(_context: Context, _params: None) -> object:
-    """An empty list: there are no custom emoji, announcements or rules."""
-    return b"[]"
 
 
 async def health(_context: Context, _params: None) -> object:

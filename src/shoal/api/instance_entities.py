@@ -7,14 +7,7 @@ from typing import Any
 import msgspec
 
 from shoal.api.entities import Account
-
-
-class Rule(msgspec.Struct, kw_only=True):
-    """A rule of the server."""
-
-    id: str
-    text: str
-    hint: str
+from shoal.api.moderation_entities import Rule
 
 
 class CustomEmoji(msgspec.Struct, kw_only=True):

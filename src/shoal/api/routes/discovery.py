@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from shoal.api import instance
+from shoal.api import about, instance, wellknown
+from shoal.api.about_entities import Activity, ExtendedDescription, Language, WebFinger
 from shoal.api.calls import Body, Route
-from shoal.api.instance_entities import CustomEmoji, InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks, Rule
+from shoal.api.instance_entities import CustomEmoji, InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks
+from shoal.api.moderation_entities import Rule
 from shoal.api.routes.making import public, route
 from shoal.settings import Settings
+
+_HERE = "/api/v1/instance"
+_BLOCKS = "/api/v1/domain_blocks"
+
+_none = partial(public, "GET", handler=about.nothing, answer=list[Any], stub=True)
+_none_for_members = partial(route, "GET", handler=about.nothing, answer=list[Any], stub=True)
+_no_block = partial(route, handler=about.no_domain, scope="write:blocks", params=about.Domain, answer=dict, stub=True)
 
 
 def routes(_settings: Settings) -> tuple[Route, ...]:
@@ -19,7 +29,20 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
         public("GET", "/nodeinfo/2.0", instance.nodeinfo, answer=Nodeinfo),
         public("GET", "/api/v1/instance", instance.v1, answer=InstanceV1),
         public("GET", "/api/v2/instance", instance.v2, answer=InstanceV2),
-        public("GET", "/api/v1/instance/rules", instance.nothing, answer=list[Rule], stub=True),
-        public("GET", "/api/v1/custom_emojis", instance.nothing, answer=list[CustomEmoji], stub=True),
-        route("GET", "/api/v1/announcements", instance.nothing, scope="read", answer=list[dict[str, Any]], stub=True),
+        public("GET", "/.well-known/host-meta", wellknown.host_meta, answer=Body("application/xrd+xml")),
+        public("GET", "/.well-known/webfinger", wellknown.webfinger, params=wellknown.Resource, answer=WebFinger),
+        public("GET", f"{_HERE}/rules", about.rules, answer=list[Rule]),
+        public("GET", f"{_HERE}/activity", about.activity, answer=list[Activity]),
+        public("GET", f"{_HERE}/extended_description", about.extended_description, answer=ExtendedDescription),
+        public("GET", f"{_HERE}/languages", about.languages, answer=list[Language]),
+        public("GET", f"{_HERE}/translation_languages", about.no_translations, answer=dict, stub=True),
+        _none(f"{_HERE}/peers", what="An empty list: this server talks to no other."),
+        _none(f"{_HERE}/domain_blocks", what="An empty list: this server blocks no other."),
+        public("GET", f"{_HERE}/privacy_policy", about.not_written, answer=ExtendedDescription, stub=True),
+        public("GET", f"{_HERE}/terms_of_service", about.not_written, answer=ExtendedDescription, stub=True),
+        _none("/api/v1/custom_emojis", answer=list[CustomEmoji], what="An empty list: there are no custom emoji."),
+        _none_for_members("/api/v1/announcements", scope="read", what="An empty list: nothing is announced."),
+        _none_for_members(_BLOCKS, scope="read:blocks", what="An empty list: there are no other servers to block."),
+        _no_block("POST", _BLOCKS),
+        _no_block("DELETE", _BLOCKS),
     )

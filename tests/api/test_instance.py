@@ -1,0 +1,133 @@
+"""What the server says of itself, and where other programs find an account."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import pairwise
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from shoal.services import members, moderation
+from shoal.settings import SettingsError, load
+from tests.api.world import BASE, World, world
+
+WEEK = 7 * 86_400
+
+
+@pytest.fixture(scope="module")
+def w() -> Iterator[World]:
+    with world(rules=("Be kind.", "No spam."), contact_account="ann", description="Fish & friends") as made:
+        ann, ben = made.join("ann"), made.join("ben")
+        for text in ("one", "two"):
+            made.json("POST", "/api/v1/statuses", ann, json={"status": text})
+        then = int(time.time() * 1000) - 3 * WEEK * 1000
+        made.run(members.register(made.network.writes, "old", created_at=then))
+        made.run(moderation.suspend(made.network.writes, ben.member.id))
+        made.settle()
+        yield made
+
+
+def test_rules_are_those_of_the_settings(w: World) -> None:
+    rules = [{"id": "1", "text": "Be kind.", "hint": ""}, {"id": "2", "text": "No spam.", "hint": ""}]
+    assert w.json("GET", "/api/v1/instance/rules") == rules
+    assert w.json("GET", "/api/v1/instance")["rules"] == w.json("GET", "/api/v2/instance")["rules"] == rules
+
+
+def test_rules_come_from_the_environment_as_json() -> None:
+    assert load({"SHOAL_RULES": '["Be kind.", "No spam."]'}).rules == ("Be kind.", "No spam.")
+    assert load({"SHOAL_RULES": ""}).rules == ()
+    with pytest.raises(SettingsError, match="the list in rules is not JSON"):
+        load({"SHOAL_RULES": "Be kind."})
+
+
+def test_the_one_to_ask_is_shown_with_their_account(w: World) -> None:
+    ann = w.json("GET", "/api/v1/accounts/lookup?acct=ann")
+    assert w.json("GET", "/api/v1/instance/")["contact_account"] == ann
+    assert w.json("GET", "/api/v2/instance/")["contact"]["account"] == ann
+
+
+def test_nobody_is_shown_where_nobody_is_named_or_the_one_is_gone() -> None:
+    for name in ("", "nobody"):
+        with world(contact_account=name) as made:
+            assert made.json("GET", "/api/v2/instance")["contact"]["account"] is None
+
+
+def test_twelve_weeks_in_numbers_that_are_texts(w: World) -> None:
+    weeks = w.json("GET", "/api/v1/instance/activity")
+    assert len(weeks) == 12
+    assert [{**week, "week": ""} for week in weeks[:4]] == [
+        {"week": "", "statuses": "2", "logins": "1", "registrations": "2"},
+        {"week": "", "statuses": "0", "logins": "0", "registrations": "0"},
+        {"week": "", "statuses": "0", "logins": "0", "registrations": "0"},
+        {"week": "", "statuses": "0", "logins": "0", "registrations": "1"},
+    ]
+    began = [int(week["week"]) for week in weeks]
+    assert 0 <= time.time() - began[0] < WEEK + 60
+    assert {newer - older for newer, older in pairwise(began)} == {WEEK}
+    assert {time.gmtime(second)[3:7] for second in began} == {(0, 0, 0, 0)}
+
+
+def test_the_rest_of_what_it_says(w: World) -> None:
+    here = "/api/v1/instance"
+    assert w.json("GET", f"{here}/extended_description") == {"updated_at": None, "content": "<p>Fish &amp; friends</p>"}
+    for empty in ("peers", "domain_blocks"):
+        assert w.json("GET", f"{here}/{empty}") == []
+    assert w.json("GET", f"{here}/translation_languages") == {}
+    languages = {one["code"]: one["name"] for one in w.json("GET", f"{here}/languages")}
+    assert (languages["de"], languages["id"], languages["zh"]) == ("Deutsch", "Bahasa Indonesia", "中文")
+    assert all(languages.values())
+    for text in ("privacy_policy", "terms_of_service"):
+        assert w.ask("GET", f"{here}/{text}").status_code == 404
+
+
+def test_host_meta_leads_to_webfinger(w: World) -> None:
+    answer = w.ask("GET", "/.well-known/host-meta")
+    assert answer.headers["content-type"].startswith("application/xrd+xml")
+    link = ET.fromstring(answer.content)[0].attrib  # noqa: S314 (our own)
+    assert link == {"rel": "lrdd", "template": f"{BASE}/.well-known/webfinger?resource={{uri}}"}
+
+
+@pytest.mark.parametrize("resource", ["acct:ann@{domain}", "acct:ANN@{netloc}", "@ann@{domain}", BASE + "/@ann"])
+def test_webfinger_finds_an_account(w: World, resource: str) -> None:
+    said = resource.format(domain=w.writes.domain, netloc="shoal.test")
+    answer = w.ask("GET", "/.well-known/webfinger", params={"resource": said})
+    assert answer.headers["content-type"] == "application/jrd+json"
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert answer.json() == {
+        "subject": f"acct:ann@{w.writes.domain}",
+        "aliases": [f"{BASE}/@ann"],
+        "links": [{"rel": "http://webfinger.net/rel/profile-page", "type": "text/html", "href": f"{BASE}/@ann"}],
+    }
+
+
+@pytest.mark.parametrize(
+    ("resource", "status"),
+    [
+        ("acct:nobody@shoal.test", 404),
+        ("acct:ann@elsewhere.org", 404),
+        ("acct:ann", 404),
+        (BASE + "/ann", 404),
+        (BASE + "/@ann/1", 404),
+        (BASE + "/@ann@shoal.test", 404),
+        ("", 404),
+        ("acct:ben@shoal.test", 410),
+        ("x" * 1_001, 422),
+    ],
+)
+def test_webfinger_finds_nothing_else(w: World, resource: str, status: int) -> None:
+    assert w.ask("GET", "/.well-known/webfinger", params={"resource": resource}).status_code == status
+
+
+def test_webfinger_wants_to_know_whom(w: World) -> None:
+    assert w.ask("GET", "/.well-known/webfinger").status_code == 400
+
+
+def test_blocking_other_servers_does_nothing(w: World) -> None:
+    eve = w.join("eve")
+    before = w.state()
+    assert w.json("GET", "/api/v1/domain_blocks", eve) == []
+    for method in ("POST", "DELETE"):
+        assert w.json(method, "/api/v1/domain_blocks", eve, data={"domain": "elsewhere.org"}) == {}
+    assert w.state() == before
