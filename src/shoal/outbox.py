@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, TypeVar
 
-from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.errors import NotYet, ShoalError, Unavailable
 from shoal.graph.contract import Job, Outbox
 
 E = TypeVar("E")
@@ -36,6 +36,8 @@ _BREATH_SECONDS = 0.002
 _LONGEST_BREATH_SECONDS = 0.02
 _UNAVAILABLE_SECONDS = 1.0
 """How long a job rests when a store that it needs is down."""
+_TURN_SECONDS = 0.5
+"""How long a job rests whose turn has not come."""
 _POLL_SECONDS = 0.5
 """How often jobs that were put back or whose lease ended are looked for, when nothing else wakes the runner."""
 
@@ -254,6 +256,9 @@ class Runner(Generic[E]):
             _log.exception("%s %d is left", type(job.event).__name__, job.seq)
 
     async def _failed(self, job: Job, error: BaseException) -> None:
+        if isinstance(error, NotYet):
+            await self._outbox.put_back(job._replace(attempt=0), _TURN_SECONDS)
+            return
         if isinstance(error, Unavailable):
             # A store is down. That is not the job's fault: it waits for as long as it takes.
             _log.warning("%s %d waits: %s", type(job.event).__name__, job.seq, error)

@@ -62,11 +62,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     max_post_characters: Positive = 5_000
     """Characters in a post, a link counting as 23."""
     max_media_per_post: Positive = 4
-    """Pictures in a post."""
+    """Pictures in a post; a video or sound stands alone."""
     max_upload_bytes: Positive = 16 * 1024 * 1024
-    """Bytes of an uploaded file."""
+    """Bytes of an uploaded picture."""
     max_pixels: Positive = 40_000_000
     """Pixels of an uploaded picture."""
+    max_video_bytes: Positive = 40 * 1024 * 1024
+    """Bytes of an uploaded video or sound. They are taken where `ffmpeg` is installed."""
+    max_video_seconds: Positive = 600
+    """Seconds that an uploaded video or sound plays."""
     timeline_length: Positive = 800
     """Entries that a warm home timeline holds."""
     timeline_members: Positive = 100_000

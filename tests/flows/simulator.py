@@ -33,6 +33,7 @@ from shoal.graph.freshness import Stamps
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
+from shoal.media.workshop import Workshop
 from shoal.outbox import Outcome, Runner
 from shoal.services import members, moderation, polls, posts, reactions, relationships
 from shoal.services.polls import PollDraft
@@ -132,7 +133,15 @@ class Simulator:
         if self.stamps:
             followers = ListedFollowers(graph, timelines, self.stamps, loudness, dice.random.choice((60, 10_000)))
         self.effects = Effects(
-            graph, timelines, followers, MemoryChannel(), new_id, self.emitter, page=page, merge=LENGTH
+            graph,
+            timelines,
+            followers,
+            MemoryChannel(),
+            new_id,
+            self.emitter,
+            cast("Workshop", None),
+            page=page,
+            merge=LENGTH,
         )
         self.outbox = Unruly(cast("Outbox", self.graph), dice)
         self.runner = Runner(self.outbox, TABLE, self.effects, attempts=1_000_000, first_delay=0.0)

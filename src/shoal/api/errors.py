@@ -130,7 +130,8 @@ def _row(error: Exception) -> Row | None:
 
 def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
     text = row.text if row.fixed else str(error) or row.text
-    if row.status != 422 or row.fixed or not isinstance(error, errors.InvalidInput):
+    # Clients know the sentences of what is unfit, and look for nothing before them.
+    if row.status != 422 or row.fixed or isinstance(error, errors.Unfit) or not isinstance(error, errors.InvalidInput):
         return {"error": text}
     body: dict[str, object] = {"error": f"Validation failed: {text}"}
     details = {found.field: [_detail(found)] for found in _parts(error) if found.field}

@@ -1,8 +1,14 @@
-"""Media files over HTTP. What is behind a key never changes, so a client may keep it for ever; nothing in it may run."""
+"""Media files over HTTP, whole or in parts.
+
+What is behind a key never changes, so a client may keep it for ever; nothing in it may run.
+"""
 
 from __future__ import annotations
 
-from starlette.responses import Response
+import re
+
+from starlette.datastructures import Headers
+from starlette.responses import Response, StreamingResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.api import placeholders
@@ -10,15 +16,21 @@ from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.errors import MethodNotAllowed, reply_for
 from shoal.api.replies import encode
 from shoal.core.errors import InvalidInput, NotFound
+from shoal.media.clips import MP3, MP4
 from shoal.media.library import MediaLibrary
+from shoal.media.store import SUFFIXES
 
 _PREFIX = "/media/"
 _DRAWN = {MISSING_AVATAR: placeholders.avatar, MISSING_HEADER: placeholders.header}
 _HEADERS = {
+    "Accept-Ranges": "bytes",
     "Cache-Control": "public, max-age=31536000, immutable",
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'",
 }
+_RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)
+_LARGE = tuple(SUFFIXES[kind] for kind in (MP4, MP3))
+"""Sent piece by piece, not held in memory."""
 
 
 def is_file(path: str) -> bool:
@@ -40,20 +52,43 @@ class Files:
             await self._otherwise(scope, receive, send)
             return
         try:
-            response = await self._file(scope["method"], path)
+            response = await self._file(scope["method"], path, Headers(scope=scope).get("range", ""))
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             reply = reply_for(error, where=f"{scope['method']} {path}")
             response = Response(encode(reply.body), reply.status, dict(reply.headers), "application/json")
         await response(scope, receive, send)
 
-    async def _file(self, method: str, path: str) -> Response:
+    async def _file(self, method: str, path: str, asked: str) -> Response:
         if method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(("GET",))
         if path in _DRAWN:
             return Response(_DRAWN[path](), headers=_HEADERS, media_type="image/png")
         try:
-            data, content_type = await self._media.read(path.removeprefix(_PREFIX))
+            return await self._stored(path.removeprefix(_PREFIX), _range(asked))
         except InvalidInput:
             # A path that cannot be a key names nothing.
             raise NotFound("Record not found") from None
-        return Response(data, headers=_HEADERS, media_type=content_type)
+
+    async def _stored(self, key: str, part: tuple[int | None, int | None] | None) -> Response:
+        if part is None and not key.endswith(_LARGE):
+            data, content_type = await self._media.read(key)
+            return Response(data, headers=_HEADERS, media_type=content_type)
+        found = await self._media.part(key, *(part or (0, None)))
+        if found.first > found.last:
+            refused = {"Content-Range": f"bytes */{found.size}"}
+            return Response(b"", 416, refused, found.content_type)
+        headers = {**_HEADERS, "Content-Length": str(found.last - found.first + 1)}
+        if part is not None:
+            headers["Content-Range"] = f"bytes {found.first}-{found.last}/{found.size}"
+        return StreamingResponse(found.pieces, 200 if part is None else 206, headers, found.content_type)
+
+
+def _range(asked: str) -> tuple[int | None, int | None] | None:
+    """First and last byte of a `Range` header (RFC 9110, 14.1.2); None for none, for several, and for what cannot be read."""
+    match = _RANGE.fullmatch(asked)
+    if match is None or (not match[1] and not match[2]):
+        return None
+    first, last = (int(text) if text else None for text in match.groups())
+    if first is not None and last is not None and last < first:
+        return None
+    return first, last

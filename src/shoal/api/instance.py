@@ -12,7 +12,7 @@ from shoal.api.calls import Context
 from shoal.api.front import Front
 from shoal.api.moderation_entities import rules_of
 from shoal.core.text import LINK_LENGTH
-from shoal.media.sniff import ALLOWED
+from shoal.media.sniff import ALLOWED, CLIPS
 from shoal.services.relationships import MAX_FOLLOWED_TAGS
 
 _SHOAL = version("shoal")
@@ -85,6 +85,7 @@ async def v2(context: Context, _params: None) -> object:
 
 def _configuration(front: Front) -> dict[str, object]:
     limits, uploads = front.writes.limits, front.media.limits
+    clips = front.media.clips.limits if front.media.clips else None
     return {
         "accounts": {
             "max_featured_tags": limits.featured_tags,
@@ -98,13 +99,13 @@ def _configuration(front: Front) -> dict[str, object]:
             "supported_mime_types": ["text/plain"],
         },
         "media_attachments": {
-            "supported_mime_types": list(ALLOWED),
+            "supported_mime_types": [*ALLOWED, *(CLIPS if clips else ())],
             "description_limit": limits.description,
             "image_size_limit": uploads.max_bytes,
             "image_matrix_limit": uploads.max_pixels,
-            "video_size_limit": 0,
-            "video_frame_rate_limit": 0,
-            "video_matrix_limit": 0,
+            "video_size_limit": clips.max_bytes if clips else 0,
+            "video_frame_rate_limit": clips.max_frame_rate if clips else 0,
+            "video_matrix_limit": clips.max_pixels if clips else 0,
         },
         "polls": {
             "max_options": limits.poll_options,

@@ -1,62 +1,113 @@
-"""Pictures: upload, look at, describe. They are ready when the upload is answered."""
+"""Media: upload, look at, describe, delete. A picture is ready when the upload is answered, others a little later."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
-from shoal.api import present
 from shoal.api.calls import Context
 from shoal.api.convert import Id, Upload
 from shoal.api.front import Front
 from shoal.api.listing import One, actor
+from shoal.api.present_media import attachment
+from shoal.api.replies import Reply
 from shoal.api.statuses import focus_of
+from shoal.core.errors import Unfit
+from shoal.core.model import Media, MediaState
 from shoal.services import media
 
 _Text = Annotated[str, Meta(max_length=20_000)]
 _Focus = Annotated[str, Meta(max_length=100)]
 
+_PATIENCE_SECONDS = 30.0
+"""How long an old client waits for its answer, before it is told to come again."""
+_LOOK_SECONDS = 0.2
+_FAILED = "Error processing thumbnail for uploaded media"
+
 
 class NewMedia(msgspec.Struct, frozen=True):
-    """A picture, and what is said of it."""
+    """A file, and what is said of it."""
 
     file: Upload
+    """A picture, video or sound; what it is, its bytes say."""
+    thumbnail: Upload | None = None
+    """The picture of a video or sound."""
     description: _Text = ""
+    """What it shows, for who cannot see or hear it."""
     focus: _Focus = ""
+    """The point that a crop keeps: two numbers from -1 to 1, divided by a comma."""
 
 
 class Described(msgspec.Struct, frozen=True):
-    """What is said of a picture: None stays as it is."""
+    """What is said of a file: None stays as it is."""
 
     id: Id
+    thumbnail: Upload | None = None
     description: _Text | None = None
     focus: _Focus | None = None
 
 
 async def upload(context: Context, params: NewMedia) -> object:
-    """Store a picture, to be used in statuses."""
+    """Store a picture, video or sound, to be used in statuses."""
+    return _shown(context, await _uploaded(context, params), 202)
+
+
+async def upload_and_wait(context: Context, params: NewMedia) -> object:
+    """The same, answered when it is ready, or after half a minute."""
     front: Front = context.deps
-    made = await media.upload(
+    made = await _uploaded(context, params)
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while made.state is MediaState.PROCESSING and time.monotonic() < until:
+        await asyncio.sleep(_LOOK_SECONDS)
+        made = await media.own_media(front.writes, actor(context), made.id)
+    return _shown(context, made, 202)
+
+
+async def one(context: Context, params: One) -> object:
+    """An own file; 206 until it is ready."""
+    front: Front = context.deps
+    return _shown(context, await media.own_media(front.writes, actor(context), params.id), 206)
+
+
+async def describe(context: Context, params: Described) -> object:
+    """Say something else of an own file, or give it another picture."""
+    front: Front = context.deps
+    changed = await media.describe(
+        front.writes,
+        actor(context),
+        params.id,
+        description=params.description,
+        focus=focus_of(params.focus) if params.focus else None,
+        thumbnail=params.thumbnail.data if params.thumbnail else None,
+    )
+    return attachment(changed, front.at)
+
+
+async def delete(context: Context, params: One) -> object:
+    """Delete an own file that stands in no status."""
+    front: Front = context.deps
+    await media.discard_unused(front.writes, actor(context), params.id)
+    return {}
+
+
+async def _uploaded(context: Context, params: NewMedia) -> Media:
+    front: Front = context.deps
+    return await media.upload(
         front.writes,
         actor(context),
         params.file.data,
         description=params.description,
         focus=focus_of(params.focus) if params.focus else (0.0, 0.0),
+        thumbnail=params.thumbnail.data if params.thumbnail else None,
     )
-    return present.attachment(made, front.at)
 
 
-async def one(context: Context, params: One) -> object:
-    """An own picture."""
+def _shown(context: Context, made: Media, unready: int) -> Reply:
     front: Front = context.deps
-    return present.attachment(await media.own_media(front.writes, actor(context), params.id), front.at)
-
-
-async def describe(context: Context, params: Described) -> object:
-    """Say something else of an own picture."""
-    front: Front = context.deps
-    focus = focus_of(params.focus) if params.focus else None
-    changed = await media.describe(front.writes, actor(context), params.id, description=params.description, focus=focus)
-    return present.attachment(changed, front.at)
+    if made.state is MediaState.FAILED:
+        raise Unfit(_FAILED)
+    return Reply(attachment(made, front.at), 200 if made.state is MediaState.READY else unready)

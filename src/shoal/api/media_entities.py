@@ -1,8 +1,9 @@
-"""Pictures as they stand on the wire of the Mastodon API."""
+"""Pictures, videos and sounds as they stand on the wire of the Mastodon API."""
 
 from __future__ import annotations
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 
 class Size(msgspec.Struct):
@@ -14,6 +15,23 @@ class Size(msgspec.Struct):
     aspect: float
 
 
+class Original(msgspec.Struct, kw_only=True):
+    """What is behind `url`: of a picture its size, of a video and a sound how it plays as well."""
+
+    width: int | UnsetType = UNSET
+    height: int | UnsetType = UNSET
+    size: str | UnsetType = UNSET
+    aspect: float | UnsetType = UNSET
+    frame_rate: str | UnsetType = UNSET
+    """Frames a second, as a fraction: `30/1`."""
+    duration: float | UnsetType = UNSET
+    """Seconds."""
+    bitrate: int | UnsetType = UNSET
+    """Bits a second."""
+    audio_encode: str | UnsetType = UNSET
+    audio_bitrate: str | UnsetType = UNSET
+
+
 class Point(msgspec.Struct):
     """x and y in -1..1, y upwards."""
 
@@ -21,21 +39,34 @@ class Point(msgspec.Struct):
     y: float
 
 
-class Meta(msgspec.Struct):
-    """What is known of a picture."""
+class Meta(msgspec.Struct, kw_only=True):
+    """What is known of a file; of one that is being processed its focus only."""
 
-    original: Size
-    small: Size
+    original: Original | UnsetType = UNSET
+    small: Size | UnsetType = UNSET
     focus: Point
+    length: str | UnsetType = UNSET
+    """How long it plays, as `0:01:28.65`."""
+    duration: float | UnsetType = UNSET
+    fps: int | UnsetType = UNSET
+    size: str | UnsetType = UNSET
+    width: int | UnsetType = UNSET
+    height: int | UnsetType = UNSET
+    aspect: float | UnsetType = UNSET
+    audio_encode: str | UnsetType = UNSET
+    audio_bitrate: str | UnsetType = UNSET
+    audio_channels: str | UnsetType = UNSET
 
 
 class MediaAttachment(msgspec.Struct, kw_only=True):
-    """An uploaded picture."""
+    """An uploaded picture, video (`gifv` is one without sound) or sound."""
 
     id: str
     type: str
-    url: str
-    preview_url: str
+    url: str | None
+    """Null while it is processed."""
+    preview_url: str | None
+    """A small picture; null where there is none."""
     meta: Meta
     description: str | None
     blurhash: str | None

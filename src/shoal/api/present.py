@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from shoal.api import client_entities, entities, media_entities
+from shoal.api import client_entities, entities
 from shoal.api.addresses import Addresses
+from shoal.api.present_media import attachment
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import App, Filter, Media, Member, Post, Role, Share, Token, Visibility
 from shoal.core.visibility import Relation
@@ -150,27 +151,6 @@ def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusCo
         created_at=moment(milliseconds_of(share.id)),
         visibility=WIRE_VISIBILITY[share.visibility],
     )
-
-
-def attachment(media: Media, at: Addresses) -> media_entities.MediaAttachment:
-    """A picture."""
-    return media_entities.MediaAttachment(
-        id=str(media.id),
-        type=media.kind.value,
-        url=at.media(media.key),
-        preview_url=at.media(media.preview_key),
-        meta=media_entities.Meta(
-            original=_size(media.width, media.height),
-            small=_size(media.preview_width, media.preview_height),
-            focus=media_entities.Point(*media.focus),
-        ),
-        description=media.description or None,
-        blurhash=media.blurhash or None,
-    )
-
-
-def _size(width: int, height: int) -> media_entities.Size:
-    return media_entities.Size(width, height, f"{width}x{height}", width / height if height else 0.0)
 
 
 def poll(view: PollView, viewer: int | None, now: int) -> entities.Poll:

@@ -126,6 +126,7 @@ class PublicPages:
             f'<img src="{escape(at.media(item.preview_key))}" alt="{escape(item.description)}"'
             f' width="{item.preview_width}" height="{item.preview_height}">'
             for item in entry.media
+            if item.preview_key
         )
         body = at.html(post.text, post.mentions) + (f"<div class=pictures>{pictures}</div>" if pictures else "")
         if post.spoiler:

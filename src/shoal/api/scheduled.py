@@ -16,6 +16,7 @@ from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged, show
 from shoal.api.media_entities import MediaAttachment
 from shoal.api.pages import PageQuery
+from shoal.api.present_media import attachment
 from shoal.api.scheduled_entities import ScheduledParams, ScheduledPoll, ScheduledStatus
 from shoal.core.model import Media, ScheduledPost
 from shoal.feeds.scheduled import waiting
@@ -102,7 +103,7 @@ async def _shown(front: Front, scheduled: Sequence[ScheduledPost]) -> list[Sched
 
 def _attachments(front: Front, draft: Draft, pictures: Mapping[int, AnyNode]) -> list[MediaAttachment]:
     found = (pictures.get(id_) for id_ in draft.media)
-    return [present.attachment(media, front.at) for media in found if isinstance(media, Media)]
+    return [attachment(media, front.at) for media in found if isinstance(media, Media)]
 
 
 def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:

@@ -14,6 +14,7 @@ from shoal.api.convert import Id, Json
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
+from shoal.api.present_media import attachment
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import FilterContext, Media, Post, Revision, Share
 from shoal.feeds.filtering import filtered, sieve_of
@@ -246,7 +247,7 @@ async def history(context: Context, params: One) -> object:
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
             media_attachments=[
-                present.attachment(picture, front.at)
+                attachment(picture, front.at)
                 for id_ in wording.media
                 if isinstance(picture := pictures.get(id_), Media)
             ],

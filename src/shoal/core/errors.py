@@ -35,6 +35,10 @@ class Unsupported(InvalidInput):
     """A kind of file that is not on the list of those taken."""
 
 
+class Unfit(InvalidInput):
+    """Each value is good, but not for this, or not now."""
+
+
 class Taken(InvalidInput):
     """A name that must be unique belongs to somebody already."""
 
@@ -73,6 +77,10 @@ class Unavailable(ShoalError):
     def __init__(self, message: str, *, retry_after: float = 5.0) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class NotYet(Unavailable):
+    """Others come first; its turn will come."""
 
 
 class StorageFull(Unavailable):

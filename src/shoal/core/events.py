@@ -150,6 +150,12 @@ class ListChanged(Event, frozen=True, tag="list_changed"):
     owner_id: int
 
 
+class MediaUploaded(Event, frozen=True, tag="media_uploaded"):
+    """A video or a sound was uploaded, and is to be made into what can be shown."""
+
+    media_id: int
+
+
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
     """Tokens of a member are worth nothing any more: these, or every one that there was.
 
@@ -216,6 +222,7 @@ AnyEvent = (
     | ReportFiled
     | FiltersChanged
     | ListChanged
+    | MediaUploaded
     | SessionsEnded
     | ProfileChanged
     | Blocked

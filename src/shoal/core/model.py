@@ -34,6 +34,20 @@ class MediaKind(StrEnum):
     """What a media file is."""
 
     IMAGE = "image"
+    VIDEO = "video"
+    GIFV = "gifv"
+    """A video without sound that plays over and over."""
+    AUDIO = "audio"
+
+
+class MediaState(StrEnum):
+    """How far a media file is."""
+
+    READY = "ready"
+    PROCESSING = "processing"
+    """It waits to be made into what is shown."""
+    FAILED = "failed"
+    """It could not be; its file is gone."""
 
 
 class Role(StrEnum):
@@ -186,21 +200,41 @@ class Share(Node, frozen=True, tag="share"):
     visibility: Visibility = Visibility.PUBLIC
 
 
+class Sound(NamedTuple):
+    """How a sound is written."""
+
+    codec: str
+    rate: int
+    """Samples a second."""
+    channels: int
+
+
 class Media(Node, frozen=True, tag="media"):
-    """An uploaded picture, ready: its sizes are stored and its metadata is stripped."""
+    """An uploaded picture, video or sound. What is stored is made anew from what came, without its metadata."""
 
     owner_id: int
     kind: MediaKind = MediaKind.IMAGE
+    state: MediaState = MediaState.READY
     content_type: str = "image/jpeg"
     key: str = ""
-    """Where the feed size is in the media store."""
+    """Where the feed size of a picture, or the clip, is in the media store."""
+    original_key: str = ""
+    """Where a video or sound lies as it came. The file goes once what is shown was made of it, or could not be."""
     preview_key: str = ""
+    """The small size of a picture, a frame of a video, the cover of a sound; empty: there is none."""
     width: int = 0
     height: int = 0
     preview_width: int = 0
     preview_height: int = 0
     size: int = 0
-    """Bytes of the feed size."""
+    """Bytes of what is behind `key`."""
+    duration: float = 0.0
+    """Seconds."""
+    frame_rate: str = ""
+    """Frames a second, as a fraction: `30/1`."""
+    bitrate: int = 0
+    """Bits a second."""
+    sound: Sound | None = None
     blurhash: str = ""
     description: str = ""
     focus: tuple[float, float] = (0.0, 0.0)

@@ -10,6 +10,7 @@ from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
 from shoal.discovery.nowhere import NoIndex
 from shoal.graph.contract import Graph
+from shoal.media.workshop import Workshop
 from shoal.streaming.contract import Channel
 from shoal.tagcloud.emitter import Emitter
 from shoal.timelines.contract import Seats, Timelines
@@ -57,6 +58,8 @@ class Effects:
     new_id: IdMaker
     tags: Emitter
     """Counts the tags of posts."""
+    workshop: Workshop
+    """Makes clips of what was uploaded."""
     page: int = 20_000
     """How many followers are pushed to, or read, before other jobs have a turn."""
     merge: int = 800

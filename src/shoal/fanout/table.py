@@ -11,6 +11,7 @@ from shoal.core.events import (
     InverseOwed,
     LikeChanged,
     ListChanged,
+    MediaUploaded,
     MemberRegistered,
     PollEnded,
     PollRemoved,
@@ -30,6 +31,7 @@ from shoal.core.events import (
 from shoal.fanout import (
     addresses,
     cleanup,
+    clips,
     conversations,
     forgetting,
     home,
@@ -103,5 +105,6 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     TagsUsed: (indexes.count_and_look,),
     SuspensionChanged: (streams.end_listening, tags.follow_author, indexes.look_at_member),
     FiltersChanged: (streams.tell_filters,),
+    MediaUploaded: (clips.make,),
     InverseOwed: (inverses.settle_inverse,),
 }

@@ -106,6 +106,7 @@ REPORTED = AssocType(50, "reported", inverse=49)
 SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> everybody
 STAFF = AssocType(52, "staff", inverse=51)
 LAPSES = AssocType(53, "lapses")  # member -> what ends by itself: an authorization code, the login of a browser
+ATTACHED = AssocType(54, "attached")  # media -> post that it was put into; whether it still is, the post says
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)

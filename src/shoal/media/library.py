@@ -1,4 +1,4 @@
-"""Uploaded pictures on their way in and stored pictures on their way out.
+"""Uploaded pictures and clips on their way in and stored files on their way out.
 
 A picture is placed whole or not at all, under its member's own path (`core/placement.py`). A key carries a hash of what is
 stored, so the file behind a key never changes and may be cached for ever.
@@ -13,12 +13,16 @@ from typing import Final
 
 import msgspec
 
-from shoal.core.errors import ShoalError
+from shoal.core.errors import InvalidInput, NotFound, ShoalError, Unavailable, Unsupported
+from shoal.core.model import MediaKind
 from shoal.core.placement import media_path
+from shoal.media.clips import Clips, MadeClip
 from shoal.media.decoder import Decoder
+from shoal.media.facts import Facts
 from shoal.media.limits import Limits
-from shoal.media.sniff import HEAD, sniff
-from shoal.media.store import SUFFIXES, MediaStore
+from shoal.media.protocol import Rendering
+from shoal.media.sniff import HEAD, is_animated_gif, sniff, sniff_clip
+from shoal.media.store import RAW, SUFFIXES, MediaStore, Part
 
 AVATAR: Final = (400, 400)
 """Width and height of an avatar in pixels, at most."""
@@ -41,17 +45,41 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     blurhash: str
 
 
-class MediaLibrary:
-    """Takes uploads in, hands files out. Errors are those of `Decoder.render` and of `MediaStore`."""
+class Poster(msgspec.Struct, frozen=True, kw_only=True):
+    """The picture for a video or sound; the names are those of `core.model.Media`."""
 
-    def __init__(self, store: MediaStore, decoder: Decoder, limits: Limits | None = None) -> None:
+    preview_key: str = ""
+    preview_width: int = 0
+    preview_height: int = 0
+    blurhash: str = ""
+
+
+class PlacedClip(msgspec.Struct, frozen=True, kw_only=True):
+    """A clip in the store, ready to be shown."""
+
+    kind: MediaKind
+    content_type: str
+    key: str
+    size: int
+    facts: Facts
+    poster: Poster
+
+
+class MediaLibrary:
+    """Takes uploads in, hands files out. Errors are those of `Decoder.render`, of `Clips.make` and of `MediaStore`."""
+
+    def __init__(
+        self, store: MediaStore, decoder: Decoder, limits: Limits | None = None, clips: Clips | None = None
+    ) -> None:
         self._store = store
         self._decoder = decoder
         self.limits = limits or decoder.limits
+        self.clips = clips
+        """None where videos and sounds are not taken."""
 
     def with_decoder(self, decoder: Decoder) -> MediaLibrary:
         """The same files through another decoder: an import has one of its own."""
-        return MediaLibrary(self._store, decoder, self.limits)
+        return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
     async def place(self, user_name: str, media_id: int, data: bytes) -> Placed:
         """Make the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`.
@@ -92,7 +120,78 @@ class MediaLibrary:
 
     async def read(self, key: str) -> tuple[bytes, str]:
         """A stored file and its content type, or `NotFound`."""
+        _check_shown(key)
         return await self._store.get(key)
+
+    async def part(self, key: str, first: int | None = None, last: int | None = None) -> Part:
+        """A stored file, or the part of it that `MediaStore.part` tells of, piece by piece."""
+        _check_shown(key)
+        return await self._store.part(key, first, last)
+
+    def is_clip(self, data: bytes) -> bool:
+        """Whether an upload begins like a video or sound, or is a GIF that moves and can be made into a video.
+
+        Raises `Unsupported` for a video or sound where none are taken, and `TooLarge`.
+        """
+        if self.clips is None:
+            if sniff_clip(data[:HEAD]) is not None:
+                raise Unsupported("this server takes no videos and no sounds")
+            return False
+        if self.clips.kind_of(data) is None:
+            return False
+        # A GIF is uploaded as a picture, whatever it becomes.
+        (self.limits if is_animated_gif(data) else self.clips.limits).check_size(len(data))
+        return True
+
+    async def keep(self, user_name: str, media_id: int, data: bytes) -> str:
+        """Store a clip as it came, which nobody is shown; its key."""
+        key = f"{media_path(user_name)}/{media_id}-{_hash(data)}{SUFFIXES[RAW]}"
+        await self._store.put(key, data, RAW)
+        return key
+
+    async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
+        """Store an uploaded picture as that of a video or sound."""
+        self._check(data)
+        return await self._poster(f"{media_path(user_name)}/{media_id}", data)
+
+    async def place_clip(self, original_key: str) -> PlacedClip:
+        """Make what is shown of a clip that was kept, and store it beside it. The same again gives the same keys."""
+        if self.clips is None:
+            raise Unavailable("this machine has no programs for clips")
+        data, _ = await self._store.get(original_key)
+        made = await self.clips.make(data)
+        stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
+        poster = await self._poster_of(stem, made)
+        key = f"{stem}-{_hash(made.data)}{SUFFIXES[made.content_type]}"
+        await self._store.put(key, made.data, made.content_type)
+        return PlacedClip(
+            kind=made.kind,
+            content_type=made.content_type,
+            key=key,
+            size=len(made.data),
+            facts=made.facts,
+            poster=poster,
+        )
+
+    async def _poster_of(self, stem: str, made: MadeClip) -> Poster:
+        if not made.poster:
+            return Poster()
+        try:
+            return await self._poster(stem, made.poster)
+        except InvalidInput:
+            # A damaged cover; the sound is good.
+            return Poster()
+
+    async def _poster(self, stem: str, data: bytes) -> Poster:
+        made: Rendering = await self._decoder.render(data)
+        key = f"{stem}-{_hash(made.preview.data)}-small{SUFFIXES[made.content_type]}"
+        await self._store.put(key, made.preview.data, made.content_type)
+        return Poster(
+            preview_key=key,
+            preview_width=made.preview.width,
+            preview_height=made.preview.height,
+            blurhash=made.blurhash,
+        )
 
     async def remove(self, keys: Iterable[str]) -> None:
         """Delete stored files; empty keys and those that are gone already are passed over."""
@@ -109,6 +208,12 @@ class MediaLibrary:
         """Refuse here what needs no child to refuse."""
         self.limits.check_size(len(data))
         sniff(data[:HEAD])
+
+
+def _check_shown(key: str) -> None:
+    """What came in is not shown: it has places and names in it, and nobody knows what else."""
+    if key.endswith(SUFFIXES[RAW]):
+        raise NotFound("there is no such file")
 
 
 def _hash(data: bytes) -> str:

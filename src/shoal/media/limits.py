@@ -52,6 +52,37 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             raise TooLarge(f"a picture of {width} x {height} pixels is too large: {allowed}")
 
 
+class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a video or sound may cost at most, and how large it becomes."""
+
+    max_bytes: int = 40 * MIB
+    """Bytes of the file as uploaded."""
+    max_duration: float = 600.0
+    """Seconds that it plays."""
+    max_pixels: int = 3840 * 2160
+    """Width times height of a frame."""
+    max_frame_rate: int = 120
+    """Frames a second."""
+    seconds: float = 300.0
+    """Wall-clock seconds of the work on one; processor seconds of each step too, times `threads`."""
+    threads: int = 2
+    memory: int = 2048 * MIB
+    """Bytes of address space of the program that works on it."""
+    edge: int = 1280
+    """Pixels of the longer edge of what is made. Smaller ones are not enlarged."""
+    bits: int = 2_500_000
+    """A second, of the picture of what is made."""
+    sound_bits: int = 128_000
+    """A second, of its sound."""
+    max_made: int = 100 * MIB
+    """Bytes of what is made."""
+
+    def check_size(self, size: int) -> None:
+        """Raise `TooLarge` where a file of `size` bytes is not taken."""
+        if size > self.max_bytes:
+            raise TooLarge(f"a clip of {mebibytes(size)} is too large: at most {mebibytes(self.max_bytes)} are taken")
+
+
 def mebibytes(size: int) -> str:
     """A number of bytes as people read it: `16 MiB`, `0.5 MiB`."""
     return f"{size / MIB:.4g} MiB"

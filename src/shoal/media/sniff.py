@@ -1,12 +1,12 @@
 """What a file is, by its first bytes.
 
 Declared types and file names are ignored everywhere: they are whatever the sender wrote. Passing here promises only that the
-file begins like a picture; whether it is one, the decoder finds out.
+file begins like a picture or a clip; whether it is one, the decoder finds out.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from shoal.core.errors import InvalidInput, Unsupported
 
@@ -49,3 +49,84 @@ def _is_avif(head: bytes) -> bool:
     end = min(int.from_bytes(head[:4], "big"), HEAD)
     brands = {head[at : at + 4] for at in (8, *range(16, end - 3, 4))}
     return not _AVIF_BRANDS.isdisjoint(brands)
+
+
+class Clip(NamedTuple):
+    """A kind of video or sound: its content type, and the one reader that it is given to."""
+
+    content_type: str
+    demuxer: str
+
+
+_MOV: Final = "mov"
+_CLIPS = (
+    (b"\x1aE\xdf\xa3", Clip("video/webm", "matroska")),
+    (b"OggS", Clip("audio/ogg", "ogg")),
+    (b"fLaC", Clip("audio/flac", "flac")),
+    (b"ID3", Clip("audio/mpeg", "mp3")),
+    (b"\xff\xf1", Clip("audio/aac", "aac")),
+    (b"\xff\xf9", Clip("audio/aac", "aac")),
+    *((bytes((0xFF, second)), Clip("audio/mpeg", "mp3")) for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3)),
+)
+_ATOMS = frozenset({b"moov", b"mdat", b"wide", b"free", b"skip"})
+"""How QuickTime files of old begin."""
+_PICTURE_BRANDS = frozenset({b"avif", b"avis", b"mif1", b"msf1", b"heic", b"heix", b"hevc"})
+CLIPS: Final = (
+    "video/mp4",
+    "video/quicktime",
+    "video/webm",
+    "video/x-matroska",
+    "audio/mpeg",
+    "audio/mp4",
+    "audio/x-m4a",
+    "audio/aac",
+    "audio/ogg",
+    "audio/wav",
+    "audio/x-wav",
+    "audio/flac",
+)
+"""What is taken besides pictures, where the programs are there that can read it."""
+
+
+def sniff_clip(head: bytes) -> Clip | None:
+    """The kind of a video or sound that begins with `head`; None for anything else."""
+    if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
+        return Clip("audio/wav", "wav")
+    if head[4:8] == b"ftyp":
+        return None if head[8:12] in _PICTURE_BRANDS else Clip("video/mp4", _MOV)
+    if head[4:8] in _ATOMS:
+        return Clip("video/quicktime", _MOV)
+    return next((clip for prefix, clip in _CLIPS if head.startswith(prefix)), None)
+
+
+ANIMATION: Final = Clip("video/mp4", "gif")
+"""A GIF that moves."""
+
+
+def is_animated_gif(data: bytes) -> bool:
+    """Whether a file is a GIF of more than one frame (GIF89a, sections 18 to 26)."""
+    if data[:4] != b"GIF8" or len(data) < 13:
+        return False
+    at, frames = 13 + _colours(data[10]), 0
+    while at + 10 < len(data):
+        if data[at] == 0x2C:
+            frames += 1
+            if frames > 1:
+                return True
+            at = _past_blocks(data, at + 11 + _colours(data[at + 9]))
+        elif data[at] == 0x21:
+            at = _past_blocks(data, at + 2)
+        else:
+            return False
+    return False
+
+
+def _colours(flags: int) -> int:
+    """Bytes of the colour table that a descriptor announces."""
+    return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
+
+
+def _past_blocks(data: bytes, at: int) -> int:
+    while at < len(data) and data[at]:
+        at += data[at] + 1
+    return at + 1

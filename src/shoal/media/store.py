@@ -1,4 +1,4 @@
-"""Where files of pictures lie: a directory, any S3-compatible store, or memory, through obstore.
+"""Where files lie: a directory, any S3-compatible store, or memory, through obstore.
 
 A put is atomic on all of them: a reader sees the whole file or none. In a directory it is also on the disk, not only in the
 system's cache, when `put` returns.
@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 import obstore
@@ -23,27 +23,44 @@ from obstore.store import LocalStore, MemoryStore, S3Store
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
 
 if TYPE_CHECKING:
+    from obstore import GetResult
     from obstore.store import ClientConfig, ObjectStore, RetryConfig, S3Config
 
+RAW: Final = "application/octet-stream"
+"""The type of a clip as it came."""
 SUFFIXES: Final = {
     "image/jpeg": ".jpg",
     "image/webp": ".webp",
     "image/png": ".png",
     "image/gif": ".gif",
     "image/avif": ".avif",
+    "video/mp4": ".mp4",
+    "audio/mpeg": ".mp3",
+    RAW: ".raw",
 }
 """The suffix of a key by its content type. A directory keeps no types: there the suffix says it."""
 _TYPES: Final = {suffix: content_type for content_type, suffix in SUFFIXES.items()}
-_UNKNOWN_TYPE = "application/octet-stream"
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*", re.ASCII)
 _FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull|QuotaExceeded")
 """ENOSPC, EDQUOT, and what S3-compatible servers say then."""
+_PIECE: Final = 256 * 1024
+"""Bytes read at once of a large file."""
 _AT_ONCE: Final = 16
 """Deletions under way at once."""
 _S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_key"})
 # obstore's own would try for three minutes, with somebody waiting for an answer.
 _RETRIES: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 _TIMEOUTS: ClientConfig = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=15)}
+
+
+class Part(NamedTuple):
+    """A stored file, or a part of it: its type, the bytes of the whole, the first and last of the part, and the part itself."""
+
+    content_type: str
+    size: int
+    first: int
+    last: int
+    pieces: AsyncIterator[bytes]
 
 
 class MediaStore:
@@ -92,7 +109,23 @@ class MediaStore:
         with _in_our_words():
             result = await obstore.get_async(self._store, key)
             data = bytes(await result.bytes_async())
-        return data, result.attributes.get("Content-Type") or _TYPES.get(Path(key).suffix, _UNKNOWN_TYPE)
+        return data, result.attributes.get("Content-Type") or _TYPES.get(Path(key).suffix, RAW)
+
+    async def part(self, key: str, first: int | None = None, last: int | None = None) -> Part:
+        """A file piece by piece, from its byte `first` to its byte `last`, both included, as in HTTP.
+
+        Without `first`, its `last` last bytes; without `last`, all from `first` on. A part that begins behind the end is empty:
+        `first` is then greater than `last`. `NotFound`.
+        """
+        check_key(key)
+        with _in_our_words():
+            size = (await obstore.head_async(self._store, key))["size"]
+            begin, end = _part(size, first, last)
+            content_type = _TYPES.get(Path(key).suffix, RAW)
+            if begin > end:
+                return Part(content_type, size, begin, end, _nothing())
+            result = await obstore.get_async(self._store, key, options={"range": (begin, end + 1)})
+        return Part(content_type, size, begin, end, _pieces(result))
 
     async def delete(self, keys: Iterable[str]) -> None:
         """Remove files; those that are not there are passed over. One request a key: not every S3 has a bulk one."""
@@ -114,6 +147,24 @@ class MediaStore:
             async for page in obstore.list(self._store, prefix):
                 for item in page:
                     yield item["path"]
+
+
+async def _pieces(result: GetResult) -> AsyncIterator[bytes]:
+    with _in_our_words():
+        async for piece in result.stream(min_chunk_size=_PIECE):
+            yield bytes(piece)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    no_pieces: tuple[bytes, ...] = ()
+    for piece in no_pieces:
+        yield piece
+
+
+def _part(size: int, first: int | None, last: int | None) -> tuple[int, int]:
+    if first is None:
+        return (0 if last is None else max(0, size - last)), size - 1
+    return first, size - 1 if last is None else min(last, size - 1)
 
 
 def check_key(key: str) -> None:

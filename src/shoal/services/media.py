@@ -1,19 +1,30 @@
-"""Pictures: upload, describe, discard."""
+"""Pictures, videos and sounds: upload, describe, discard."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import msgspec
 
-from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Unfit
+from shoal.core.events import MediaUploaded
 from shoal.core.ids import shard_of
-from shoal.core.model import Media
+from shoal.core.model import Media, MediaKind, MediaState, Post
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
 from shoal.graph.contract import Batch
-from shoal.graph.schema import OWNS, import_key
+from shoal.graph.schema import ATTACHED, OWNS, import_key
+from shoal.media.library import Poster
+from shoal.media.sniff import GIF, sniff_clip
 from shoal.services.writes import Writes, add_node
+
+_KEYS = ("key", "preview_key", "original_key")
+_MOST_POSTS = 1_000
+"""In how many posts media are looked for."""
+_NOT_READY = "Cannot attach files that have not finished processing. Try again in a moment!"
+_NOT_TOGETHER = "Cannot attach a video to a post that already contains images"
 
 
 async def upload(
@@ -23,12 +34,14 @@ async def upload(
     *,
     description: str = "",
     focus: tuple[float, float] = (0.0, 0.0),
+    thumbnail: bytes | None = None,
     id_: int = 0,
     record: str = "",
 ) -> Media:
-    """Store a picture of the member's, to be used in posts.
+    """Store a picture, video or sound of the member's, to be used in posts. A picture is ready; others become so a little later.
 
-    An import may give an `id_` of its own and the name of its `record`, which is recognised for ever.
+    `thumbnail` is the picture of a video or sound. An import may give an `id_` of its own and the name of its `record`, which is
+    recognised for ever; it brings pictures only.
 
     Raises `TooLarge` or `Unsupported` for a file that is not taken, `InvalidInput` for one that cannot be decoded.
     """
@@ -39,19 +52,16 @@ async def upload(
     key = import_key(shard, record)
     if record and (found := (await writes.graph.key_get((key,))).get(key)):
         return await own_media(writes, owner_id, found)
-    placed = await writes.media.place(owner.name, id_ or writes.new_id(shard), data)
+    placing = _place_clip if not record and writes.media.is_clip(data) else _place_picture
+    placed = await placing(writes, owner.name, id_ or writes.new_id(shard), data, thumbnail)
 
     def build(new_id: int) -> tuple[Media, Batch]:
-        media = Media(
-            id=id_ or new_id,
-            owner_id=owner_id,
-            description=description,
-            focus=focus,
-            **msgspec.structs.asdict(placed),
-        )
+        media = Media(id=id_ or new_id, owner_id=owner_id, description=description, focus=focus, **placed)
         batch = Batch(shard)
         batch.obj_add(media)
         batch.assoc_add(owner_id, OWNS, media.id, media.id)
+        if media.state is MediaState.PROCESSING:
+            batch.emit(MediaUploaded(media_id=media.id))
         if record:
             batch.key_add(key, media.id)
         return media, batch
@@ -60,8 +70,35 @@ async def upload(
         return await add_node(writes, shard, build)
     except Exception:
         # Refused for certain. When the caller goes away, the commit goes on, and the files belong to it.
-        await writes.media.remove((placed.key, placed.preview_key))
+        await writes.media.remove(placed[name] for name in _KEYS if name in placed)
         raise
+
+
+async def _place_picture(
+    writes: Writes, owner_name: str, media_id: int, data: bytes, _thumbnail: bytes | None
+) -> dict[str, Any]:
+    return msgspec.structs.asdict(await writes.media.place(owner_name, media_id, data))
+
+
+async def _place_clip(
+    writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
+) -> dict[str, Any]:
+    """As it came; what is shown of it is made by the consequence."""
+    sniffed = sniff_clip(data)
+    kind = MediaKind.AUDIO if sniffed and sniffed.content_type.startswith("audio/") else MediaKind.VIDEO
+    poster = await writes.media.place_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
+    try:
+        kept = await writes.media.keep(owner_name, media_id, data)
+    except Exception:
+        await writes.media.remove((poster.preview_key,))
+        raise
+    return {
+        "kind": kind if sniffed else MediaKind.GIFV,
+        "state": MediaState.PROCESSING,
+        "content_type": sniffed.content_type if sniffed else GIF,
+        "original_key": kept,
+        **msgspec.structs.asdict(poster),
+    }
 
 
 async def describe(
@@ -71,13 +108,23 @@ async def describe(
     *,
     description: str | None = None,
     focus: tuple[float, float] | None = None,
+    thumbnail: bytes | None = None,
 ) -> Media:
-    """Change what is said of a picture. Raises `NotFound` for anybody else's."""
+    """Change what is said of media, and the picture of a video or sound. Raises `NotFound` for anybody else's."""
     media = await own_media(writes, owner_id, media_id)
     changed = described(writes, media, description=description, focus=focus)
+    if thumbnail and media.kind is not MediaKind.IMAGE:
+        owner = await access_member(writes.graph, owner_id)
+        poster = await writes.media.place_poster(owner.name, media_id, thumbnail)
+        changed = msgspec.structs.replace(changed, **msgspec.structs.asdict(poster))
     batch = Batch(shard_of(owner_id))
     batch.obj_set(changed)
-    await writes.graph.commit(batch)
+    try:
+        await writes.graph.commit(batch)
+    except Exception:
+        await writes.media.remove({changed.preview_key} - {media.preview_key})
+        raise
+    await writes.media.remove({media.preview_key} - {changed.preview_key})
     return changed
 
 
@@ -96,14 +143,52 @@ def described(
 
 
 async def discard(writes: Writes, owner_id: int, media_id: int) -> None:
-    """Delete a picture and its files. Raises `NotFound` for anybody else's."""
+    """Delete media and their files. Raises `NotFound` for anybody else's."""
     media = await own_media(writes, owner_id, media_id)
     shard = shard_of(owner_id)
     batch = Batch(shard)
     batch.obj_del(media.id)
     batch.assoc_del(owner_id, OWNS, media.id, writes.new_id(shard))
     await writes.graph.commit(batch)
-    await writes.media.remove((media.key, media.preview_key))
+    await writes.media.remove(getattr(media, name) for name in _KEYS)
+
+
+async def discard_unused(writes: Writes, owner_id: int, media_id: int) -> None:
+    """As `discard`, for media that stand in no post. `Unfit` for others."""
+    media = await own_media(writes, owner_id, media_id)
+    if await _is_used(writes, media.id):
+        raise Unfit("Media attachment is currently used by a status")
+    await discard(writes, owner_id, media_id)
+
+
+async def _is_used(writes: Writes, media_id: int) -> bool:
+    """Whether a post that they were put into is still there, and still has them."""
+    put = await writes.graph.assoc_range(media_id, ATTACHED, limit=_MOST_POSTS)
+    posts = await writes.graph.obj_get([assoc.id2 for assoc in put])
+    return any(isinstance(post, Post) and media_id in post.media for post in posts.values())
+
+
+def attach(batch: Batch, post_id: int, ids: Iterable[int], now: int) -> None:
+    """Note in the commit of a post that it has these media."""
+    for id_ in ids:
+        batch.assoc_add(id_, ATTACHED, post_id, now)
+
+
+async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> None:
+    """Raise `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have these media together."""
+    found = await writes.graph.obj_get(ids) if ids else {}
+    kinds: list[MediaKind] = []
+    for id_ in dict.fromkeys(ids):
+        node = found.get(id_)
+        if not isinstance(node, Media):
+            raise NotFound("Record not found")
+        if node.owner_id != owner_id:
+            raise NotAllowed("This action is not allowed")
+        if node.state is not MediaState.READY:
+            raise Unfit(_NOT_READY, field="media_ids")
+        kinds.append(node.kind)
+    if len(kinds) > 1 and any(kind is not MediaKind.IMAGE for kind in kinds):
+        raise Unfit(_NOT_TOGETHER, field="media_ids")
 
 
 async def own_media(writes: Writes, owner_id: int, media_id: int) -> Media:

@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, TooLarge
+from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from shoal.core.events import PostCreated, PostDeleted, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Media, Mention, Place, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.model import Mention, Place, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.text import check_text, mentions_of, tags_of, text_length
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.contract import Batch, KeyTaken, Missing
@@ -29,6 +29,7 @@ from shoal.graph.schema import (
 )
 from shoal.graph.tag_uses import tags_used
 from shoal.services import polls
+from shoal.services.media import attach, check_attachable
 from shoal.services.polls import PollDraft
 from shoal.services.requests import first_made, made_before, request_keys, take_keys
 from shoal.services.writes import Writes, add_node
@@ -133,7 +134,7 @@ async def _access(writes: Writes, author_id: int, draft: Draft) -> Post | None:
     """The parent, if the draft has one; all that it names is for the author to use."""
     await access_member(writes.graph, author_id)
     parent = await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
-    await _check_media(writes, author_id, draft.media)
+    await check_attachable(writes, author_id, draft.media)
     return parent
 
 
@@ -154,6 +155,7 @@ def _creation(post: Post, shard: int, now: int) -> Batch:
     tag_ids = tuple(map(tag_id, post.tags))
     for tag in tag_ids:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(post.version))
+    attach(batch, post.id, post.media, post.id)
     if post.parent_id:
         batch.assoc_add(post.id, COMMENTS_ON, post.parent_id, post.id)
         batch.expect(post.parent_id)
@@ -185,7 +187,7 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
     content["visibility"] = post.visibility
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
-    await _check_media(writes, author_id, draft.media)
+    await check_attachable(writes, author_id, draft.media)
     content["mentions"] = await _mentions(writes, content["text"])
     content["tags"] = _tags(content["text"])
     shard = shard_of(author_id)
@@ -219,6 +221,7 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
         )
     )
     batch.assoc_add(post.id, REVISED, now, now)
+    attach(batch, post.id, set(edited.media) - set(post.media), now)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))
@@ -335,18 +338,6 @@ async def recorded(writes: Writes, author_id: int, record: str) -> bool:
     """Whether an import has brought this record of the author's already."""
     key = import_key(shard_of(author_id), record)
     return key in await writes.graph.key_get((key,))
-
-
-async def _check_media(writes: Writes, owner_id: int, ids: Sequence[int]) -> None:
-    if not ids:
-        return
-    found = await writes.graph.obj_get(ids)
-    for id_ in ids:
-        node = found.get(id_)
-        if not isinstance(node, Media):
-            raise NotFound("Record not found")
-        if node.owner_id != owner_id:
-            raise NotAllowed("This action is not allowed")
 
 
 def _tags(text: str) -> tuple[str, ...]:

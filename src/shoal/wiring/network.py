@@ -22,10 +22,14 @@ from shoal.fanout.table import TABLE
 from shoal.feeds.reads import Reads
 from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import Graph, Outbox, Store
+from shoal.media.clips import Clips
 from shoal.media.decoder import Decoder
 from shoal.media.library import MediaLibrary
+from shoal.media.limits import ClipLimits
 from shoal.media.limits import Limits as MediaLimits
+from shoal.media.programs import Programs
 from shoal.media.store import MediaStore
+from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
 from shoal.ops.upkeep import Upkeep
 from shoal.outbox import Runner
@@ -154,7 +158,8 @@ async def _assemble(
 ) -> Network:
     limits = MediaLimits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_pixels)
     decoder = await stack.enter_async_context(Decoder(limits))
-    media = MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits)
+    media = MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits, _clips(settings))
+    workshop = Workshop(media)
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
     loudness = Loudness(store, new_id, settings.loud_from)
     # Alone, a process remembers exactly. Among others what it remembers may be old while Redis fails: nothing that lasts
@@ -179,6 +184,7 @@ async def _assemble(
         channel,
         new_id,
         counting.emitter,
+        workshop,
         merge=settings.timeline_length,
         search=search,
     )
@@ -231,6 +237,15 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         agenda.start()
         stack.push_async_callback(agenda.stop)
         begin_filling(network.store, network.effects.graph, network.search, stack)
+        # Before the runner, which waits for its jobs: a long video does not hold up the end.
+        stack.push_async_callback(network.effects.workshop.close)
+
+
+def _clips(settings: Settings) -> Clips | None:
+    """None where the programs for them are not installed."""
+    programs = Programs.found()
+    limits = ClipLimits(max_bytes=settings.max_video_bytes, max_duration=settings.max_video_seconds)
+    return Clips(programs, limits) if programs else None
 
 
 def _limits(settings: Settings) -> Limits:

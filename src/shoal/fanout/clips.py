@@ -1,0 +1,93 @@
+"""An uploaded video or sound becomes what is shown, or what failed: the work is done beside the jobs, the job waits for it.
+
+Run twice, the second finds it done. Whoever deletes it meanwhile, or describes it, is not undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from shoal.core.errors import Conflict, InvalidInput
+from shoal.core.events import MediaUploaded
+from shoal.core.ids import shard_of
+from shoal.core.model import Media, MediaState
+from shoal.fanout.effects import Effects
+from shoal.graph.contract import Batch, Missing
+from shoal.media.library import PlacedClip
+
+_TRIES = 16
+
+
+async def make(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.Future[None]:
+    """Make it, as soon as it is its turn."""
+    return effects.workshop.begin(event.media_id, lambda: _make(effects, event.media_id))
+
+
+async def _make(effects: Effects, media_id: int) -> None:
+    library, media = effects.workshop.library, await _media(effects, media_id)
+    if media is None:
+        return
+    if media.state is not MediaState.PROCESSING:
+        # By a run that may have ended before it cleared up.
+        await library.remove((media.original_key,))
+        return
+    try:
+        placed = await library.place_clip(media.original_key)
+    except InvalidInput:
+        await _changed(effects, media_id, _failed)
+        await library.remove((media.original_key,))
+        return
+    shown = await _changed(effects, media_id, lambda media: _ready(media, placed))
+    keys = {media.original_key, placed.key, placed.poster.preview_key}
+    # One that was deleted meanwhile leaves nothing behind; one that has a picture of its own needs no other.
+    await library.remove(keys - ({shown.key, shown.preview_key} if shown else set()))
+
+
+async def _media(effects: Effects, media_id: int) -> Media | None:
+    node = (await effects.graph.obj_get((media_id,))).get(media_id)
+    return node if isinstance(node, Media) else None
+
+
+async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Media]) -> Media | None:
+    """What it became; None when it is gone. Another run may have made it: then that one's files are the same."""
+    for _ in range(_TRIES):
+        media = await _media(effects, media_id)
+        if media is None or media.state is not MediaState.PROCESSING:
+            return media
+        changed = msgspec.structs.replace(change(media), version=media.version + 1)
+        batch = Batch(shard_of(media.owner_id))
+        batch.obj_set(changed)
+        try:
+            await effects.graph.commit(batch)
+        except (Conflict, Missing):
+            continue
+        return changed
+    raise Conflict("it is being changed from elsewhere; repeat")
+
+
+def _failed(media: Media) -> Media:
+    return msgspec.structs.replace(media, state=MediaState.FAILED)
+
+
+def _ready(media: Media, placed: PlacedClip) -> Media:
+    facts = placed.facts
+    own = media.preview_key
+    poster = {} if own else msgspec.structs.asdict(placed.poster)
+    return msgspec.structs.replace(
+        media,
+        state=MediaState.READY,
+        kind=placed.kind,
+        content_type=placed.content_type,
+        key=placed.key,
+        size=placed.size,
+        width=facts.width,
+        height=facts.height,
+        duration=facts.duration,
+        frame_rate=f"{facts.frame_rate.numerator}/{facts.frame_rate.denominator}" if facts.width else "",
+        bitrate=facts.bitrate,
+        sound=facts.sound,
+        **poster,
+    )

@@ -1,0 +1,125 @@
+"""A video or sound made into what every browser plays, under limits: H.264 and AAC in MP4, or MP3; and a picture for it.
+
+Metadata, chapters and subtitles are left behind. The same file gives the same bytes, so a second run does no harm.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import MediaKind
+from shoal.media.facts import Facts, facts_of
+from shoal.media.limits import ClipLimits
+from shoal.media.programs import Programs
+from shoal.media.sniff import ANIMATION, HEAD, Clip, is_animated_gif, sniff_clip
+
+MP4: Final = "video/mp4"
+MP3: Final = "audio/mpeg"
+
+_SAME: Final = ("-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact")
+_BARE: Final = ("-map_metadata", "-1", "-map_chapters", "-1", "-sn", "-dn")
+
+
+class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
+    """What is shown of an upload, and a picture for it, which may be empty."""
+
+    kind: MediaKind
+    content_type: str
+    data: bytes
+    facts: Facts
+    poster: bytes
+
+
+class Clips:
+    """Makes clips with the programs of this machine."""
+
+    def __init__(self, programs: Programs, limits: ClipLimits | None = None) -> None:
+        self._programs = programs
+        self.limits = limits or ClipLimits()
+
+    def kind_of(self, data: bytes) -> Clip | None:
+        """What kind of clip an upload begins like; None for a picture, and for what is neither."""
+        return ANIMATION if is_animated_gif(data) else sniff_clip(data[:HEAD])
+
+    async def make(self, data: bytes) -> MadeClip:
+        """What is shown of an upload. `InvalidInput` for one that cannot be taken; it ends within the limits' seconds."""
+        clip = self.kind_of(data)
+        if clip is None:
+            raise InvalidInput("this file is neither a video nor a sound")
+        try:
+            async with asyncio.timeout(self.limits.seconds):
+                with TemporaryDirectory(prefix="shoal-clip-") as folder:
+                    return await self._made(Path(folder), data, clip)
+        except TimeoutError as error:
+            raise InvalidInput(f"this clip took longer than {self.limits.seconds:g} seconds of work") from error
+
+    async def _made(self, folder: Path, data: bytes, clip: Clip) -> MadeClip:
+        source = folder / "source"
+        await asyncio.to_thread(source.write_bytes, data)
+        facts = await self._checked(source, clip.demuxer)
+        if facts.width:
+            return await self._film(folder, source, clip, facts)
+        return await self._sound(folder, source, clip, facts)
+
+    async def _film(self, folder: Path, source: Path, clip: Clip, facts: Facts) -> MadeClip:
+        to, poster = folder / "made.mp4", folder / "poster.png"
+        await self._programs.convert(str(source), clip.demuxer, self.limits, *self._as_film(facts), f"file:{to}")
+        made = await self._checked(to, "mov")
+        await self._programs.convert(str(to), "mov", self.limits, "-frames:v", "1", f"file:{poster}")
+        return MadeClip(
+            kind=MediaKind.VIDEO if made.sound else MediaKind.GIFV,
+            content_type=MP4,
+            data=await asyncio.to_thread(to.read_bytes),
+            facts=made,
+            poster=await asyncio.to_thread(poster.read_bytes),
+        )
+
+    async def _sound(self, folder: Path, source: Path, clip: Clip, facts: Facts) -> MadeClip:
+        to, poster = folder / "made.mp3", folder / "poster.png"
+        await self._programs.convert(str(source), clip.demuxer, self.limits, *self._as_sound(facts), f"file:{to}")
+        made = await self._checked(to, "mp3")
+        if facts.cover:
+            cover = ("-map", "0:v:0", "-frames:v", "1", f"file:{poster}")
+            await self._programs.convert(str(source), clip.demuxer, self.limits, *cover)
+        return MadeClip(
+            kind=MediaKind.AUDIO,
+            content_type=MP3,
+            data=await asyncio.to_thread(to.read_bytes),
+            facts=made,
+            poster=await asyncio.to_thread(poster.read_bytes) if facts.cover else b"",
+        )
+
+    async def _checked(self, file: Path, demuxer: str) -> Facts:
+        facts = facts_of(await self._programs.probe(str(file), demuxer, self.limits))
+        facts.check(self.limits)
+        return facts
+
+    def _as_film(self, facts: Facts) -> tuple[str, ...]:
+        limits = self.limits
+        # What does not say how long it plays is cut off a second past what is taken, and refused then.
+        longest = limits.max_duration + 1
+        bits = min(limits.bits, int(limits.max_made * 8 * 0.8 / (facts.duration or longest)))
+        fit = f"scale='min({limits.edge},iw)':'min({limits.edge},ih)':force_original_aspect_ratio=decrease"
+        rate = ("-fpsmax", "60") if facts.frame_rate > Fraction(60) else ()
+        return (
+            *("-map", "0:v:0", "-map", "0:a:0?", *_BARE, *_SAME, "-t", f"{longest:g}"),
+            *("-vf", f"{fit}:force_divisible_by=2,setsar=1,format=yuv420p", *rate),
+            *("-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-profile:v", "main"),
+            *("-maxrate", str(bits), "-bufsize", str(2 * bits), "-g", "250"),
+            *("-c:a", "aac", "-b:a", str(limits.sound_bits), "-ac", "2"),
+            *("-movflags", "+faststart", "-f", "mp4"),
+        )
+
+    def _as_sound(self, facts: Facts) -> tuple[str, ...]:
+        longest = f"{self.limits.max_duration + 1:g}"
+        is_mp3 = facts.sound is not None and facts.sound.codec == "mp3"
+        how = ("copy",) if is_mp3 else ("libmp3lame", "-b:a", str(self.limits.sound_bits), "-ac", "2")
+        plain = ("-id3v2_version", "0", "-write_id3v1", "0", "-f", "mp3")
+        return ("-map", "0:a:0", "-vn", *_BARE, *_SAME, "-t", longest, "-c:a", *how, *plain)

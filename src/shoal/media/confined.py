@@ -1,0 +1,33 @@
+"""Runs a program that it becomes, under limits: `python -m shoal.media.confined SECONDS MEMORY FILE_SIZE PROGRAM ARGUMENTS...`.
+
+Processor seconds, bytes of address space, bytes of a file that it writes. It opens few files and dumps no core.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+
+OPEN_FILES = 64
+
+
+def main() -> None:
+    """Become the program."""
+    seconds, memory, size = map(int, sys.argv[1:4])
+    program = sys.argv[4:]
+    for what, wanted in (
+        (resource.RLIMIT_CPU, seconds),
+        (resource.RLIMIT_AS, memory),
+        (resource.RLIMIT_FSIZE, size),
+        (resource.RLIMIT_NOFILE, OPEN_FILES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        hard = resource.getrlimit(what)[1]
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(what, (most, most))
+    os.execv(program[0], program)  # noqa: S606 (no shell: the arguments are ours)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""What ffprobe says of a clip, read and held against the limits before anything is decoded."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import msgspec
+
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.model import Sound
+from shoal.media.limits import ClipLimits
+
+
+class _Disposition(msgspec.Struct):
+    attached_pic: int = 0
+
+
+class _Stream(msgspec.Struct):
+    codec_type: str = ""
+    codec_name: str = ""
+    width: int = 0
+    height: int = 0
+    avg_frame_rate: str = "0/0"
+    r_frame_rate: str = "0/0"
+    duration: str = ""
+    sample_rate: str = "0"
+    channels: int = 0
+    disposition: _Disposition = msgspec.field(default_factory=_Disposition)
+
+
+class _Format(msgspec.Struct):
+    duration: str = ""
+    bit_rate: str = "0"
+
+
+class _Probed(msgspec.Struct):
+    streams: list[_Stream] = []
+    format: _Format = msgspec.field(default_factory=_Format)
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a clip is. Without a picture `width` is 0; `cover` is whether a still picture comes with a sound."""
+
+    duration: float
+    """Seconds; 0 where the file does not say."""
+    bitrate: int
+    width: int = 0
+    height: int = 0
+    frame_rate: Fraction = Fraction(0)
+    sound: Sound | None = None
+    cover: bool = False
+
+    def check(self, limits: ClipLimits) -> None:
+        """Raise `InvalidInput` or `TooLarge` for what is not taken."""
+        if not self.width and self.sound is None:
+            raise InvalidInput("this file has neither a picture nor a sound")
+        if self.duration > limits.max_duration:
+            raise TooLarge(
+                f"a clip of {self.duration:.0f} seconds is too long: at most {limits.max_duration:g} are taken"
+            )
+        if self.width * self.height > limits.max_pixels:
+            raise TooLarge(f"a video of {self.width} x {self.height} pixels is too large")
+        if self.frame_rate > limits.max_frame_rate:
+            raise TooLarge(f"a video of {float(self.frame_rate):.0f} frames a second is too fast")
+
+
+def facts_of(probed: bytes) -> Facts:
+    """The facts in what ffprobe printed."""
+    try:
+        found = msgspec.json.decode(probed, type=_Probed)
+    except msgspec.MsgspecError as error:
+        raise InvalidInput("this file is damaged: it cannot be read") from error
+    pictures = [stream for stream in found.streams if stream.codec_type == "video"]
+    films = [stream for stream in pictures if not stream.disposition.attached_pic]
+    sounds = [stream for stream in found.streams if stream.codec_type == "audio"]
+    film = films[0] if films else _Stream()
+    sound = sounds[0] if sounds else None
+    return Facts(
+        duration=max(map(_number, (found.format.duration, *(stream.duration for stream in found.streams)))),
+        bitrate=int(_number(found.format.bit_rate)),
+        width=film.width,
+        height=film.height,
+        frame_rate=_fraction(film.avg_frame_rate) or _fraction(film.r_frame_rate),
+        sound=Sound(sound.codec_name, int(_number(sound.sample_rate)), sound.channels) if sound else None,
+        cover=len(pictures) > len(films),
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return max(0.0, float(text))
+    except ValueError:
+        return 0.0
+
+
+def _fraction(text: str) -> Fraction:
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        return Fraction(0)

@@ -1,0 +1,279 @@
+"""Videos and sounds over the API: taken at once, ready a little later, whatever happens in between."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from shoal.media.library import MediaLibrary
+from tests.api.world import Someone, World, picture, served
+from tests.media.clips import clip, film, moving_gif, needed, silent, tone
+from tests.serving import served as served_process
+
+FAILED = {"error": "Error processing thumbnail for uploaded media"}
+
+
+@pytest.fixture(scope="module")
+def ann(shared: World) -> Someone:
+    needed()
+    return shared.join("ann")
+
+
+def upload(shoal: World, who: Someone, data: bytes, *, version: int = 2, **more: Any) -> httpx.Response:
+    """One upload, named and declared as a picture, whatever it is."""
+    files = {"file": ("blob.jpg", data, "image/jpeg"), **more.pop("files", {})}
+    return shoal.ask("POST", f"/api/v{version}/media", who, files=files, data=more)
+
+
+def ready(shoal: World, who: Someone, data: bytes, **more: Any) -> Any:
+    """The attachment, when it is ready."""
+    made = upload(shoal, who, data, **more).json()
+    shoal.settle()
+    return shoal.json("GET", f"/api/v1/media/{made['id']}", who)
+
+
+def file_of(shoal: World, url: str, **headers: str) -> httpx.Response:
+    """A stored file by its URL."""
+    return shoal.ask("GET", httpx.URL(url).path, headers=headers)
+
+
+def test_a_video_is_taken_at_once_and_ready_a_little_later(shared: World, ann: Someone) -> None:
+    answer = upload(shared, ann, film(), description="a test", focus="0.5,-0.5")
+    made = answer.json()
+    assert answer.status_code == 202
+    assert (made["type"], made["url"], made["preview_url"]) == ("video", None, None)
+    waiting = shared.ask("GET", f"/api/v1/media/{made['id']}", ann)
+    assert waiting.status_code in {200, 206}
+    shared.settle()
+    done = shared.json("GET", f"/api/v1/media/{made['id']}", ann)
+    assert (done["type"], done["description"]) == ("video", "a test")
+    assert done["meta"]["focus"] == {"x": 0.5, "y": -0.5}
+    original = done["meta"]["original"]
+    assert (original["width"], original["height"], original["frame_rate"]) == (160, 90, "30/1")
+    assert original["duration"] == pytest.approx(1, abs=0.2)
+    assert original["bitrate"] > 0
+    assert done["meta"]["audio_encode"] == "aac"
+    assert done["meta"]["small"]["size"] == "160x90"
+    assert len(done["blurhash"]) > 20
+    file = file_of(shared, done["url"])
+    assert (file.status_code, file.headers["content-type"]) == (200, "video/mp4")
+    assert b"secret" not in file.content
+    assert file_of(shared, done["preview_url"]).headers["content-type"] == "image/jpeg"
+
+
+def test_an_old_client_is_answered_when_it_is_ready(shared: World, ann: Someone) -> None:
+    answer = upload(shared, ann, tone(".ogg"), version=1)
+    made = answer.json()
+    assert (answer.status_code, made["type"], made["preview_url"]) == (200, "audio", None)
+    assert made["meta"]["original"]["audio_encode"] == "mp3"
+    assert "width" not in made["meta"]["original"]
+    assert file_of(shared, made["url"]).headers["content-type"] == "audio/mpeg"
+
+
+def test_a_gif_that_moves_and_a_silent_video_are_gifv(shared: World, ann: Someone) -> None:
+    assert ready(shared, ann, moving_gif())["type"] == "gifv"
+    assert ready(shared, ann, silent())["type"] == "gifv"
+
+
+def test_a_picture_is_ready_at_once(shared: World, ann: Someone) -> None:
+    answer = upload(shared, ann, picture())
+    assert (answer.status_code, answer.json()["type"]) == (200, "image")
+    assert answer.json()["url"]
+
+
+def test_a_client_that_writes_nonsense_about_its_file_is_served(shared: World, ann: Someone) -> None:
+    nonsense = {"thumbnail": ("thumb", picture(colour="red"), "('image/png', None)")}
+    made = ready(shared, ann, tone(), files=nonsense)
+    assert made["type"] == "audio"
+    assert made["preview_url"].endswith("-small.jpg")
+
+
+def test_the_picture_of_a_video_can_be_ones_own_and_be_changed(shared: World, ann: Someone) -> None:
+    made = ready(shared, ann, film(), files={"thumbnail": ("a.png", picture(64, 64, "red"), "image/png")})
+    assert made["meta"]["small"]["size"] == "64x64"
+    path = f"/api/v1/media/{made['id']}"
+    changed = shared.json("PUT", path, ann, files={"thumbnail": ("b.png", picture(48, 48, "blue"), "image/png")})
+    assert changed["meta"]["small"]["size"] == "48x48"
+    assert file_of(shared, made["preview_url"]).status_code == 404
+    assert file_of(shared, changed["preview_url"]).status_code == 200
+    assert changed["url"] == made["url"]
+
+
+def test_a_part_of_a_file_can_be_asked_for(shared: World, ann: Someone) -> None:
+    url = ready(shared, ann, film(".webm"))["url"]
+    whole = file_of(shared, url)
+    size = len(whole.content)
+    assert whole.headers["accept-ranges"] == "bytes"
+    assert int(whole.headers["content-length"]) == size
+    for asked, first, last in (
+        ("0-1", 0, 1),
+        ("100-", 100, size - 1),
+        ("-7", size - 7, size - 1),
+        ("0-999999999", 0, size - 1),
+    ):
+        part = file_of(shared, url, Range=f"bytes={asked}")
+        assert part.status_code == 206
+        assert part.headers["content-range"] == f"bytes {first}-{last}/{size}"
+        assert part.content == whole.content[first : last + 1]
+        assert part.headers["access-control-allow-origin"] == "*"
+    behind = file_of(shared, url, Range=f"bytes={size}-")
+    assert (behind.status_code, behind.headers["content-range"]) == (416, f"bytes */{size}")
+    for nonsense in ("bytes=5-2", "bytes=-", "lines=1-2", "bytes=0-1,3-4"):
+        assert file_of(shared, url, Range=nonsense).content == whole.content
+
+
+def test_what_came_is_never_served(shared: World, ann: Someone) -> None:
+    upload(shared, ann, film())
+    kept = [path for path in shared.state().files if path.endswith(".raw")]
+    assert kept
+    for path in kept:
+        assert shared.ask("GET", f"/media/{path}").status_code == 404
+        assert shared.ask("GET", f"/media/{path}", headers={"Range": "bytes=0-9"}).status_code == 404
+    shared.settle()
+    assert not [path for path in shared.state().files if path.endswith(".raw")]
+
+
+def test_a_file_that_cannot_be_played_fails_and_goes(shared: World, ann: Someone) -> None:
+    before = shared.state().files
+    made = upload(shared, ann, b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom" + b"noise" * 1000).json()
+    shared.settle()
+    answer = shared.ask("GET", f"/api/v1/media/{made['id']}", ann)
+    assert (answer.status_code, answer.json()) == (422, FAILED)
+    assert sorted(shared.state().files) == sorted(before)
+    late = upload(shared, ann, b"OggS" + b"noise" * 1000, version=1)
+    assert (late.status_code, late.json()) == (422, FAILED)
+
+
+def test_a_status_waits_for_its_media(shared: World, ann: Someone) -> None:
+    made = upload(shared, ann, film()).json()
+    early = shared.ask("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
+    assert early.status_code == 422
+    assert early.json()["error"] == "Cannot attach files that have not finished processing. Try again in a moment!"
+    shared.settle()
+    posted = shared.json("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
+    assert [item["type"] for item in posted["media_attachments"]] == ["video"]
+
+
+def test_a_video_stands_alone(shared: World, ann: Someone) -> None:
+    one, other, still = (ready(shared, ann, data)["id"] for data in (film(), tone(), picture()))
+    for ids in ([one, still], [one, other], [still, other]):
+        answer = shared.ask("POST", "/api/v1/statuses", ann, json={"media_ids": ids})
+        assert answer.status_code == 422
+        assert answer.json()["error"].startswith("Cannot attach a video")
+    twice = shared.json("POST", "/api/v1/statuses", ann, json={"media_ids": [one, one]})
+    assert len(twice["media_attachments"]) == 1
+
+
+def test_media_are_deleted_unless_a_status_has_them(shared: World, ann: Someone) -> None:
+    ben = shared.join("ben")
+    made = ready(shared, ann, film())
+    path = f"/api/v1/media/{made['id']}"
+    assert shared.ask("DELETE", path, ben).status_code == 404
+    posted = shared.json("POST", "/api/v1/statuses", ann, json={"media_ids": [made["id"]]})
+    used = shared.ask("DELETE", path, ann)
+    assert (used.status_code, used.json()) == (422, {"error": "Media attachment is currently used by a status"})
+    shared.json("DELETE", f"/api/v1/statuses/{posted['id']}", ann)
+    assert shared.json("DELETE", path, ann) == {}
+    assert shared.ask("GET", path, ann).status_code == 404
+    assert file_of(shared, made["url"]).status_code == 404
+
+
+def test_media_that_are_deleted_while_they_are_made_leave_nothing(shared: World, ann: Someone) -> None:
+    before = shared.state().files
+    made = upload(shared, ann, film()).json()
+    assert shared.json("DELETE", f"/api/v1/media/{made['id']}", ann) == {}
+    shared.settle()
+    assert sorted(shared.state().files) == sorted(before)
+
+
+def test_what_is_said_while_it_is_made_stays(shared: World, ann: Someone) -> None:
+    made = upload(shared, ann, film()).json()
+    shared.json("PUT", f"/api/v1/media/{made['id']}", ann, json={"description": "said meanwhile"})
+    shared.settle()
+    done = shared.json("GET", f"/api/v1/media/{made['id']}", ann)
+    assert (done["description"], bool(done["url"])) == ("said meanwhile", True)
+
+
+def test_other_work_goes_on_while_videos_are_made(shared: World, ann: Someone) -> None:
+    ids = [upload(shared, ann, film()).json()["id"] for _ in range(3)]
+    ben = shared.join("bea")
+    shared.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
+    posted = shared.json("POST", "/api/v1/statuses", ann, json={"status": "meanwhile"})["id"]
+    until = time.monotonic() + 10
+    while posted not in [item["id"] for item in shared.json("GET", "/api/v1/timelines/home", ben)]:
+        assert time.monotonic() < until
+    assert any(shared.ask("GET", f"/api/v1/media/{id_}", ann).status_code == 206 for id_ in ids)
+    shared.settle()
+    assert all(shared.json("GET", f"/api/v1/media/{id_}", ann)["url"] for id_ in ids)
+
+
+def test_a_video_that_is_too_large_is_refused_before_it_is_kept() -> None:
+    needed()
+    with served(max_video_bytes=1_000) as url, httpx.Client(base_url=url) as client:
+        token = signed_up(client)
+        answer = client.post("/api/v2/media", files={"file": film()}, headers=token)
+        assert answer.status_code == 413
+        assert "too large" in answer.json()["error"]
+
+
+def test_without_the_programs_videos_are_refused_and_not_announced(shoal: World) -> None:
+    needed()
+    library = shoal.network.media
+    announced = shoal.json("GET", "/api/v2/instance")["configuration"]["media_attachments"]
+    assert "video/mp4" in announced["supported_mime_types"]
+    assert announced["video_size_limit"] == 40 * 1024 * 1024
+    carol = shoal.join("carol")
+    library.clips = None
+    answer = upload(shoal, carol, film())
+    assert answer.status_code == 422
+    assert "no videos" in answer.json()["error"]
+    assert upload(shoal, carol, moving_gif()).json()["type"] == "image"
+    announced = shoal.json("GET", "/api/v2/instance")["configuration"]["media_attachments"]
+    assert "video/mp4" not in announced["supported_mime_types"]
+    assert announced["video_size_limit"] == 0
+    assert isinstance(library, MediaLibrary)
+
+
+def signed_up(client: httpx.Client) -> dict[str, str]:
+    """The headers of a new member."""
+    app = client.post(
+        "/api/v1/apps", json={"client_name": "T", "redirect_uris": "urn:x", "scopes": "read write"}
+    ).json()
+    asked = {"client_id": app["client_id"], "client_secret": app["client_secret"], "scope": "read write"}
+    own = client.post("/oauth/token", json={**asked, "grant_type": "client_credentials"}).json()["access_token"]
+    person = {"username": "dora", "email": "dora@example.org", "password": "a long password", "agreement": True}
+    made = client.post("/api/v1/accounts", json=person, headers={"Authorization": f"Bearer {own}"}).json()
+    return {"Authorization": f"Bearer {made['access_token']}"}
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    return tmp_path / "shoal.db"
+
+
+def test_a_server_that_is_killed_in_the_middle_makes_it_after_it_came_back(store: Path) -> None:
+    long = film_of_a_while()
+    with served_process(store) as server, httpx.Client(base_url=server.url, timeout=30) as client:
+        token = signed_up(client)
+        answer = client.post("/api/v2/media", files={"file": long}, headers=token)
+        assert answer.status_code == 202
+        id_ = answer.json()["id"]
+        assert client.get(f"/api/v1/media/{id_}", headers=token).status_code == 206
+        server.kill()
+    with served_process(store) as server, httpx.Client(base_url=server.url, timeout=30) as client:
+        until = time.monotonic() + 60
+        while (answer := client.get(f"/api/v1/media/{id_}", headers=token)).status_code == 206:
+            assert time.monotonic() < until
+            time.sleep(0.2)
+        assert answer.status_code == 200
+        assert client.get(httpx.URL(answer.json()["url"]).path).headers["content-type"] == "video/mp4"
+        assert server.stop() == 0
+
+
+def film_of_a_while() -> bytes:
+    """Some seconds of work."""
+    return clip(".mp4", "-f", "lavfi", "-i", "testsrc2=size=1280x720:rate=30:duration=8", "-preset", "ultrafast")

@@ -1,0 +1,170 @@
+"""Real clips go in, clips that every browser plays come out; what is damaged, too large or a trap does not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.model import MediaKind
+from shoal.media.clips import Clips, MadeClip
+from shoal.media.limits import ClipLimits
+from shoal.media.programs import Programs
+from shoal.media.sniff import is_animated_gif, sniff_clip
+from tests.media.clips import PICTURE, TONE, clip, film, moving_gif, needed, silent, tone
+
+
+def made(data: bytes, limits: ClipLimits | None = None) -> MadeClip:
+    """What becomes of an upload."""
+    needed()
+    programs = Programs.found()
+    assert programs is not None
+    return asyncio.run(Clips(programs, limits).make(data))
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".webm", ".mkv"])
+def test_a_film_becomes_an_mp4_with_a_frame_of_it(suffix: str) -> None:
+    found = made(film(suffix))
+    assert (found.kind, found.content_type) == (MediaKind.VIDEO, "video/mp4")
+    assert (found.facts.width, found.facts.height, found.facts.frame_rate) == (160, 90, 30)
+    assert found.facts.duration == pytest.approx(1, abs=0.2)
+    assert found.facts.sound is not None
+    assert found.facts.sound.codec == "aac"
+    assert found.poster.startswith(b"\x89PNG")
+
+
+def test_the_index_stands_first_and_nothing_is_told_that_was_not_filmed() -> None:
+    data = made(film()).data
+    assert 0 < data.index(b"moov") < data.index(b"mdat")
+    assert b"secret" in film()
+    assert b"secret" not in data
+    assert b"+40.7" not in data
+
+
+def test_the_same_film_gives_the_same_bytes() -> None:
+    assert made(film()).data == made(film()).data
+
+
+def test_a_film_without_sound_and_a_gif_that_moves_are_gifv() -> None:
+    assert made(silent()).kind is MediaKind.GIFV
+    found = made(moving_gif())
+    assert (found.kind, found.facts.width, found.facts.height) == (MediaKind.GIFV, 48, 32)
+
+
+@pytest.mark.parametrize("suffix", [".mp3", ".ogg", ".wav", ".flac", ".m4a", ".aac"])
+def test_a_sound_becomes_an_mp3(suffix: str) -> None:
+    found = made(tone(suffix))
+    assert (found.kind, found.content_type, found.poster) == (MediaKind.AUDIO, "audio/mpeg", b"")
+    assert found.facts.sound is not None
+    assert found.facts.sound.codec == "mp3"
+    assert b"secret" not in found.data
+
+
+def test_the_cover_of_a_sound_is_its_picture() -> None:
+    cover = ("-map", "0:a", "-map", "1:v", "-frames:v", "1", "-c:v", "png", "-disposition:v", "attached_pic")
+    found = made(clip(".mp3", *TONE, *PICTURE, *cover, "-id3v2_version", "3"))
+    assert found.kind is MediaKind.AUDIO
+    assert found.poster.startswith(b"\x89PNG")
+
+
+def test_a_film_of_odd_size_and_great_speed_is_made_to_fit() -> None:
+    fast = clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=161x99:rate=90:duration=0.5", "-pix_fmt", "yuv444p")
+    facts = made(fast).facts
+    assert (facts.width, facts.height, facts.frame_rate) == (160, 98, 60)
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        ({"max_duration": 0.5}, "too long"),
+        ({"max_pixels": 160 * 89}, "pixels is too large"),
+        ({"max_frame_rate": 29}, "too fast"),
+        ({"seconds": 0.05}, "seconds of work"),
+        ({"max_made": 2_000}, "larger than can be taken"),
+        ({"memory": 40 * 1024 * 1024}, "larger than can be taken"),
+    ],
+)
+def test_what_costs_more_than_is_allowed_is_refused(limits: dict[str, float], said: str) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        made(film(), msgspec.convert(limits, ClipLimits))
+
+
+def test_who_takes_too_long_is_ended() -> None:
+    before = running()
+    with pytest.raises(InvalidInput):
+        made(film(), ClipLimits(seconds=0.3))
+    until = time.monotonic() + 5
+    while running() - before and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not running() - before
+
+
+def running() -> set[str]:
+    """The processes of ffmpeg that this one has started."""
+    found = set()
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            name, _, rest = entry.read_text().partition("(")[2].partition(")")
+        except OSError:
+            continue
+        if name in {"ffmpeg", "ffprobe"} and rest.split()[1] == str(os.getpid()):
+            found.add(entry.parent.name)
+    return found
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".webm", ".mp3", ".ogg", ".wav"])
+def test_a_file_that_is_cut_short_is_made_or_refused_but_nothing_worse(suffix: str) -> None:
+    whole = film(suffix) if suffix in {".mp4", ".webm"} else tone(suffix)
+    for part in (64, len(whole) // 3):
+        try:
+            found = made(whole[:part])
+        except InvalidInput:
+            continue
+        assert found.data
+
+
+def test_a_file_of_noise_behind_a_good_beginning_is_refused() -> None:
+    noise = os.urandom(20_000)
+    for head in (b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom", b"\x1aE\xdf\xa3", b"OggS", b"fLaC"):
+        with pytest.raises(InvalidInput):
+            made(head + noise)
+
+
+def test_a_header_that_promises_a_huge_frame_is_refused_before_it_is_decoded() -> None:
+    huge = clip(".mkv", "-f", "lavfi", "-i", "color=size=8192x8192:rate=1:duration=1", "-c:v", "png")
+    began = time.monotonic()
+    with pytest.raises(TooLarge):
+        made(huge)
+    assert time.monotonic() - began < 5
+
+
+def test_a_playlist_that_names_other_files_opens_none() -> None:
+    listing = b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n#EXT-X-ENDLIST\n"
+    assert sniff_clip(listing) is None
+    with pytest.raises(InvalidInput):
+        made(b"ID3" + listing)
+
+
+def test_a_gif_that_stands_still_is_a_picture() -> None:
+    still = clip(".gif", "-f", "lavfi", "-i", "testsrc=size=48x32:rate=1:duration=1")
+    assert is_animated_gif(moving_gif())
+    assert not is_animated_gif(still)
+    assert not is_animated_gif(moving_gif()[:40])
+    assert not is_animated_gif(b"GIF89a")
+
+
+def test_a_picture_is_no_clip() -> None:
+    for head in (
+        b"\xff\xd8\xff\xe0",
+        b"\x89PNG\r\n\x1a\n",
+        b"RIFF\0\0\0\0WEBP",
+        b"\0\0\0\x1cftypavif",
+        b"\0\0\0\x1cftypheic",
+        b"",
+    ):
+        assert sniff_clip(head) is None
