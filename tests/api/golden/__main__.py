@@ -1,0 +1,10 @@
+"""Writes the answers anew."""
+
+from __future__ import annotations
+
+from tests.api.golden import FOLDER, answers, written
+from tests.api.world import world
+
+with world() as shoal:
+    for name, value in answers(shoal).items():
+        (FOLDER / f"{name}.json").write_text(written(value))
