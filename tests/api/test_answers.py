@@ -31,6 +31,9 @@ QUERIES = {
 }
 """What a route must be asked with to say something."""
 
+NOUNS = {"status": "statuses", "media": "media"}
+"""Whose id stands behind which word of a path; an account's behind any other."""
+
 
 def closed(value: Any) -> Any:
     """A schema that allows no other keys than those that it names."""
@@ -66,7 +69,7 @@ class Cast:
 
     def path(self, route: Route) -> str:
         """The path of a route, about what is there."""
-        kind = next((kind for kind in ("status", "media") if f"/{kind}" in route.path), "account")
+        kind = next((kind for kind, noun in NOUNS.items() if f"/{noun}/{{" in route.path), "account")
         filled = re.sub(r"\{(name|tag)\}", "dawn", route.path)
         return filled.replace("{id}", self.things[kind])
 
