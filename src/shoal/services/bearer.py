@@ -38,7 +38,12 @@ def fits(stored: bytes, secret: bytes) -> bool:
 
 def text_of(id_: int, secret: bytes) -> str:
     """The text that is handed out."""
-    return base64.urlsafe_b64encode(id_.to_bytes(_ID_BYTES) + secret).decode()
+    return _plain(id_.to_bytes(_ID_BYTES) + secret)
+
+
+def _plain(raw: bytes) -> str:
+    """Without a `=` at its end: browsers show a token as the protocol of a WebSocket, where there may be none."""
+    return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def opened(text: str) -> Shown:
@@ -53,8 +58,8 @@ def decoded(text: str) -> bytes:
     if len(text) > 100 or not text.isascii():
         return b""
     try:
-        raw = base64.b64decode(text, altchars=b"-_", validate=True)
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return b""
     # The decoder forgives stray bits and padding at the end: but one thing has one text.
-    return raw if base64.urlsafe_b64encode(raw) == text.encode() else b""
+    return raw if _plain(raw) == text else b""
