@@ -9,6 +9,7 @@ from itertools import count
 
 import pytest
 
+from shoal.api.streams import USUAL
 from shoal.core.ids import IdMaker
 from tests.api.world import World, served, world
 
@@ -37,5 +38,6 @@ def shared() -> Iterator[World]:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """The address of a server that the tests of a module share."""
-    with served() as address:
+    # A client of streams that is closed waits for the next sign of life.
+    with served(USUAL._replace(thump=0.3)) as address:
         yield address

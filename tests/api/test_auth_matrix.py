@@ -186,6 +186,7 @@ def test_what_is_open_to_all_is_little() -> None:
         ("GET", "/api/v1/custom_emojis"),
         ("GET", "/openapi.json"),
         ("GET", "/docs"),
+        ("GET", "/api/v1/streaming/health"),
         ("POST", "/api/v1/apps"),
         ("GET", "/.well-known/oauth-authorization-server"),
         ("GET", "/oauth/authorize"),

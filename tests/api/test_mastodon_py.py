@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from mastodon import Mastodon
+from mastodon import Mastodon, StreamListener
 from mastodon.errors import (
     MastodonAPIError,
     MastodonIllegalArgumentError,
@@ -310,3 +310,57 @@ def test_a_server_that_takes_no_members_says_so() -> None:
         with pytest.raises(MastodonIllegalArgumentError, match="unsupported_grant_type"):
             client.log_in("ann", PASSWORD)
         client.session.close()
+
+
+class _Listener(StreamListener):
+    """What it was called with, in short."""
+
+    def __init__(self) -> None:
+        self.heard: list[str] = []
+        self.beats = 0
+
+    def on_update(self, status: Any) -> None:
+        self.heard.append(f"+{status.content[3:-4]}")
+
+    def on_status_update(self, status: Any) -> None:
+        self.heard.append(f"~{status.content[3:-4]}")
+
+    def on_delete(self, status_id: Any) -> None:
+        self.heard.append(f"-{status_id}")
+
+    def handle_heartbeat(self) -> None:
+        self.beats += 1
+
+
+def test_streams_are_listened_to_over_events(join: Join) -> None:
+    ann, ben = join("ann"), join("ben")
+    tag = f"dawn{next(_numbers)}"
+    ben.account_follow(ann.me())
+    ears = {name: _Listener() for name in ("user", "public", "local", "hashtag", "direct")}
+    handles = [
+        ben.stream_user(ears["user"], run_async=True),
+        ben.stream_public(ears["public"], run_async=True),
+        ben.stream_public(ears["local"], local=True, run_async=True),
+        ben.stream_hashtag(tag, ears["hashtag"], run_async=True),
+        ben.stream_direct(ears["direct"], run_async=True),
+    ]
+    # The first sign of life says that the server listens.
+    until(lambda: all(ear.beats for ear in ears.values()))
+    post = ann.status_post(f"low #{tag}")
+    until(lambda: all(ears[name].heard for name in ("user", "public", "local", "hashtag")))
+    ann.status_update(post, "high")
+    ann.status_delete(post)
+    until(lambda: all(f"-{post.id}" in ears[name].heard for name in ("user", "public", "local", "hashtag")))
+    assert ears["direct"].heard == []
+    for handle in handles:
+        handle.close()
+
+
+def test_streams_are_listened_to_over_a_socket(join: Join) -> None:
+    ann, ben = join("ann"), join("ben")
+    ear, own = _Listener(), _Listener()
+    with ben.stream_open_websocket(listener=ear) as socket:
+        socket.subscribe("public:local")
+        ben.stream_hashtag("Dusk", own, websocket_handle=socket)
+        until(lambda: ann.status_post("to #dusk") and ear.heard and own.heard)
+        assert {said[0] for said in ear.heard + own.heard} == {"+"}

@@ -28,7 +28,9 @@ def test_a_preflight_is_answered_without_a_token(path: str) -> None:
     assert (answer.status_code, answer.content) == (204, b"")
     assert answer.headers["access-control-allow-origin"] == "*"
     assert answer.headers["access-control-allow-methods"] == "GET, POST, PUT, PATCH, DELETE"
-    assert answer.headers["access-control-allow-headers"] == "Authorization, Content-Type, Idempotency-Key"
+    assert (
+        answer.headers["access-control-allow-headers"] == "Authorization, Content-Type, Idempotency-Key, Last-Event-ID"
+    )
 
 
 def test_pages_for_people_are_for_their_own_origin_only() -> None:

@@ -29,7 +29,7 @@ from shoal.wiring import open_network
 
 async def main():
     async with open_network(load({}, store="sqlite:///" + sys.argv[1])) as network:
-        deps = Deps(network.settings, network.store, network.writes, network.reads, network.media)
+        deps = Deps(network.settings, network.store, network.writes, network.reads, network.media, network.hub)
         await serve(deps, listener=listen("127.0.0.1", 0), ready=lambda url: print(url, flush=True))
     print("closed", flush=True)
 

@@ -17,6 +17,7 @@ from PIL import Image
 
 from shoal import settings as configuration
 from shoal.api.server import Deps, build, listen, serve
+from shoal.api.streams import USUAL, Pace
 from shoal.core.model import Member
 from shoal.feeds.remembered import Remembered
 from shoal.graph.contract import AssocRow, Graph
@@ -86,7 +87,14 @@ class World:
         graph = cast("Graph", self.graph)
         self.writes: Writes = replace(network.writes, graph=graph)
         self.deps = Deps(
-            network.settings, network.store, self.writes, replace(network.reads, graph=graph), network.media, None, BASE
+            network.settings,
+            network.store,
+            self.writes,
+            replace(network.reads, graph=graph),
+            network.media,
+            network.hub,
+            None,
+            BASE,
         )
         self.app = build(self.deps)
         self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=BASE)
@@ -160,7 +168,7 @@ def world(**settings: Any) -> Iterator[World]:
 
 
 @contextlib.contextmanager
-def served(**settings: Any) -> Iterator[str]:
+def served(pace: Pace = USUAL, **settings: Any) -> Iterator[str]:
     """A real server on a free port, in a thread of its own; its address."""
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
     told: list[str] = []
@@ -173,7 +181,9 @@ def served(**settings: Any) -> Iterator[str]:
 
     async def main() -> None:
         async with open_network(chosen) as network:
-            deps = Deps(network.settings, network.store, network.writes, network.reads, network.media)
+            deps = Deps(
+                network.settings, network.store, network.writes, network.reads, network.media, network.hub, pace=pace
+            )
             task = asyncio.create_task(serve(deps, listener=listen("127.0.0.1", 0), ready=tell))
             handle.append((asyncio.get_running_loop(), task))
             with contextlib.suppress(asyncio.CancelledError):

@@ -17,7 +17,7 @@ from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, REQUESTS, WATCHED_BY, WATCHES
 from shoal.graph.sharded import ShardedGraph
-from shoal.services import members, relationships, follow_requests
+from shoal.services import follow_requests, members, relationships
 from shoal.services.members import Profile
 from shoal.services.relationships import Wish
 from tests.flows.people import home_texts, register

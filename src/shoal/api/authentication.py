@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from starlette.requests import Request
+from starlette.requests import HTTPConnection
 
 from shoal.api.calls import Caller
 from shoal.core.errors import Unauthenticated
@@ -12,11 +12,14 @@ from shoal.graph.contract import Reader
 from shoal.services.apps import check_token, check_welcome
 
 
-async def caller_of(graph: Reader, request: Request) -> Caller | None:
+async def caller_of(graph: Reader, request: HTTPConnection) -> Caller | None:
     """The caller; None without a token. Raises `Unauthenticated` for a bad one, `NotAllowed` for who may not come in."""
-    text = _bearer(request)
-    if text is None:
-        return None
+    text = bearer_of(request)
+    return None if text is None else await caller_with(graph, text)
+
+
+async def caller_with(graph: Reader, text: str) -> Caller:
+    """The caller whose token this is. Raises as `caller_of`."""
     token, member = await check_token(graph, text)
     if not token.app_id:
         # The cookie of a browser opens pages of ours, and is no token of the API.
@@ -27,7 +30,7 @@ async def caller_of(graph: Reader, request: Request) -> Caller | None:
     return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role)
 
 
-def _bearer(request: Request) -> str | None:
+def bearer_of(request: HTTPConnection) -> str | None:
     """The token in the header, or in the query, where clients put it that cannot set a header."""
     for name, value in request.scope["headers"]:
         if name == b"authorization":

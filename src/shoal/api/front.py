@@ -9,11 +9,13 @@ from shoal.api.census import Census
 from shoal.api.cloud_picture import Pictures
 from shoal.api.entity_json import Presenter
 from shoal.api.ratelimit import Limiter, MemoryLimiter, rules
+from shoal.api.streams import USUAL, Pace, Streams
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Graph, Scanner, Store
 from shoal.media.library import MediaLibrary
 from shoal.services.writes import Writes
 from shoal.settings import Settings
+from shoal.streaming.hub import Hub
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +27,14 @@ class Deps:
     writes: Writes
     reads: Reads
     media: MediaLibrary
+    hub: Hub
+    """Tells those who listen to this process what comes."""
     limiter: Limiter | None = None
     """Who may ask how often, counted with other processes; None: counted here, as the settings say."""
     base_url: str = ""
     """The root of every URL that clients are given, without a slash at the end; empty: as the settings say."""
+    pace: Pace = USUAL
+    """How often something is done for each of those who listen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,7 @@ class Front:
     census: Census
     limiter: Limiter
     pictures: Pictures
+    streams: Streams
 
 
 def front_of(deps: Deps) -> Front:
@@ -66,4 +73,5 @@ def front_of(deps: Deps) -> Front:
         census=Census(deps.store),
         limiter=deps.limiter or MemoryLimiter(rules(settings)),
         pictures=Pictures(),
+        streams=Streams(deps.hub, deps.pace),
     )

@@ -31,7 +31,7 @@ _EXPOSE = (
 _PREFLIGHT = (
     _ORIGIN,
     (b"access-control-allow-methods", b"GET, POST, PUT, PATCH, DELETE"),
-    (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key"),
+    (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID"),
     (b"access-control-max-age", b"86400"),
 )
 _GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")

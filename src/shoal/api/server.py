@@ -22,6 +22,7 @@ from shoal.api.limited import Limited
 from shoal.api.middleware import CORS_PATHS
 from shoal.api.public_pages import PublicPages
 from shoal.api.routing import build_app
+from shoal.api.streaming_socket import Sockets
 from shoal.api.table import table
 from shoal.settings import Settings
 
@@ -32,6 +33,8 @@ _CONNECTIONS = 10_000
 """Open at once; beyond that a client is told to come again (503) instead of being kept waiting."""
 _GRACE_SECONDS = 10
 _BACKLOG = 2_048
+_FRAME_BYTES = 64 * 1024
+"""The largest message that a client may send over a WebSocket."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -55,7 +58,12 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
     config = uvicorn.Config(
         _application(front),
         http="httptools",
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=_FRAME_BYTES,
+        ws_ping_interval=deps.pace.ping,
+        ws_ping_timeout=deps.pace.ping,
+        # It would cost each socket more memory than all the rest of it.
+        ws_per_message_deflate=False,
         lifespan="off",
         access_log=False,
         log_config=None,
@@ -64,7 +72,7 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
         limit_concurrency=_CONNECTIONS,
         backlog=_BACKLOG,
     )
-    server = _Server(config, partial(ready, front.at.root))
+    server = _Server(config, partial(ready, front.at.root), front.streams.stop)
     try:
         with contextlib.closing(listener):
             await _run(server, listener)
@@ -91,6 +99,7 @@ def _application(front: Front) -> ASGIApp:
         limiter=front.limiter,
         fallback=Limited(Files(front.media, PublicPages(front)), front.limiter, _limit_class),
         gate=_gate(front.settings),
+        websocket=Sockets(front),
         cors_paths=(*CORS_PATHS, *_DRAWN),
     )
 
@@ -106,15 +115,21 @@ def _limit_class(path: str) -> str:
 
 
 class _Server(uvicorn.Server):
-    """A server that says when it is ready, and lets whoever runs it clean up after a signal."""
+    """A server that says when it is ready and when it ends, and lets whoever runs it clean up after a signal."""
 
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
+        self._ending = ending
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Streams have no end of their own that could be waited for.
+        self._ending()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

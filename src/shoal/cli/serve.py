@@ -93,5 +93,5 @@ async def run(settings: Settings, ready: Callable[[str], None], listener: socket
             await stack.enter_async_context(listening(network, path))
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD, 20, 50)
-        deps = Deps(settings, network.store, network.writes, network.reads, network.media, network.limiter)
+        deps = Deps(settings, network.store, network.writes, network.reads, network.media, network.hub, network.limiter)
         await serve_http(deps, listener=listener or listen(settings.host, settings.port), ready=ready)

@@ -1,0 +1,42 @@
+"""What a listener is told, as clients know it: the name of an event and its JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shoal.api.front import Front
+from shoal.feeds import live
+from shoal.graph.freshness import another_request
+from shoal.streaming.connection import Connection, Missed
+from shoal.streaming.replay import Heard
+
+REFRESH = "refresh"
+"""Something may have been missed. No client knows it that was not written for Shoal; it is passed over like any unknown event."""
+
+
+class Event(NamedTuple):
+    """One event. `payload` is JSON in one line; None where there is nothing more to say."""
+
+    name: str
+    payload: bytes | None
+    position: str
+
+
+async def events(front: Front, connection: Connection, heard: Sequence[Heard | Missed]) -> list[Event]:
+    """What came of what was heard, as the viewer may see it now. Raises `Unavailable`."""
+    told = await live.told(front.reads, connection, heard)
+    with another_request():
+        made = [await _event(front, connection.viewer, one) for one in told]
+    return [event for event in made if event is not None]
+
+
+async def _event(front: Front, viewer: int, one: live.News | live.OfViewer) -> Event | None:
+    if isinstance(one, live.Arrived | live.Edited):
+        name = "update" if isinstance(one, live.Arrived) else "status.update"
+        return Event(name, await front.present.status(viewer, one.entry), one.position)
+    if isinstance(one, live.Removed):
+        return Event("delete", b"%d" % one.id, one.position)
+    if isinstance(one, live.Notified | live.Conversed):
+        return None
+    return Event("filters_changed" if isinstance(one, live.Refiltered) else REFRESH, None, one.position)

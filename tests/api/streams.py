@@ -1,0 +1,204 @@
+"""A served Shoal in the loop of a test, and clients that listen to it: over server-sent events, and over a WebSocket."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any, NamedTuple
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+
+from shoal import settings as configuration
+from shoal.api.server import Deps, listen, serve
+from shoal.api.streams import Pace
+from shoal.core.model import Token
+from shoal.graph.schema import LOGGED_IN
+from shoal.services import apps, members
+from shoal.wiring import Network, open_network
+from tests.api.world import SCOPES, Someone
+from tests.running import eventually
+
+SLOW = Pace(thump=60.0, ping=60.0, check=60.0)
+"""Nothing happens by the clock."""
+
+
+class Heard(NamedTuple):
+    """One event, as it came."""
+
+    name: str
+    data: str
+    id: str = ""
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.data)
+
+
+class Ear:
+    """What came so far on one stream of events."""
+
+    def __init__(self, answer: httpx.Response) -> None:
+        self.answer = answer
+        self.events: list[Heard] = []
+        self.comments: list[str] = []
+        self.ended = False
+
+    async def listen(self) -> None:
+        fields: dict[str, str] = {}
+        async for line in self.answer.aiter_lines():
+            if line.startswith(":"):
+                self.comments.append(line)
+            elif line:
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            else:
+                self.events.append(Heard(fields["event"], fields["data"], fields["id"]))
+                fields = {}
+        self.ended = True
+
+    def said(self) -> list[str]:
+        """The events in short: a name, and what it is about."""
+        return [_short(event.name, event.data) for event in self.events]
+
+    async def hears(self, *expected: str) -> None:
+        """Just this, since this was asked last, in any order."""
+
+        async def said() -> list[str]:
+            return sorted(self.said())
+
+        await eventually(said, sorted(expected))
+        self.events.clear()
+
+    async def ends(self) -> None:
+        async def ended() -> bool:
+            return self.ended
+
+        await eventually(ended, True)
+
+
+class Socket:
+    """A WebSocket client, and what it was sent."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+
+    async def ask(self, **frame: object) -> None:
+        await self.connection.send(json.dumps(frame))
+
+    async def next(self) -> dict[str, Any]:
+        async with asyncio.timeout(10):
+            return json.loads(await self.connection.recv())  # type: ignore[no-any-return]
+
+    async def hears(self, *expected: tuple[list[str], str]) -> None:
+        """Just these, as stream and event in short, in any order."""
+        said = []
+        for _ in expected:
+            message = await self.next()
+            said.append((message["stream"], _short(message["event"], message.get("payload", "null"))))
+        assert sorted(said) == sorted(expected)
+
+    async def closes(self) -> int | None:
+        """The code with which the server closes; what is still sent is read."""
+        async with asyncio.timeout(10):
+            with suppress(Exception):
+                while True:
+                    await self.connection.recv()
+        return self.connection.close_code
+
+
+def _short(name: str, data: str) -> str:
+    value = json.loads(data)
+    if name in ("update", "status.update"):
+        return f"{'+' if name == 'update' else '~'}{(value['reblog'] or value)['content'][3:-4]}"
+    return f"-{value}" if name == "delete" else name
+
+
+class Place:
+    """A network, and the server of it."""
+
+    def __init__(self, network: Network, url: str, client: httpx.AsyncClient, stop: asyncio.Event) -> None:
+        self.network = network
+        self.url = url
+        self.client = client
+        self.stop = stop
+
+    async def join(self, name: str, *scopes: str) -> Someone:
+        writes = self.network.writes
+        member = await members.register(writes, name)
+        app = (await apps.register(writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        return Someone(member, (await apps.issue_token(writes, app.id, member.id, scopes or SCOPES)).text, app.id)
+
+    async def token_of(self, who: Someone) -> Token:
+        """The one token that they were given."""
+        graph = self.network.store
+        (held,) = await graph.assoc_range(who.member.id, LOGGED_IN, limit=2)
+        token = (await graph.obj_get((held.id2,)))[held.id2]
+        assert isinstance(token, Token)
+        return token
+
+    async def ask(self, who: Someone, method: str, path: str, **body: Any) -> Any:
+        """The body of an answer that must be good."""
+        answer = await self.client.request(method, path, headers={"Authorization": f"Bearer {who.token}"}, json=body)
+        assert answer.status_code == 200, (answer.status_code, answer.text)
+        return answer.json()
+
+    async def post(self, who: Someone, text: str, **more: Any) -> str:
+        return str((await self.ask(who, "POST", "/api/v1/statuses", status=text, **more))["id"])
+
+    async def settle(self) -> None:
+        await self.network.settle(20.0)
+
+    @asynccontextmanager
+    async def ear(self, who: Someone, path: str, last: str = "", **query: str) -> AsyncIterator[Ear]:
+        """Listens once the block begins."""
+        headers = {"Authorization": f"Bearer {who.token}", **({"Last-Event-ID": last} if last else {})}
+        async with self.client.stream("GET", f"/api/v1/streaming/{path}", params=query, headers=headers) as answer:
+            assert answer.status_code == 200
+            ear = Ear(answer)
+            task = asyncio.create_task(ear.listen())
+            try:
+                yield ear
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    @asynccontextmanager
+    async def socket(self, query: str = "", who: Someone | None = None, **more: Any) -> AsyncIterator[Socket]:
+        """Open once the block begins; the token goes into the header."""
+        headers = {"Authorization": f"Bearer {who.token}"} if who else {}
+        address = f"ws{self.url.removeprefix('http')}/api/v1/streaming{query}"
+        async with connect(address, additional_headers=headers, **{"compression": None, **more}) as connection:
+            yield Socket(connection)
+
+
+@asynccontextmanager
+async def served(network: Network, pace: Pace = SLOW) -> AsyncIterator[Place]:
+    """The server of an open network."""
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    deps = Deps(network.settings, network.store, network.writes, network.reads, network.media, network.hub, pace=pace)
+    serving = asyncio.create_task(serve(deps, listener=listen("127.0.0.1", 0), ready=ready.set_result))
+    stop = asyncio.Event()
+    url = await ready
+    stopping = asyncio.create_task(_cancel_when(stop, serving))
+    async with httpx.AsyncClient(base_url=url, timeout=20) as client:
+        yield Place(network, url, client, stop)
+    stop.set()
+    await stopping
+
+
+async def _cancel_when(stop: asyncio.Event, serving: asyncio.Task[None]) -> None:
+    await stop.wait()
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+
+
+@asynccontextmanager
+async def a_place(pace: Pace = SLOW, **settings: Any) -> AsyncIterator[Place]:
+    """A network in memory with its server."""
+    chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
+    async with AsyncExitStack() as stack:
+        network = await stack.enter_async_context(open_network(chosen))
+        yield await stack.enter_async_context(served(network, pace))

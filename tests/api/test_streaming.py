@@ -1,0 +1,491 @@
+"""Live updates as server-sent events: what comes on which stream, for how long, and how one goes on after a break."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from functools import partial
+
+import httpx
+import pytest
+
+from shoal.api.streams import Pace
+from shoal.core.ids import shard_of
+from shoal.core.model import MemberList, Visibility
+from shoal.graph.contract import Batch
+from shoal.graph.schema import LISTS
+from shoal.services import apps, members, moderation
+from shoal.streaming import updates
+from tests.api.streams import SLOW, Ear, Heard, Place, a_place, served
+from tests.api.world import Someone, World, picture
+from tests.flows.sharing import Place as Databases
+from tests.flows.sharing import processes
+from tests.running import eventually, in_loop
+
+PATHS = ("user", "user/notification", "public", "public/local", "public/remote", "hashtag", "list", "direct")
+
+
+async def a_list(place: Place, owner: Someone, *listed: Someone) -> str:
+    """A list of these, made without the help of anybody."""
+    writes = place.network.writes
+    shard = shard_of(owner.member.id)
+    made = MemberList(id=writes.new_id(shard), owner_id=owner.member.id, title="Some")
+    batch = Batch(shard)
+    batch.obj_add(made)
+    for one in listed:
+        batch.assoc_add(made.id, LISTS, one.member.id, writes.new_id(shard))
+    await writes.graph.commit(batch)
+    return str(made.id)
+
+
+async def put_into(place: Place, list_id: str, owner: Someone, listed: Someone, *, there: bool = True) -> None:
+    writes = place.network.writes
+    batch = Batch(shard_of(int(list_id)))
+    change = batch.assoc_add if there else batch.assoc_del
+    change(int(list_id), LISTS, listed.member.id, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)
+    await tell(place, updates.ListChanged(int(list_id), owner.member.id))
+
+
+async def tell(place: Place, update: updates.AnyUpdate) -> None:
+    await place.network.effects.channel.publish(updates.encode(update))
+
+
+@in_loop
+async def test_a_home_hears_of_what_comes_changes_and_goes() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        await place.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
+        await place.settle()
+        async with place.ear(ben, "user") as at_ben:
+            post = await place.post(ann, "low tide")
+            await at_ben.hears("+low tide")
+            await place.ask(ann, "PUT", f"/api/v1/statuses/{post}", status="high tide")
+            await at_ben.hears("~high tide")
+            share = (await place.ask(ann, "POST", f"/api/v1/statuses/{post}/reblog"))["id"]
+            await at_ben.hears("+high tide")
+            await place.ask(ann, "DELETE", f"/api/v1/statuses/{post}")
+            await at_ben.hears(f"-{post}", f"-{share}")
+
+
+@in_loop
+async def test_a_status_comes_as_the_rest_of_the_api_shows_it() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        async with place.ear(ben, "public") as ear:
+            post = await place.post(ann, "as it is #dawn", spoiler_text="careful", language="en")
+            await eventually(lambda: _count(ear), 1)
+            assert ear.events[0].json == await place.ask(ben, "GET", f"/api/v1/statuses/{post}")
+
+
+async def _count(ear: Ear) -> int:
+    return len(ear.events)
+
+
+@in_loop
+async def test_everybody_hears_what_is_public_and_answers_nobody_else() -> None:
+    async with a_place() as place:
+        ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
+        async with (
+            place.ear(cyd, "public") as all_,
+            place.ear(cyd, "public", only_media="true") as media,
+            place.ear(cyd, "public/remote") as remote,
+        ):
+            root = await place.post(ann, "root")
+            for visibility in ("unlisted", "private", "direct"):
+                await place.post(ann, visibility, visibility=visibility)
+            await place.post(ben, "an answer", in_reply_to_id=root)
+            more = await place.post(ann, "and more", in_reply_to_id=root)
+            await place.ask(ben, "POST", f"/api/v1/statuses/{root}/reblog")
+            await place.settle()
+            await place.ask(ann, "PUT", f"/api/v1/statuses/{more}", status="still more")
+            await place.settle()
+            await place.post(ann, "the last", media_ids=[await _picture(place, ann)])
+            await all_.hears("+root", "+and more", "~still more", "+the last")
+            await media.hears("+the last")
+            await remote.hears()
+
+
+async def _picture(place: Place, who: Someone) -> str:
+    answer = await place.client.post(
+        "/api/v2/media", headers={"Authorization": f"Bearer {who.token}"}, files={"file": ("a.png", picture())}
+    )
+    return str(answer.json()["id"])
+
+
+@in_loop
+async def test_a_tag_is_heard_in_any_case_until_an_edit_takes_it_away() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        async with place.ear(ben, "hashtag", tag="DAWN") as ear, place.ear(ben, "hashtag/local", tag="dusk") as other:
+            post = await place.post(ann, "with #dawn")
+            await place.post(ann, "with none")
+            await place.post(ann, "hidden #dawn", visibility="unlisted")
+            await eventually(lambda: _count(ear), 1)
+            ear.events.clear()
+            await place.ask(ann, "PUT", f"/api/v1/statuses/{post}", status="without")
+            await ear.hears(f"-{post}")
+            await other.hears()
+
+
+@in_loop
+async def test_a_list_hears_of_its_members_from_the_moment_they_are_in_it() -> None:
+    async with a_place() as place:
+        ann, ben, cyd, dan = [await place.join(name) for name in ("ann", "ben", "cyd", "dan")]
+        list_id = await a_list(place, cyd, ann)
+        async with place.ear(cyd, "list", list=list_id) as ear:
+            root = await place.post(ann, "of ann")
+            outside = await place.post(dan, "of dan")
+            await place.post(ann, "to dan", in_reply_to_id=outside)
+            await place.ask(ann, "POST", f"/api/v1/statuses/{outside}/reblog")
+            await ear.hears("+of ann", "+of dan")
+            await put_into(place, list_id, cyd, ben)
+            await place.post(ben, "to ann", in_reply_to_id=root)
+            await ear.hears("+to ann")
+            await put_into(place, list_id, cyd, ann, there=False)
+            await place.post(ann, "unheard")
+            await place.post(ben, "the last")
+            await ear.hears("+the last")
+
+
+@in_loop
+async def test_filters_that_changed_are_told_and_what_is_notified_goes_by_the_scope() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        async with place.ear(ann, "user") as home, place.ear(ann, "direct") as direct:
+            await tell(place, updates.FiltersChanged(ann.member.id))
+            await home.hears("filters_changed")
+            await direct.hears()
+
+
+@in_loop
+async def test_what_is_hidden_goes_from_the_eyes_of_all_but_its_author() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        async with place.ear(ben, "public") as at_ben, place.ear(ann, "public") as at_ann:
+            post = await place.post(ann, "for now")
+            await at_ben.hears("+for now")
+            await moderation.hide(place.network.writes, int(post))
+            await at_ben.hears(f"-{post}")
+            await at_ann.hears("+for now")
+
+
+STANDS = ("stranger", "blocked", "blocker", "muter", "follower")
+
+
+@in_loop
+async def test_nobody_hears_of_what_they_may_not_see_on_any_stream() -> None:
+    """Posts of every visibility by one author, and everybody stands to them in another way; then they are edited and go."""
+    async with a_place() as place:
+        author = await place.join("author")
+        people = {name: await place.join(name) for name in STANDS}
+        lists = {name: await a_list(place, one, author) for name, one in people.items()}
+        for name in ("muter", "follower"):
+            await place.ask(people[name], "POST", f"/api/v1/accounts/{author.id}/follow")
+        await place.ask(author, "POST", f"/api/v1/accounts/{people['blocked'].id}/block")
+        await place.ask(people["blocker"], "POST", f"/api/v1/accounts/{author.id}/block")
+        await place.ask(people["muter"], "POST", f"/api/v1/accounts/{author.id}/mute")
+        for one in people.values():
+            # Whoever follows the tag would have public posts in their home.
+            await place.ask(one, "POST", "/api/v1/tags/dawn/follow")
+        await place.settle()
+        listening = {}
+        stack = AsyncExitStack()
+        for name, one in people.items():
+            for path, query in (
+                ("user", {}),
+                ("public", {}),
+                ("hashtag", {"tag": "dawn"}),
+                ("list", {"list": lists[name]}),
+            ):
+                listening[name, path] = await stack.enter_async_context(place.ear(one, path, **query))
+        for visibility in ("public", "unlisted", "private", "direct"):
+            post = await place.post(author, f"{visibility} #dawn", visibility=visibility)
+            await place.settle()
+            await place.ask(author, "PUT", f"/api/v1/statuses/{post}", status=f"{visibility} again #dawn")
+            await place.settle()
+            await place.ask(author, "DELETE", f"/api/v1/statuses/{post}")
+            await place.settle()
+        for (name, path), ear in listening.items():
+            await tell(place, updates.FiltersChanged(people[name].member.id))
+            if path == "user":
+                await eventually(partial(_has, ear, "filters_changed"), True)
+            await eventually(partial(_told, ear), _may_hear(name, path))
+            if name != "stranger" and not _may_hear(name, path):
+                assert [event.name for event in ear.events if event.name != "filters_changed"] == []
+        await stack.aclose()
+
+
+async def _told(ear: Ear) -> set[str]:
+    """Of which visibility what was told is."""
+    return {event.json["visibility"] for event in ear.events if event.name in ("update", "status.update")}
+
+
+async def _has(ear: Ear, name: str) -> bool:
+    return any(event.name == name for event in ear.events)
+
+
+def _may_hear(name: str, path: str) -> set[str]:
+    if name in ("blocked", "blocker", "muter"):
+        return set()
+    if path in ("public", "hashtag"):
+        return {"public"}
+    if name == "follower":
+        return {"public", "unlisted", "private"}
+    return {"public"} if path == "user" else {"public", "unlisted"}
+
+
+@in_loop
+async def test_an_answer_begins_at_once_and_gives_a_sign_of_life() -> None:
+    async with a_place(Pace(thump=0.05, ping=60, check=60)) as place:
+        ann = await place.join("ann")
+        async with place.ear(ann, "user") as ear:
+            assert ear.answer.headers["content-type"].startswith("text/event-stream")
+            assert (ear.answer.headers["cache-control"], ear.answer.headers["x-accel-buffering"]) == ("no-store", "no")
+            assert ear.answer.headers["access-control-allow-origin"] == "*"
+
+            async def signs() -> bool:
+                return ear.comments[:1] == [":)"] and ear.comments.count(":thump") >= 3
+
+            await eventually(signs, True)
+        head = await place.client.head("/api/v1/streaming/user", headers={"Authorization": f"Bearer {ann.token}"})
+        assert (head.status_code, head.content) == (200, b"")
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_without_a_token_a_stream_is_refused_in_json(shared: World, path: str) -> None:
+    answer = shared.ask("GET", f"/api/v1/streaming/{path}?tag=x&list=1")
+    assert (answer.status_code, answer.json()) == (401, {"error": "The access token is invalid"})
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("hashtag", 400), ("hashtag?tag=a%20b", 404), ("list", 400), ("list?list=5", 404), ("nothing", 404)],
+)
+def test_a_stream_that_is_not_there_is_refused(shared: World, path: str, status: int) -> None:
+    one = shared.join(f"one{status}{len(path)}")
+    assert shared.ask("GET", f"/api/v1/streaming/{path}", one).status_code == status
+
+
+@in_loop
+async def test_the_list_of_somebody_else_is_not_there() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        list_id = await a_list(place, ann, ben)
+        answer = await place.client.get(
+            f"/api/v1/streaming/list?list={list_id}", headers={"Authorization": f"Bearer {ben.token}"}
+        )
+        assert answer.status_code == 404
+
+
+def test_whoever_watches_over_the_streams_is_told_that_they_are_well(shared: World) -> None:
+    answer = shared.ask("GET", "/api/v1/streaming/health")
+    assert (answer.text, answer.headers["content-type"]) == ("OK", "text/plain; charset=utf-8")
+
+
+Ending = Callable[[Place, Someone], Awaitable[object]]
+
+
+async def _revoke(place: Place, who: Someone) -> None:
+    await apps.revoke_token(place.network.writes, await place.token_of(who))
+
+
+async def _suspend(place: Place, who: Someone) -> None:
+    await moderation.suspend(place.network.writes, who.member.id)
+
+
+async def _remove_silently(place: Place, who: Someone) -> None:
+    """As if nobody had told."""
+    token = await place.token_of(who)
+    batch = Batch(shard_of(token.id))
+    batch.obj_del(token.id)
+    await place.network.store.commit(batch)
+
+
+@pytest.mark.parametrize(
+    ("end", "check"),
+    [(_revoke, 60.0), (_suspend, 60.0), (_remove_silently, 0.1)],
+    ids=["revoked", "suspended", "untold"],
+)
+@in_loop
+async def test_a_stream_ends_when_its_token_does(end: Ending, check: float) -> None:
+    async with a_place(SLOW._replace(check=check)) as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        async with place.ear(ann, "public") as at_ann, place.ear(ben, "public") as at_ben:
+            await place.post(ben, "before")
+            await at_ann.hears("+before")
+            await end(place, ann)
+            await at_ann.ends()
+            await place.post(ben, "after")
+            await at_ben.hears("+before", "+after")
+            assert at_ann.events == []
+            assert place.network.hub.connected == 1
+
+
+@in_loop
+async def test_a_new_password_ends_the_streams_of_the_old_one() -> None:
+    async with a_place() as place:
+        joined = await members.register(
+            place.network.writes, "ann", email="ann@example.org", password="low tide at dawn"
+        )
+        app = (await apps.register(place.network.writes, "Test", redirect_uris=("urn:x",), scopes=("read",))).app
+        token = (await apps.issue_token(place.network.writes, app.id, joined.id, ("read",))).text
+        async with place.ear(Someone(joined, token, app.id), "user") as ear:
+            await members.set_password(place.network.writes, joined.id, "high tide at dusk")
+            await ear.ends()
+
+
+@in_loop
+async def test_a_client_that_goes_leaves_nothing_behind() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        hub = place.network.hub
+
+        async def connected() -> int:
+            return hub.connected
+
+        async with place.ear(ann, "user"):
+            await eventually(connected, 1)
+        await eventually(connected, 0)
+
+
+@in_loop
+async def test_whoever_reads_nothing_is_not_waited_for() -> None:
+    async with a_place(SLOW._replace(patience=0.2)) as place:
+        ann = await place.join("ann")
+        post = int(await place.post(ann, "\N{WATER WAVE}" * 5_000))
+        headers = {"Authorization": f"Bearer {ann.token}"}
+        async with place.client.stream("GET", "/api/v1/streaming/public", headers=headers):
+            while place.network.hub.connected:
+                for _ in range(100):
+                    await tell(place, updates.PostCreated(post, ann.member.id, Visibility.PUBLIC))
+                await asyncio.sleep(0.02)
+
+
+@in_loop
+async def test_a_stopping_server_ends_streams_at_once() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        async with place.ear(ann, "user") as ear:
+            before = time.monotonic()
+            place.stop.set()
+            await ear.ends()
+            assert time.monotonic() - before < 3
+
+
+@in_loop
+async def test_whoever_was_away_too_long_is_told_to_read_again() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        for last in ("made-up-7", "x"):
+            async with place.ear(ann, "user", last) as ear:
+                await ear.hears("refresh")
+                await place.post(ann, "now")
+                await ear.hears("+now")
+        async with place.ear(ann, "user", last_event_id="made-up-7") as ear:
+            await ear.hears("refresh")
+
+
+@in_loop
+async def test_a_member_has_so_many_streams_and_others_have_theirs() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        limits = httpx.Limits(max_connections=100)
+        async with httpx.AsyncClient(base_url=place.url, limits=limits) as client:
+            place.client, first = client, place.client
+            stack = AsyncExitStack()
+            for _ in range(50):
+                await stack.enter_async_context(place.ear(ann, "user"))
+            answer = await client.get("/api/v1/streaming/user", headers={"Authorization": f"Bearer {ann.token}"})
+            assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
+            async with place.ear(ben, "user"):
+                pass
+            await stack.aclose()
+            place.client = first
+
+
+@in_loop
+async def test_a_connection_that_breaks_again_and_again_loses_nothing() -> None:
+    """Posts, edits and deletions while the listener breaks off at any moment and comes back with the id of the last event."""
+    chance = random.Random(7)
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        await place.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
+        await place.settle()
+        heard: list[str] = []
+        done = asyncio.Event()
+        async with place.ear(ben, "user") as ear:
+            await place.post(ann, "first")
+            await eventually(lambda: _count(ear), 1)
+            last = ear.events[0].id
+        acting = asyncio.create_task(_act(place, ann, done))
+        breaks = 0
+        while not (done.is_set() and f"+end{NUMBER}" in heard):
+            async with place.ear(ben, "user", last) as ear:
+                await asyncio.sleep(chance.random() * 0.06)
+                if done.is_set():
+                    await place.settle()
+                    await asyncio.sleep(0.2)
+                found = list(ear.events)
+            assert "refresh" not in [event.name for event in found]
+            heard += _shorts(found)
+            last = found[-1].id if found else last
+            breaks += 1
+        posts = await acting
+        assert breaks > 5
+        for number, post in posts.items():
+            assert f"-{post}" in heard or number % 3
+            if number % 3:
+                # One that was deleted soon may have been gone when it was told.
+                assert f"+post {number}" in heard or f"+edited {number}" in heard
+            if number % 3 == 1:
+                assert any(said in heard for said in (f"~edited {number}", f"+edited {number}"))
+
+
+NUMBER = 45
+
+
+def _shorts(found: list[Heard]) -> list[str]:
+    ear = Ear(None)  # type: ignore[arg-type]
+    ear.events = found
+    return ear.said()
+
+
+async def _act(place: Place, who: Someone, done: asyncio.Event) -> dict[int, str]:
+    posts = {}
+    for number in range(NUMBER):
+        posts[number] = await place.post(who, f"post {number}")
+        if number % 3 == 0:
+            await place.ask(who, "DELETE", f"/api/v1/statuses/{posts[number]}")
+        elif number % 3 == 1:
+            await place.ask(who, "PUT", f"/api/v1/statuses/{posts[number]}", status=f"edited {number}")
+        await asyncio.sleep(0.005)
+    await place.post(who, f"end{NUMBER}")
+    done.set()
+    return posts
+
+
+@in_loop
+async def test_what_is_posted_to_one_process_is_heard_at_another_and_a_break_between_them_loses_nothing() -> None:
+    databases = Databases()
+    settings = await databases.settings(rate_limits=False)
+    async with AsyncExitStack() as stack:
+        one, two = await stack.enter_async_context(processes(2, settings))
+        here, there = [await stack.enter_async_context(served(shoal.network)) for shoal in (one, two)]
+        ann, ben = await here.join("ann"), await here.join("ben")
+        await here.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
+        await here.settle()
+        async with there.ear(ben, "user") as ear:
+            await here.post(ann, "one")
+            await eventually(lambda: _count(ear), 1)
+            last = ear.events[0].id
+        await here.post(ann, "two")
+        async with here.ear(ben, "user", last) as ear:
+            await ear.hears("+two")
+        async with there.ear(ben, "user", last) as ear:
+            await ear.hears("+two")
+            await _revoke(here, ben)
+            await ear.ends()

@@ -1,0 +1,318 @@
+"""Live updates over a WebSocket: several streams on one, what is refused on it, and when it closes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Coroutine
+from typing import Any, cast
+
+import pytest
+from starlette.types import Message
+from websockets.exceptions import InvalidStatus
+
+from shoal.api.streams import Pace
+from shoal.core.model import Visibility
+from shoal.services import apps, moderation
+from shoal.streaming import updates
+from shoal.streaming.hub import Hub
+from tests.api.streams import SLOW, Place, a_place
+from tests.api.test_streaming import a_list, tell
+from tests.api.world import Someone, World
+from tests.running import eventually, in_loop
+
+
+@in_loop
+async def test_a_stream_in_the_address_hears_of_all_that_happens_after_the_handshake() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        async with (
+            place.socket("?stream=public", ben) as socket,
+            place.socket(f"/?stream=user&access_token={ann.token}") as own,
+        ):
+            post = await place.post(ann, "low tide")
+            message = await socket.next()
+            assert (set(message), message["stream"], message["event"]) == (
+                {"stream", "event", "payload"},
+                ["public"],
+                "update",
+            )
+            assert json.loads(message["payload"]) == await place.ask(ben, "GET", f"/api/v1/statuses/{post}")
+            await place.ask(ann, "DELETE", f"/api/v1/statuses/{post}")
+            assert await socket.next() == {"stream": ["public"], "event": "delete", "payload": post}
+            await own.hears((["user"], "+low tide"), (["user"], f"-{post}"))
+            await tell(place, updates.FiltersChanged(ann.member.id))
+            assert await own.next() == {"stream": ["user"], "event": "filters_changed"}
+
+
+@in_loop
+async def test_a_token_may_come_as_the_protocol_and_goes_back() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        async with place.socket("?stream=user", subprotocols=[ann.token]) as socket:
+            assert socket.connection.subprotocol == ann.token
+            await place.post(ann, "mine")
+            await socket.hears((["user"], "+mine"))
+
+
+@in_loop
+async def test_streams_are_taken_and_left_on_one_socket() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        list_id = await a_list(place, ben, ann)
+        async with place.socket(who=ben) as socket:
+            names = {
+                "public:local": {},
+                "hashtag": {"tag": "Dawn"},
+                "list": {"list": list_id},
+                "hashtag:local": {"tag": "dusk"},
+            }
+            for name, more in names.items():
+                for _ in range(2):
+                    await socket.ask(type="subscribe", stream=name, **more)
+            await _taken(place, 5)
+            await place.post(ann, "one #dawn")
+            labels = [["public:local"], ["hashtag", "Dawn"], ["list", list_id]]
+            found = [(await socket.next())["stream"] for _ in labels]
+            assert sorted(found) == sorted(labels)
+            await socket.ask(type="unsubscribe", stream="hashtag", tag="dawn")
+            await socket.ask(type="unsubscribe", stream="public:local")
+            await socket.ask(type="unsubscribe", stream="user")
+            await _taken(place, 3)
+            await place.post(ann, "two #dawn")
+            assert (await socket.next())["stream"] == ["list", list_id]
+            await socket.ask(type="subscribe", stream="public")
+            await _taken(place, 4)
+            await place.post(ben, "three")
+            await socket.hears((["public"], "+three"))
+
+
+async def _taken(place: Place, count: int) -> None:
+    """So many are connected; a socket counts for one, too."""
+
+    async def connected() -> int:
+        return place.network.hub.connected
+
+    await eventually(connected, count)
+
+
+@in_loop
+async def test_whatever_cannot_be_done_is_answered_and_the_socket_goes_on() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann", "read:statuses"), await place.join("ben")
+        list_id = await a_list(place, ben)
+        async with place.socket("?stream=nothing", ann) as socket:
+            assert await socket.next() == {"error": "Unknown stream type", "status": 400}
+            for frame, status in (
+                ({"type": "subscribe", "stream": "user:notification"}, 403),
+                ({"type": "subscribe", "stream": "list", "list": list_id}, 404),
+                ({"type": "subscribe", "stream": "list"}, 400),
+                ({"type": "subscribe", "stream": "hashtag"}, 400),
+                ({"type": "subscribe", "stream": "hashtag", "tag": "a b"}, 404),
+                ({"type": "subscribe", "stream": "x" * 101}, 422),
+                ({"type": "dance", "stream": "user"}, 422),
+                ({"stream": "user"}, 400),
+            ):
+                await socket.ask(**frame)
+                answer = await socket.next()
+                assert (set(answer), answer["status"]) >= ({"error", "status"}, status), frame
+                assert answer["status"] == status
+            for text in ("", "{", "[]", "7", '"x"', "[" * 5_000):
+                await socket.connection.send(text)
+                assert (await socket.next())["status"] == 400
+            await socket.connection.send(b'{"type": "subscribe", "stream": "user"}')
+            await _taken(place, 2)
+            await place.post(ben, "not hers")
+            await tell(place, updates.FiltersChanged(ann.member.id))
+            await socket.hears((["user"], "filters_changed"))
+
+
+@in_loop
+async def test_a_socket_takes_so_many_streams_and_so_large_a_message() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        async with place.socket(who=ann) as socket:
+            for number in range(51):
+                await socket.ask(type="subscribe", stream="hashtag", tag=f"t{number}")
+            assert (await socket.next())["status"] == 429
+            await _taken(place, 51)
+            await socket.connection.send("x" * 65_537)
+            assert await socket.closes() == 1009
+        await _taken(place, 0)
+
+
+@pytest.mark.parametrize("query", ["", "?access_token=wrong", "?stream=user"])
+@in_loop
+async def test_without_a_token_there_is_no_socket(query: str) -> None:
+    async with a_place() as place:
+        with pytest.raises(InvalidStatus) as refused:
+            async with place.socket(query):
+                pass
+        answer = refused.value.response
+        assert (answer.status_code, json.loads(answer.body or b"")) == (401, {"error": "The access token is invalid"})
+
+
+@in_loop
+async def test_an_app_alone_a_suspended_member_and_another_address_have_no_socket() -> None:
+    async with a_place() as place:
+        ann, eve = await place.join("ann"), await place.join("eve")
+        app = (await apps.issue_token(place.network.writes, ann.app_id, 0, ("read",))).text
+        await moderation.suspend(place.network.writes, eve.member.id)
+        for query, who, status in (
+            ("", Someone(ann.member, app, ann.app_id), 422),
+            ("", eve, 403),
+            ("/user", ann, 404),
+        ):
+            with pytest.raises(InvalidStatus) as refused:
+                async with place.socket(query, who):
+                    pass
+            assert refused.value.response.status_code == status
+
+
+@pytest.mark.parametrize("how", ["revoked", "suspended", "untold"])
+@in_loop
+async def test_a_socket_closes_when_its_token_ends_with_or_without_streams(how: str) -> None:
+    async with a_place(SLOW._replace(check=0.1 if how == "untold" else 60.0)) as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        async with (
+            place.socket("?stream=public", ann) as one,
+            place.socket(who=ann) as two,
+            place.socket(who=ben) as other,
+        ):
+            if how == "suspended":
+                await moderation.suspend(place.network.writes, ann.member.id)
+            else:
+                token = await place.token_of(ann)
+                writes = place.network.writes
+                if how == "untold":
+                    place.network.effects.channel.publish = _nothing  # type: ignore[assignment,method-assign]
+                await apps.revoke_token(writes, token)
+            assert [await one.closes(), await two.closes()] == [1008, 1008]
+            await _taken(place, 1)
+            assert other.connection.close_code is None
+
+
+async def _nothing(_message: bytes) -> None:
+    """The channel is deaf."""
+
+
+@in_loop
+async def test_one_token_of_a_member_ends_and_the_others_do_not() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        writes = place.network.writes
+        again = (await apps.issue_token(writes, ann.app_id, ann.member.id, ("read",))).token
+        async with place.socket("?stream=user", ann) as socket:
+            await apps.revoke_token(writes, again)
+            await place.post(ann, "still here")
+            await socket.hears((["user"], "+still here"))
+
+
+@in_loop
+async def test_whoever_has_missed_something_is_closed_and_holds_up_nobody() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        async with place.socket("?stream=user", ben) as slow, place.socket("?stream=public", ann) as quick:
+            # More in one turn of the loop than may wait for a viewer.
+            for number in range(201):
+                await tell(place, updates.NotificationMade(ben.member.id, number))
+            assert await slow.closes() == 1013
+            await place.post(ann, "to the quick")
+            await quick.hears((["public"], "+to the quick"))
+
+
+@in_loop
+async def test_whoever_reads_nothing_is_dropped() -> None:
+    async with a_place(SLOW._replace(patience=0.2)) as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        post = int(await place.post(ann, "\N{WATER WAVE}" * 5_000))
+        async with place.socket("?stream=public", ben) as slow:
+            await _taken(place, 2)
+            slow.connection.transport.pause_reading()
+            while place.network.hub.connected:
+                for _ in range(100):
+                    await tell(place, updates.PostCreated(post, ann.member.id, Visibility.PUBLIC))
+                await asyncio.sleep(0.02)
+            slow.connection.transport.abort()
+
+
+@in_loop
+async def test_a_client_that_knows_ids_goes_on_where_it_was_and_is_told_of_a_gap() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        async with place.socket("?stream=user&last_event_id=", ann) as socket:
+            await place.post(ann, "one")
+            last = (await socket.next())["id"]
+        await place.post(ann, "two")
+        async with place.socket(f"?stream=user&last_event_id={last}", ann) as socket:
+            await socket.hears((["user"], "+two"))
+        async with place.socket(who=ann) as socket:
+            await socket.ask(type="subscribe", stream="user", last_event_id=last)
+            await socket.hears((["user"], "+two"))
+        async with place.socket("?stream=user&last_event_id=made-up-1", ann) as socket:
+            assert (await socket.next())["event"] == "refresh"
+            await place.post(ann, "three")
+            await socket.hears((["user"], "+three"))
+
+
+@in_loop
+async def test_a_dead_peer_is_dropped() -> None:
+    async with a_place(Pace(thump=60, ping=0.2, check=60)) as place:
+        ann = await place.join("ann")
+        async with (
+            place.socket(who=ann, ping_interval=None) as alive,
+            place.socket(who=ann, ping_interval=None) as dead,
+        ):
+            await _taken(place, 2)
+            # It answers no ping any more, as if the line was cut.
+            dead.connection.transport.pause_reading()
+            await _taken(place, 1)
+            assert alive.connection.close_code is None
+            dead.connection.transport.abort()
+
+
+@in_loop
+async def test_a_stopping_server_closes_sockets_at_once() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        async with place.socket("?stream=user", ann) as socket:
+            before = time.monotonic()
+            place.stop.set()
+            assert await socket.closes() in (1001, 1012)
+            assert time.monotonic() - before < 3
+
+
+@in_loop
+async def test_a_closing_hub_closes_sockets() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        async with place.socket("?stream=user", ann) as socket:
+            hub: Hub = place.network.hub
+            await hub.close()
+            assert await socket.closes() == 1001
+
+
+@in_loop
+async def test_what_a_client_sends_counts_as_requests() -> None:
+    async with a_place(rate_limits=True) as place:
+        ann = await place.join("ann")
+        async with place.socket(who=ann) as socket:
+            for _ in range(301):
+                await socket.ask(type="unsubscribe", stream="user")
+            answer = await socket.next()
+            assert (answer["error"], answer["status"]) == ("Too many requests", 429)
+
+
+def test_a_server_that_cannot_refuse_in_http_refuses_the_handshake(shared: World) -> None:
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "websocket", "path": "/api/v1/streaming", "headers": [], "query_string": b"", "subprotocols": []}
+    shared.run(cast("Coroutine[Any, Any, None]", shared.app(scope, receive, send)))
+    assert sent == [{"type": "websocket.close", "code": 1008}]
