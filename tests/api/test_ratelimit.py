@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shoal.api.ratelimit import DEFAULTS, OFF, Key, MemoryLimiter, Rule, Window, address_key
+from shoal.api.ratelimit import DEFAULTS, OFF, Key, MemoryLimiter, Rule, Window, address_key, rules
+from shoal.settings import SettingsError, build, load
 from tests.api.harness import ask, make_app
 from tests.running import run
 
@@ -129,3 +130,35 @@ def test_guessing_tokens_is_limited() -> None:
 
 def test_limits_that_are_off_send_no_headers() -> None:
     assert "x-ratelimit-limit" not in ask(make_app(), "GET", "/api/v1/instance").headers
+
+
+def test_limits_are_set_class_by_class() -> None:
+    chosen = rules(build(limits={"api": "600/5m", "signup": "off", "login": "7/90", "media": "5/1h", "pages": "1/1s"}))
+    assert chosen["api"] == Rule(600, 300)
+    assert chosen["signup"].limit == 0
+    assert chosen["login"] == Rule(7, 90)
+    assert chosen["media"] == Rule(5, 3600)
+    assert chosen["pages"] == Rule(1, 1)
+    assert chosen["delete"] == DEFAULTS["delete"]
+    assert rules(build(limits={"api": "600/5m"}, rate_limits=False)) == OFF
+
+
+def test_limits_come_from_the_environment_as_json() -> None:
+    assert rules(load({"SHOAL_LIMITS": '{"api": "9/1m"}'}))["api"] == Rule(9, 60)
+    with pytest.raises(SettingsError, match="limits is not JSON"):
+        load({"SHOAL_LIMITS": "{api"})
+
+
+@pytest.mark.parametrize(
+    "given", ["", "300", "300/", "/300", "0/300", "-1/300", "300/0", "300/5d", "3.5/1", "1/25h", "300 / 300", "1/1\n"]
+)
+def test_a_limit_that_is_none_is_refused_in_words(given: str) -> None:
+    with pytest.raises(SettingsError, match=r"limits\.api is .*such as 300/5m"):
+        rules(build(limits={"api": given}))
+
+
+def test_a_class_that_is_none_is_refused_in_words() -> None:
+    with pytest.raises(SettingsError, match=r"limits has no class 'apis'; there are api, media"):
+        rules(build(limits={"apis": "1/1"}))
+    with pytest.raises(SettingsError, match="limits"):
+        build(limits="often")

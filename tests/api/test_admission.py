@@ -1,0 +1,198 @@
+"""So many requests are at work, so many wait, the rest are told so at once; every place comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from starlette.responses import StreamingResponse
+
+from shoal.api.admission import Gate
+from shoal.api.calls import Context, Route
+from shoal.api.ratelimit import OFF, MemoryLimiter
+from shoal.api.routing import build_app
+from tests.api.harness import ROUTES, authenticate, serving
+from tests.running import eventually, in_loop
+
+
+class Works:
+    """Handlers that are done when they are told to be."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.busy = 0
+        self.most = 0
+
+    async def at_work(self) -> int:
+        """How many are at work now."""
+        return self.busy
+
+    async def work(self, _context: Context, _params: None) -> object:
+        """Takes as long as it takes."""
+        self.busy += 1
+        self.most = max(self.most, self.busy)
+        try:
+            await self.go.wait()
+        finally:
+            self.busy -= 1
+        return {}
+
+    async def stream(self, _context: Context, _params: None) -> object:
+        """Begins at once and lasts."""
+
+        async def lines() -> AsyncIterator[bytes]:
+            yield b"begun\n"
+            await self.go.wait()
+            yield b"done\n"
+
+        return StreamingResponse(lines())
+
+    async def crash(self, _context: Context, _params: None) -> object:
+        """Fails."""
+        raise RuntimeError
+
+
+@contextlib.asynccontextmanager
+async def behind(gate: Gate) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
+    """A real server behind the gate, and a client of it."""
+    works = Works()
+    more = [
+        Route("GET", "/api/v1/work", works.work, auth="public", limit_class="api"),
+        Route("POST", "/api/v1/work", works.work, auth="public", limit_class="api", max_body=1 << 20),
+        Route("GET", "/api/v1/stream", works.stream, auth="public", limit_class="api"),
+        Route("GET", "/api/v1/crashes", works.crash, auth="public", limit_class="api"),
+        Route("GET", "/health", works.work, auth="public", limit_class="api"),
+    ]
+    app = build_app((*ROUTES, *more), None, authenticate=authenticate, limiter=MemoryLimiter(OFF), gate=gate)
+    limits = httpx.Limits(max_connections=500)
+    async with (
+        serving(app) as port,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", limits=limits, timeout=20) as client,
+    ):
+        yield works, client
+        works.go.set()
+
+
+@in_loop
+async def test_the_excess_is_refused_at_once_and_the_rest_is_served() -> None:
+    async with behind(Gate(4, 6, 20)) as (works, client):
+        asked = [asyncio.create_task(client.get("/api/v1/work")) for _ in range(60)]
+        began = time.monotonic()
+        waiting = set(asked)
+        while len(waiting) > 10:
+            _, waiting = await asyncio.wait(waiting, timeout=5, return_when=asyncio.FIRST_COMPLETED)
+            assert time.monotonic() - began < 5
+        refused = [task.result() for task in asked if task.done()]
+        assert {answer.status_code for answer in refused} == {503}
+        assert refused[0].json() == {"error": "The server is busy; try again in a moment"}
+        assert int(refused[0].headers["retry-after"]) >= 1
+        assert refused[0].headers["access-control-allow-origin"] == "*"
+        assert works.busy == 4
+        works.go.set()
+        answers = await asyncio.gather(*asked)
+        assert sorted(answer.status_code for answer in answers) == [200] * 10 + [503] * 50
+        assert works.most == 4
+        assert (await client.get("/api/v1/work")).status_code == 200
+
+
+@in_loop
+async def test_who_waited_long_enough_is_refused_too() -> None:
+    async with behind(Gate(1, 5, 0.1)) as (works, client):
+        first = asyncio.create_task(client.get("/api/v1/work"))
+        waiting = await asyncio.gather(*(client.get("/api/v1/work") for _ in range(4)))
+        assert 503 in {answer.status_code for answer in waiting}
+        works.go.set()
+        assert (await first).status_code in {200, 503}
+        assert (await client.get("/api/v1/work")).status_code == 200
+
+
+@in_loop
+async def test_neither_streams_nor_health_nor_slow_senders_hold_a_place() -> None:
+    async with behind(Gate(1, 0, 0.1)) as (works, client), client.stream("GET", "/api/v1/stream") as stream:
+        lines = stream.aiter_lines()
+        assert await anext(lines) == "begun"
+        sending, more = asyncio.Event(), asyncio.Event()
+
+        async def slowly() -> AsyncIterator[bytes]:
+            yield b'{"status":'
+            sending.set()
+            await more.wait()
+            yield b'"x"}'
+
+        slow = asyncio.create_task(client.post("/api/v1/statuses", content=slowly(), headers=_MEMBER))
+        await sending.wait()
+        await asyncio.sleep(0.1)
+        assert (await client.get("/api/v1/instance")).status_code == 200
+        work = asyncio.create_task(client.get("/api/v1/work"))
+        await eventually(works.at_work, 1)
+        assert (await client.get("/api/v1/instance")).status_code == 503
+        health = asyncio.create_task(client.get("/health"))
+        await eventually(works.at_work, 2)
+        more.set()
+        await asyncio.sleep(0.1)
+        # It was let in before, so it is not refused now: it waits for its place.
+        assert not slow.done()
+        works.go.set()
+        assert [(await task).status_code for task in (work, health, slow)] == [200, 200, 200]
+        assert await anext(lines) == "done"
+
+
+_MEMBER = {"Authorization": "Bearer member", "Content-Type": "application/json"}
+
+
+@in_loop
+async def test_places_come_back_from_clients_that_went_away_and_from_failures() -> None:
+    gate = Gate(3, 100, 20)
+    async with behind(gate) as (works, client):
+        tasks = [asyncio.create_task(client.get("/api/v1/work")) for _ in range(30)]
+        tasks += [
+            asyncio.create_task(client.post("/api/v1/work", content=b"x" * 50_000, headers=_MEMBER)) for _ in range(30)
+        ]
+        await eventually(works.at_work, 3)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        works.go.set()
+        crashed = await asyncio.gather(*(client.get("/api/v1/crashes") for _ in range(20)))
+        assert {answer.status_code for answer in crashed} == {500}
+        await eventually(works.at_work, 0)
+        works.go.clear()
+        works.most = 0
+        again = [asyncio.create_task(client.get("/api/v1/work")) for _ in range(5)]
+        await eventually(works.at_work, 3)
+        works.go.set()
+        assert {(await task).status_code for task in again} == {200}
+        assert works.most == 3
+
+
+@pytest.mark.parametrize("seconds", [0.001, 0.002, 0.005])
+@in_loop
+async def test_no_place_is_lost_or_made_when_turns_and_patience_end_together(seconds: float) -> None:
+    gate = Gate(2, 50, seconds)
+    inside = most = 0
+
+    async def visit(number: int) -> None:
+        nonlocal inside, most
+        if not await gate.enter():
+            return
+        inside += 1
+        most = max(most, inside)
+        try:
+            await asyncio.sleep(seconds * (number % 3) / 2)
+        finally:
+            inside -= 1
+            gate.leave()
+
+    visits = [asyncio.create_task(visit(number)) for number in range(300)]
+    await asyncio.sleep(seconds)
+    for task in visits[::3]:
+        task.cancel()
+    await asyncio.gather(*visits, return_exceptions=True)
+    assert most == 2
+    assert await gate.enter()
+    assert await gate.enter()
+    assert not await gate.enter()

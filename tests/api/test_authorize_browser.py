@@ -1,0 +1,224 @@
+"""A member lets an app in with a real browser, which sends them back to it."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+import httpx
+import pytest
+from mastodon import Mastodon
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support import expected_conditions as seen
+from selenium.webdriver.support.ui import WebDriverWait
+
+from tests.api.visitor import CHALLENGE, PASSWORD, VERIFIER
+from tests.engines.browser import browser, installed
+
+OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
+
+
+class Callback:
+    """The address of an app: it notes what it is told."""
+
+    def __init__(self) -> None:
+        told: queue.Queue[dict[str, str]] = queue.Queue()
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                if parts.path == "/callback":
+                    told.put({name: values[0] for name, values in parse_qs(parts.query).items()})
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(b"<!doctype html><title>back</title>Welcome back")
+
+            def log_message(self, *_: Any) -> None:
+                """Nothing."""
+
+        self._told = told
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}/callback"
+
+    def told(self) -> dict[str, str]:
+        """What came, in its turn."""
+        return self._told.get(timeout=20)
+
+
+@pytest.fixture(scope="module")
+def callback() -> Iterator[Callback]:
+    """An app that listens."""
+    made = Callback()
+    thread = threading.Thread(target=made.server.serve_forever)
+    thread.start()
+    yield made
+    made.server.shutdown()
+    thread.join()
+    made.server.server_close()
+
+
+@pytest.fixture
+def web() -> Iterator[Chrome]:
+    """A browser that runs no scripts: the pages need none."""
+    with browser(scripts=False) as driver:
+        yield driver
+
+
+def app(url: str, *addresses: str, name: str = "Tide") -> dict[str, str]:
+    """What an app knows of itself once it is registered."""
+    form = {"client_name": name, "redirect_uris": "\n".join(addresses), "scopes": "read write follow"}
+    made = httpx.post(f"{url}/api/v1/apps", data=form).json()
+    return {"client_id": made["client_id"], "client_secret": made["client_secret"]}
+
+
+def member(url: str, keys: dict[str, str]) -> str:
+    """Somebody who has a password; their name."""
+    name = f"m{secrets.token_hex(6)}"
+    form = {"grant_type": "client_credentials", "scope": "read write", **keys}
+    token = httpx.post(f"{url}/oauth/token", data=form).json()["access_token"]
+    joining = {"username": name, "email": f"{name}@example.org", "password": PASSWORD, "agreement": "true"}
+    answer = httpx.post(f"{url}/api/v1/accounts", data=joining, headers={"Authorization": f"Bearer {token}"})
+    assert answer.status_code == 200, answer.text
+    return name
+
+
+def page(url: str, keys: dict[str, str], address: str, **more: str) -> str:
+    """Where the app sends its people."""
+    asked = {"response_type": "code", "client_id": keys["client_id"], "redirect_uri": address, "scope": "read write"}
+    return f"{url}/oauth/authorize?{urlencode(asked | more)}"
+
+
+def press(web: Chrome, do: str) -> None:
+    """Press a button, and wait for what follows."""
+    button = web.find_element(By.CSS_SELECTOR, f"button[value={do}]")
+    button.click()
+    WebDriverWait(web, 20).until(seen.staleness_of(button))
+
+
+def log_in(web: Chrome, name: str, password: str = PASSWORD) -> None:
+    """Fill in the form."""
+    for field, text in (("username", name), ("password", password)):
+        box = web.find_element(By.NAME, field)
+        box.clear()
+        box.send_keys(text)
+    press(web, "login")
+
+
+def shown(web: Chrome) -> str:
+    """What stands on the page."""
+    return web.find_element(By.TAG_NAME, "body").text
+
+
+def exchange(url: str, keys: dict[str, str], code: str, address: str, **more: str) -> dict[str, Any]:
+    """The token for a code."""
+    form = {"grant_type": "authorization_code", "code": code, "redirect_uri": address, **keys, **more}
+    answer = httpx.post(f"{url}/oauth/token", data=form)
+    assert answer.status_code == 200, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def who(url: str, token: str) -> str:
+    """The name of the member of a token."""
+    path = f"{url}/api/v1/accounts/verify_credentials"
+    name: str = httpx.get(path, headers={"Authorization": f"Bearer {token}"}).json()["username"]
+    return name
+
+
+def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
+    url: str, callback: Callback, web: Chrome
+) -> None:
+    keys = app(url, callback.address)
+    name = member(url, keys)
+    pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
+    web.get(page(url, keys, callback.address, state="here & there", **pkce))
+    assert "to let Tide into your account" in shown(web)
+    log_in(web, name, "a wrong password")
+    assert "The name or the password is wrong" in shown(web)
+    assert web.find_element(By.NAME, "username").get_attribute("value") == name
+    log_in(web, name)
+    assert "Let Tide into your account?" in shown(web)
+    press(web, "allow")
+    assert web.title == "back"
+    told = callback.told()
+    assert told["state"] == "here & there"
+    token = exchange(url, keys, told["code"], callback.address, code_verifier=VERIFIER)
+    assert token["scope"] == "read write"
+    assert who(url, token["access_token"]) == name
+
+    other = app(url, callback.address, name="Ebb")
+    web.get(page(url, other, callback.address))
+    assert "Let Ebb into your account?" in shown(web)
+    assert not web.find_elements(By.NAME, "password")
+    press(web, "allow")
+    assert who(url, exchange(url, other, callback.told()["code"], callback.address)["access_token"]) == name
+
+    web.get(page(url, other, callback.address, force_login="true"))
+    assert web.find_elements(By.NAME, "password")
+    web.get(page(url, other, callback.address))
+    press(web, "switch")
+    assert web.find_elements(By.NAME, "password")
+
+
+def test_a_member_who_says_no_is_sent_back_without_a_code(url: str, callback: Callback, web: Chrome) -> None:
+    keys = app(url, callback.address)
+    web.get(page(url, keys, callback.address, state="s"))
+    log_in(web, member(url, keys))
+    press(web, "deny")
+    told = callback.told()
+    assert (told["error"], told["state"]) == ("access_denied", "s")
+    assert "code" not in told
+
+
+def test_a_code_can_be_read_off_the_page(url: str, web: Chrome) -> None:
+    keys = app(url, OUT_OF_BAND)
+    name = member(url, keys)
+    web.get(page(url, keys, OUT_OF_BAND).replace("/authorize?", "/authorize/?"))
+    log_in(web, name)
+    press(web, "allow")
+    code = web.find_element(By.ID, "code").text
+    assert who(url, exchange(url, keys, code, OUT_OF_BAND)["access_token"]) == name
+
+
+def test_mastodon_py_goes_the_same_way(url: str, callback: Callback, web: Chrome) -> None:
+    id_, secret = Mastodon.create_app(
+        "Tide", api_base_url=url, redirect_uris=callback.address, scopes=["read", "write", "follow"]
+    )
+    client = Mastodon(client_id=id_, client_secret=secret, api_base_url=url)
+    name = member(url, {"client_id": id_, "client_secret": secret})
+    web.get(
+        client.auth_request_url(
+            redirect_uris=callback.address, scopes=["read", "write"], state="st", force_login=True, lang="en"
+        )
+    )
+    log_in(web, name)
+    press(web, "allow")
+    told = callback.told()
+    assert told["state"] == "st"
+    token = client.log_in(code=told["code"], redirect_uri=callback.address, scopes=["read", "write"])
+    assert who(url, token) == name
+    client.status_post("let in")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_the_pages_fit_a_phone_in_light_and_dark(url: str, dark: bool) -> None:
+    installed()
+    keys = app(url, OUT_OF_BAND, name="An app with a name that is really quite long for a phone")
+    name = member(url, keys)
+    with browser(360, 740, dark=dark) as phone:
+        phone.get(page(url, keys, OUT_OF_BAND))
+        for step in ("login", "question", "code"):
+            wide = phone.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= 360, step
+            colour = phone.execute_script("return getComputedStyle(document.body).backgroundColor")
+            assert colour == ("rgb(14, 24, 26)" if dark else "rgb(243, 247, 247)")
+            if step == "login":
+                log_in(phone, name)
+            elif step == "question":
+                press(phone, "allow")

@@ -1,0 +1,82 @@
+"""Whoever signs up is told everything that is wrong, field by field, and can act at once when nothing is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.api.visitor import Client
+from tests.api.world import World
+
+GOOD = {"username": "ann", "email": "ann@example.org", "password": "a long password", "agreement": True}
+
+
+def sign_up(shoal: World, **given: Any) -> httpx.Response:
+    """The answer to a form."""
+    token = shoal.token(Client(shoal).app.id)
+    return shoal.ask("POST", "/api/v1/accounts", token, json=given)
+
+
+def codes(answer: httpx.Response) -> dict[str, list[str]]:
+    """What is wrong with each field."""
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["error"].startswith("Validation failed: ")
+    return {field: [one["error"] for one in found] for field, found in answer.json()["details"].items()}
+
+
+def test_a_new_member_acts_at_once_and_writes_in_the_language_of_the_form(shared: World) -> None:
+    more = {"locale": "pt-BR", "reason": "to read", "date_of_birth": "1990-01-31"}
+    token = sign_up(shared, **{**GOOD, "username": "Ana", "email": "ana@example.org"}, **more).json()
+    assert token["scope"] == "read write follow push"
+    me = shared.json("GET", "/api/v1/accounts/verify_credentials", token["access_token"])
+    assert (me["username"], me["source"]["language"]) == ("ana", "pt")
+    status = shared.json("POST", "/api/v1/statuses", token["access_token"], json={"status": "Olá"})
+    assert status["language"] == "pt"
+
+
+@pytest.mark.parametrize("locale", ["", "no such place", "x", "12", "en;q=1"])
+def test_a_locale_that_is_none_is_let_be(shared: World, locale: str) -> None:
+    number = sum(map(ord, locale))
+    answer = sign_up(shared, **GOOD | {"username": f"m{number}", "email": f"m{number}@example.org", "locale": locale})
+    assert answer.status_code == 200
+
+
+def test_everything_that_is_wrong_is_told_at_once(shared: World) -> None:
+    before = shared.state()
+    assert codes(sign_up(shared)) == {
+        "username": ["ERR_BLANK"],
+        "email": ["ERR_BLANK"],
+        "password": ["ERR_BLANK"],
+        "agreement": ["ERR_ACCEPTED"],
+    }
+    wrong = {"username": "no spaces", "email": "nobody", "password": "short"}
+    assert codes(sign_up(shared, **wrong)) == {
+        "username": ["ERR_INVALID"],
+        "email": ["ERR_INVALID"],
+        "password": ["ERR_TOO_SHORT"],
+        "agreement": ["ERR_ACCEPTED"],
+    }
+    long = {"username": "x" * 31, "email": "x" * 300 + "@example.org", "password": "x" * 1_025, "agreement": True}
+    assert codes(sign_up(shared, **long)) == {
+        "username": ["ERR_TOO_LONG"],
+        "email": ["ERR_TOO_LONG"],
+        "password": ["ERR_TOO_LONG"],
+    }
+    assert codes(sign_up(shared, **GOOD | {"username": "admin"})) == {"username": ["ERR_RESERVED"]}
+    after = shared.state()
+    assert len(after.objects) == len(before.objects) + 8, "an app and its token for each of four forms"
+
+
+def test_a_name_and_an_address_that_somebody_has_are_told_apart(shared: World) -> None:
+    taken = GOOD | {"username": "bea", "email": "bea@example.org"}
+    assert sign_up(shared, **taken).status_code == 200
+    assert codes(sign_up(shared, **taken | {"username": "BEA", "email": "Bea@Example.org"})) == {
+        "username": ["ERR_TAKEN"],
+        "email": ["ERR_TAKEN"],
+    }
+    assert codes(sign_up(shared, **taken | {"username": "beatrix", "password": "short"})) == {
+        "email": ["ERR_TAKEN"],
+        "password": ["ERR_TOO_SHORT"],
+    }
