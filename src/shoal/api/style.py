@@ -72,7 +72,7 @@ code { background: var(--page); padding: 2px 6px; border-radius: 6px; }
 .wishes li { margin: 4px 0; }
 .fine { color: var(--soft); font-size: .87rem; }
 .wrong { border-left: 4px solid var(--bad); background: color-mix(in srgb, var(--bad) 10%, transparent); }
-.wrong { padding: 9px 12px; border-radius: 8px; }
-.code { display: block; padding: 14px; font-size: 1.02rem; text-align: center; user-select: all; border-radius: 11px; }
+.wrong { padding: 9px 12px; border-radius: 8px; margin-top: 12px !important; }
+.code { display: block; padding: 14px 8px; font-size: .8rem; text-align: center; user-select: all; border-radius: 11px; }
 .card form { margin: 0; }
 """.lstrip()
