@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import Conflict
 from shoal.core.events import PostCreated
-from shoal.core.ids import named, shard_of
+from shoal.core.ids import milliseconds_of, named, shard_of
 from shoal.core.model import (
     App,
     Login,
@@ -24,16 +24,23 @@ from shoal.core.model import (
     Member,
     Mention,
     Place,
+    Poll,
+    PollOption,
     Post,
     ProfileField,
     Revision,
+    ScheduledPost,
     Share,
     Token,
     Visibility,
 )
+from shoal.graph.agenda import put_on, take_off
 from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, AssocRow, Batch, IdTaken, KeyTaken, Missing, Store
 from shoal.graph.schema import (
+    AGENDA,
     ASSOC_TYPES,
+    DUE,
+    DUE_ON,
     FOLLOWED_BY,
     FOLLOWS,
     LIKED_BY,
@@ -84,6 +91,8 @@ NODES: list[AnyNode] = [
     ),
     Revision(id=id_on(7, 4), post_id=POST_OF_BEN, text="before", written=5),
     Share(id=id_on(7, 5), author_id=ANN, post_id=POST_OF_BEN, post_author_id=BEN),
+    Poll(id=id_on(7, 9), owner_id=ANN, post_id=POST_OF_BEN, options=(PollOption(1, "a"), PollOption(2, "ü"))),
+    ScheduledPost(id=id_on(7, 10), owner_id=ANN, at=5, draft=b"\x00\xff", ticket_id=6),
     Media(id=id_on(7, 6), owner_id=ANN, key="a/b", focus=(0.5, -1.0)),
     App(id=id_on(7, 7), name="app", redirect_uris=("https://a.example/",), secret_hash=b"\x00\xff"),
     Token(id=id_on(7, 8), app_id=id_on(7, 7), secret_hash=bytes(32)),
@@ -553,6 +562,25 @@ async def test_counts_move_only_on_a_real_change(backend: Backend) -> None:
             await act(graph, ANN, FOLLOWS, BEN, moment(n))
             counted.append((await count(graph, ANN, FOLLOWS), await count(graph, BEN, FOLLOWED_BY)))
         assert counted == [(0, 0), (1, 1), (1, 1), (0, 0), (0, 0), (1, 1)]
+
+
+@in_loop
+async def test_lists_that_are_not_counted_read_as_any_other(backend: Backend) -> None:
+    async with backend.open() as graph:
+        assert await graph.assoc_range(AGENDA, DUE, limit=5) == []
+        tickets = [id_on(shard, shard) for shard in (3, 40, 4_000, 8_000)]
+        for at, ticket in enumerate(tickets):
+            put_on(batch := Batch(shard_of(ticket)), ticket, milliseconds_of(moment(0)) + at, ANN)
+            await graph.commit(batch)
+            assert len(await graph.assoc_range(AGENDA, DUE, limit=5, oldest_first=True)) == at + 1
+        assert ids_of(await graph.assoc_range(AGENDA, DUE, limit=3)) == tickets[:0:-1]
+        assert ids_of((await graph.assoc_ranges([AGENDA], DUE, limit=2, oldest_first=True))[AGENDA]) == tickets[:2]
+        assert (await graph.assoc_get(AGENDA, [DUE], tickets[:2]))[DUE].keys() == set(tickets[:2])
+        assert await graph.assoc_count([AGENDA, *tickets], [DUE, DUE_ON]) == {DUE: {}, DUE_ON: {}}
+        take_off(batch := Batch(shard_of(tickets[0])), tickets[0], moment(0))
+        await graph.commit(batch)
+        assert ids_of(await graph.assoc_range(AGENDA, DUE, limit=5, oldest_first=True)) == tickets[1:]
+        assert await broken_promises(graph) == []
 
 
 @in_loop

@@ -133,7 +133,7 @@ def _there(row: _Row, nodes: Mapping[int, AnyNode], _stands: Mapping[int, Relati
 
 async def _entries(graph: Reader, viewer: int | None, ids: Sequence[int], shown: _Rule) -> list[Entry]:
     rows = await _rows(graph, ids)
-    people = {who for row in rows for who in _people(row)}
+    people = _everybody(rows)
     pictures = [picture for row in rows for picture in row.post.media]
     polls = [poll_id for row in rows if (poll_id := row.post.poll_id)]
     nodes = await graph.obj_get([*people, *pictures, *polls])
@@ -157,6 +157,11 @@ async def _rows(graph: Reader, ids: Sequence[int]) -> list[_Row]:
         elif type(node) is Share and isinstance(post := posts.get(node.post_id), Post):
             rows.append(_Row(node.id, post, node))
     return rows
+
+
+def _everybody(rows: Sequence[_Row]) -> set[int]:
+    """All authors and sharers."""
+    return {row.post.author_id for row in rows}.union([row.share.author_id for row in rows if row.share])
 
 
 def _people(row: _Row) -> tuple[int, ...]:
@@ -191,8 +196,7 @@ async def _assemble(
 ) -> list[Entry]:
     post_ids = list({row.post.id for row in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
-    people = {row.post.author_id for row in rows}
-    people.update([row.share.author_id for row in rows if row.share])
+    people = _everybody(rows)
     known = await profiles(graph, {id_: member for id_ in people if (member := _member(nodes, id_)) is not None})
     roots = [root for row in rows if (root := row.post.root_id)]
     polls = [poll for row in rows if row.post.poll_id and isinstance(poll := nodes.get(row.post.poll_id), Poll)]
