@@ -364,3 +364,35 @@ def test_streams_are_listened_to_over_a_socket(join: Join) -> None:
         ben.stream_hashtag("Dusk", own, websocket_handle=socket)
         until(lambda: ann.status_post("to #dusk") and ear.heard and own.heard)
         assert {said[0] for said in ear.heard + own.heard} == {"+"}
+
+def test_filters_in_both_shapes_and_a_report(join: Join) -> None:
+    ann, ben = join(), join()
+    ann.account_follow(ben.me().id)
+    made = ann.create_filter_v2(
+        "Tea", ["home", "public"], "warn", expires_in=3600, keywords_attributes=[{"keyword": "tea", "whole_word": True}]
+    )
+    word = ann.add_filter_keyword_v2(made.id, "milk", whole_word=True)
+    old = ann.filter_create("coffee", ["home"], irreversible=True)
+    post = ben.status_post("tea with milk")
+    ben.status_post("coffee")
+    (seen,) = until(ann.timeline_home)
+    assert [match.keyword_matches for match in seen.filtered] == [["tea", "milk"]]
+    ann.delete_filter_keyword_v2(word.id)
+    held = ann.add_filter_status_v2(made.id, post.id)
+    assert [one.id for one in ann.filter_statuses_v2(made.id)] == [held.id]
+    assert ann.filter_update(old.id, phrase="cocoa").phrase == "cocoa"
+    assert {one.title for one in ann.filters_v2()} == {"Tea", "cocoa"}
+    ann.filter_delete(old.id)
+    ann.delete_filter_v2(made.id)
+    assert ann.filters() == []
+    report = ann.report(ben.me().id, [post.id], comment="too much tea", category="spam")
+    assert (report.category, report.status_ids) == ("spam", [post.id])
+
+
+def test_what_the_server_says_of_itself(join: Join) -> None:
+    client = join()
+    assert len(client.instance_activity()) == 12
+    assert (client.instance_rules(), client.instance_peers(), client.domain_blocks()) == ([], [], [])
+    assert client.instance_extended_description().content.startswith("<p>")
+    assert {"de", "en"} <= {language.code for language in client.instance_languages()}
+    client.domain_block("elsewhere.org")
