@@ -155,6 +155,30 @@ def test_every_act_is_logged_with_who_and_why(w: World, mod: Someone, caplog: py
     assert told == [f"{mod.id}: suspend ann ({ann.id}); why: 'why'", f"{mod.id}: restore ann ({ann.id})"]
 
 
+def test_a_tag_is_taken_out_of_trends_and_comes_back(w: World, mod: Someone) -> None:
+    ann = w.join("ann")
+    w.json("POST", "/api/v1/statuses", ann, json={"status": "#tide #dawn"})
+    w.settle()
+    path = "/api/v1/admin/trends/tags"
+
+    def listed() -> dict[str, bool]:
+        return {tag["name"]: tag["trendable"] for tag in w.json("GET", path, mod)}
+
+    def trending() -> set[str]:
+        return {tag["name"] for tag in w.json("GET", "/api/v1/trends/tags")}
+
+    assert listed() == {"tide": True, "dawn": True}
+    id_ = next(tag["id"] for tag in w.json("GET", path, mod) if tag["name"] == "tide")
+    assert w.json("POST", f"{path}/{id_}/reject", mod)["trendable"] is False
+    assert (trending(), listed()) == ({"dawn"}, {"dawn": True, "tide": False})
+    assert w.json("POST", f"{path}/{id_}/approve", mod)["trendable"] is True
+    assert trending() == {"tide", "dawn"}
+    assert w.json("POST", f"{path}/DAWN/reject", mod)["name"] == "dawn"
+    assert trending() == {"tide"}
+    for unknown in ("1", "no-tag"):
+        assert w.ask("POST", f"{path}/{unknown}/reject", mod).status_code == 404
+
+
 def test_accounts_are_listed_newest_first_and_paged(w: World, mod: Someone) -> None:
     everyone = [mod, *(w.join(f"member{n}") for n in range(6))]
     joined = [one.member.name for one in sorted(everyone, key=lambda one: one.member.id)]

@@ -199,7 +199,7 @@ def test_what_is_open_to_all_is_little() -> None:
 
 def test_what_changes_something_needs_a_scope_to_write() -> None:
     assert all(
-        route.auth in {"user", "app"} and (route.scope or "").startswith(("write:", "admin:write:"))
+        route.auth in {"user", "app"} and (route.scope or "").startswith(("write:", "admin:write"))
         for route in ROUTES
         if route.method != "GET" and route.auth != "public" and route.path != "/oauth/userinfo"
     )

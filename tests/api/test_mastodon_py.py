@@ -365,6 +365,7 @@ def test_streams_are_listened_to_over_a_socket(join: Join) -> None:
         until(lambda: ann.status_post("to #dusk") and ear.heard and own.heard)
         assert {said[0] for said in ear.heard + own.heard} == {"+"}
 
+
 def test_filters_in_both_shapes_and_a_report(join: Join) -> None:
     ann, ben = join(), join()
     ann.account_follow(ben.me().id)

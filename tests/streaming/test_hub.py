@@ -24,6 +24,7 @@ from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub
 from shoal.streaming.memory import MemoryChannel
 from shoal.streaming.replay import Heard
+from shoal.streaming.updates import OfEntry
 from tests.running import in_loop, run
 
 ANN, BEN, CYD, DAN = 1 << 10, 2 << 10, 3 << 10, 4 << 10
@@ -93,7 +94,13 @@ async def a_world(**more: int) -> AsyncIterator[World]:
 async def waiting(connection: Connection) -> list[int | str]:
     """What has been offered: ids of entries, or that something was missed."""
     connection._wake.set()
-    return ["missed" if isinstance(one, Missed) else one.update.entry_id for one in await connection.take()]
+    return ["missed" if isinstance(one, Missed) else entry_of(one) for one in await connection.take()]
+
+
+def entry_of(heard: Heard) -> int:
+    """The id of the entry that an update is of."""
+    assert isinstance(heard.update, OfEntry)
+    return heard.update.entry_id
 
 
 @in_loop
@@ -429,7 +436,7 @@ class Audience:
         if found and isinstance(found[0], Missed):
             assert len(self.owed) > ROOM or self.at is not None, "nothing was missed"
             self.owed = self.owed[len(self.owed) - len(found) + 1 :]
-        told = [one.update.entry_id for one in found if isinstance(one, Heard)]
+        told = [entry_of(one) for one in found if isinstance(one, Heard)]
         assert told == self.owed
         self.owed = []
         if found:
