@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import cast
 
@@ -10,10 +11,10 @@ import pytest
 from shoal import Handle, Shoal
 from shoal.core.errors import Gone, NotAllowed, NotFound
 from shoal.core.events import SuspensionChanged
-from shoal.core.model import Post
+from shoal.core.model import Member, Post, Role
 from shoal.fanout import tags
 from shoal.graph.contract import Batch, Graph
-from shoal.graph.schema import tag_id
+from shoal.graph.schema import EVERYBODY, STAFF, tag_id
 from shoal.services import members, moderation, posts
 from shoal.services.posts import Draft
 from shoal.settings import build
@@ -142,3 +143,60 @@ async def test_a_suspension_that_is_undone_while_it_is_acted_on_leaves_nothing_h
         seen = (await network.store.obj_get((post.id,)))[post.id]
         assert isinstance(seen, Post)
         assert not seen.hidden
+
+
+@in_loop
+async def test_acts_on_one_member_at_the_same_time_all_hold() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        writes = shoal.network.writes
+        await asyncio.gather(
+            moderation.silence(writes, ann.id),
+            moderation.disable(writes, ann.id),
+            moderation.suspend(writes, ann.id),
+            moderation.set_role(writes, ann.id, Role.MODERATOR),
+        )
+        member = await _member(shoal, ann)
+        assert (member.silenced, member.disabled, member.suspended, member.role) == (True, True, True, Role.MODERATOR)
+        await moderation.enable(writes, ann.id)
+        await moderation.unsilence(writes, ann.id)
+        await moderation.restore(writes, ann.id)
+        after = await _member(shoal, ann)
+        assert (after.silenced, after.disabled, after.suspended, after.version) == (False, False, False, 8)
+        assert await moderation.enable(writes, ann.id) == after
+
+
+@in_loop
+async def test_who_has_a_role_is_in_the_list_of_the_staff_as_long_as_they_have_it() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        writes = shoal.network.writes
+
+        async def staff() -> set[int]:
+            await shoal.settle()
+            return {one.id2 for one in await writes.graph.assoc_range(EVERYBODY, STAFF, limit=10)}
+
+        await moderation.set_role(writes, ann.id, Role.MODERATOR)
+        await moderation.set_role(writes, ben.id, Role.ADMIN)
+        await moderation.set_role(writes, ann.id, Role.ADMIN)
+        assert await staff() == {ann.id, ben.id}
+        await moderation.set_role(writes, ann.id, Role.NONE)
+        assert await staff() == {ben.id}
+
+
+@in_loop
+async def test_who_is_locked_out_cannot_log_in() -> None:
+    async with Shoal.open("memory://") as shoal:
+        writes = shoal.network.writes
+        ann = await members.register(writes, "ann", password="low tide at dawn")
+        await moderation.disable(writes, ann.id)
+        with pytest.raises(Unauthenticated, match="disabled"):
+            await members.log_in(writes, "ann", "low tide at dawn")
+        await moderation.enable(writes, ann.id)
+        assert (await members.log_in(writes, "ann", "low tide at dawn")).id == ann.id
+
+
+async def _member(shoal: Shoal, who: Handle) -> Member:
+    node = (await shoal.network.writes.graph.obj_get((who.id,)))[who.id]
+    assert isinstance(node, Member)
+    return node
