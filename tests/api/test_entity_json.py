@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from shoal.api.addresses import Addresses
 from shoal.api.entity_json import Presenter
 from shoal.core.ids import EPOCH_MS, compose
-from shoal.core.model import App, Media, Member, Mention, Place, Post, ProfileField, Share, Visibility
+from shoal.core.model import App, Media, Member, Mention, Place, Post, ProfileField, Role, Share, Visibility
 from shoal.core.visibility import STRANGER
 from shoal.feeds.hydrate import Entry, Profile
 from shoal.graph.contract import Batch
@@ -20,6 +20,7 @@ from tests.api.world import BASE
 from tests.running import run
 
 AT = Addresses(BASE, "shoal.test")
+ROLES = {Role.MODERATOR: ("1", "Moderator"), Role.ADMIN: ("2", "Admin")}
 
 
 def plain_account(profile: Profile) -> dict[str, Any]:
@@ -37,19 +38,19 @@ def plain_account(profile: Profile) -> dict[str, Any]:
         "display_name": member.display_name,
         "note": AT.html(member.note),
         "emojis": [],
-        "roles": [],
+        "roles": [{"id": ROLES[member.role][0], "name": ROLES[member.role][1], "color": ""}] if member.role else [],
         "avatar": avatar,
         "avatar_static": avatar,
         "header": header,
         "header_static": header,
-        "locked": False,
+        "locked": member.locked,
         "group": False,
-        "hide_collections": False,
+        "hide_collections": member.hides_connections,
         "bot": member.bot,
         "last_status_at": None,
         "discoverable": member.discoverable,
-        "indexable": member.discoverable,
-        "noindex": not member.discoverable,
+        "indexable": member.indexable,
+        "noindex": not member.indexable,
         "created_at": "2024-01-01T00:00:00.007Z",
         "fields": [
             {"name": field.name, "value": AT.html(field.value)[3:-4], "verified_at": None} for field in member.fields
@@ -201,6 +202,10 @@ members = st.builds(
     fields=st.lists(st.builds(ProfileField, name=texts, value=st.sampled_from(["a", 'b "c"'])), max_size=2).map(tuple),
     bot=st.booleans(),
     discoverable=st.booleans(),
+    locked=st.booleans(),
+    hides_connections=st.booleans(),
+    indexable=st.booleans(),
+    role=st.sampled_from(Role),
 )
 counts = st.integers(0, 10**9)
 profiles = st.builds(Profile, members, counts, counts, counts)

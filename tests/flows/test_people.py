@@ -58,7 +58,7 @@ async def test_a_full_last_page_has_no_next() -> None:
 async def test_nobody_has_no_followers() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
-        assert await ann.followers() == await ann.following() == People([], [], None)
+        assert await ann.followers() == await ann.following() == People([], [], None, [])
 
 
 @in_loop
