@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 import time
 from pathlib import Path
@@ -10,10 +11,14 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.serving import Server, served
+from tests.stores import all_objects
 
 from shoal import Shoal
+from shoal.core.model import Post, ScheduledPost
 from shoal.ops.check import check
-from shoal.services import apps
+from shoal.services import apps, scheduling
+from shoal.services.posts import Draft
+from shoal.services.writes import Limits
 
 MEMBERS = 12
 WRITERS = 16
@@ -143,3 +148,47 @@ async def _sound(store: Path, journal: Journal) -> None:
         await shoal.settle()
         report = await check(shoal.network)
         assert report.clean, report
+
+
+PLANNED = 400
+
+
+def test_every_scheduled_post_is_written_once_though_its_writers_are_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduling, "LEAST_MS", 0)
+    store = tmp_path / "shoal.db"
+    asyncio.run(_plan(store))
+    # Each is killed when it has begun.
+    for some in (1, PLANNED // 3, 2 * PLANNED // 3):
+        with served(store) as server:
+            _await_posts(server, some)
+            server.kill()
+    with served(store) as server:
+        _await_posts(server, PLANNED)
+        assert server.stop() == 0
+    asyncio.run(_each_once(store))
+
+
+async def _plan(store: Path) -> None:
+    async with Shoal.open(f"sqlite:///{store}", run_consequences=False) as shoal:
+        ann = await shoal.register("ann")
+        writes = dataclasses.replace(shoal.network.writes, limits=Limits(scheduled=PLANNED))
+        at = time.time_ns() // 1_000_000 + 5_000
+        for number in range(PLANNED):
+            await scheduling.schedule(writes, ann.id, Draft(text=str(number)), at + number % 7)
+
+
+def _await_posts(server: Server, wanted: int) -> None:
+    deadline = time.monotonic() + 60.0
+    while httpx.get(f"{server.url}/api/v1/accounts/lookup?acct=ann").json()["statuses_count"] < wanted:
+        assert time.monotonic() < deadline, "what is due is not done"
+        time.sleep(0.002)
+
+
+async def _each_once(store: Path) -> None:
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        nodes = await all_objects(shoal.network.store)
+        assert sorted(int(node.text) for node in nodes if isinstance(node, Post)) == list(range(PLANNED))
+        assert not [node for node in nodes if isinstance(node, ScheduledPost)]
+        assert (await check(shoal.network)).clean

@@ -40,6 +40,7 @@ from shoal.ops.crate import Open, crate
 from shoal.ops.network import AnyNetwork
 from shoal.ops.report import Progress, nothing
 from shoal.services import members
+from shoal.services.polls import poll_of, titles
 
 _PAGE = 500
 
@@ -116,6 +117,7 @@ class _Export:
 
     async def _post(self, post: Post) -> dict[str, Any]:
         pictures = await self._store.obj_get(post.media)
+        poll = await poll_of(self._store, post)
         return {
             "id": str(post.id),
             "written": _iso(post.written),
@@ -130,6 +132,7 @@ class _Export:
             "place": post.place._asdict() if post.place else None,
             "data": msgspec.Raw(post.data.encode()) if post.data else None,
             "media": [_name(n) for id_ in post.media if isinstance(n := pictures.get(id_), Media)],
+            "poll": {"options": titles(poll), "until": _iso(poll.expires_at)} if poll else None,
             "history": await self._history(post) if post.version > 1 else [],
         }
 
