@@ -17,14 +17,14 @@ from shoal.core.ids import EPOCH_MS, IdMaker, shard_of
 from shoal.core.model import Visibility
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import following
+from shoal.graph.schema import LISTS, following
 from shoal.streaming import updates
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub
+from shoal.streaming.interests import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, Tagged
 from shoal.streaming.memory import MemoryChannel
 from shoal.streaming.replay import Heard
-from shoal.streaming.updates import OfEntry
 from tests.running import in_loop, run
 
 ANN, BEN, CYD, DAN = 1 << 10, 2 << 10, 3 << 10, 4 << 10
@@ -94,12 +94,11 @@ async def a_world(**more: int) -> AsyncIterator[World]:
 async def waiting(connection: Connection) -> list[int | str]:
     """What has been offered: ids of entries, or that something was missed."""
     connection._wake.set()
-    return ["missed" if isinstance(one, Missed) else entry_of(one) for one in await connection.take()]
+    return ["missed" if isinstance(one, Missed) else _entry(one) for one in await connection.take()]
 
 
-def entry_of(heard: Heard) -> int:
-    """The id of the entry that an update is of."""
-    assert isinstance(heard.update, OfEntry)
+def _entry(heard: Heard) -> int:
+    assert isinstance(heard.update, updates.OfEntry)
     return heard.update.entry_id
 
 
@@ -116,6 +115,107 @@ async def test_a_viewer_is_told_of_those_they_follow_of_their_tags_and_of_themse
             await world.post(DAN, REEF, visibility=Visibility.UNLISTED)
             assert await waiting(ben) == [mine, hers, tagged]
             assert await waiting(cyd) == []
+
+
+@in_loop
+async def test_each_interest_hears_what_is_its_own() -> None:
+    async with a_world() as world, AsyncExitStack() as stack:
+        interests = {
+            "home": HOME,
+            "notifications": NOTIFICATIONS,
+            "conversations": CONVERSATIONS,
+            "everybody": Everybody(),
+            "tag": Tagged(REEF),
+            "presence": PRESENCE,
+        }
+        enter = stack.enter_async_context
+        listening = {name: await enter(world.hub.connect(BEN, to=one)) for name, one in interests.items()}
+        public = updates.PostCreated(1, ANN, Visibility.PUBLIC)
+        tagged = updates.PostCreated(2, ANN, Visibility.PUBLIC, (REEF,))
+        unlisted = updates.PostCreated(3, ANN, Visibility.UNLISTED, (REEF,))
+        direct = updates.PostCreated(4, ANN, Visibility.DIRECT, (REEF,), (BEN,))
+        notified, talked, filters = (
+            updates.NotificationMade(BEN, 5),
+            updates.ConversationChanged(BEN, 6),
+            updates.FiltersChanged(BEN),
+        )
+        others = (updates.NotificationMade(CYD, 5), updates.ConversationChanged(CYD, 6), updates.FiltersChanged(CYD))
+        await world.tell(public, tagged, unlisted, direct, notified, talked, filters, *others)
+        assert {name: await told(one) for name, one in listening.items()} == {
+            "home": [direct, notified, filters],
+            "notifications": [notified],
+            "conversations": [talked],
+            "everybody": [public, tagged],
+            "tag": [tagged],
+            "presence": [],
+        }
+
+
+@in_loop
+async def test_an_interest_without_sources_goes_on_where_it_was_too() -> None:
+    async with a_world() as world:
+        async with world.hub.connect(BEN, to=NOTIFICATIONS) as ben:
+            await world.tell(updates.NotificationMade(BEN, 1))
+            (before,) = await ben.take()
+        missed: list[updates.AnyUpdate] = [
+            updates.NotificationMade(BEN, 2),
+            updates.FiltersChanged(BEN),
+            updates.NotificationMade(BEN, 3),
+        ]
+        await world.tell(*missed)
+        async with world.hub.connect(BEN, before.position, to=NOTIFICATIONS) as ben:
+            assert await told(ben) == [missed[0], missed[2]]
+        async with world.hub.connect(BEN, before.position) as ben:
+            assert await told(ben) == missed
+
+
+@in_loop
+async def test_a_list_that_changed_is_read_again_by_those_who_listen_to_it() -> None:
+    async with a_world() as world:
+        one, two = world.new_id(shard_of(BEN)), world.new_id(shard_of(BEN))
+        async with world.hub.connect(BEN, to=Listed(one)) as first, world.hub.connect(BEN, to=Listed(two)) as second:
+            await world.post(ANN)
+            batch = Batch(shard_of(one))
+            batch.assoc_add(one, LISTS, ANN, world.new_id(batch.shard))
+            await world.graph.commit(batch)
+            before = world.loads
+            await world.tell(updates.ListChanged(one, BEN))
+            assert world.loads == before + 1
+            post = await world.post(ANN)
+            assert await waiting(first) == [post]
+            assert await waiting(second) == []
+
+
+@in_loop
+async def test_who_may_not_listen_any_more_hears_nothing_not_even_what_waits() -> None:
+    async with a_world() as world, AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        seven, eight = [await enter(world.hub.connect(BEN, session=token)) for token in (7, 8)]
+        cyd = await enter(world.hub.connect(CYD, session=7))
+        await world.post(BEN)
+        await world.tell(updates.SessionsEnded(BEN, (7, 9)))
+        assert (seven.dismissed, await seven.take()) == (True, [])
+        assert (eight.dismissed, cyd.dismissed) == (False, False)
+        await world.tell(updates.MemberSuspended(BEN))
+        assert (eight.dismissed, await eight.take()) == (True, [])
+        assert not cyd.dismissed
+
+
+@in_loop
+async def test_what_everybody_hears_costs_those_nothing_who_hear_of_something_else() -> None:
+    async with a_world() as world, world.hub.connect(BEN) as ben, world.hub.connect(CYD, to=Everybody()):
+        offered: list[object] = []
+        ben.offer = offered.append  # type: ignore[assignment,method-assign]
+        before = world.loads
+        for _ in range(3):
+            await world.post(ANN, REEF)
+        assert (offered, world.loads) == ([], before)
+
+
+async def told(connection: Connection) -> list[updates.AnyUpdate]:
+    """The updates that have been offered."""
+    connection._wake.set()
+    return [one.update for one in await connection.take() if isinstance(one, Heard)]
 
 
 @in_loop
@@ -436,7 +536,7 @@ class Audience:
         if found and isinstance(found[0], Missed):
             assert len(self.owed) > ROOM or self.at is not None, "nothing was missed"
             self.owed = self.owed[len(self.owed) - len(found) + 1 :]
-        told = [entry_of(one) for one in found if isinstance(one, Heard)]
+        told = [_entry(one) for one in found if isinstance(one, Heard)]
         assert told == self.owed
         self.owed = []
         if found:
