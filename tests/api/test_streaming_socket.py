@@ -57,6 +57,16 @@ async def test_a_token_may_come_as_the_protocol_and_goes_back() -> None:
 
 
 @in_loop
+async def test_a_token_from_before_with_its_padding_is_good_still() -> None:
+    async with a_place() as place:
+        ann = await place.join("ann")
+        assert "=" not in ann.token
+        async with place.socket("?stream=user", ann._replace(token=ann.token + "=" * (-len(ann.token) % 4))) as socket:
+            await place.post(ann, "mine")
+            await socket.hears((["user"], "+mine"))
+
+
+@in_loop
 async def test_streams_are_taken_and_left_on_one_socket() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
