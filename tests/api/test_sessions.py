@@ -7,6 +7,7 @@ import pytest
 from shoal.core.events import SessionsEnded
 from shoal.core.model import Grant, Token
 from shoal.graph.schema import LAPSES, LOGGED_IN
+from shoal.ops.check import check
 from shoal.services import apps, members
 from tests.api.visitor import PASSWORD, Client, Visitor, register
 from tests.api.world import World, world
@@ -142,6 +143,19 @@ def test_what_a_password_ended_is_cleared_away_however_much_it_is(shoal: World) 
     kept = [node.id for node in shoal.state().objects if isinstance(node, Token | Grant)]
     assert kept == [fresh.token.id]
     assert works(shoal, fresh.text)
+
+
+def test_a_check_finds_logins_and_codes_as_they_should_be(shoal: World) -> None:
+    register(shoal, "ann")
+    visitor = Visitor(shoal)
+    client = Client(shoal)
+    visitor.open(client.query())
+    visitor.log_in("ann")
+    client.exchange(visitor.allow()["code"])
+    visitor.open(client.query())
+    visitor.press("allow")
+    shoal.settle()
+    assert shoal.run(check(shoal.network)).clean
 
 
 def ended(shoal: World) -> list[SessionsEnded]:
