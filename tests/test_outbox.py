@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from shoal.core.errors import Unavailable
+from shoal.core.errors import NotYet, Unavailable
 from shoal.core.events import FollowChanged, PostCreated, ShareCreated, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Job
@@ -309,6 +309,26 @@ async def test_a_job_waits_for_a_store_that_is_down_for_as_long_as_it_takes() ->
         world.clock.now += 1.1
     assert world.done == ["done"]
     assert await world.graph.buried() == []
+
+
+@in_loop
+async def test_a_job_whose_turn_has_not_come_waits_as_long_as_it_takes(caplog: pytest.LogCaptureFixture) -> None:
+    turns = 0
+
+    async def need_a_turn(done: list[str], event: object, mark: int) -> None:
+        nonlocal turns
+        turns += 1
+        if turns <= 20:
+            raise NotYet("others come first")
+        done.append("done")
+
+    world = World({PostCreated: (need_a_turn,)}, attempts=3)
+    await world.emit(BIG)
+    for _ in range(25):
+        await world.runner.turn()
+        world.clock.now += 1.1
+    assert world.done == ["done"]
+    assert not caplog.records
 
 
 @in_loop

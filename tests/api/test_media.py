@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from shoal.media.library import MediaLibrary
+from tests.api.signing_up import signed_up
 from tests.api.world import Someone, World, picture, served
 from tests.media.clips import clip, film, moving_gif, needed, silent, tone
 from tests.serving import served as served_process
@@ -236,18 +237,6 @@ def test_without_the_programs_videos_are_refused_and_not_announced(shoal: World)
     assert "video/mp4" not in announced["supported_mime_types"]
     assert announced["video_size_limit"] == 0
     assert isinstance(library, MediaLibrary)
-
-
-def signed_up(client: httpx.Client) -> dict[str, str]:
-    """The headers of a new member."""
-    app = client.post(
-        "/api/v1/apps", json={"client_name": "T", "redirect_uris": "urn:x", "scopes": "read write"}
-    ).json()
-    asked = {"client_id": app["client_id"], "client_secret": app["client_secret"], "scope": "read write"}
-    own = client.post("/oauth/token", json={**asked, "grant_type": "client_credentials"}).json()["access_token"]
-    person = {"username": "dora", "email": "dora@example.org", "password": "a long password", "agreement": True}
-    made = client.post("/api/v1/accounts", json=person, headers={"Authorization": f"Bearer {own}"}).json()
-    return {"Authorization": f"Bearer {made['access_token']}"}
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from fractions import Fraction
 from pathlib import Path
 
 import msgspec
@@ -32,7 +31,7 @@ def made(data: bytes, limits: ClipLimits | None = None) -> MadeClip:
 def test_a_film_becomes_an_mp4_with_a_frame_of_it(suffix: str) -> None:
     found = made(film(suffix))
     assert (found.kind, found.content_type) == (MediaKind.VIDEO, "video/mp4")
-    assert (found.facts.width, found.facts.height, found.facts.frame_rate) == (160, 90, Fraction(30))
+    assert (found.facts.width, found.facts.height, float(found.facts.frame_rate)) == (160, 90, 30)
     assert found.facts.duration == pytest.approx(1, abs=0.2)
     assert found.facts.sound is not None
     assert found.facts.sound.codec == "aac"
@@ -76,7 +75,7 @@ def test_the_cover_of_a_sound_is_its_picture() -> None:
 def test_a_film_of_odd_size_and_great_speed_is_made_to_fit() -> None:
     fast = clip(".mp4", "-f", "lavfi", "-i", "testsrc=size=161x99:rate=90:duration=0.5", "-pix_fmt", "yuv444p")
     facts = made(fast).facts
-    assert (facts.width, facts.height, facts.frame_rate) == (160, 98, Fraction(60))
+    assert (facts.width, facts.height, float(facts.frame_rate)) == (160, 98, 60)
 
 
 @pytest.mark.parametrize(

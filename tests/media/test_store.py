@@ -239,3 +239,27 @@ def test_an_s3_that_is_not_there_is_unavailable_within_seconds(monkeypatch: pyte
     store = MediaStore.open("s3://pictures?" + "&".join(f"{name}={value}" for name, value in options.items()))
     with pytest.raises(Unavailable):
         asyncio.run(asyncio.wait_for(store.put("1/kim/a.jpg", b"x", JPEG), 20))
+
+
+def test_a_part_is_read_as_http_counts_bytes(store: MediaStore) -> None:
+    async def story() -> None:
+        data = bytes(range(256)) * 2_000
+        await store.put("1/bea/a.mp4", data, "video/mp4")
+        end = len(data) - 1
+        for asked, first, last in (
+            ((0, None), 0, end),
+            ((5, 9), 5, 9),
+            ((5, end + 100), 5, end),
+            ((None, 10), end - 9, end),
+            ((None, end * 2), 0, end),
+        ):
+            part = await store.part("1/bea/a.mp4", *asked)
+            assert (part.content_type, part.size, part.first, part.last) == ("video/mp4", len(data), first, last)
+            assert b"".join([piece async for piece in part.pieces]) == data[first : last + 1]
+        behind = await store.part("1/bea/a.mp4", len(data))
+        assert behind.first > behind.last
+        assert [piece async for piece in behind.pieces] == []
+        with pytest.raises(NotFound):
+            await store.part("1/bea/b.mp4", 0)
+
+    asyncio.run(story())

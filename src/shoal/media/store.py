@@ -124,8 +124,17 @@ class MediaStore:
             content_type = _TYPES.get(Path(key).suffix, RAW)
             if begin > end:
                 return Part(content_type, size, begin, end, _nothing())
-            result = await obstore.get_async(self._store, key, options={"range": (begin, end + 1)})
-        return Part(content_type, size, begin, end, _pieces(result))
+            result = await self._from(key, begin, end)
+        return Part(content_type, size, begin, end, _pieces(result, begin - result.range[0], end + 1 - begin))
+
+    async def _from(self, key: str, begin: int, end: int) -> GetResult:
+        """The part; or the whole, from servers that know no parts and those that answer a whole one as such."""
+        try:
+            return await obstore.get_async(self._store, key, options={"range": (begin, end + 1)})
+        except BaseError as error:
+            if "NotPartial" not in str(error):
+                raise
+            return await obstore.get_async(self._store, key)
 
     async def delete(self, keys: Iterable[str]) -> None:
         """Remove files; those that are not there are passed over. One request a key: not every S3 has a bulk one."""
@@ -149,10 +158,16 @@ class MediaStore:
                     yield item["path"]
 
 
-async def _pieces(result: GetResult) -> AsyncIterator[bytes]:
+async def _pieces(result: GetResult, skip: int, take: int) -> AsyncIterator[bytes]:
     with _in_our_words():
         async for piece in result.stream(min_chunk_size=_PIECE):
-            yield bytes(piece)
+            wanted = bytes(piece)[skip : skip + take]
+            skip = max(0, skip - len(piece))
+            take -= len(wanted)
+            if wanted:
+                yield wanted
+            if not take:
+                return
 
 
 async def _nothing() -> AsyncIterator[bytes]:
