@@ -72,6 +72,14 @@ class Ear:
         await eventually(said, sorted(expected))
         self.events.clear()
 
+    async def saw(self, name: str, count: int) -> None:
+        """So many of these came; they stay."""
+
+        async def seen() -> int:
+            return sum(event.name == name for event in self.events)
+
+        await eventually(seen, count)
+
     async def ends(self) -> None:
         async def ended() -> bool:
             return self.ended
@@ -130,6 +138,10 @@ class Place:
         member = await members.register(writes, name)
         app = (await apps.register(writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
         return Someone(member, (await apps.issue_token(writes, app.id, member.id, scopes or SCOPES)).text, app.id)
+
+    async def token(self, who: Someone, *scopes: str) -> str:
+        """One more of theirs."""
+        return (await apps.issue_token(self.network.writes, who.app_id, who.member.id, scopes)).text
 
     async def token_of(self, who: Someone) -> Token:
         """The one token that they were given."""

@@ -152,13 +152,65 @@ async def test_a_list_hears_of_its_members_from_the_moment_they_are_in_it() -> N
 
 
 @in_loop
-async def test_filters_that_changed_are_told_and_what_is_notified_goes_by_the_scope() -> None:
+async def test_filters_that_changed_are_told_to_the_home_alone() -> None:
     async with a_place() as place:
         ann = await place.join("ann")
         async with place.ear(ann, "user") as home, place.ear(ann, "direct") as direct:
             await tell(place, updates.FiltersChanged(ann.member.id))
             await home.hears("filters_changed")
             await direct.hears()
+
+
+@in_loop
+async def test_what_a_member_is_notified_of_comes_to_their_home_and_to_the_stream_of_that_by_the_scope() -> None:
+    async with a_place() as place:
+        ann, ben = await place.join("ann"), await place.join("ben")
+        limited = ann._replace(token=await place.token(ann, "read:statuses"))
+        post = await place.post(ann, "like me")
+        async with (
+            place.ear(ann, "user") as home,
+            place.ear(limited, "user") as narrow,
+            place.ear(ann, "user/notification") as alone,
+            place.ear(ben, "user/notification") as other,
+        ):
+            await place.ask(ben, "POST", f"/api/v1/statuses/{post}/favourite")
+            await place.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
+            await alone.saw("notification", 2)
+            assert {event.json["type"] for event in alone.events} == {"favourite", "follow"}
+            listed = await place.ask(ann, "GET", "/api/v1/notifications")
+            assert {event.json["id"] for event in alone.events} == {one["id"] for one in listed}
+            assert [event.json for event in alone.events if event.json["type"] == "follow"] == listed[:1]
+            await home.hears("notification", "notification")
+            await tell(place, updates.FiltersChanged(ann.member.id))
+            await narrow.hears("filters_changed")
+            await other.hears()
+
+
+@in_loop
+async def test_nobody_is_notified_live_of_whom_they_have_blocked_meanwhile() -> None:
+    async with a_place() as place:
+        ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
+        async with place.ear(ann, "user/notification") as ear:
+            await place.post(ben, "hello @ann")
+            await ear.saw("notification", 1)
+            time = int(ear.events[0].json["id"])
+            await place.ask(ann, "POST", f"/api/v1/accounts/{ben.id}/block")
+            await tell(place, updates.NotificationMade(ann.member.id, time))
+            await place.post(cyd, "hello @ann")
+            await ear.hears("notification", "notification")
+
+
+@in_loop
+async def test_a_conversation_is_told_to_those_who_are_in_it() -> None:
+    async with a_place() as place:
+        ann, ben, cyd = [await place.join(name) for name in ("ann", "ben", "cyd")]
+        async with place.ear(ben, "direct") as at_ben, place.ear(cyd, "direct") as at_cyd:
+            await place.post(ann, "@ben alone", visibility="direct")
+            await at_ben.saw("conversation", 1)
+            (listed,) = await place.ask(ben, "GET", "/api/v1/conversations")
+            assert at_ben.events[0].json == listed
+            await place.settle()
+            await at_cyd.hears()
 
 
 @in_loop

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from shoal.api.calls import Caller
 from shoal.api.front import Front
+from shoal.api.notification_events import conversation_json, notification_json
+from shoal.api.scopes import granted
+from shoal.api.stream_names import NOTIFIED
 from shoal.feeds import live
 from shoal.graph.freshness import another_request
 from shoal.streaming.connection import Connection, Missed
@@ -23,20 +27,24 @@ class Event(NamedTuple):
     position: str
 
 
-async def events(front: Front, connection: Connection, heard: Sequence[Heard | Missed]) -> list[Event]:
+async def events(front: Front, caller: Caller, connection: Connection, heard: Sequence[Heard | Missed]) -> list[Event]:
     """What came of what was heard, as the viewer may see it now. Raises `Unavailable`."""
     told = await live.told(front.reads, connection, heard)
     with another_request():
-        made = [await _event(front, connection.viewer, one) for one in told]
+        made = [await _event(front, caller, connection.viewer, one) for one in told]
     return [event for event in made if event is not None]
 
 
-async def _event(front: Front, viewer: int, one: live.News | live.OfViewer) -> Event | None:
+async def _event(front: Front, caller: Caller, viewer: int, one: live.News | live.OfViewer) -> Event | None:
     if isinstance(one, live.Arrived | live.Edited):
         name = "update" if isinstance(one, live.Arrived) else "status.update"
         return Event(name, await front.present.status(viewer, one.entry), one.position)
     if isinstance(one, live.Removed):
         return Event("delete", b"%d" % one.id, one.position)
-    if isinstance(one, live.Notified | live.Conversed):
-        return None
+    if isinstance(one, live.Notified):
+        known = await notification_json(front, viewer, one.time) if granted(caller.scopes, NOTIFIED) else None
+        return Event("notification", known, one.position) if known is not None else None
+    if isinstance(one, live.Conversed):
+        talk = await conversation_json(front, viewer, one.root_id)
+        return Event("conversation", talk, one.position) if talk is not None else None
     return Event("filters_changed" if isinstance(one, live.Refiltered) else REFRESH, None, one.position)

@@ -107,7 +107,7 @@ class _EventStream(Response):
 
     async def _lines(self, heard: list[Heard | Missed]) -> bytes:
         front: Front = self._context.deps
-        return b"".join(map(_line, await events(front, self._connection, heard)))
+        return b"".join(map(_line, await events(front, self._context.caller, self._connection, heard)))
 
     async def _write(self, send: Send, body: bytes) -> None:
         if body:

@@ -207,7 +207,7 @@ class _Socket:
             connected.set()
             await self._accepted.wait()
             while heard := await connection.take():
-                for event in await events(self._front, connection, heard):
+                for event in await events(self._front, caller, connection, heard):
                     if event.name == REFRESH and after is None:
                         self._end(_COME_AGAIN, "Something may have been missed")
                         return
