@@ -8,21 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.api.entities import Account, Status
-
-
-class ReportedAccount(msgspec.Struct, kw_only=True):
-    """A report, in a notification of it."""
-
-    id: str
-    action_taken: bool
-    action_taken_at: str | None
-    category: str
-    comment: str
-    forwarded: bool
-    created_at: str
-    status_ids: list[str]
-    rule_ids: list[str]
-    target_account: Account | None
+from shoal.api.moderation_entities import Report
 
 
 class Notification(msgspec.Struct, kw_only=True):
@@ -35,7 +21,7 @@ class Notification(msgspec.Struct, kw_only=True):
     account: Account
     status: Status | UnsetType = UNSET
     """That it is about; of a favourite or a reblog, one's own."""
-    report: ReportedAccount | UnsetType = UNSET
+    report: Report | UnsetType = UNSET
 
 
 class NotificationGroup(msgspec.Struct, kw_only=True):
@@ -51,7 +37,7 @@ class NotificationGroup(msgspec.Struct, kw_only=True):
     sample_account_ids: list[str]
     """The newest few."""
     status_id: str | UnsetType = UNSET
-    report: ReportedAccount | UnsetType = UNSET
+    report: Report | UnsetType = UNSET
 
 
 class PartialAccount(msgspec.Struct, kw_only=True):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta
 
-from shoal.api import present
+from shoal.api import moderation_entities, present
 from shoal.api.calls import Context
 from shoal.api.convert import Id, Limit
 from shoal.api.front import Front
@@ -17,7 +17,6 @@ from shoal.api.notification_entities import (
     Notification,
     NotificationPolicy,
     OldNotificationPolicy,
-    ReportedAccount,
     UnreadCount,
 )
 from shoal.api.pages import PageQuery, page_size
@@ -155,23 +154,11 @@ def raw(made: bytes) -> Any:
     return msgspec.Raw(made)
 
 
-def reported(front: Front, item: feed.Notification) -> ReportedAccount | msgspec.UnsetType:
+def reported(front: Front, item: feed.Notification) -> moderation_entities.Report | msgspec.UnsetType:
     """The report that a notification tells of, if it does."""
-    report = item.report
-    if report is None:
+    if item.report is None or item.target is None:
         return UNSET
-    return ReportedAccount(
-        id=str(report.id),
-        action_taken=bool(report.closed_at),
-        action_taken_at=present.moment(report.closed_at) if report.closed_at else None,
-        category=report.category,
-        comment=report.comment,
-        forwarded=report.forwarded,
-        created_at=moment_of(report.id),
-        status_ids=list(map(str, report.post_ids)),
-        rule_ids=list(report.rule_ids),
-        target_account=raw(front.present.account(item.target)) if item.target else None,
-    )
+    return moderation_entities.report(item.report, raw(front.present.account(item.target)))
 
 
 def group_key(notice: Notice, time: int) -> str:

@@ -13,7 +13,7 @@ from shoal.graph.talks import root_of
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
     """Whether news of this actor, about this post or none, come to the member. Three reads.
 
-    Not from whom they mute, or across a block; not from who is suspended, about a post that they may not see, or in a thread
+    Not from whom they mute together with their notifications, or across a block; not from who is suspended, about a post that they may not see, or in a thread
     of which they want to hear nothing more. What is noted already is for `feeds` to show or not.
     """
     graph = effects.graph
@@ -23,7 +23,7 @@ async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post
     if not isinstance(member, Member) or not isinstance(actor, Member) or actor.suspended:
         return False
     stands = await relations(graph, member_id, {actor_id, author_id})
-    if stands[actor_id].severed or stands[actor_id].muting:
+    if stands[actor_id].severed or stands[actor_id].muting_notifications:
         return False
     if post is None:
         return True

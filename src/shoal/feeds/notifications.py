@@ -12,8 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.errors import NotFound
-from shoal.core.model import Member, Post, Report, Role, Share
+from shoal.core.model import FilterContext, Member, Post, Report, Role, Share
 from shoal.core.visibility import Relation, may_see_share
+from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles
 from shoal.feeds.pull import Cursor, check_limit
 from shoal.feeds.reads import Reads
@@ -188,9 +189,11 @@ async def _rows(reads: Reads, viewer: int, at: Cursor, size: int) -> list[tuple[
 
 
 async def _shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
-    """Those of the rows that the viewer may be shown now, with all that is shown of them; at most twelve reads."""
+    """Those of the rows that the viewer may be shown now, with all that is shown of them; at most fourteen reads."""
     posts = dict.fromkeys(notice.about for _, notice in rows if notice.kind in ABOUT_POSTS)
-    entries = {entry.id: entry for entry in await hydrate(reads.graph, viewer, list(posts), unasked=False)}
+    sieve = await sieve_of(reads.graph, viewer, FilterContext.NOTIFICATIONS)
+    found = await hydrate(reads.graph, viewer, list(posts), unasked=False)
+    entries = {entry.id: entry for entry in await sieve.admitted(found)}
     actors = {notice.actor_id for _, notice in rows}
     nodes = await reads.graph.obj_get(list({viewer, *actors, *_objects(rows)}))
     targets = {node.target_id for node in nodes.values() if isinstance(node, Report)}
@@ -218,7 +221,7 @@ def _may_show(
     stands: Mapping[int, Relation],
 ) -> bool:
     actor, stand = nodes.get(notice.actor_id), stands[notice.actor_id]
-    if not isinstance(actor, Member) or actor.suspended or stand.severed or stand.muting:
+    if not isinstance(actor, Member) or actor.suspended or stand.severed or stand.muting_notifications:
         return False
     if notice.kind in FOR_STAFF:
         own = nodes.get(viewer)
