@@ -13,8 +13,8 @@ from shoal.graph.talks import root_of
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
     """Whether news of this actor, about this post or none, come to the member. Three reads.
 
-    Not from whom they mute together with their notifications, or across a block; not from who is suspended, about a post that they may not see, or in a thread
-    of which they want to hear nothing more. What is noted already is for `feeds` to show or not.
+    Not from whom they mute together with their notifications, or across a block; not from who is suspended, about a post that
+    they may not see, or in a thread of which they want to hear nothing more. What is noted already is for `feeds` to show or not.
     """
     graph = effects.graph
     author_id = post.author_id if post else actor_id

@@ -1,0 +1,120 @@
+"""Whatever the description allows, and much that it does not, is asked of a served Shoal: it never fails, and answers as described.
+
+Thousands of requests with a fixed seed, so a failure can be had again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import hypothesis
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from shoal.api.openapi import document_of
+from shoal.api.table import parts
+from shoal.settings import Settings
+from tests.api.signing_up import signed_up
+from tests.api.world import served
+
+LEAST = 5_000
+"""Requests in all."""
+SEED = 20_261_122
+CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
+ENDLESS = "/api/v1/streaming"
+"""These answer as long as one listens."""
+LEFT_OUT = ("/oauth/revoke", "/api/v1/accounts/delete", "/openapi.json")
+"""The first may end the token that is asked with; the last is read to know what to ask."""
+
+
+class Visit:
+    """A server, a member's token, and what was answered so far."""
+
+    def __init__(self, url: str, headers: dict[str, str]) -> None:
+        self.url = url
+        self.headers = headers
+        self.statuses: Counter[tuple[str, int]] = Counter()
+        self.operations = operations(url)
+
+    def ask(self, case: Any) -> None:
+        """One request, held against the description."""
+        response = case.call(base_url=self.url, headers=self.headers, timeout=30)
+        self.statuses[case.operation.label, response.status_code] += 1
+        case.validate_response(response, checks=list(CHECKS))
+
+
+@pytest.fixture(scope="module")
+def visit() -> Iterator[Visit]:
+    """A server in memory with one member, who has written something."""
+    with served() as url, httpx.Client(base_url=url) as client:
+        headers = signed_up(client)
+        client.post("/api/v1/statuses", json={"status": "hello #dawn"}, headers=headers).raise_for_status()
+        yield Visit(url, headers)
+
+
+def operations(url: str) -> dict[str, Any]:
+    """What the description names, but for what never ends or ends us, by method and path."""
+    schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
+    found: list[Any] = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
+    return {one.label: one for one in found if not one.path.startswith(ENDLESS) and one.path not in LEFT_OUT}
+
+
+def explore(visit: Visit, operation: Any, mode: GenerationMode, examples: int, seed: int) -> None:
+    """Ask an operation so many things, good ones or bad ones."""
+
+    @hypothesis.seed(seed)
+    @hypothesis.settings(
+        max_examples=examples,
+        database=None,
+        deadline=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @hypothesis.given(case=operation.as_strategy(generation_mode=mode))
+    def story(case: Any) -> None:
+        visit.ask(case)
+
+    story()
+
+
+OPERATIONS = [
+    (method.upper(), path)
+    for path, item in document_of(parts(Settings()))["paths"].items()
+    for method in item
+    if not path.startswith(ENDLESS) and path not in LEFT_OUT
+]
+MODES = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
+EACH = LEAST // (2 * len(OPERATIONS)) + 2
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=" ".join)
+def test_nothing_that_can_be_asked_breaks_the_server_or_its_word(visit: Visit, operation: tuple[str, str]) -> None:
+    found = visit.operations[" ".join(operation)]
+    for mode in MODES:
+        # Nothing wrong can be sent to what takes nothing.
+        with contextlib.suppress(hypothesis.errors.Unsatisfiable):
+            explore(visit, found, mode, EACH, SEED)
+
+
+def test_thousands_of_requests_were_made_and_some_were_good(visit: Visit) -> None:
+    for more in range(1, 100):
+        if visit.statuses.total() >= LEAST:
+            break
+        for operation in visit.operations.values():
+            explore(visit, operation, GenerationMode.POSITIVE, EACH, SEED + more)
+    assert visit.statuses.total() >= LEAST
+    good = {label for label, status in visit.statuses if status < 400}
+    assert len(good) > len(OPERATIONS) // 3, sorted(good)
