@@ -29,7 +29,7 @@ class Unbounded(msgspec.Struct):
 
 def route(**changes: Any) -> Route:
     """A route like any other, but for the changes."""
-    usual: dict[str, Any] = {"scope": "read", "limit_class": "api"}
+    usual: dict[str, Any] = {"scope": "read", "limit_class": "api", "answer": dict}
     return Route("GET", "/api/v1/more/{id}", changes.pop("handler", echo), **(usual | changes))
 
 
@@ -50,6 +50,7 @@ def struct_with(kind: Any) -> type[msgspec.Struct]:
         ({"limit_class": ""}, "limit class"),
         ({"limit_class": "other"}, "limit class 'other' is not one of api"),
         ({"max_body": -1}, "max_body"),
+        ({"answer": None}, "no answer is declared"),
         ({"params": Unbounded}, "no field for id"),
         ({"params": struct_with(str)}, "Outer.inner.value has no max_length"),
         ({"params": struct_with(int)}, "Outer.inner.value has no ge and le"),
@@ -76,7 +77,7 @@ def test_a_route_that_declares_everything_starts() -> None:
 
 def test_two_routes_for_one_path_do_not_start() -> None:
     with pytest.raises(ValueError, match="two routes"):
-        make_app(route(), Route("GET", "/api/v1/more/{name}", echo, scope="read", limit_class="api"))
+        make_app(route(), Route("GET", "/api/v1/more/{name}", echo, scope="read", limit_class="api", answer=dict))
 
 
 @pytest.mark.parametrize(
