@@ -41,8 +41,9 @@ def things_are_found(cast: Cast) -> None:
     cat.account_follow(me.id)
     assert until(lambda: me.id in {found.account.id for found in ann.suggestions_v2()})
     ann.suggestion_delete(me.id)
-    assert me.id not in {found.account.id for found in ann.suggestions()}
-    ann.suggestions_v1()
+    assert me.id not in {found.account.id for found in ann.suggestions_v2()}
+    assert me.id not in {found.id for found in ann.suggestions_v1()}
+    ann.suggestions()
 
 
 def trends_are_read(cast: Cast) -> None:
