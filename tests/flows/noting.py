@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
@@ -15,14 +16,13 @@ from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Batch
 from shoal.graph.schema import (
     EVERYBODY,
-    MUTES_THREAD,
     REQUESTED_BY,
     REQUESTS,
     SERVES,
     VOTES,
-    WATCHES,
     AssocType,
 )
+from shoal.services import reactions, relationships
 from shoal.wiring import Network
 
 
@@ -55,6 +55,8 @@ async def repeat_everything(network: Network, events: Sequence[Event], table: An
             mark = 0
             while mark is not None:
                 mark = await consequence(network.effects, event, mark)
+                if isinstance(mark, asyncio.Future):
+                    mark = await mark
 
 
 async def relate(shoal: Shoal, one: int, atype: AssocType, other: int, event: Any = None, *, end: bool = False) -> None:
@@ -67,14 +69,14 @@ async def relate(shoal: Shoal, one: int, atype: AssocType, other: int, event: An
     await shoal.network.store.commit(batch)
 
 
-def watch(shoal: Shoal, who: Handle, whom: Handle) -> Awaitable[None]:
-    """They want to hear of every post."""
-    return relate(shoal, who.id, WATCHES, whom.id)
+async def watch(shoal: Shoal, who: Handle, whom: Handle) -> None:
+    """They follow, and want to hear of every post."""
+    await relationships.follow(shoal.network.writes, who.id, whom.id, relationships.Wish(notify=True))
 
 
-def mute_thread(shoal: Shoal, who: Handle, root: Post) -> Awaitable[None]:
+async def mute_thread(shoal: Shoal, who: Handle, root: Post) -> None:
     """They want to hear nothing more of it."""
-    return relate(shoal, who.id, MUTES_THREAD, root.id)
+    await reactions.mute_thread(shoal.network.writes, who.id, root.id)
 
 
 def ask_to_follow(shoal: Shoal, who: Handle, whom: Handle, *, end: bool = False) -> Awaitable[None]:

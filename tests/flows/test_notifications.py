@@ -20,10 +20,10 @@ from shoal.feeds.notifications import Wish
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Graph
 from shoal.graph.notices import Kind
-from shoal.graph.schema import NOTIFIED
+from shoal.graph.schema import NOTIFIED, WATCHES
 from shoal.ops.check import check
 from shoal.services import notifications as verbs
-from shoal.services import reactions
+from shoal.services import reactions, relationships
 from shoal.streaming.updates import NotificationMade, decode
 from tests.flows.chaos import Between
 from tests.flows.noting import (
@@ -36,6 +36,7 @@ from tests.flows.noting import (
     noted,
     promote,
     refuse,
+    relate,
     repeat_everything,
     watch,
 )
@@ -75,12 +76,28 @@ async def test_who_watches_a_member_hears_of_their_posts_but_not_of_their_answer
         await ben.comment(await cyd.create("a question"), "an answer")
         named = await ben.create("three, @ann")
         await ben.create("psst @cyd", visibility="direct")
-        await ben.create("for my followers", visibility="followers")
-        assert await heard(shoal, ann) == ["ben mention", "ben post", "ben post"]
-        assert [item.time for item in await noted(shoal, ann)] == [named.id, thread.id, post.id]
-        await ann.follow(ben)
         private = await ben.create("for my followers", visibility="followers")
-        assert (await noted(shoal, ann))[0].time == private.id
+        assert await heard(shoal, ann) == ["ben post", "ben mention", "ben post", "ben post"]
+        assert [item.time for item in await noted(shoal, ann)] == [private.id, named.id, thread.id, post.id]
+        await ann.unfollow(ben)
+        await ben.create("to nobody who watches")
+        assert (await noted(shoal, ann))[0].time == named.id
+
+
+@in_loop
+async def test_whoever_changes_what_they_wish_of_a_follow_does_not_follow_anew() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        (told,) = await noted(shoal, ann)
+        await watch(shoal, ben, ann)
+        assert [item.time for item in await noted(shoal, ann)] == [told.time]
+        await verbs.dismiss(shoal.network.writes, ann.id, told.time)
+        await relationships.follow(shoal.network.writes, ben.id, ann.id, relationships.Wish(shares=False))
+        assert await heard(shoal, ann) == []
+        await ben.unfollow(ann)
+        await ben.follow(ann)
+        assert await heard(shoal, ann) == ["ben follow"]
 
 
 @in_loop
@@ -173,7 +190,7 @@ async def test_nobody_is_told_of_what_they_did_themselves() -> None:
         post = await ann.create("I, @ann")
         await ann.like(post)
         await ann.share(post)
-        await watch(shoal, ann, ann)
+        await relate(shoal, ann.id, WATCHES, ann.id)
         await ann.create("again")
         assert await heard(shoal, ann) == []
 

@@ -38,6 +38,7 @@ from shoal.graph.schema import (
     AssocType,
     is_tag,
 )
+from shoal.graph.wishes import follow_terms
 from shoal.streaming import updates
 
 _PAGE = 100
@@ -119,14 +120,14 @@ async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> int
 async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
     """Who is followed."""
     if not is_tag(event.source_id):
-        stands = _stands(effects, event.follower_id, FOLLOWS, event.source_id)
+        stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
         await _settle(effects, event.source_id, Notice(Kind.FOLLOW, event.follower_id), stands, None)
     return None
 
 
 async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
     """Who is asked whether somebody may follow them. Either of the two may have ended the request, each at their own end."""
-    asks = _stands(effects, event.member_id, REQUESTS, event.other_id)
+    asks = _began(effects, event.member_id, REQUESTS, event.other_id)
     asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
 
     async def stands() -> int | None:
@@ -190,6 +191,16 @@ def _stands(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
         return found.time if found else None
 
     return stands
+
+
+def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
+    """As `_stands`, of a follow or a request: whoever changes what they wish does not follow anew."""
+
+    async def began() -> int | None:
+        found = (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
+        return follow_terms(found.data).began(found.time) if found else None
+
+    return began
 
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:

@@ -18,6 +18,12 @@ class FollowTerms(msgspec.Struct, frozen=True, array_like=True):
     """Only posts in these; none for all."""
     notify: bool = False
     """In a request only: of a follow, `WATCHES` says it."""
+    since: int = 0
+    """When it began (a snowflake), where it was changed since, which lifts the time of the association; else 0."""
+
+    def began(self, time: int) -> int:
+        """When it began, for an association of this time."""
+        return self.since or time
 
 
 class MuteTerms(msgspec.Struct, frozen=True, array_like=True):

@@ -24,7 +24,11 @@ async def authorize(writes: Writes, member_id: int, other_id: int) -> Relation:
     terms = follow_terms(data)
     batch = _ended(writes, member_id, other_id)
     batch.assoc_add(
-        member_id, FOLLOWED_BY, other_id, writes.new_id(batch.shard), encode(structs.replace(terms, notify=False))
+        member_id,
+        FOLLOWED_BY,
+        other_id,
+        writes.new_id(batch.shard),
+        encode(structs.replace(terms, notify=False, since=0)),
     )
     if terms.notify:
         batch.assoc_add(member_id, WATCHED_BY, other_id, writes.new_id(batch.shard))

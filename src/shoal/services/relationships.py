@@ -101,6 +101,7 @@ def _wished(terms: FollowTerms, wish: Wish) -> FollowTerms:
         shares=terms.shares if wish.shares is None else wish.shares,
         languages=languages,
         notify=terms.notify if wish.notify is None else wish.notify,
+        since=terms.since,
     )
 
 
@@ -110,6 +111,8 @@ async def _begin_follow(
     """Begin a follow or a request, or change it: then it keeps its place in the list, as its time is hardly lifted."""
     batch = Batch(shard_of(member_id))
     at = old.time if old else writes.new_id(batch.shard)
+    if old is not None:
+        terms = msgspec.structs.replace(terms, since=terms.began(old.time))
     if atype is REQUESTS:
         batch.assoc_add(member_id, REQUESTS, other_id, at, encode(terms))
         batch.emit(RequestChanged(member_id=member_id, other_id=other_id))

@@ -102,8 +102,9 @@ def pictures_are_posted(cast: Cast) -> None:
     assert until(lambda: ann.media(media.id).url)
     post = ann.status_post("Look", media_ids=[media.id])
     assert [found.id for found in post.media_attachments] == [media.id]
-    words = {"id": media.id, "description": "dry sand"}
-    edited = ann.status_update(post.id, "Look!", media_ids=[media.id], media_attributes=[words])
+    # Together with media_ids this version of it fails before it asks.
+    words = ann.generate_media_edit_attributes(media.id, description="dry sand")
+    edited = ann.status_update(post.id, "Look!", media_attributes=[words])
     assert edited.media_attachments[0].description == "dry sand"
 
 
