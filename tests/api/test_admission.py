@@ -61,11 +61,11 @@ async def behind(gate: Gate) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
     """A real server behind the gate, and a client of it."""
     works = Works()
     more = [
-        Route("GET", "/api/v1/work", works.work, auth="public", limit_class="api"),
-        Route("POST", "/api/v1/work", works.work, auth="public", limit_class="api", max_body=1 << 20),
-        Route("GET", "/api/v1/stream", works.stream, auth="public", limit_class="api"),
-        Route("GET", "/api/v1/crashes", works.crash, auth="public", limit_class="api"),
-        Route("GET", "/health", works.work, auth="public", limit_class="api"),
+        Route("GET", "/api/v1/work", works.work, auth="public", limit_class="api", answer=dict),
+        Route("POST", "/api/v1/work", works.work, auth="public", limit_class="api", max_body=1 << 20, answer=dict),
+        Route("GET", "/api/v1/stream", works.stream, auth="public", limit_class="api", answer=dict),
+        Route("GET", "/api/v1/crashes", works.crash, auth="public", limit_class="api", answer=dict),
+        Route("GET", "/health", works.work, auth="public", limit_class="api", answer=dict),
     ]
     app = build_app((*ROUTES, *more), None, authenticate=authenticate, limiter=MemoryLimiter(OFF), gate=gate)
     limits = httpx.Limits(max_connections=500)

@@ -10,7 +10,7 @@ from typing import Any, Final
 from msgspec import inspect
 
 from shoal.api.calls import Part, Route
-from shoal.api.convert import Upload
+from shoal.api.convert import Cursor, Id, Limit, Upload
 from shoal.api.matching import parameters
 from shoal.api.openapi_answers import OAUTH, answers_of, responses, security_of, security_schemes, shared_headers
 from shoal.api.openapi_schemas import Components, Schema, sentences, taken
@@ -99,7 +99,8 @@ def _schemas(route: Route) -> dict[str, Schema]:
 def _schema(field: inspect.Field, said: str | None) -> Schema:
     schema = taken(field.type)
     if isinstance(field.default, str | bool | int | float) and field.default not in ("", 0):
-        schema["default"] = field.default
+        # Of a kind of whole number, as `Limit`, the number: encoders know no subclasses of int.
+        schema["default"] = int(field.default) if type(field.default) in (Cursor, Id, Limit) else field.default
     return {**schema, "description": said} if said else schema
 
 
