@@ -11,11 +11,13 @@ from shoal.api import moderation_entities
 from shoal.api.admin_accounts import shown
 from shoal.api.calls import Context
 from shoal.api.convert import Id
+from shoal.api.entities import Status
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.moderation_entities import AdminReport
 from shoal.api.pages import PageQuery
 from shoal.api.present import moment
+from shoal.api.replies import raw
 from shoal.api.reports import Category, RuleIds, known_rules
 from shoal.core.model import Report
 from shoal.feeds.hydrate import Entry, hydrate_reported
@@ -168,5 +170,6 @@ def _people(report: Report) -> tuple[int, ...]:
     return report.reporter_id, report.target_id, report.assigned_to, report.closed_by
 
 
-async def _status(front: Front, entry: Entry) -> msgspec.Raw:
-    return msgspec.Raw(await front.present.status(None, entry))
+async def _status(front: Front, entry: Entry) -> Status:
+    made: Status = raw(await front.present.status(None, entry))
+    return made

@@ -10,8 +10,8 @@ from shoal.api.calls import Context
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.notification_entities import Conversation
-from shoal.api.notifications import raw
 from shoal.api.pages import PageQuery
+from shoal.api.replies import raw
 from shoal.feeds import conversations as feed
 from shoal.services import conversations as verbs
 

@@ -264,7 +264,7 @@ class StatusEdit(msgspec.Struct, kw_only=True):
     spoiler_text: str
     sensitive: bool
     created_at: str
-    account: msgspec.Raw
+    account: Account
     media_attachments: list[MediaAttachment]
     poll: PollEdit | UnsetType = UNSET
     emojis: list[Any] = []

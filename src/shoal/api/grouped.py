@@ -27,10 +27,10 @@ from shoal.api.notifications import (
     key_of,
     kinds_of,
     moment_of,
-    raw,
     reported,
     wish_of,
 )
+from shoal.api.replies import raw
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID
 from shoal.feeds import notifications as feed

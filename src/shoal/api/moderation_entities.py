@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from shoal.api import present
-from shoal.api.entities import Account, Role
+from shoal.api.entities import Account, Role, Status
 from shoal.core import model
 from shoal.core.ids import milliseconds_of
 from shoal.settings import Settings
@@ -73,7 +73,7 @@ class AdminReport(msgspec.Struct, kw_only=True):
     target_account: AdminAccount | None
     assigned_account: AdminAccount | None
     action_taken_by_account: AdminAccount | None
-    statuses: list[msgspec.Raw]
+    statuses: list[Status]
     rules: list[Rule]
 
 

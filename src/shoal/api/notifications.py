@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta
@@ -20,6 +20,7 @@ from shoal.api.notification_entities import (
     UnreadCount,
 )
 from shoal.api.pages import PageQuery, page_size
+from shoal.api.replies import raw
 from shoal.core.ids import milliseconds_of
 from shoal.feeds import notifications as feed
 from shoal.feeds.notifications import Wish
@@ -147,11 +148,6 @@ def _notification(front: Front, item: feed.Notification, status: bytes | None) -
 def moment_of(time: int) -> str:
     """When something happened, by its snowflake."""
     return present.moment(milliseconds_of(time))
-
-
-def raw(made: bytes) -> Any:
-    """JSON that is ready, in the place of the value that it says."""
-    return msgspec.Raw(made)
 
 
 def reported(front: Front, item: feed.Notification) -> moderation_entities.Report | msgspec.UnsetType:

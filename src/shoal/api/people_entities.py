@@ -21,7 +21,7 @@ class FamiliarFollowers(msgspec.Struct):
     """Those whom the caller follows among the followers of an account."""
 
     id: str
-    accounts: list[msgspec.Raw]
+    accounts: list[Account]
 
 
 class FeaturedTag(msgspec.Struct, kw_only=True):

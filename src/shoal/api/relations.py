@@ -14,6 +14,7 @@ from shoal.api.convert import Id
 from shoal.api.front import Front
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page
 from shoal.api.pages import PageQuery
+from shoal.api.replies import raw
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
 from shoal.feeds import people
@@ -178,6 +179,6 @@ async def familiar(context: Context, params: Others) -> object:
     front: Front = context.deps
     found = await people.familiar(front.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [
-        people_entities.FamiliarFollowers(str(id_), [msgspec.Raw(front.present.account(one)) for one in profiles])
+        people_entities.FamiliarFollowers(str(id_), [raw(front.present.account(one)) for one in profiles])
         for id_, profiles in found.items()
     ]

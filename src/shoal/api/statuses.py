@@ -15,6 +15,7 @@ from shoal.api.front import Front
 from shoal.api.listing import One, actor, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
 from shoal.api.present_media import attachment
+from shoal.api.replies import raw
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import FilterContext, Media, Post, Revision, Share
 from shoal.feeds.filtering import filtered, sieve_of
@@ -234,7 +235,7 @@ async def history(context: Context, params: One) -> object:
     post = entry.post
     wordings = await revisions(front.graph, context.caller.member_id, params.id)
     pictures = await front.graph.obj_get(list({id_ for wording in wordings for id_ in wording.media} | set(post.media)))
-    account = msgspec.Raw(front.present.account(entry.author))
+    account = raw(front.present.account(entry.author))
     asks = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
 
     def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
