@@ -40,9 +40,11 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class Body(NamedTuple):
-    """The answer of a route that answers no JSON."""
+    """The answer of a route that answers no plain JSON."""
 
     content_type: str
+    shape: Any = None
+    """The type of its value, where it is JSON under another name."""
 
 
 Handler = Callable[[Context, Any], Awaitable[object]]
@@ -80,6 +82,8 @@ class Route(_Address, frozen=True, kw_only=True):
     """The type of the answer, for the description of the API: of a value, or a `Body`."""
     also: tuple[tuple[int, str], ...] = ()
     """Statuses of good answers beside 200, with what each means."""
+    refuses: tuple[int, ...] = ()
+    """Statuses of refusals, beside those that are seen from what it takes."""
     what: str = ""
     """What it does, for the same; empty: the first sentence of the handler's docstring."""
     page: bool = False

@@ -10,13 +10,15 @@ from typing import Any, Final
 from msgspec import inspect
 
 from shoal.api.calls import Part, Route
-from shoal.api.convert import Cursor, Id, Limit, Upload
+from shoal.api.convert import Limit, Upload
 from shoal.api.matching import parameters
 from shoal.api.openapi_answers import OAUTH, answers_of, responses, security_of, security_schemes, shared_headers
 from shoal.api.openapi_schemas import Components, Schema, sentences, taken
 
 _IN_QUERY: Final = frozenset({"GET", "HEAD"})
 _LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+_NO_LIMIT: Final = Limit(-1)
+"""The default of a limit that is not given, where 0 is one."""
 _RAISES: Final = re.compile(r" Raises `.*")
 """What the docstring of a verb says to programmers."""
 _ABOUT: Final = (
@@ -98,9 +100,8 @@ def _schemas(route: Route) -> dict[str, Schema]:
 
 def _schema(field: inspect.Field, said: str | None) -> Schema:
     schema = taken(field.type)
-    if isinstance(field.default, str | bool | int | float) and field.default not in ("", 0):
-        # Of a kind of whole number, as `Limit`, the number: encoders know no subclasses of int.
-        schema["default"] = int(field.default) if type(field.default) in (Cursor, Id, Limit) else field.default
+    if isinstance(field.default, str | bool | int | float) and field.default not in ("", 0, _NO_LIMIT):
+        schema["default"] = field.default
     return {**schema, "description": said} if said else schema
 
 

@@ -68,7 +68,7 @@ def answers_of(route: Route, components: Components) -> Schema:
 
 def statuses_of(route: Route) -> tuple[int, ...]:
     """The errors that a route may answer, from what it declares."""
-    found = set(_BASIC)
+    found = {*_BASIC, *route.refuses}
     fields = {field.encode_name for field in msgspec.structs.fields(route.params)} if route.params else set()
     if route.auth != "public" or "client_secret" in fields:
         found |= {401, 403}
@@ -168,7 +168,8 @@ def _custom(info: inspect.Type) -> Iterator[type]:
 
 def _content(answer: Any, components: Components) -> Schema:
     if isinstance(answer, Body):
-        return {answer.content_type: {"schema": {"type": "string"}}}
+        schema = {"type": "string"} if answer.shape is None else components.of(answer.shape)
+        return {answer.content_type: {"schema": schema}}
     return {"application/json": {"schema": components.of(answer)}}
 
 

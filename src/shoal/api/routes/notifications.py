@@ -11,6 +11,7 @@ from shoal.api.listing import One
 from shoal.api.notification_entities import (
     Conversation,
     GroupedNotificationsResults,
+    Marker,
     Notification,
     NotificationPolicy,
     OldNotificationPolicy,
@@ -67,8 +68,22 @@ def _places() -> tuple[Route, ...]:
     here = "/api/v1/conversations"
     change = partial(one, scope="write:conversations", answer=Conversation)
     return (
-        route("GET", "/api/v1/markers", markers.show, scope="read:statuses", params=markers.Wanted, answer=dict),
-        route("POST", "/api/v1/markers", markers.mark, scope="write:statuses", params=markers.Places, answer=dict),
+        route(
+            "GET",
+            "/api/v1/markers",
+            markers.show,
+            scope="read:statuses",
+            params=markers.Wanted,
+            answer=dict[str, Marker],
+        ),
+        route(
+            "POST",
+            "/api/v1/markers",
+            markers.mark,
+            scope="write:statuses",
+            params=markers.Places,
+            answer=dict[str, Marker],
+        ),
         page("GET", here, conversations.several, scope="read:statuses", answer=list[Conversation]),
         change("POST", f"{here}/{{id}}/read", conversations.read),
         change("POST", f"{here}/{{id}}/unread", conversations.unread),

@@ -15,7 +15,9 @@ from shoal.settings import Settings
 def routes(settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
-        public("GET", "/.well-known/oauth-authorization-server", openid.metadata, answer=openid.Metadata),
+        public(
+            "GET", "/.well-known/oauth-authorization-server", openid.metadata, answer=openid.Metadata, refuses=(404,)
+        ),
         public("POST", "/api/v1/apps", apps.register, params=apps.NewApp, answer=CredentialApplication),
         route("GET", "/api/v1/apps/verify_credentials", apps.verify, auth="app", answer=Application),
         Route(
