@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.golden import FOLDER, answers, steady, written
-from tests.api.world import world
+from tests.api.golden import FOLDER, answers, small_world, steady, written
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
@@ -16,7 +15,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 @pytest.fixture(scope="module")
 def given() -> Iterator[dict[str, Any]]:
     """The answers of a new world."""
-    with world() as shoal:
+    with small_world() as shoal:
         yield answers(shoal)
 
 

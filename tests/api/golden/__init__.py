@@ -6,18 +6,24 @@ other values are compared as they are.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.api.world import World, picture
+from tests.api.golden.others import more_answers
+from tests.api.world import World, picture, world
 from tests.media.clips import film, moving_gif, needed, tone
 
 FOLDER = Path(__file__).parent
 
 _ID = re.compile(r"(?<![\w.])\d{15,19}(?!\d)")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_STRETCH = re.compile(r"(?<=-)\d{5,9}$")
+"""The half of a day that ends the key of a group of notifications."""
 _HASH = re.compile(r"-[0-9a-f]{8}(?=[.-])")
 _BY_KEY: dict[str, Any] = {
     "access_token": "SECRET",
@@ -28,6 +34,7 @@ _BY_KEY: dict[str, Any] = {
     "bitrate": 0,
     "duration": 0.0,
     "length": "LENGTH",
+    "week": "WEEK",
 }
 """What is written instead of any value of the same type."""
 
@@ -43,14 +50,23 @@ def _steady(value: Any, ids: dict[str, str]) -> Any:
     if isinstance(value, list):
         return [_steady(inner, ids) for inner in value]
     if isinstance(value, str):
-        told = _MOMENT.sub("MOMENT", _HASH.sub("-HASH", value))
+        told = _DATE.sub("DATE", _MOMENT.sub("MOMENT", _HASH.sub("-HASH", value)))
         return _ID.sub(lambda found: ids.setdefault(found[0], f"ID-{len(ids) + 1}"), told)
     return value
 
 
 def _of_key(key: str, value: Any, ids: dict[str, str]) -> Any:
+    if key == "group_key":
+        value = _STRETCH.sub("STRETCH", value)
     word = _BY_KEY.get(key)
     return word if word is not None and type(word) is type(value) else _steady(value, ids)
+
+
+@contextlib.contextmanager
+def small_world() -> Iterator[World]:
+    """Where the answers come from."""
+    with world(rules=("Be kind.",)) as made:
+        yield made
 
 
 def answers(shoal: World) -> dict[str, Any]:
@@ -81,7 +97,7 @@ def answers(shoal: World) -> dict[str, Any]:
     client = shoal.json("POST", "/api/v1/apps", json={**app, "website": "https://example.org"})
     asked = {key: client[key] for key in ("client_id", "client_secret")}
     token = shoal.json("POST", "/oauth/token", json={**asked, "grant_type": "client_credentials", "scope": "read"})
-    return {
+    found = {
         "account": shoal.json("GET", f"/api/v1/accounts/{ann.id}", ben),
         "credential_account": own,
         "status": shoal.json("GET", path, ben),
@@ -102,6 +118,7 @@ def answers(shoal: World) -> dict[str, Any]:
         "error": shoal.ask("POST", "/api/v1/statuses", ann, json={"status": " "}).json(),
         **{f"media_{kind}": shown for kind, shown in media.items()},
     }
+    return {**found, **more_answers(shoal, ann, ben, status["id"])}
 
 
 def _clips() -> dict[str, bytes]:

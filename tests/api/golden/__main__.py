@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from tests.api.golden import FOLDER, answers, written
-from tests.api.world import world
+from tests.api.golden import FOLDER, answers, small_world, written
 
-with world() as shoal:
+with small_world() as shoal:
     for name, value in answers(shoal).items():
         (FOLDER / f"{name}.json").write_text(written(value))
