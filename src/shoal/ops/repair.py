@@ -204,14 +204,18 @@ async def _length(network: AnyNetwork, id1: int, atype: int) -> int:
 
 
 async def _sum(network: AnyNetwork, author: int, atype: int) -> int:
-    """The counts of everything the author posted, as stored: not those that are remembered."""
+    """The counts of everything the author posted, as stored: not those that are remembered.
+
+    Also of what the author deleted: until it is cleared away, its likes still stand, in its own count and in the sum.
+    """
     n = 0
     after = (author, POSTED.number, FIRST)
     while True:
         page = await network.store.assoc_scan(after, ROWS_AT_ONCE)
-        posts = [row.id2 for row in page if (row.id1, row.atype, row.alive) == (author, POSTED.number, True)]
-        for post in posts:
-            n += await _stored_count(network, post, atype)
+        posts = [row.id2 for row in page if (row.id1, row.atype) == (author, POSTED.number)]
+        for start in range(0, len(posts), _AT_ONCE):
+            some = posts[start : start + _AT_ONCE]
+            n += sum(await asyncio.gather(*(_stored_count(network, post, atype) for post in some)))
         if len(posts) < ROWS_AT_ONCE:
             return n
         after = page[-1][:3]
