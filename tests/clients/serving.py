@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from mastodon import Mastodon
 
 from shoal import settings as configuration
+from shoal.api.streams import USUAL
 from shoal.core.model import Role
 from shoal.services import members, moderation
 from shoal.wiring import open_network
@@ -76,7 +77,8 @@ def a_shoal(folder: Path, **settings: Any) -> Iterator[Served]:
     """A server on a free port, on SQLite, that has an admin."""
     store = f"sqlite:///{folder / 'shoal.db'}"
     asyncio.run(_appoint(store))
-    with served(store=store, **settings) as url:
+    # Closing a stream, Mastodon.py waits for the next beat.
+    with served(USUAL._replace(thump=0.3), store=store, **settings) as url:
         client_id, secret = Mastodon.create_app(
             "Tests",
             scopes=["read", "write", "follow", "push", "profile", "admin:read", "admin:write"],

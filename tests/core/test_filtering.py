@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.filtering import Text, compiled
-from shoal.core.model import Filter, FilterKeyword, FilterPost
+from shoal.core.filters import Filter, FilterKeyword, FilterPost
 
 
 def found(text: str | list[str], *keywords: str, whole_word: bool = True) -> tuple[str, ...]:

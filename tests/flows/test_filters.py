@@ -8,7 +8,7 @@ import pytest
 
 from shoal import Handle, Shoal
 from shoal.core.errors import NotFound
-from shoal.core.model import FilterAction, FilterContext
+from shoal.core.filters import FilterAction, FilterContext
 from shoal.feeds import home
 from shoal.feeds.pull import Cursor
 from shoal.graph.filters import filters_of

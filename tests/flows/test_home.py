@@ -235,9 +235,7 @@ async def test_big_fan_outs_that_push_each_other_out_of_memory_come_to_an_end() 
         packed(network).audiences = Audiences(budget=1)
         await ann.create("one")
         await ben.create("two")
-        for _ in range(100):
-            await network.runner.turn()
-        assert await network.store.backlog() == 0
+        await network.runner.drain(20.0)
         assert await home_texts(fans[0]) == await home_texts(fans[5]) == ["two", "one"]
 
 

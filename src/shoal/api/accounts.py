@@ -13,7 +13,7 @@ from shoal.api.front import Front
 from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page, profile_of
 from shoal.api.pages import PageQuery
 from shoal.core.errors import Gone, NotFound
-from shoal.core.model import FilterContext
+from shoal.core.filters import FilterContext
 from shoal.core.text import canonical_tag
 from shoal.feeds import people, user
 from shoal.feeds.hydrate import profiles_by_id

@@ -6,7 +6,7 @@ import msgspec
 
 from shoal.api import present
 from shoal.api.entities import FilterSummary
-from shoal.core import model
+from shoal.core import filters as values
 
 
 class FilterKeyword(msgspec.Struct):
@@ -42,17 +42,17 @@ class OldFilter(msgspec.Struct, kw_only=True):
     whole_word: bool
 
 
-def keyword(word: model.FilterKeyword) -> FilterKeyword:
+def keyword(word: values.FilterKeyword) -> FilterKeyword:
     """A keyword."""
     return FilterKeyword(str(word.id), word.keyword, word.whole_word)
 
 
-def status(held: model.FilterPost) -> FilterStatus:
+def status(held: values.FilterPost) -> FilterStatus:
     """A status of a filter."""
     return FilterStatus(str(held.id), str(held.post_id))
 
 
-def whole(filter_: model.Filter) -> Filter:
+def whole(filter_: values.Filter) -> Filter:
     """A filter with all that it looks for."""
     summary = present.filter_summary(filter_)
     return Filter(
@@ -62,7 +62,7 @@ def whole(filter_: model.Filter) -> Filter:
     )
 
 
-def old(filter_: model.Filter, word: model.FilterKeyword) -> OldFilter:
+def old(filter_: values.Filter, word: values.FilterKeyword) -> OldFilter:
     """One keyword of a filter in the older shape."""
     return OldFilter(
         id=str(word.id),

@@ -12,7 +12,7 @@ from shoal.api.calls import Context
 from shoal.api.convert import Id
 from shoal.api.front import Front
 from shoal.api.listing import One, actor
-from shoal.core.model import FilterAction, FilterContext
+from shoal.core.filters import FilterAction, FilterContext
 from shoal.graph.filters import filters_of
 from shoal.services import filters
 from shoal.services.filters import Wish, Word

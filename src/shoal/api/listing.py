@@ -13,7 +13,7 @@ from shoal.api.front import Front
 from shoal.api.pages import PageQuery, link_header
 from shoal.api.replies import Reply
 from shoal.core.errors import NotFound
-from shoal.core.model import FilterContext
+from shoal.core.filters import FilterContext
 from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
 from shoal.feeds.people import People

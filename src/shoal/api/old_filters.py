@@ -14,7 +14,7 @@ from shoal.api.filters import Contexts, Seconds, lasting
 from shoal.api.front import Front
 from shoal.api.listing import One, actor
 from shoal.core.errors import InvalidInput
-from shoal.core.model import Filter, FilterAction
+from shoal.core.filters import Filter, FilterAction
 from shoal.graph.filters import filters_of
 from shoal.services import filters
 from shoal.services.filters import Wish, Word

@@ -12,8 +12,9 @@ from msgspec import UNSET, UnsetType
 from shoal.api import client_entities, entities
 from shoal.api.addresses import Addresses
 from shoal.api.present_media import attachment
+from shoal.core.filters import Filter
 from shoal.core.ids import milliseconds_of
-from shoal.core.model import App, Filter, Media, Member, Post, Role, Share, Token, Visibility
+from shoal.core.model import App, Media, Member, Post, Role, Share, Token, Visibility
 from shoal.core.visibility import Relation
 from shoal.feeds.hydrate import Filtered, PollView, Profile
 

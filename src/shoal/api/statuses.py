@@ -17,7 +17,8 @@ from shoal.api.polls import PollParams
 from shoal.api.present_media import attachment
 from shoal.api.replies import raw
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.model import FilterContext, Media, Post, Revision, Share
+from shoal.core.filters import FilterContext
+from shoal.core.model import Media, Post, Revision, Share
 from shoal.feeds.filtering import filtered, sieve_of
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.revisions import revisions

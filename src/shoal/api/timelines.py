@@ -12,7 +12,7 @@ from shoal.api.front import Front
 from shoal.api.listing import actor, cursor_of, entries_page
 from shoal.api.pages import PageQuery
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.model import FilterContext
+from shoal.core.filters import FilterContext
 from shoal.core.text import check_tag
 from shoal.feeds import home as home_feed
 from shoal.feeds import public as public_feed

@@ -13,7 +13,7 @@ from unicodedata import category
 
 import msgspec
 
-from shoal.core.model import Filter, FilterKeyword
+from shoal.core.filters import Filter, FilterKeyword
 
 _BETWEEN = "\0"
 """Stands between the pieces of a text. No text has it in it, so nothing is found across two pieces."""

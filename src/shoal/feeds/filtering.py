@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import structs
 
 from shoal.core.filtering import Compiled, Text, compiled
-from shoal.core.model import Filter, FilterContext
+from shoal.core.filters import Filter, FilterContext
 from shoal.feeds.hydrate import Entry, Filtered
 from shoal.graph.contract import Reader
 from shoal.graph.filters import filters_of

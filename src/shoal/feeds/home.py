@@ -13,7 +13,8 @@ from itertools import chain
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
-from shoal.core.model import FilterContext, Post, Visibility
+from shoal.core.filters import FilterContext
+from shoal.core.model import Post, Visibility
 from shoal.core.visibility import Relation, may_come
 from shoal.feeds import lists
 from shoal.feeds.filtering import NO_SIEVE, sieve_of

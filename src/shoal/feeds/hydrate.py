@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.core.model import Filter, Media, Member, Poll, Post, Share
+from shoal.core.filters import Filter
+from shoal.core.model import Media, Member, Poll, Post, Share
 from shoal.core.visibility import Relation, may_list, may_see, may_see_share
 from shoal.graph.access import relations
 from shoal.graph.contract import Assoc, Reader

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.errors import NotFound
-from shoal.core.model import FilterContext, Visibility
+from shoal.core.filters import FilterContext
+from shoal.core.model import Visibility
 from shoal.core.visibility import may_list_publicly
 from shoal.feeds import home, lists
 from shoal.feeds.filtering import filtered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.core.model import Filter
+from shoal.core.filters import Filter
 from shoal.graph.contract import Reader
 from shoal.graph.schema import OWNS_FILTER
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named
 from shoal.core.model import (
     App,
-    Filter,
     Grant,
     Login,
     Media,

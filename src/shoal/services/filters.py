@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from shoal.core.errors import Conflict, InvalidInput, NotFound
 from shoal.core.events import FiltersChanged
+from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.core.text import check_text
 from shoal.graph.access import access_post
 from shoal.graph.contract import Batch, Reader
