@@ -34,15 +34,31 @@ def post(path: str, **body: Any) -> Make:
 
 
 def listed(path: str) -> Make:
-    """The first thing of a list, once somebody wrote to ann."""
+    """The first thing of a list."""
 
-    def make(shoal: World, ann: Someone, ben: Someone) -> str:
-        shoal.json("POST", "/api/v1/statuses", ben, json={"status": "@ann hello", "visibility": "direct"})
-        shoal.settle()
+    def make(shoal: World, ann: Someone, _ben: Someone) -> str:
         first = shoal.json("GET", path, ann)[0]
         return str(first["id"])
 
     return make
+
+
+def group(shoal: World, ann: Someone, _ben: Someone) -> str:
+    """Notifications that are alike."""
+    groups = shoal.json("GET", "/api/v2/notifications", ann)["notification_groups"]
+    return str(groups[0]["group_key"])
+
+
+def session(shoal: World, ann: Someone, _ben: Someone) -> str:
+    """Where ann is logged in."""
+    return str(shoal.json("GET", "/api/shoal/v1/sessions", ann)[0]["id"])
+
+
+def poll(shoal: World, ann: Someone, _ben: Someone) -> str:
+    """One that only followers see."""
+    asked = {"options": [SECRET, "tea"], "expires_in": 3600}
+    made = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "?", "visibility": "private", "poll": asked})
+    return str(made["poll"]["id"])
 
 
 def keyword(shoal: World, ann: Someone, ben: Someone) -> str:
@@ -81,8 +97,10 @@ OWNED: Mapping[str, Make] = {
     "/api/v1/filters/": post("/api/v1/filters", phrase=SECRET, context=["home"]),
     "/api/v1/featured_tags/": post("/api/v1/featured_tags", name="annsowntag"),
     "/api/v1/notifications/": listed("/api/v1/notifications"),
-    "/api/v2/notifications/": listed("/api/v1/notifications"),
+    "/api/v2/notifications/": group,
     "/api/v1/conversations/": listed("/api/v1/conversations"),
+    "/api/v1/polls/": poll,
+    "/api/shoal/v1/sessions/": session,
 }
 """By the beginning of their paths: things that are one member's alone."""
 
@@ -92,7 +110,6 @@ SHARED = (
     "/api/v1/admin/",
     "/api/v1/follow_requests/",
     "/api/v1/suggestions/",
-    "/api/v1/polls/",
     "/api/v1/tags/",
     "/api/shoal/v1/tags/",
     "/api/v1/timelines/tag/",
@@ -117,6 +134,7 @@ BODY = {
     "keyword": "mine",
     "context": ["home"],
     "replies_policy": "none",
+    "choices": [0],
     "visibility": "public",
 }
 
@@ -127,6 +145,8 @@ class Cast(msgspec.Struct):
     shoal: World
     ann: Someone
     ben: Someone
+    own: str
+    """A status of ben's."""
     things: dict[str, str]
 
 
@@ -135,10 +155,15 @@ def cast() -> Iterator[Cast]:
     """One world for all routes: nothing here may change it."""
     with world() as shoal:
         ann, ben = shoal.join("ann"), shoal.join("ben")
+        # Not ben: he would have his own part in it.
+        said = {"status": f"@ann {SECRET}", "visibility": "direct"}
+        shoal.json("POST", "/api/v1/statuses", shoal.join("carol"), json=said)
+        shoal.settle()
         wanted = {owned(route) for route in MINE}
+        own = shoal.json("POST", "/api/v1/statuses", ben, json={"status": "ben's own"})["id"]
         things = {prefix: make(shoal, ann, ben) for prefix, make in OWNED.items() if prefix in wanted}
         shoal.settle()
-        yield Cast(shoal, ann, ben, things)
+        yield Cast(shoal, ann, ben, own, things)
 
 
 def test_every_route_about_one_thing_says_whose_it_is() -> None:
@@ -151,7 +176,9 @@ def test_another_member_learns_nothing_and_does_nothing(cast: Cast, route: Route
     path = re.sub(r"\{\w+\}", cast.things[owned(route)], route.path, count=1)
     path = re.sub(r"\{\w+\}", cast.ann.id, path)
     before = cast.shoal.state()
-    answer = cast.shoal.ask(route.method, path, cast.ben, json={**BODY, "account_ids": [cast.ben.id]})
+    answer = cast.shoal.ask(
+        route.method, path, cast.ben, json={**BODY, "account_ids": [cast.ben.id], "status_id": cast.own}
+    )
     assert answer.status_code in {403, 404, 410, 422}, answer.text
     assert SECRET not in answer.text
     assert cast.shoal.state() == before
