@@ -17,6 +17,7 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.ids import shard_of
 from shoal.core.placement import place
+from shoal.discovery.contract import PUBLIC, Change, PostRow
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import FOLLOWED_BY, LIKES, TAG_OF, TAGGED, tag_id
 from shoal.ops.check import check
@@ -28,7 +29,7 @@ from shoal.tagcloud.contract import TagRow
 from shoal.tagcloud.merger import Amendment
 from shoal.wiring import open_network
 
-NAMES = ("I1", "I2", "I3", "I4", "cloud", "lists", "ends", "keys")
+NAMES = ("I1", "I2", "I3", "I4", "cloud", "search", "lists", "ends", "keys")
 
 
 class World(NamedTuple):
@@ -231,6 +232,35 @@ async def test_a_cloud_is_counted_from_nothing_but_posts(tmp_path: Path) -> None
             (row.name, row.n, row.forms, row.days) for row in right
         ]
         assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_search_index_that_is_not_as_the_graph_is_found_and_repaired(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        index = shoal.network.reads.search
+        right = await index.rows([world.ann, world.post])
+        stray = PostRow(7, world.ann, 7, (PUBLIC,), ("stray",))
+        await index.write(Change(posts=[stray], gone=[world.ann, world.post]))
+    report = await checked(world)
+    assert found(report) == {"search"}
+    assert report["search"].found == 3
+    assert "the search index does not have @ann as it is" in report["search"].examples
+    assert "the search index has 7 (no such object), which is gone" in report["search"].examples
+    assert (await checked(world, repair=True)).repaired == 3
+    assert (await checked(world)).clean
+    async with Shoal.open(world.url) as shoal:
+        assert await shoal.network.reads.search.rows([7, world.ann, world.post]) == right
+
+
+@in_loop
+async def test_a_search_index_that_is_still_being_filled_is_no_fault(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        await shoal.network.reads.search.clear()
+    report = await checked(world)
+    assert report.clean
+    assert "search" not in {line.name for line in report.invariants}
 
 
 def _lose_cloud(folder: Path) -> None:

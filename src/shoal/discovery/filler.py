@@ -89,11 +89,21 @@ class Filler:
             nodes = now
 
 
+async def rows_of(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, PostRow | MemberRow]:
+    """The rows that these objects make; one read, if there are polls among them."""
+    known = {**nodes, **await _polls(graph, nodes)}
+    return {id_: row for id_ in nodes if (row := _row(known, id_)) is not None}
+
+
 async def _nodes(graph: Reader, ids: Collection[int]) -> dict[int, AnyNode]:
     """These objects, and the polls of those that are posts."""
     nodes = await graph.obj_get(list(ids))
+    return {**nodes, **await _polls(graph, nodes)}
+
+
+async def _polls(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, AnyNode]:
     polls = [node.poll_id for node in nodes.values() if isinstance(node, Post) and node.poll_id]
-    return {**nodes, **await graph.obj_get(polls)} if polls else nodes
+    return await graph.obj_get(polls) if polls else {}
 
 
 def _change(nodes: Mapping[int, AnyNode], ids: Collection[int]) -> Change:

@@ -21,6 +21,7 @@ from shoal.ops.network import AnyNetwork
 from shoal.ops.repair import miscount
 from shoal.ops.repair import repair as put_right
 from shoal.ops.report import EXAMPLES, PROMISES, Finding, Invariant, Progress, Report, nothing
+from shoal.ops.search_rows import SearchRows, look_again
 from shoal.ops.tag_counts import TagCounts, count_anew, still_wrong
 
 _PATIENCE_SECONDS = 3_600.0
@@ -69,6 +70,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
             break
         await put_right(network, findings)
         await count_anew(network, findings)
+        await look_again(network, findings)
         look = await _confirmed(network, sample, progress, read_only=False)
     return max(0, before - sum(found.wrong for found in look.values()))
 
@@ -78,7 +80,7 @@ async def _confirmed(network: AnyNetwork, sample: int | None, progress: Progress
     stored, objects, counts = await _look(network, progress, read_only=read_only)
     if any(found.wrong for found in stored.values()):
         again, objects, counts = await _look(network, progress, read_only=read_only)
-        stored = {name: _in_both(stored[name], again[name]) for name in stored}
+        stored = {name: _in_both(stored[name], again[name]) for name in stored if name in again}
         stored["I2"] = await _still_miscounted(network, stored["I2"])
         if not read_only:
             stored["cloud"] = await still_wrong(network, stored["cloud"])
@@ -113,11 +115,14 @@ async def _look(
 ) -> tuple[dict[str, Found], scan.Objects, scan.Counts]:
     if not read_only:
         await network.settle(_PATIENCE_SECONDS)
-    keys, counts_of_tags = _Keys(network.store), TagCounts()
+    keys, counts_of_tags, rows = _Keys(network.store), TagCounts(), SearchRows(network)
+    searched = not read_only and await rows.is_filled()
 
     async def watch(page: Sequence[AnyNode]) -> None:
         counts_of_tags.take(page)
         await keys.watch(page)
+        if searched:
+            await rows.watch(page)
 
     objects = await scan.read_objects(network.store, watch, progress)
     links = await scan.read_links(network.store, progress)
@@ -127,6 +132,8 @@ async def _look(
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
     if not read_only:
         found["cloud"] = await counts_of_tags.compared(network.tag_store)
+    if searched:
+        found["search"] = await rows.compared()
     return found, objects, counts
 
 
@@ -167,7 +174,9 @@ class _Keys:
 async def _report(network: AnyNetwork, look: Look, *, read_only: bool) -> Report:
     lines = [await _line(network, name, look[name]) for name in PROMISES if name in look]
     notes = (
-        ["home timelines and the tag cloud are of the process that serves the store: not checked"] if read_only else []
+        ["home timelines, the tag cloud and the search index are of the process that serves the store: not checked"]
+        if read_only
+        else []
     )
     if buried := len(await network.store.buried()):
         notes.append(f"{buried} events were set aside after failing: what follows from them has not happened")

@@ -40,6 +40,8 @@ class Finding(NamedTuple):
     """A key (space, name, shard) is to belong to an object, and not to another one."""
     tag: str = ""
     """A tag is to be counted again."""
+    look: int = 0
+    """An object is to be looked at again by the search index."""
 
 
 class Invariant(msgspec.Struct, kw_only=True):
@@ -75,6 +77,7 @@ PROMISES = {
     "I3": "associations (I3) have their inverses",
     "I4": "tags (I4) lead to the live posts that have them",
     "cloud": "the tag cloud (I4) counts the live uses of every tag",
+    "search": "the search index has every member and post as they are",
     "lists": "lists lead to the objects that belong in them, and to nothing else",
     "ends": "associations lead to objects that exist",
     "keys": "names lead to their owners",
