@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import io
 import threading
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar, cast
@@ -168,8 +168,10 @@ def world(**settings: Any) -> Iterator[World]:
 
 
 @contextlib.contextmanager
-def served(pace: Pace = USUAL, **settings: Any) -> Iterator[str]:
-    """A real server on a free port, in a thread of its own; its address."""
+def served(
+    pace: Pace = USUAL, first: Callable[[Network], Awaitable[None]] | None = None, **settings: Any
+) -> Iterator[str]:
+    """A real server on a free port, in a thread of its own, once the `first` is done; its address."""
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
     told: list[str] = []
     handle: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
@@ -181,6 +183,8 @@ def served(pace: Pace = USUAL, **settings: Any) -> Iterator[str]:
 
     async def main() -> None:
         async with open_network(chosen) as network:
+            if first is not None:
+                await first(network)
             deps = Deps(
                 network.settings, network.store, network.writes, network.reads, network.media, network.hub, pace=pace
             )
