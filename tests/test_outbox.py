@@ -228,6 +228,33 @@ async def test_drain_gives_up_when_its_patience_ends() -> None:
 
 
 @in_loop
+async def test_drain_ends_though_there_is_always_something_new() -> None:
+    graph, done = MemoryGraph(), list[str]()
+
+    async def spawn(done: list[str], event: PostCreated, mark: int) -> None:
+        done.append(str(event.post_id))
+        batch = Batch(shard_of(ANN))
+        batch.emit(PostCreated(post_id=event.post_id + 1, author_id=1))
+        await graph.commit(batch)
+
+    async def chained(done: list[str], event: ShareCreated, mark: int) -> int | None:
+        await asyncio.sleep(0.02)
+        done.append(f"share {mark}")
+        return mark + 1 if mark < 4 else None
+
+    runner = Runner(graph, {PostCreated: (spawn,), ShareCreated: (chained,)}, done)
+    batch = Batch(shard_of(ANN))
+    batch.emit(BIG)
+    batch.emit(SMALL)
+    await graph.commit(batch)
+    runner.start()
+    await runner.drain(20.0)
+    assert await graph.backlog()
+    assert "share 4" in done
+    await runner.stop()
+
+
+@in_loop
 async def test_stop_finishes_what_is_in_hand_and_leaves_the_rest_in_the_outbox() -> None:
     begun, may_end = asyncio.Event(), asyncio.Event()
 

@@ -40,6 +40,10 @@ _TURN_SECONDS = 0.5
 """How long a job rests whose turn has not come."""
 _POLL_SECONDS = 0.5
 """How often jobs that were put back or whose lease ended are looked for, when nothing else wakes the runner."""
+_GENERATIONS = 8
+"""Events bring events, and those others: longer than this no such chain is."""
+_GRAIN_SECONDS = 0.01
+"""Outboxes tell ages in milliseconds."""
 
 
 class Runner(Generic[E]):
@@ -97,12 +101,28 @@ class Runner(Generic[E]):
             await self._task
 
     async def drain(self, patience: float = 60.0) -> None:
-        """Return when no event is left undone. Raises `TimeoutError` after `patience` seconds."""
+        """Return when all events up to now are done, and what they brought. Raises `TimeoutError` after `patience` seconds.
+
+        Where members go on writing there may never be a moment with nothing undone: then so many generations are awaited
+        one after the other, each until the oldest event that is undone came after those of the generation before.
+        """
         async with asyncio.timeout(patience):
-            while self._at_work or await self._outbox.backlog():
-                if self._task is None:
-                    await self.turn()
-                await asyncio.sleep(0.001)
+            for _ in range(_GENERATIONS):
+                if await self._generation():
+                    return
+
+    async def _generation(self) -> bool:
+        """Wait for the events that are there now; whether none at all is left."""
+        began = time.monotonic()
+        while self._at_work or await self._outbox.backlog():
+            waited = time.monotonic() - began
+            # An age of nothing tells nothing: what is put back may have none.
+            if waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
+                return False
+            if self._task is None:
+                await self.turn()
+            await asyncio.sleep(0.001)
+        return True
 
     async def turn(self) -> int:
         """Claim once and run what was claimed; how many jobs that was."""
