@@ -19,10 +19,12 @@ from shoal.core.ids import shard_of
 from shoal.core.placement import place
 from shoal.discovery.contract import PUBLIC, Change, PostRow
 from shoal.graph.contract import AssocOp, Batch
-from shoal.graph.schema import FOLLOWED_BY, LIKES, TAG_OF, TAGGED, tag_id
+from shoal.graph.schema import FOLLOWED_BY, LIKED_BY, LIKES, TAG_OF, TAGGED, tag_id
 from shoal.ops.check import check
-from shoal.ops.report import Report, nothing
+from shoal.ops.repair import miscount, recount
+from shoal.ops.report import Finding, Report, nothing
 from shoal.ops.tag_counts import count_all
+from shoal.services import posts
 from shoal.settings import load
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.contract import TagRow
@@ -335,6 +337,19 @@ async def test_a_repair_reaches_every_store(tmp_path: Path) -> None:
     async with Shoal.open(shard_map) as shoal:
         assert found(await check(shoal.network, repair=True)) >= {"I2", "I3", "I4"}
         assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_likes_of_a_deleted_post_count_until_they_are_cleared_away(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    off = Finding("the sum of likes", (world.ann,), recount=(world.ann, LIKED_BY.number))
+    async with open_network(load({}, store=world.url), background=False) as network:
+        await posts.delete(network.writes, world.ann, world.post)
+        assert await miscount(network, off) == 0
+        await recount(network, [off])
+        await network.settle()
+        assert await miscount(network, off) == 0
+        assert (await check(network)).clean
 
 
 @in_loop

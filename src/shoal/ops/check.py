@@ -31,7 +31,7 @@ _ROUNDS = 4
 _KEYS_AT_ONCE = 256
 _RECOUNTED = 1_000
 """Counts that are looked at once more, one by one. More than so many are no accident of the moment."""
-_RECOUNTS = 24
+_RECOUNTS = 8
 
 Look = Mapping[str, Found]
 
