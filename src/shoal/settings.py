@@ -112,10 +112,11 @@ def build(**values: Any) -> Settings:
     given = {name: value for name, value in values.items() if value is not None}
     try:
         for name, what in _TABLES.items():
-            if isinstance(text := given.get(name), str) and text.startswith(("{", "[")):
-                given[name] = _json(f"the {what} in {name}", text)
-        if given.get("rules") == "":
-            given["rules"] = ()
+            # A store may also be a plain URL.
+            if isinstance(text := given.get(name), str) and (name != "store" or text.startswith("{")):
+                del given[name]
+                if text:
+                    given[name] = _json(f"the {what} in {name}", text)
         return msgspec.convert(given, Settings, strict=False)
     except msgspec.ValidationError as error:
         raise SettingsError(f"settings: {error}") from error

@@ -14,7 +14,7 @@ import pytest
 
 from shoal.api.streams import Pace
 from shoal.core.ids import shard_of
-from shoal.core.model import MemberList, Visibility
+from shoal.core.model import Visibility
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LISTS
 from shoal.services import apps, members, moderation
@@ -29,25 +29,28 @@ PATHS = ("user", "user/notification", "public", "public/local", "public/remote",
 
 
 async def a_list(place: Place, owner: Someone, *listed: Someone) -> str:
-    """A list of these, made without the help of anybody."""
-    writes = place.network.writes
-    shard = shard_of(owner.member.id)
-    made = MemberList(id=writes.new_id(shard), owner_id=owner.member.id, title="Some")
-    batch = Batch(shard)
-    batch.obj_add(made)
+    """A list of these, whom its owner follows."""
+    made = await place.ask(owner, "POST", "/api/v1/lists", title="Some")
     for one in listed:
-        batch.assoc_add(made.id, LISTS, one.member.id, writes.new_id(shard))
-    await writes.graph.commit(batch)
-    return str(made.id)
+        await put_into(place, made["id"], owner, one)
+    return str(made["id"])
 
 
 async def put_into(place: Place, list_id: str, owner: Someone, listed: Someone, *, there: bool = True) -> None:
+    """They come on the list, or leave it."""
+    if there:
+        await place.ask(owner, "POST", f"/api/v1/accounts/{listed.id}/follow")
+    method = "POST" if there else "DELETE"
+    await place.ask(owner, method, f"/api/v1/lists/{list_id}/accounts", account_ids=[listed.id])
+    await place.settle()
+
+
+async def slip_into(place: Place, list_id: str, listed: Someone) -> None:
+    """They are on the list of somebody who does not follow them, as a late consequence would leave it."""
     writes = place.network.writes
     batch = Batch(shard_of(int(list_id)))
-    change = batch.assoc_add if there else batch.assoc_del
-    change(int(list_id), LISTS, listed.member.id, writes.new_id(batch.shard))
+    batch.assoc_add(int(list_id), LISTS, listed.member.id, writes.new_id(batch.shard))
     await writes.graph.commit(batch)
-    await tell(place, updates.ListChanged(int(list_id), owner.member.id))
 
 
 async def tell(place: Place, update: updates.AnyUpdate) -> None:
@@ -234,9 +237,11 @@ async def test_nobody_hears_of_what_they_may_not_see_on_any_stream() -> None:
     async with a_place() as place:
         author = await place.join("author")
         people = {name: await place.join(name) for name in STANDS}
-        lists = {name: await a_list(place, one, author) for name, one in people.items()}
-        for name in ("muter", "follower"):
-            await place.ask(people[name], "POST", f"/api/v1/accounts/{author.id}/follow")
+        lists = {name: await a_list(place, one) for name, one in people.items()}
+        for name, one in people.items():
+            if name in ("muter", "follower"):
+                await place.ask(one, "POST", f"/api/v1/accounts/{author.id}/follow")
+            await slip_into(place, lists[name], author)
         await place.ask(author, "POST", f"/api/v1/accounts/{people['blocked'].id}/block")
         await place.ask(people["blocker"], "POST", f"/api/v1/accounts/{author.id}/block")
         await place.ask(people["muter"], "POST", f"/api/v1/accounts/{author.id}/mute")
@@ -287,7 +292,8 @@ def _may_hear(name: str, path: str) -> set[str]:
         return {"public"}
     if name == "follower":
         return {"public", "unlisted", "private"}
-    return {"public"} if path == "user" else {"public", "unlisted"}
+    # A list shows whom its owner follows.
+    return {"public"} if path == "user" else set()
 
 
 @in_loop
