@@ -233,6 +233,8 @@ async def test_drain_ends_though_there_is_always_something_new() -> None:
 
     async def spawn(done: list[str], event: PostCreated, mark: int) -> None:
         done.append(str(event.post_id))
+        # As a store does that takes its time: the loop is not for this alone.
+        await asyncio.sleep(0.001)
         batch = Batch(shard_of(ANN))
         batch.emit(PostCreated(post_id=event.post_id + 1, author_id=1))
         await graph.commit(batch)
