@@ -228,7 +228,7 @@ async def test_drain_gives_up_when_its_patience_ends() -> None:
 
 
 @in_loop
-async def test_drain_ends_though_there_is_always_something_new() -> None:
+async def test_a_busy_outbox_is_drained_though_there_is_always_something_new() -> None:
     graph, done = MemoryGraph(), list[str]()
 
     async def spawn(done: list[str], event: PostCreated, mark: int) -> None:
@@ -250,7 +250,7 @@ async def test_drain_ends_though_there_is_always_something_new() -> None:
     batch.emit(SMALL)
     await graph.commit(batch)
     runner.start()
-    await runner.drain(20.0)
+    await runner.drain(20.0, busy=True)
     assert await graph.backlog()
     assert "share 4" in done
     await runner.stop()

@@ -100,24 +100,26 @@ class Runner(Generic[E]):
         if self._task is not None:
             await self._task
 
-    async def drain(self, patience: float = 60.0) -> None:
-        """Return when all events up to now are done, and what they brought. Raises `TimeoutError` after `patience` seconds.
+    async def drain(self, patience: float = 60.0, *, busy: bool = False) -> None:
+        """Return when no event is left undone. Raises `TimeoutError` after `patience` seconds.
 
-        Where members go on writing there may never be a moment with nothing undone: then so many generations are awaited
-        one after the other, each until the oldest event that is undone came after those of the generation before.
+        Where members go on writing there may never be such a moment. With `busy` it ends as well when the events up to now
+        are done, and what they brought: so many generations are awaited one after the other, each until the oldest event
+        that is undone came after those of the generation before. That asks for ages again and again, which only the outbox
+        of a store bears: a broker counts looking at a job as giving it.
         """
         async with asyncio.timeout(patience):
             for _ in range(_GENERATIONS):
-                if await self._generation():
+                if await self._generation(busy=busy):
                     return
 
-    async def _generation(self) -> bool:
-        """Wait for the events that are there now; whether none at all is left."""
+    async def _generation(self, *, busy: bool) -> bool:
+        """Wait until no event is left, or, when `busy`, none of those that are there now; whether none at all is left."""
         began = time.monotonic()
         while self._at_work or await self._outbox.backlog():
             waited = time.monotonic() - began
             # An age of nothing tells nothing: what is put back may have none.
-            if waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
+            if busy and waited > _GRAIN_SECONDS and 0 < await self._outbox.lag() < waited - _GRAIN_SECONDS:
                 return False
             if self._task is None:
                 await self.turn()

@@ -333,7 +333,7 @@ async def test_a_server_that_stops_ends_the_check_under_way(tmp_path: Path) -> N
         await opened.register("ann")
         begun = asyncio.Event()
 
-        async def drain(patience: float = 0) -> None:
+        async def drain(patience: float = 0, *, busy: bool = False) -> None:
             begun.set()
             await asyncio.sleep(60)
 

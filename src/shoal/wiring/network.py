@@ -111,9 +111,10 @@ class Network:
             await self.counting.settle(collecting=self.collecting)
 
     async def _drain(self, patience: float) -> None:
-        await self.runner.drain(patience)
         if not self.settings.broker:
+            await self.runner.drain(patience, busy=True)
             return
+        await self.runner.drain(patience)
         # What is on its way is in neither for a moment: nothing may be found several times on end.
         quiet = 0
         while quiet < _QUIET_LOOKS:
