@@ -52,12 +52,15 @@ async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:
 
 
 async def miscount(network: AnyNetwork, finding: Finding) -> int:
-    """By how much a count is too high at this moment; 0 when it is right."""
+    """By how much a count is too high at this moment; 0 when it is right, or moved while it was looked at."""
     if finding.recount is None:
         return 0
     id1, atype = finding.recount
     count = _sum if await _is_sum(network, id1, atype) else _length
-    return await _stored_count(network, id1, atype) - await count(network, id1, atype)
+    before = await _stored_count(network, id1, atype)
+    counted = await count(network, id1, atype)
+    # What moves cannot be compared with what is counted read by read.
+    return before - counted if before == await _stored_count(network, id1, atype) else 0
 
 
 async def _each(network: AnyNetwork, remedy: Remedy, findings: Sequence[Finding]) -> None:

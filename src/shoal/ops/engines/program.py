@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import random
 import shutil
 import signal
 import socket
@@ -19,6 +20,9 @@ from pathlib import Path
 from shoal.core.errors import Unavailable
 
 _POLL_SECONDS = 0.02
+_PORTS = range(15_000, 32_000)
+"""Below those that a system gives to outgoing connections, as a rule."""
+_given: set[int] = set()
 
 
 class NotInstalled(Unavailable):
@@ -36,10 +40,13 @@ def find(name: str, package: str, *folders: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
+    """A port that nobody listens on at the moment, and that no outgoing connection takes before its engine is up."""
+    for port in random.sample(_PORTS, len(_PORTS)):
+        if port not in _given:
+            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+                _given.add(port)
+                return port
+    raise OSError("no port is free")
 
 
 def hand_over(folder: Path, user: str | None) -> None:
