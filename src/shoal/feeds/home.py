@@ -42,12 +42,17 @@ class _Tastes(NamedTuple):
     """Whom they read in a list instead."""
 
 
+_PLAIN = _Tastes(set(), frozenset())
+"""Of who follows no tags and has no lists."""
+
+
 async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     """A page of the viewer's home timeline. A cold timeline is rebuilt first; there is no visible end before the last entry."""
     with one_request():
         # Whether these lists are empty is asked at once: mostly they are, and are not asked for one by one below.
         held = await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, LOUD))
-        tastes = await _tastes(reads.graph, viewer)
+        plain = not (held[FOLLOWS_TAG] or held[OWNS_LIST])
+        tastes = _PLAIN if plain else await _tastes(reads.graph, viewer)
         sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME) if held[OWNS_FILTER] else NO_SIEVE
 
         async def skeleton(at: Cursor) -> list[int]:
@@ -204,7 +209,10 @@ def _belongs(viewer: int, entry: Entry, followed: set[int], tastes: _Tastes) -> 
 
 def _brought(entry: Entry, stand: Relation | None, by: int, tastes: _Tastes) -> bool:
     """Whether a member whom the viewer follows brings the entry home."""
-    return stand is not None and stand.following and by not in tastes.apart and may_come(entry.post, entry.share, stand)
+    if stand is None or not stand.following or by in tastes.apart:
+        return False
+    # As a rule a follow brings everything.
+    return (stand.shares and not stand.languages) or may_come(entry.post, entry.share, stand)
 
 
 def _in_earshot(viewer: int, post: Post, followed: set[int]) -> bool:
