@@ -11,7 +11,7 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -21,8 +21,8 @@ from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.words import Clause
 from shoal.discovery import sqlite_sql as sql
 from shoal.discovery.contract import PUBLIC, Ask, Change, MemberRow, Order, PostRow, State, TagUses, by, to
+from shoal.graph.sqlite.asking import asked, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
-from shoal.graph.sqlite.writer import refusal
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class SqliteIndex:
             if not read_only:
                 self._writing = undo.enter_context(closing(connect(path, _CACHE_KIB)))
                 migrate(self._writing, path, sql.MIGRATIONS)
-            self._reading = undo.enter_context(closing(_reader(path)))
+            self._reading = undo.enter_context(closing(reader(path, _CACHE_KIB, sql.MIGRATIONS)))
             check_version(self._reading, path, sql.MIGRATIONS)
             self._connections = undo.pop_all()
         self._writer = ThreadPoolExecutor(1, "shoal-search-writer")
@@ -124,7 +124,7 @@ class SqliteIndex:
 
     async def clear(self) -> None:
         def clear(connection: sqlite3.Connection) -> None:
-            with _transaction(connection):
+            with transaction(connection):
                 for statement in sql.CLEAR:
                     connection.execute(statement)
 
@@ -136,43 +136,16 @@ class SqliteIndex:
         self._connections.close()
 
     async def _read(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._reader, _asked, read, self._reading)
+        return await asyncio.get_running_loop().run_in_executor(self._reader, asked, read, self._reading)
 
     async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         if self._writing is None:
             raise ShoalError("the search index was opened for reading only")
-        return await asyncio.get_running_loop().run_in_executor(self._writer, _asked, change, self._writing)
-
-
-def _reader(path: Path) -> sqlite3.Connection:
-    if path.exists():
-        return connect(path, _CACHE_KIB, read_only=True)
-    empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    migrate(empty, path, sql.MIGRATIONS)
-    return empty
-
-
-def _asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
-    try:
-        return work(connection)
-    except sqlite3.Error as error:
-        raise refusal(error) from error
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+        return await asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
 
 
 def _write(connection: sqlite3.Connection, change: Change) -> None:
-    with _transaction(connection):
+    with transaction(connection):
         uses: Counter[str] = Counter()
         authors = _write_posts(connection, change, uses)
         authors |= _write_members(connection, change)

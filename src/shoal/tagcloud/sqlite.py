@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import msgspec
 
 from shoal.core.errors import ShoalError, Unavailable
+from shoal.graph.sqlite.asking import asked, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
-from shoal.graph.sqlite.writer import in_rows, refusal
+from shoal.graph.sqlite.writer import in_rows
 from shoal.tagcloud import sqlite_sql as sql
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,
@@ -49,8 +50,8 @@ class SqliteCloud:
             if not read_only:
                 self._writing = undo.enter_context(closing(connect(path, _CACHE_KIB)))
                 migrate(self._writing, path, sql.MIGRATIONS)
-            self._reading = undo.enter_context(closing(_reader(path, _READER_CACHE_KIB)))
-            self._scanning = undo.enter_context(closing(_reader(path, _CACHE_KIB)))
+            self._reading = undo.enter_context(closing(reader(path, _READER_CACHE_KIB, sql.MIGRATIONS)))
+            self._scanning = undo.enter_context(closing(reader(path, _CACHE_KIB, sql.MIGRATIONS)))
             check_version(self._reading, path, sql.MIGRATIONS)
             self._connections = undo.pop_all()
         self._writer = ThreadPoolExecutor(1, "shoal-tags-writer")
@@ -120,7 +121,7 @@ class SqliteCloud:
 
     async def write(self, merge: Merge) -> None:
         def write(connection: sqlite3.Connection) -> None:
-            with _transaction(connection):
+            with transaction(connection):
                 _write_merge(connection, merge)
 
         await self._write(write)
@@ -133,7 +134,7 @@ class SqliteCloud:
 
     async def discard(self, increments: Collection[bytes]) -> None:
         def discard(connection: sqlite3.Connection) -> None:
-            with _transaction(connection):
+            with transaction(connection):
                 _in_slices(connection, sql.INBOX_FORGET, [(id_,) for id_ in increments], 1)
 
         await self._write(discard)
@@ -149,43 +150,16 @@ class SqliteCloud:
 
     def _read(self, statement: str) -> list[Any]:
         """A few rows, on the event loop: less than handing it to a thread costs."""
-        return _asked(lambda read: read.execute(statement).fetchall(), self._reading)
+        return asked(lambda read: read.execute(statement).fetchall(), self._reading)
 
     async def _aside(self, read: Callable[[sqlite3.Connection], T]) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._scanner, _asked, read, self._scanning)
+        return await asyncio.get_running_loop().run_in_executor(self._scanner, asked, read, self._scanning)
 
     async def _write(self, change: Callable[[sqlite3.Connection], T]) -> T:
         """A caller that goes away takes only its answer along."""
         if self._writing is None:
             raise ShoalError("the store was opened for reading only")
-        return await asyncio.get_running_loop().run_in_executor(self._writer, _asked, change, self._writing)
-
-
-def _reader(path: Path, cache_kib: int) -> sqlite3.Connection:
-    if path.exists():
-        return connect(path, cache_kib, read_only=True)
-    empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-    migrate(empty, path, sql.MIGRATIONS)
-    return empty
-
-
-def _asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
-    try:
-        return work(connection)
-    except sqlite3.Error as error:
-        raise refusal(error) from error
-
-
-@contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
+        return await asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
 
 
 def _write_merge(connection: sqlite3.Connection, merge: Merge) -> None:

@@ -1,0 +1,44 @@
+"""Working with an open SQLite file of Shoal's: its errors are ours, and what belongs together is written together."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from shoal.graph.sqlite.files import connect, migrate
+from shoal.graph.sqlite.writer import refusal
+
+T = TypeVar("T")
+
+
+def reader(path: Path, cache_kib: int, migrations: Sequence[str]) -> sqlite3.Connection:
+    """A connection that only reads; where there is no file, of empty tables."""
+    if path.exists():
+        return connect(path, cache_kib, read_only=True)
+    empty = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    migrate(empty, path, migrations)
+    return empty
+
+
+def asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
+    """What the work gives; a failure of SQLite becomes `Unavailable` or `StorageFull`."""
+    try:
+        return work(connection)
+    except sqlite3.Error as error:
+        raise refusal(error) from error
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Everything in the block is written, or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
