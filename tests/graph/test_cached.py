@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
@@ -10,7 +11,7 @@ from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.recent import Recent
-from shoal.graph.schema import LIKED_BY
+from shoal.graph.schema import FOLLOWS, LIKED_BY, MUTES, POSTED
 from tests.running import in_loop
 from tests.stores import ANN, BEN, POST_OF_BEN, add, begin
 
@@ -78,6 +79,60 @@ async def test_closing_waits_for_what_nobody_waits_for() -> None:
     await asyncio.gather(waiting, return_exceptions=True)
     await graph.close()
     assert await store.obj_get((POST_OF_BEN,)) == {}
+
+
+class Counting(MemoryGraph):
+    """A store that says how often it was asked for counts and for the newest of a list."""
+
+    counts = 0
+    ranges = 0
+
+    async def assoc_count(self, *args: Any) -> Any:
+        self.counts += 1
+        return await super().assoc_count(*args)
+
+    async def assoc_range(self, *args: Any, **kwargs: Any) -> Any:
+        self.ranges += 1
+        return await super().assoc_range(*args, **kwargs)
+
+
+@in_loop
+async def test_a_commit_makes_only_the_counts_forgotten_that_it_moves() -> None:
+    store = Counting()
+    graph = CachedGraph(store)
+    await begin(graph, ANN, FOLLOWS, BEN, 1)
+    await graph.assoc_count((ANN,), (FOLLOWS, POSTED, MUTES))
+    await begin(graph, ANN, POSTED, POST_OF_BEN, 2)
+    store.counts = 0
+    assert await graph.assoc_count((ANN,), (FOLLOWS, MUTES)) == {FOLLOWS: {ANN: 1}, MUTES: {}}
+    assert store.counts == 0
+    assert await graph.assoc_count((ANN,), (POSTED,)) == {POSTED: {ANN: 1}}
+    assert store.counts == 1
+
+
+@in_loop
+async def test_the_newest_are_remembered_as_far_as_somebody_asked() -> None:
+    store = Counting()
+    graph = CachedGraph(store)
+    for number in range(30):
+        await begin(graph, ANN, POSTED, POST_OF_BEN + number, number)
+    store.ranges = 0
+    for limit, ranges in ((10, 1), (10, 1), (3, 1), (20, 2), (12, 2), (64, 3), (40, 3)):
+        page = await graph.assoc_range(ANN, POSTED, limit=limit)
+        assert [assoc.time for assoc in page] == list(range(29, -1, -1))[:limit]
+        assert store.ranges == ranges
+    assert [assoc.time for assoc in await graph.assoc_range(ANN, POSTED, before=5, limit=10)] == [4, 3, 2, 1, 0]
+    assert store.ranges == 3, "the whole list is remembered by now"
+    await begin(graph, ANN, POSTED, POST_OF_BEN + 30, 30)
+    assert [assoc.time for assoc in await graph.assoc_range(ANN, POSTED, limit=2)] == [30, 29]
+
+
+def test_many_finds_what_each_by_itself_would() -> None:
+    recent: Recent[int, str] = Recent(4)
+    for key in range(3):
+        recent.put(key, str(key))
+    assert recent.many((2, 0, 7, 2)) == {2: "2", 0: "0"}
+    assert recent.many(()) == {}
 
 
 def test_what_is_large_takes_the_room_of_many() -> None:

@@ -20,6 +20,7 @@ from shoal.api.replies import RawHeader, Reply, encode, start
 from shoal.api.scopes import granted
 from shoal.api.sheets import refusal
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated
+from shoal.core.model import Role
 from shoal.graph.freshness import one_request
 
 _CLOSE = (b"connection", b"close")
@@ -147,7 +148,7 @@ def _check_rights(route: Route, caller: Caller) -> None:
         raise NeedsMember
     if route.scope is not None and not granted(caller.scopes, route.scope):
         raise OutsideScopes
-    if caller.role.rank < route.role.rank:
+    if route.role is not Role.NONE and caller.role.rank < route.role.rank:
         raise NotAllowed("This action is not allowed")
 
 

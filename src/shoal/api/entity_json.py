@@ -21,22 +21,25 @@ from shoal.graph.recent import Recent
 
 _encode = msgspec.json.Encoder().encode
 
-_NUMBERS = b',"poll":%b,"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
+_COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
 _LIKED, _SHARED, _BOOKMARKED, _MUTED, _PINNED, _OWN = 1, 2, 4, 8, 16, 32
 _BOOLS = (b"false", b"true")
 
 
-def _tail(flags: int) -> bytes:
-    """The end of a status for a member; formatted with the poll, the three counts and what filters match."""
-    state = b',"favourited":%b,"reblogged":%b,"bookmarked":%b,"muted":%b,"filtered":%%b' % tuple(
+def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
+    """The end of a status for a member, less the three counts."""
+    state = b',"favourited":%b,"reblogged":%b,"bookmarked":%b,"muted":%b' % tuple(
         _BOOLS[bool(flags & flag)] for flag in (_LIKED, _SHARED, _BOOKMARKED, _MUTED)
     )
-    return _NUMBERS + state + (b',"pinned":%b}' % _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b"}")
+    pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
+    return b',"poll":' + poll + _COUNTS + state + b',"filtered":' + filtered + pinned + b"}"
 
 
-_TAILS = tuple(map(_tail, range(64)))
-"""By flags."""
-_ANONYMOUS = _NUMBERS + b"}"
+_TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(64))
+"""By flags; to be formatted with the poll, the three counts and what filters match."""
+_PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(64))
+"""The same for what has no poll and matches no filter: most of all."""
+_ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
 
 
 def _now_ms() -> int:
@@ -117,24 +120,25 @@ class Presenter:
     def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry) -> None:
         """Add a status, piece by piece: a page is put together once, at its end."""
         post, share, sharer = entry.post, entry.share, entry.sharer
-        if share is not None and sharer is not None:
-            pieces.append(self._share(share, sharer))
-        pieces += (self._content(entry), self.account(entry.author), self._tail(viewer, entry, post.author_id))
-        if share is not None and sharer is not None:
-            pieces += (b',"account":', self.account(sharer), self._tail(viewer, entry, share.author_id, of_share=True))
+        if share is None or sharer is None:
+            pieces += (self._content(entry), self.account(entry.author), self._tail(viewer, entry, post.author_id))
+            return
+        pieces += (self._share(share, sharer), self._content(entry), self.account(entry.author))
+        pieces += (self._tail(viewer, entry, post.author_id), b',"account":', self.account(sharer))
+        pieces.append(self._tail(viewer, entry, share.author_id, of_share=True))
 
     def _tail(self, viewer: int | None, entry: Entry, author: int, *, of_share: bool = False) -> bytes:
         """What changes without an edit: of the post, or of the share of it, which has no poll and cannot be pinned."""
-        poll = b"null"
-        if entry.poll is not None and not of_share:
-            poll = _encode(present.poll(entry.poll, viewer, self._clock()))
         counts = (entry.comments, entry.shares, entry.likes)
+        view = None if of_share else entry.poll
+        poll = b"null" if view is None else _encode(present.poll(view, viewer, self._clock()))
         if viewer is None:
             return _ANONYMOUS % (poll, *counts)
         flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | entry.thread_muted << 3
         flags |= (entry.pinned and not of_share) << 4 | (author == viewer) << 5
-        filtered = _encode([present.filter_result(match) for match in entry.filtered]) if entry.filtered else b"[]"
-        return _TAILS[flags] % (poll, *counts, filtered)
+        if view is None and not entry.filtered:
+            return _PLAIN_TAILS[flags] % counts
+        return _TAILS[flags] % (poll, *counts, _encode([present.filter_result(match) for match in entry.filtered]))
 
     def _content(self, entry: Entry) -> bytes:
         """A status up to its author."""

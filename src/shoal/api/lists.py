@@ -102,7 +102,7 @@ async def accounts(context: Context, params: AccountsOf) -> object:
     await own_list(front.graph, member, params.id)
     cursor = cursor_of(params, 40, 80)
     if params.limit == 0:
-        cursor = cursor._replace(limit=feed.MAX_MEMBERS)
+        cursor = cursor.of(feed.MAX_MEMBERS)
     found = await people.page(front.reads, member, params.id, LISTS, cursor, followed_by=member)
     return people_page(context, found, cursor)
 

@@ -41,6 +41,8 @@ class Relation(msgspec.Struct, frozen=True):
 
 STRANGER = Relation()
 
+_FOR_ALL = (Visibility.PUBLIC, Visibility.UNLISTED)
+
 
 def may_see(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
     """Whether the viewer (None: nobody is logged in) may see this post of this author at all.
@@ -51,9 +53,10 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
         return False
     if viewer is not None and viewer == post.author_id:
         return True
-    if relation.severed or post.hidden & HIDDEN_BY_MODERATION:
+    # `relation.severed`, without a call: this is asked of every entry of every page.
+    if relation.blocking or relation.blocked_by or post.hidden & HIDDEN_BY_MODERATION:
         return False
-    if post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+    if post.visibility in _FOR_ALL:
         return True
     if viewer is None:
         return False
@@ -98,13 +101,13 @@ def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relat
         return True
     if relation.severed:
         return False
-    if share.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+    if share.visibility in _FOR_ALL:
         return True
     return viewer is not None and share.visibility is Visibility.FOLLOWERS and relation.following
 
 
 def may_share(viewer: int, post: Post) -> bool:
     """Whether a viewer who may see the post may show it to their followers."""
-    if post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+    if post.visibility in _FOR_ALL:
         return True
     return post.visibility is Visibility.FOLLOWERS and viewer == post.author_id

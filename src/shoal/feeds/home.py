@@ -222,5 +222,4 @@ def _in_earshot(viewer: int, post: Post, followed: set[int]) -> bool:
 
 
 def _merged(lists: Iterable[list[int]], at: Cursor) -> list[int]:
-    every = {id_ for ids in lists for id_ in ids}
-    return sorted(every, reverse=not at.oldest_first)[: at.limit]
+    return sorted(set().union(*lists), reverse=not at.oldest_first)[: at.limit]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from functools import partial
 
 import msgspec
 
@@ -34,6 +34,7 @@ _POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY)
 _MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED)
 _VIEWER_STATE = (LIKES, SHARES, BOOKMARKS, MUTES_THREAD)
 _POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
+_NONE: Mapping[int, Assoc] = {}
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -90,15 +91,11 @@ class Entry(msgspec.Struct, frozen=True):
     sharer_relation: Relation | None = None
 
 
-class _Row(NamedTuple):
-    """One entry on its way: the post, and the share that it is there as, if it is."""
+_Row = tuple[int, Post, Share | None]
+"""One entry on its way: its id, the post, and the share that it is there as, if it is."""
 
-    id: int
-    post: Post
-    share: Share | None
-
-
-_Rule = Callable[[_Row, Mapping[int, AnyNode], Mapping[int, Relation]], bool]
+_Rule = Callable[[_Row, Mapping[int, Member], Mapping[int, Relation]], bool]
+"""Whether an entry is shown, by those of its people who are there and how the viewer stands to them."""
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
@@ -108,10 +105,7 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
     asked for just these. At most seven reads, and one more where there are polls.
     """
 
-    def visible(row: _Row, nodes: Mapping[int, AnyNode], stands: Mapping[int, Relation]) -> bool:
-        return _visible(viewer, row, nodes, stands, unasked=unasked)
-
-    return await _entries(graph, viewer, ids, visible)
+    return await _entries(graph, viewer, ids, partial(_visible, viewer, may_list if unasked else may_see))
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
@@ -128,21 +122,23 @@ async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
     return await _entries(graph, None, ids, _there)
 
 
-def _there(row: _Row, nodes: Mapping[int, AnyNode], _stands: Mapping[int, Relation]) -> bool:
-    return all(_member(nodes, who) is not None for who in _people(row))
+def _there(row: _Row, members: Mapping[int, Member], _stands: Mapping[int, Relation]) -> bool:
+    _, post, share = row
+    return post.author_id in members and (share is None or share.author_id in members)
 
 
 async def _entries(graph: Reader, viewer: int | None, ids: Sequence[int], shown: _Rule) -> list[Entry]:
     rows = await _rows(graph, ids)
-    people = _everybody(rows)
-    pictures = [picture for row in rows for picture in row.post.media]
-    polls = [poll_id for row in rows if (poll_id := row.post.poll_id)]
-    nodes = await graph.obj_get([*people, *pictures, *polls])
+    people = {post.author_id for _, post, _ in rows}
+    people.update([share.author_id for _, _, share in rows if share is not None])
+    beside = [id_ for _, post, _ in rows if post.media or post.poll_id for id_ in (*post.media, post.poll_id) if id_]
+    nodes = await graph.obj_get([*people, *beside])
+    members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
     # A home also asks how the viewer stands to whom a comment answers.
-    people.update(parent for row in rows if (parent := row.post.parent_author_id))
+    people.update([parent for _, post, _ in rows if (parent := post.parent_author_id)])
     stands = await relations(graph, viewer, people)
-    visible = [row for row in rows if shown(row, nodes, stands)]
-    return await _assemble(graph, viewer, visible, nodes, stands) if visible else []
+    visible = [row for row in rows if shown(row, members, stands)]
+    return await _assemble(graph, viewer, visible, members, nodes, stands) if visible else []
 
 
 async def _rows(graph: Reader, ids: Sequence[int]) -> list[_Row]:
@@ -154,60 +150,50 @@ async def _rows(graph: Reader, ids: Sequence[int]) -> list[_Row]:
     rows: list[_Row] = []
     for node in found:
         if type(node) is Post:
-            rows.append(_Row(node.id, node, None))
+            rows.append((node.id, node, None))
         elif type(node) is Share and isinstance(post := posts.get(node.post_id), Post):
-            rows.append(_Row(node.id, post, node))
+            rows.append((node.id, post, node))
     return rows
 
 
-def _everybody(rows: Sequence[_Row]) -> set[int]:
-    """All authors and sharers."""
-    return {row.post.author_id for row in rows}.union([row.share.author_id for row in rows if row.share])
-
-
-def _people(row: _Row) -> tuple[int, ...]:
-    """The author, and the sharer if there is one."""
-    return (row.post.author_id,) if row.share is None else (row.post.author_id, row.share.author_id)
-
-
 def _visible(
-    viewer: int | None, row: _Row, nodes: Mapping[int, AnyNode], stands: Mapping[int, Relation], *, unasked: bool
+    viewer: int | None,
+    rule: Callable[[int | None, Post, Member | None, Relation], bool],
+    row: _Row,
+    members: Mapping[int, Member],
+    stands: Mapping[int, Relation],
 ) -> bool:
-    post, share = row.post, row.share
-    rule = may_list if unasked else may_see
-    if not rule(viewer, post, _member(nodes, post.author_id), stands[post.author_id]):
+    _, post, share = row
+    author = post.author_id
+    if not rule(viewer, post, members.get(author), stands[author]):
         return False
     if share is None:
         return True
-    sharer, stand = _member(nodes, share.author_id), stands[share.author_id]
-    return may_see_share(viewer, share, sharer, stand) and not (unasked and stand.muting)
-
-
-def _member(nodes: Mapping[int, AnyNode], id_: int) -> Member | None:
-    node = nodes.get(id_)
-    return node if isinstance(node, Member) else None
+    stand = stands[share.author_id]
+    if rule is may_list and stand.muting:
+        return False
+    return may_see_share(viewer, share, members.get(share.author_id), stand)
 
 
 async def _assemble(
     graph: Reader,
     viewer: int | None,
     rows: Sequence[_Row],
+    members: Mapping[int, Member],
     nodes: Mapping[int, AnyNode],
     stands: Mapping[int, Relation],
 ) -> list[Entry]:
-    post_ids = list({row.post.id for row in rows})
+    post_ids = list({post.id for _, post, _ in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
-    people = _everybody(rows)
-    known = await profiles(graph, {id_: member for id_ in people if (member := _member(nodes, id_)) is not None})
-    roots = [root for row in rows if (root := row.post.root_id)]
-    polls = [poll for row in rows if row.post.poll_id and isinstance(poll := nodes.get(row.post.poll_id), Poll)]
-    types = (*_VIEWER_STATE, *((PINS,) if viewer in people else ()), *((VOTES,) if polls else ()))
+    known = await profiles(graph, members)
+    roots = [root for _, post, _ in rows if (root := post.root_id)]
+    polls = [poll for _, post, _ in rows if post.poll_id and isinstance(poll := nodes.get(post.poll_id), Poll)]
+    types = (*_VIEWER_STATE, *((PINS,) if viewer in members else ()), *((VOTES,) if polls else ()))
     # Of posts, of roots of threads and of polls: one read, for no type has anything of another's kind.
     wanted = list({*post_ids, *roots, *[poll.id for poll in polls]}) if roots or polls else post_ids
     state = await graph.assoc_get(viewer, types, wanted) if viewer is not None else {}
     views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}
-    liked, shared, bookmarked, muted = (state.get(atype, {}) for atype in _VIEWER_STATE)
-    pinned = state.get(PINS, {})
+    liked, shared, bookmarked, muted, pinned = (state.get(atype, _NONE) for atype in (*_VIEWER_STATE, PINS))
     likes, shares, comments = (counts[atype] for atype in _POST_COUNTS)
     answer: list[Entry] = []
     for entry_id, post, share in rows:
@@ -228,7 +214,7 @@ async def _assemble(
                 bookmarked=id_ in bookmarked,
                 pinned=id_ in pinned,
                 thread_muted=(post.root_id or id_) in muted,
-                poll=views.get(post.poll_id),
+                poll=views.get(post.poll_id) if views else None,
                 share=share,
                 sharer=known[share.author_id] if share else None,
                 sharer_relation=stands[share.author_id] if share else None,

@@ -10,7 +10,7 @@ from shoal.feeds.pull import Cursor, check_limit
 from shoal.graph.contract import Reader
 
 _SLACK = 4
-"""How many ids more than the page are fetched, so that a few that fall away cost no second turn."""
+"""How many ids more than the page are asked for, so that a few that fall away cost no second question."""
 _TURNS = 25
 """After so many refills in vain a page may come short: its cursor goes on from there."""
 
@@ -49,12 +49,14 @@ async def read_page(
     kept: list[Entry] = []
     at, ended = cursor, False
     for _ in range(_TURNS):
-        wanted = cursor.limit - len(kept) + _SLACK
-        ids = await skeleton(at._replace(limit=wanted))
-        if ids:
-            kept += await keep(await hydrate(graph, viewer, ids, unasked=unasked))
-            at = at.past(ids[-1])
-        ended = len(ids) < wanted
+        missing = cursor.limit - len(kept)
+        ids = await skeleton(at.of(missing + _SLACK))
+        # One more than is missing tells whether another page follows; the rest is looked at when some of these fall away.
+        for part in (ids[: missing + 1], ids[missing + 1 :]):
+            if part and len(kept) <= cursor.limit:
+                kept += await keep(await hydrate(graph, viewer, part, unasked=unasked))
+                at = at.past(part[-1])
+        ended = len(ids) < missing + _SLACK
         if ended or len(kept) > cursor.limit:
             break
     if len(kept) > cursor.limit:

@@ -23,7 +23,13 @@ class Cursor(NamedTuple):
 
     def past(self, id_: int) -> Cursor:
         """The part that begins behind this id, in the cursor's direction."""
-        return self._replace(after=id_) if self.oldest_first else self._replace(before=id_)
+        before, after, limit, oldest_first = self
+        return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
+
+    def of(self, limit: int) -> Cursor:
+        """The same part, with so many entries at most."""
+        before, after, _, oldest_first = self
+        return Cursor(before, after, limit, oldest_first)
 
 
 def check_limit(at: Cursor) -> None:
@@ -47,7 +53,7 @@ async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
 
 async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> set[int]:
     few = min(at.limit, 2 + 2 * at.limit // len(id1s))
-    lists = await _read(graph, atype, id1s, at._replace(limit=few))
+    lists = await _read(graph, atype, id1s, at.of(few))
     times = _times(lists)
     bounded = at
     if len(times) >= at.limit:

@@ -34,12 +34,16 @@ _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -> dict[int, Relation]:
     """How the viewer stands to each of these members, as far as `core/visibility.py` asks; one read.
 
-    What only a profile shows is not in it (`full_relations` says that). Strangers are in the answer too.
+    What only a profile shows is not in it (`full_relations` says that). Strangers are in the answer too, and so is the viewer,
+    who is a stranger to themselves.
     """
     wanted = dict.fromkeys(members, STRANGER)
-    if viewer is None or not wanted:
+    if viewer is None:
         return wanted
-    found = await graph.assoc_get(viewer, _GUARDS, list(wanted))
+    others = [member for member in wanted if member != viewer]
+    if not others:
+        return wanted
+    found = await graph.assoc_get(viewer, _GUARDS, others)
     follows, blocks, blocked_by, mutes = (found[atype] for atype in _GUARDS)
     for member, follow in follows.items():
         wanted[member] = _followed(follow.data)

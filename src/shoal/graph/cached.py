@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
@@ -23,22 +23,30 @@ T = TypeVar("T")
 _SHORT = 256
 """A list of at most so many associations is remembered whole."""
 _SHORT_AFAR = 2_048
-_HEAD_AFAR = 64
-"""So many of the newest associations of a list are remembered in order."""
+_HEAD = 64
+"""At most so many of the newest associations of a list are remembered in order."""
+
+
+class _Head(NamedTuple):
+    """The newest of a list, in order; `whole` when there are no others."""
+
+    assocs: list[Assoc]
+    whole: bool
 
 
 class CachedGraph:
     """A store behind memories of about `objects` kilobytes of objects, four times as many associations in short
-    lists (250 bytes each), and the counts of twice as many objects (300 bytes each).
+    lists and as many of the newest of lists (250 bytes each), and the counts of twice as many objects (300 bytes each).
 
     With `stamps` other processes may write to the same store. It is a round trip away then, and not a few microseconds: lists
-    are remembered whole up to a greater length, and of the others their newest entries.
+    are remembered whole up to a greater length, and of the others at once as many of the newest as are ever remembered.
     """
 
     def __init__(self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None) -> None:
         self._store = store
         self._short = _SHORT if stamps is None else _SHORT_AFAR
-        self._head = 0 if stamps is None else _HEAD_AFAR
+        # So many are read when one is asked for.
+        self._head = 0 if stamps is None else _HEAD
         self._guard: Guard = SoleGuard()
         if stamps is not None:
             self._guard = guard = StampGuard(stamps, 4 * objects)
@@ -47,7 +55,7 @@ class CachedGraph:
         self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
         # By object, then by type.
         self._lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
-        self._heads: Recent[int, dict[int, list[Assoc]]] = Recent(4 * objects)
+        self._heads: Recent[int, dict[int, _Head]] = Recent(4 * objects)
         self.key_get = store.key_get
         self.assoc_ranges = store.assoc_ranges
         self.claim = store.claim
@@ -67,10 +75,8 @@ class CachedGraph:
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         ticket = await self._guard.enter(ids)
-        recall = self._objects.get
-        known = {id_: node for id_ in ids if (node := recall(id_)) is not None}
-        missing = [id_ for id_ in ids if id_ not in known]
-        if missing:
+        known = self._objects.many(ids)
+        if len(known) < len(ids) and (missing := [id_ for id_ in ids if id_ not in known]):
             found = await self._store.obj_get(missing)
             known.update(found)
             for id_, node in found.items():
@@ -155,25 +161,29 @@ class CachedGraph:
     ) -> list[Assoc]:
         if atype.counted and not (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0):
             return []
-        if self._head and not oldest_first and limit <= self._head:
-            head = await self._newest(id1, atype)
-            page = [assoc for assoc in head if after < assoc.time < before][:limit]
-            # What is older than the head may belong to the page too.
-            if len(page) == limit or len(head) < self._head or head[-1].time <= after:
-                return page
+        if not oldest_first and limit <= _HEAD:
+            head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
+            if head is not None:
+                page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
+                # What is older than the head may belong to the page too.
+                if len(page) == limit or head.whole or head.assocs[-1].time <= after:
+                    return page
         return await self._store.assoc_range(
             id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first
         )
 
-    async def _newest(self, id1: int, atype: AssocType) -> list[Assoc]:
+    async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> _Head | None:
+        """At least so many of the newest of a list, if it has them; None when they are not remembered, and not to be read."""
         ticket = await self._guard.enter((id1,))
         heads = self._heads.get(id1)
         head = heads.get(atype.number) if heads else None
-        if head is None:
-            head = await self._store.assoc_range(id1, atype, limit=self._head)
+        if read and (head is None or not (head.whole or len(head.assocs) >= least)):
+            size = max(least, self._head)
+            assocs = await self._store.assoc_range(id1, atype, limit=size)
+            head = _Head(assocs, len(assocs) < size)
             if self._guard.keeps(ticket, id1):
                 heads = {**(self._heads.get(id1) or {}), atype.number: head}
-                self._heads.put(id1, heads, sum(map(len, heads.values())))
+                self._heads.put(id1, heads, sum(len(kept.assocs) for kept in heads.values()))
         return head
 
     async def commit(self, batch: Batch) -> None:
@@ -196,25 +206,24 @@ class CachedGraph:
             task.exception()
 
     async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        touched = _touched(batch)
-        changed = touched.union([op.id for op in batch.objects])
+        lists = _lists_of(batch)
+        changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects])
         async with self._guard.change(changed):
-            self._forget_changed(batch, touched)
+            self._forget_changed(batch, lists)
             try:
                 return await self._store.commit_owing(batch)
             finally:
-                self._forget_changed(batch, touched)
+                self._forget_changed(batch, lists)
 
-    def _forget_changed(self, batch: Batch, counted: Iterable[int]) -> None:
-        """No more than what the batch changes: a post that is liked stays decoded."""
+    def _forget_changed(self, batch: Batch, lists: Iterable[tuple[int, int]]) -> None:
+        """No more than what the batch changes: a post that is liked stays decoded, and whom its author follows stays counted."""
         for op in batch.objects:
             self._objects.forget(op.id)
-        for id1 in counted:
-            self._counts.forget(id1)
-        for link in batch.assocs:
-            for id1, atype in ((link.id1, link.atype), (link.id2, ASSOC_TYPES[link.atype].inverse)):
-                if lists := self._lists.get(id1):
-                    lists.pop(atype, None)
+        memories: tuple[Recent[int, dict[int, Any]], ...] = (self._counts, self._lists, self._heads)
+        for id1, atype in lists:
+            for memory in memories:
+                if remembered := memory.get(id1):
+                    remembered.pop(atype, None)
 
     def _forget(self, id_: int) -> None:
         """All that is known of an object."""
@@ -262,6 +271,12 @@ def _kilobytes(node: AnyNode) -> int:
     return 1 + (len(node.text) + len(node.data)) // 1024 if isinstance(node, Post) else 1
 
 
-def _touched(batch: Batch) -> set[int]:
-    """The objects whose counts a batch may move."""
-    return {id_ for op in batch.assocs for id_ in (op.id1, op.id2, op.tally)}
+def _lists_of(batch: Batch) -> set[tuple[int, int]]:
+    """The lists whose entries or lengths a batch may change, each by its object and type."""
+    found: set[tuple[int, int]] = set()
+    for op in batch.assocs:
+        inverse = ASSOC_TYPES[op.atype].inverse
+        found.update(((op.id1, op.atype), (op.id2, inverse)))
+        if op.tally:
+            found.update(((op.tally, op.atype), (op.tally, inverse)))
+    return found

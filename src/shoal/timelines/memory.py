@@ -157,11 +157,13 @@ class MemoryTimelines:
         self._read_at[row] = self._clock()
         floor = int(self._floor[row])
         ring = self._rings[row]
-        ids = np.sort(ring[(ring > max(floor, after)) & (ring < before)])
-        if len(ids) > 1:
-            fresh = ids[1:] != ids[:-1]
-            if not fresh.all():
-                ids = ids[np.concatenate(([True], fresh))]
+        ids = ring[ring > max(floor, after)]
+        if before <= self._newest:
+            ids = ids[ids < before]
+        ids.sort()
+        fresh = ids[1:] != ids[:-1]
+        if np.count_nonzero(fresh) != len(fresh):
+            ids = ids[np.concatenate(([True], fresh))]
         page = ids[:limit] if oldest_first else ids[: -limit - 1 : -1]
         return Window(page.tolist(), floor)
 

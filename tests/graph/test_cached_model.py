@@ -1,0 +1,86 @@
+"""A memory answers what its store would, after whatever commits, for one process alone and for two that share a store."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.ids import shard_of
+from shoal.graph.cached import CachedGraph
+from shoal.graph.contract import MAX_TIME, Batch, Reader
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType
+from tests.stamps import LocalStamps
+from tests.stores import ANN, BEN, CYD
+
+MEMBERS = (ANN, BEN, CYD)
+TYPES = (FOLLOWS, LIKES, MUTES, POSTED)
+BOTH_WAYS = (*TYPES, FOLLOWED_BY, LIKED_BY)
+
+
+class Step(NamedTuple):
+    """An association begins or ends, counted at a third member too if its type is; then this part of every list is read."""
+
+    id1: int
+    atype: AssocType
+    id2: int
+    alive: bool
+    tally: int
+    before: int
+    after: int
+    limit: int
+    oldest_first: bool
+
+
+members = st.sampled_from(MEMBERS)
+steps = st.builds(
+    Step,
+    members,
+    st.sampled_from(TYPES),
+    st.integers(0, 7).map(lambda n: CYD + n),
+    st.sampled_from((True, True, False)),
+    st.sampled_from((0, *MEMBERS)),
+    st.sampled_from((MAX_TIME, MAX_TIME, 3, 10)),
+    st.sampled_from((-1, -1, 4)),
+    st.sampled_from((1, 3, 100)),
+    st.sampled_from((False, False, True)),
+)
+
+
+async def answers(graph: Reader, step: Step) -> list[object]:
+    """Counts, the part of each list, and whom of some each has."""
+    part: dict[str, Any] = {
+        "before": step.before,
+        "after": step.after,
+        "limit": step.limit,
+        "oldest_first": step.oldest_first,
+    }
+    found: list[object] = [await graph.assoc_count(MEMBERS, BOTH_WAYS)]
+    for id1 in MEMBERS:
+        found.append(await graph.assoc_get(id1, BOTH_WAYS, MEMBERS))
+        found += [await graph.assoc_range(id1, atype, **part) for atype in BOTH_WAYS]
+    return found
+
+
+@given(st.lists(steps, max_size=20), st.booleans())
+def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: bool) -> None:
+    async def run() -> None:
+        store = MemoryGraph()
+        if shared:
+            stamps = LocalStamps()
+            one, two = (CachedGraph(store, stamps=stamps) for _ in range(2))
+        else:
+            one = two = CachedGraph(store)
+        for time, step in enumerate(steps):
+            batch = Batch(shard_of(step.id1))
+            change = batch.assoc_add if step.alive else batch.assoc_del
+            change(step.id1, step.atype, step.id2, time, tally=step.tally)
+            await one.commit(batch)
+            expected = await answers(store, step)
+            assert await answers(one, step) == expected
+            assert await answers(two, step) == expected
+
+    asyncio.run(run())
