@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 import zipfile
+from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,15 @@ from tests.running import in_loop
 
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.filters import FilterContext
+from shoal.core.model import RepliesPolicy
 from shoal.library import Handle
-from shoal.ops import export as exports
+from shoal.ops import exporting
 from shoal.ops.export import export
+from shoal.services import featured_tags, filters, lists, polls, posts, reactions, relationships, scheduling
+from shoal.services.polls import PollDraft
+from shoal.services.posts import Draft
+from shoal.services.relationships import Wish
 
 
 def picture(colour: str) -> bytes:
@@ -93,6 +101,72 @@ async def test_all_that_a_member_has_is_there(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_what_a_member_asks_of_others_and_has_set_up_is_there(tmp_path: Path) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = [await shoal.register(name) for name in ("ann", "ben", "cyd")]
+        await ben.update_profile(locked=True)
+        writes = shoal.network.writes
+        await ann.follow(cyd)
+        began = table_time(await export_of(shoal, tmp_path / "before"), "follows")
+        await relationships.follow(writes, ann.id, cyd.id, Wish(shares=False, languages=("en", "de"), notify=True))
+        await relationships.follow(writes, ann.id, ben.id, Wish(notify=True))
+        await relationships.mute(writes, ann.id, ben.id, notifications=False, seconds=3_600)
+        await relationships.note(writes, ann.id, ben.id, "owes me a boat")
+        await relationships.endorse(writes, ann.id, cyd.id)
+        held = await lists.create(writes, ann.id, "Sailors", replies=RepliesPolicy.NONE, exclusive=True)
+        await lists.put_on(writes, ann.id, held.id, [cyd.id])
+        fog = filters.Wish(
+            title="No fog", contexts=[FilterContext.HOME], words=[filters.Word(keyword="fog", whole_word=True)]
+        )
+        await filters.create(writes, ann.id, fog)
+        await featured_tags.feature(writes, ann.id, "dawn")
+        poll = PollDraft(options=("ebb", "flow"), seconds=3_600)
+        asked = await posts.create(writes, cyd.id, Draft(text="Which?", poll=poll))
+        await polls.vote(writes, ann.id, asked.poll_id, [1])
+        mine = await ann.create("Mine")
+        await reactions.pin(writes, ann.id, mine.id)
+        await reactions.mute_thread(writes, ann.id, asked.id)
+        later = time.time_ns() // 1_000_000 + 3_600_000
+        await scheduling.schedule(writes, ann.id, Draft(text="Later", poll=poll), later)
+        to = await export_of(shoal, tmp_path / "after")
+    (follow,) = table(to / "follows.csv")
+    assert (follow["name"], follow["shares"], follow["languages"], follow["time"]) == ("cyd", "no", "en de", began)
+    (request,) = table(to / "requests.csv")
+    assert (request["name"], request["shares"], request["notify"]) == ("ben", "yes", "yes")
+    (mute,) = table(to / "mutes.csv")
+    assert (mute["name"], mute["notifications"]) == ("ben", "no")
+    assert datetime.fromisoformat(mute["until"]) > datetime.now(UTC)
+    assert [(row["name"], row["note"]) for row in table(to / "notes.csv")] == [("ben", "owes me a boat")]
+    for noun in ("endorsed", "notified_of"):
+        assert [row["name"] for row in table(to / f"{noun}.csv")] == ["cyd"]
+    assert read(to / "lists.json") == [{"title": "Sailors", "replies": "none", "exclusive": True, "members": ["cyd"]}]
+    (filter_,) = read(to / "filters.json")
+    assert (filter_["title"], filter_["contexts"], filter_["keywords"]) == (
+        "No fog",
+        ["home"],
+        [{"keyword": "fog", "whole_word": True}],
+    )
+    assert [row["tag"] for row in table(to / "featured_tags.csv")] == ["dawn"]
+    (vote,) = table(to / "votes.csv")
+    assert (vote["author"], vote["text"], vote["chosen"]) == ("cyd", "Which?", "flow")
+    assert [(post["id"], post["pinned"]) for post in read(to / "posts.json")] == [(str(mine.id), True)]
+    assert [row["post"] for row in table(to / "muted_threads.csv")] == [str(asked.id)]
+    (plan,) = read(to / "scheduled.json")
+    assert (plan["text"], plan["poll"]["options"]) == ("Later", ["ebb", "flow"])
+    assert datetime.fromisoformat(plan["at"]).timestamp() * 1000 == pytest.approx(later)
+
+
+async def export_of(shoal: Shoal, to: Path) -> Path:
+    assert await export(shoal.network, "ann", to) == 0
+    return to
+
+
+def table_time(folder: Path, noun: str) -> str:
+    (row,) = table(folder / f"{noun}.csv")
+    return row["time"]
+
+
+@in_loop
 async def test_what_the_member_may_no_longer_see_is_named_but_not_quoted(tmp_path: Path) -> None:
     async with Shoal.open("memory://") as shoal:
         await ann_in(shoal)
@@ -126,7 +200,7 @@ async def test_a_zip_holds_the_same_files(tmp_path: Path) -> None:
 
 @in_loop
 async def test_long_lists_are_written_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exports, "_PAGE", 2)
+    monkeypatch.setattr(exporting, "PAGE", 2)
     async with Shoal.open("memory://") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         for n in range(5):

@@ -21,7 +21,7 @@ from shoal.wiring import open_network
 @click.option("--to", required=True, type=click.Path(path_type=Path), help="A new directory, or a file ending in .zip.")
 @pass_settings
 def export(settings: Settings, name: str, to: Path) -> None:
-    """Write all data of the member NAME: profile, posts, comments, reactions, lists of people, pictures.
+    """Write all data of the member NAME: what they wrote, uploaded, reacted to and set up, and their lists of people.
 
     It works beside a running server. Exit status 1 when pictures could not be found.
     """
