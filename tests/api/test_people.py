@@ -52,8 +52,11 @@ def names(accounts: list[dict[str, Any]]) -> list[str]:
 def test_a_locked_account_is_asked_and_answers(shoal: World) -> None:
     shy, ann, ben = map(shoal.join, ("shy", "ann", "ben"))
     assert change(shoal, shy, data={"locked": "true"})["locked"] is True
-    assert do(shoal, ann, "follow", shy) == stand(shy, requested=True)
-    do(shoal, ben, "follow", shy)
+    assert do(shoal, ann, "follow", shy) == stand(shy, requested=True, showing_reblogs=True)
+    wish = {"reblogs": False, "notify": True, "languages": ["en"]}
+    asked = stand(shy, requested=True, notifying=True, languages=["en"])
+    assert do(shoal, ben, "follow", shy, json=wish) == asked
+    assert shoal.json("GET", f"/api/v1/accounts/relationships?id={shy.id}", ben) == [asked]
     assert shoal.json("GET", "/api/v1/accounts/verify_credentials", shy)["source"]["follow_requests_count"] == 2
     assert names(shoal.json("GET", "/api/v1/follow_requests", shy)) == ["ben", "ann"]
     first = shoal.ask("GET", "/api/v1/follow_requests?limit=1", shy)

@@ -200,7 +200,7 @@ def relationship(other_id: int, stand: Relation) -> entities.Relationship:
     return entities.Relationship(
         id=str(other_id),
         following=stand.following,
-        showing_reblogs=stand.following and stand.shares,
+        showing_reblogs=(stand.following or stand.requested) and stand.shares,
         notifying=stand.watching,
         languages=list(stand.languages) or None,
         followed_by=stand.followed_by,

@@ -20,11 +20,11 @@ class Relation(msgspec.Struct, frozen=True):
     muted_until: int = 0
     """Unix milliseconds; 0 for a mute without an end."""
     shares: bool = True
-    """Of one who is followed: what they share is wanted too."""
+    """Of one who is followed, or whom the viewer asked to follow: what they share is wanted too."""
     languages: tuple[str, ...] = ()
-    """Of one who is followed: the languages that are wanted; none for all."""
+    """Of the same: the languages that are wanted; none for all."""
     watching: bool = False
-    """The viewer is notified of what they post."""
+    """The viewer is notified of what they post, or wants to be once they agree to be followed."""
     requested: bool = False
     """The viewer has asked to follow them."""
     requested_by: bool = False

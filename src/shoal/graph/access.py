@@ -84,13 +84,17 @@ async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> 
     fans, requests, requested_by, watches, endorses, notes = (rest[atype] for atype in _REST)
     for id_ in {id_ for found in rest.values() for id_ in found}:
         stand = stands[id_]
+        requested = not stand.following and id_ in requests
+        if requested:
+            terms = follow_terms(requests[id_].data)
+            stand = structs.replace(stand, shares=terms.shares, languages=terms.languages, watching=terms.notify)
         stands[id_] = structs.replace(
             stand,
             followed_by=id_ in fans,
             # What hangs on a follow counts only as long as there is one: what clears it away may come later.
-            watching=stand.following and id_ in watches,
+            watching=id_ in watches if stand.following else stand.watching,
             endorsed=stand.following and id_ in endorses,
-            requested=not stand.following and id_ in requests,
+            requested=requested,
             requested_by=id_ in requested_by and id_ not in fans,
             note=notes[id_].data.decode() if id_ in notes else "",
         )
