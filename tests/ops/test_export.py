@@ -18,7 +18,7 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import RepliesPolicy
+from shoal.core.model import RepliesPolicy, Visibility
 from shoal.library import Handle
 from shoal.ops import exporting
 from shoal.ops.export import export
@@ -123,6 +123,12 @@ async def test_what_a_member_asks_of_others_and_has_set_up_is_there(tmp_path: Pa
         poll = PollDraft(options=("ebb", "flow"), seconds=3_600)
         asked = await posts.create(writes, cyd.id, Draft(text="Which?", poll=poll))
         await polls.vote(writes, ann.id, asked.poll_id, [1])
+        secret = await posts.create(writes, cyd.id, Draft(text="For you?", poll=poll, visibility=Visibility.FOLLOWERS))
+        await polls.vote(writes, ann.id, secret.poll_id, [0])
+        dan = await shoal.register("dan")
+        gone = await posts.create(writes, dan.id, Draft(text="Us?", poll=PollDraft(options=("x", "y"), seconds=3_600)))
+        await polls.vote(writes, ann.id, gone.poll_id, [0])
+        await dan.block(ann)
         mine = await ann.create("Mine")
         await reactions.pin(writes, ann.id, mine.id)
         await reactions.mute_thread(writes, ann.id, asked.id)
@@ -147,8 +153,11 @@ async def test_what_a_member_asks_of_others_and_has_set_up_is_there(tmp_path: Pa
         [{"keyword": "fog", "whole_word": True}],
     )
     assert [row["tag"] for row in table(to / "featured_tags.csv")] == ["dawn"]
-    (vote,) = table(to / "votes.csv")
-    assert (vote["author"], vote["text"], vote["chosen"]) == ("cyd", "Which?", "flow")
+    assert [(vote["author"], vote["text"], vote["chosen"]) for vote in table(to / "votes.csv")] == [
+        ("", "", ""),
+        ("cyd", "For you?", "ebb"),
+        ("cyd", "Which?", "flow"),
+    ]
     assert [(post["id"], post["pinned"]) for post in read(to / "posts.json")] == [(str(mine.id), True)]
     assert [row["post"] for row in table(to / "muted_threads.csv")] == [str(asked.id)]
     (plan,) = read(to / "scheduled.json")

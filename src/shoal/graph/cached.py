@@ -180,7 +180,7 @@ class CachedGraph:
         if read and (head is None or not (head.whole or len(head.assocs) >= least)):
             size = max(least, self._head)
             assocs = await self._store.assoc_range(id1, atype, limit=size)
-            head = _Head(assocs, len(assocs) < size)
+            head = _Head(assocs, len(assocs) < size or not assocs)
             if self._guard.keeps(ticket, id1):
                 heads = {**(self._heads.get(id1) or {}), atype.number: head}
                 self._heads.put(id1, heads, sum(len(kept.assocs) for kept in heads.values()))

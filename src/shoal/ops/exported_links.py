@@ -95,14 +95,16 @@ async def _posts(export: Export, noun: str, atype: AssocType) -> None:
 
 
 async def _votes(export: Export) -> None:
-    """What the member chose in polls that are still there."""
+    """What the member chose in polls that are still there, in words where they may see them."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         nodes = await export.graph.obj_get([assoc.id2 for assoc in page])
         voted = [(assoc, poll) for assoc in page if isinstance(poll := nodes.get(assoc.id2), Poll)]
         told = await _quoted(export, [poll.post_id for _, poll in voted])
         return [
-            (when(assoc.time), str(poll.post_id), *told.get(poll.post_id, ("", "")), _chosen(assoc, poll))
+            (when(assoc.time), str(poll.post_id), *told[poll.post_id], _chosen(assoc, poll))
+            if poll.post_id in told
+            else (when(assoc.time), str(poll.post_id), "", "", "")
             for assoc, poll in voted
         ]
 
