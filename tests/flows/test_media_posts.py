@@ -9,12 +9,18 @@ import pytest
 from PIL import Image
 
 from shoal import Shoal
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, Unfit
+from shoal.core.ids import shard_of
+from shoal.core.model import Media
 from shoal.core.placement import media_path
 from shoal.feeds import user
 from shoal.feeds.pull import Cursor
 from shoal.feeds.user import Wish
-from shoal.services import media
+from shoal.graph.contract import AssocOp, Batch
+from shoal.graph.schema import ATTACHED
+from shoal.ops.check import check
+from shoal.services import media, posts
+from shoal.services.posts import Draft
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -53,12 +59,64 @@ async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> N
             await ann.create("x", media=[stored[0]] * 5)
         assert refusal.value.field == "media_ids"
 
+        await ann.delete(post)
         await media.discard(shoal.network.writes, ann.id, stored[0].id)
-        assert [entry.media for entry in (await ben.home()).entries][2] == (stored[1],)
         with pytest.raises(NotFound):
             await shoal.network.media.read(stored[0].key)
         with pytest.raises(NotFound):
             await media.discard(shoal.network.writes, ben.id, stored[1].id)
+
+
+@in_loop
+async def test_what_a_post_has_or_had_cannot_be_deleted_and_is_let_go_with_it() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        before, after, both = [await ann.upload(picture()) for _ in range(3)]
+        writes = shoal.network.writes
+        post = await ann.create("look", media=[before, both])
+        await posts.update(writes, ann.id, post.id, Draft(text="look", media=[after.id, both.id]))
+        assert await attached_to(shoal, before, after, both) == [[post.id]] * 3
+        for made in (before, after, both):
+            with pytest.raises(Unfit):
+                await media.discard(writes, ann.id, made.id)
+        assert (await check(shoal.network)).clean
+        await ann.delete(post)
+        await media.discard(writes, ann.id, after.id)
+        await shoal.settle()
+        assert await attached_to(shoal, before, after, both) == [[], [], []]
+        assert (await check(shoal.network)).clean
+        with pytest.raises(NotFound):
+            await ann.create("gone", media=[after])
+        again = await ann.create("again", media=[before])
+        assert (await ann.read(again)).media == (before,)
+
+
+@in_loop
+async def test_a_check_puts_posts_and_their_pictures_together_again() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        before, after = await ann.upload(picture()), await ann.upload(picture())
+        post = await ann.create("look", media=[before])
+        await posts.update(shoal.network.writes, ann.id, post.id, Draft(text="look", media=[after.id]))
+        gone = await ann.create("gone")
+        await ann.delete(gone)
+        await shoal.settle()
+        assert (await check(shoal.network)).clean
+        batch = Batch(shard_of(ann.id))
+        for made in (before, after):
+            batch.put(AssocOp(made.id, ATTACHED.number, post.id, 2**62, alive=False, plain=True))
+        batch.put(AssocOp(before.id, ATTACHED.number, gone.id, gone.id, alive=True, plain=True))
+        await shoal.network.store.commit(batch)
+        assert sum(one.found for one in (await check(shoal.network)).invariants) == 3
+        await check(shoal.network, repair=True)
+        assert (await check(shoal.network)).clean
+        assert await attached_to(shoal, before, after) == [[post.id]] * 2
+
+
+async def attached_to(shoal: Shoal, *media: Media) -> list[list[int]]:
+    """The posts that each of the media says it is in."""
+    found = [await shoal.network.store.assoc_range(made.id, ATTACHED, limit=10) for made in media]
+    return [[assoc.id2 for assoc in put] for put in found]
 
 
 @in_loop

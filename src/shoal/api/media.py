@@ -90,7 +90,7 @@ async def describe(context: Context, params: Described) -> object:
 async def delete(context: Context, params: One) -> object:
     """Delete an own file that stands in no status."""
     front: Front = context.deps
-    await media.discard_unused(front.writes, actor(context), params.id)
+    await media.discard(front.writes, actor(context), params.id)
     return {}
 
 

@@ -16,7 +16,7 @@ from shoal.api.listing import One, actor, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
 from shoal.api.present_media import attachment
 from shoal.api.replies import raw
-from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.errors import InvalidInput, NotFound, Unfit
 from shoal.core.filters import FilterContext
 from shoal.core.model import Media, Post, Revision, Share
 from shoal.feeds.filtering import filtered, sieve_of
@@ -187,8 +187,8 @@ async def delete(context: Context, params: Deletion) -> object:
     if isinstance(node, Post):
         await posts.delete(front.writes, author, node.id)
         for picture in node.media if params.delete_media else ():
-            # One that is gone already was in another status, or was discarded by itself.
-            with contextlib.suppress(NotFound):
+            # Another status has it, or it was discarded by itself.
+            with contextlib.suppress(NotFound, Unfit):
                 await media.discard(front.writes, author, picture)
     else:
         await reactions.unshare(front.writes, author, node.id)

@@ -50,6 +50,7 @@ class PostDeleted(Event, frozen=True, tag="post_deleted"):
     visibility: Visibility = Visibility.PUBLIC
     tag_ids: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
+    media_ids: tuple[int, ...] = ()
 
 
 class PostHidden(Event, frozen=True, tag="post_hidden"):

@@ -1,4 +1,4 @@
-"""What hangs on a deleted post is cleared away: likes, shares, bookmarks, revisions, late tags and votes, page by page.
+"""What hangs on a deleted post is cleared away: likes, shares, bookmarks, revisions, media, late tags and votes, page by page.
 
 So every count stays the number of live associations, the totals of the author included.
 """
@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
 from shoal.core.events import PollRemoved, PostDeleted, ShareDeleted
 from shoal.core.ids import shard_of
+from shoal.core.model import Revision
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, Batch, Missing
 from shoal.graph.schema import (
+    ATTACHED,
     BOOKMARKED_BY,
     BOOKMARKS,
     CHOOSES,
@@ -57,6 +59,12 @@ async def clear_revisions(effects: Effects, event: PostDeleted, mark: int) -> in
     return await _clear(effects, event, REVISED, _clear_revision)
 
 
+async def release_media(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """What it showed stands in one post less."""
+    await _release(effects, event, event.media_ids)
+    return None
+
+
 async def clear_tags(effects: Effects, event: PostDeleted, mark: int) -> int | None:
     """Tags that an edit brought while the post was being deleted."""
     return await _clear(effects, event, TAGGED, _clear_tag)
@@ -98,10 +106,22 @@ async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> N
 
 
 async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc) -> None:
+    node = (await effects.graph.obj_get((revision.id2,))).get(revision.id2)
+    if isinstance(node, Revision):
+        await _release(effects, event, node.media)
     batch = Batch(shard_of(event.post_id))
     batch.assoc_del(event.post_id, REVISED, revision.id2, effects.new_id(batch.shard))
     batch.obj_del(revision.id2)
     await effects.graph.commit(batch)
+
+
+async def _release(effects: Effects, event: PostDeleted, media_ids: Sequence[int]) -> None:
+    """They are the author's, as the post was, so they are on one shard."""
+    batch = Batch(shard_of(event.author_id))
+    for id_ in media_ids:
+        batch.assoc_del(id_, ATTACHED, event.post_id, effects.new_id(batch.shard))
+    if batch.assocs:
+        await effects.graph.commit(batch)
 
 
 async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:

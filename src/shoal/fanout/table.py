@@ -76,6 +76,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_shares,
         cleanup.clear_likes,
         cleanup.clear_bookmarks,
+        cleanup.release_media,
         cleanup.clear_revisions,
         cleanup.clear_tags,
         indexes.look_at_post,

@@ -17,6 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.schema import (
+    ATTACHED,
     COMMENTS_ON,
     LAPSES,
     LOGGED_IN,
@@ -46,7 +47,7 @@ ROWS_AT_ONCE = 10_000
 Column = NDArray[np.int64]
 Pairs = tuple[Column, Column]
 
-LISTED = (POSTED, PUBLISHED, SHARES, COMMENTS_ON, OWNS, REVISED, LOGGED_IN, LAPSES, SCHEDULES)
+LISTED = (POSTED, PUBLISHED, SHARES, COMMENTS_ON, OWNS, REVISED, LOGGED_IN, LAPSES, SCHEDULES, ATTACHED)
 """Types whose associations follow from objects alone, besides the tags."""
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -150,6 +151,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
                 yield tag_id(tag), TAG_OF.number, node.id
             if node.parent_id:
                 yield node.id, COMMENTS_ON.number, node.parent_id
+            yield from _attached(node.media, node.id)
         case Share():
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
@@ -159,12 +161,17 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.owner_id, SCHEDULES.number, node.id
         case Revision():
             yield node.post_id, REVISED.number, node.id
+            yield from _attached(node.media, node.post_id)
         case Token():
             yield node.member_id or node.app_id, LOGGED_IN.number, node.id
             if not node.app_id:
                 yield node.member_id, LAPSES.number, node.id
         case Grant():
             yield node.member_id, LAPSES.number, node.id
+
+
+def _attached(media: Sequence[int], post_id: int) -> Iterator[Triple]:
+    return ((id_, ATTACHED.number, post_id) for id_ in media)
 
 
 def parts_of(node: AnyNode) -> tuple[int, ...]:
@@ -199,6 +206,9 @@ class _Gathering:
 
     def objects(self) -> Objects:
         said = {atype: (_packed(first), _packed(second)) for atype, (first, second) in self.said.items()}
+        # A post and what it said before may name the same media.
+        named = np.unique(np.stack(said[ATTACHED.number]), axis=1)
+        said[ATTACHED.number] = (named[0], named[1])
         return Objects(
             np.sort(_packed(self.ids)), _packed(self.members), _packed(self.posts), _packed(self.authors), said
         )

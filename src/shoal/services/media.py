@@ -143,35 +143,30 @@ def described(
 
 
 async def discard(writes: Writes, owner_id: int, media_id: int) -> None:
-    """Delete media and their files. Raises `NotFound` for anybody else's."""
+    """Delete media and their files.
+
+    Raises `NotFound` for anybody else's, `Unfit` for what a post has, or had before an edit: its history shows it.
+    """
     media = await own_media(writes, owner_id, media_id)
-    shard = shard_of(owner_id)
-    batch = Batch(shard)
+    put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, limit=_MOST_POSTS)]
+    if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
+        raise Unfit("Media attachment is currently used by a status")
+    batch = Batch(shard_of(owner_id))
+    now = writes.new_id(batch.shard)
     batch.obj_del(media.id)
-    batch.assoc_del(owner_id, OWNS, media.id, writes.new_id(shard))
+    batch.assoc_del(owner_id, OWNS, media.id, now)
+    for post_id in put:
+        # A post that is gone, and not cleared away yet.
+        batch.assoc_del(media.id, ATTACHED, post_id, now)
     await writes.graph.commit(batch)
     await writes.media.remove(getattr(media, name) for name in _KEYS)
 
 
-async def discard_unused(writes: Writes, owner_id: int, media_id: int) -> None:
-    """As `discard`, for media that stand in no post. `Unfit` for others."""
-    media = await own_media(writes, owner_id, media_id)
-    if await _is_used(writes, media.id):
-        raise Unfit("Media attachment is currently used by a status")
-    await discard(writes, owner_id, media_id)
-
-
-async def _is_used(writes: Writes, media_id: int) -> bool:
-    """Whether a post that they were put into is still there, and still has them."""
-    put = await writes.graph.assoc_range(media_id, ATTACHED, limit=_MOST_POSTS)
-    posts = await writes.graph.obj_get([assoc.id2 for assoc in put])
-    return any(isinstance(post, Post) and media_id in post.media for post in posts.values())
-
-
 def attach(batch: Batch, post_id: int, ids: Iterable[int], now: int) -> None:
-    """Note in the commit of a post that it has these media."""
+    """Note in the commit of a post that it has these media, which fails where one of them has gone in between."""
     for id_ in ids:
         batch.assoc_add(id_, ATTACHED, post_id, now)
+        batch.expect(id_)
 
 
 async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> None:

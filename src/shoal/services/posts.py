@@ -201,7 +201,10 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
         _edit(batch, post, edited, old, now)
     polls.exchange(batch, old, new, now)
     if batch.objects:
-        await writes.graph.commit(batch)
+        try:
+            await writes.graph.commit(batch)
+        except Missing as error:
+            raise NotFound("Record not found") from error
     return edited
 
 
@@ -276,6 +279,7 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
             visibility=post.visibility,
             tag_ids=tuple(map(tag_id, post.tags)),
             mention_ids=tuple(mention.id for mention in post.mentions),
+            media_ids=post.media,
         )
     )
     _count_tags(batch, post, None, milliseconds_of(now))
