@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from pathlib import Path
 
@@ -148,6 +149,20 @@ async def test_a_description_has_its_limit_and_a_focus_its_frame() -> None:
             await media.describe(writes, ben.id, stored.id, description="mine")
         post = await ann.create("look", media=[stored])
         assert (await ben.read(post)).media == (described,)
+
+
+@in_loop
+async def test_of_two_descriptions_at_once_neither_undoes_the_other(tmp_path: Path) -> None:
+    async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
+        (ann,) = await register(shoal, "ann")
+        stored = await ann.upload(picture())
+        writes = shoal.network.writes
+        await asyncio.gather(
+            media.describe(writes, ann.id, stored.id, description="a boat"),
+            media.describe(writes, ann.id, stored.id, focus=(0.5, -1)),
+        )
+        held = await media.own_media(writes, ann.id, stored.id)
+        assert (held.description, held.focus, held.version) == ("a boat", (0.5, -1.0), 3)
 
 
 @in_loop

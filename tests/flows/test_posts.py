@@ -106,6 +106,18 @@ async def test_an_edit_that_changes_nothing_changes_nothing() -> None:
 
 
 @in_loop
+async def test_the_same_words_again_are_no_edit_whoever_has_come_since() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        post = await ann.create("hello @ben")
+        await register(shoal, "ben")
+        assert await ann.update(post, "hello @ben") == post
+        assert await ann.history(post) == []
+        again = await ann.update(post, "hello, @ben")
+        assert [mention.name for mention in again.mentions] == ["ben"]
+
+
+@in_loop
 async def test_the_history_goes_with_the_post() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")

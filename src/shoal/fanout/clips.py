@@ -10,15 +10,14 @@ from collections.abc import Callable
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput
+from shoal.core.errors import InvalidInput
 from shoal.core.events import MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, MediaState
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import Batch, Missing
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch
 from shoal.media.library import PlacedClip
-
-_TRIES = 16
 
 
 async def make(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.Future[None]:
@@ -53,19 +52,18 @@ async def _media(effects: Effects, media_id: int) -> Media | None:
 
 async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Media]) -> Media | None:
     """What it became; None when it is gone. Another run may have made it: then that one's files are the same."""
-    for _ in range(_TRIES):
+
+    async def attempt() -> Media | None:
         media = await _media(effects, media_id)
         if media is None or media.state is not MediaState.PROCESSING:
             return media
         changed = msgspec.structs.replace(change(media), version=media.version + 1)
         batch = Batch(shard_of(media.owner_id))
         batch.obj_set(changed)
-        try:
-            await effects.graph.commit(batch)
-        except (Conflict, Missing):
-            continue
+        await effects.graph.commit(batch)
         return changed
-    raise Conflict("it is being changed from elsewhere; repeat")
+
+    return await retry_on_conflict(attempt)
 
 
 def _failed(media: Media) -> Media:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+from functools import partial
 
-from shoal.core.errors import Conflict
 from shoal.core.events import SuspensionChanged, TagsUsed
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_WITH_AUTHOR, Member, Post
 from shoal.fanout.effects import Effects
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.schema import POSTED
 from shoal.graph.tag_uses import hidden_batch
 from shoal.tagcloud.increment import TagChange, Use
 
 _PAGE = 100
-_TRIES = 8
 
 
 async def count(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
@@ -37,16 +36,20 @@ async def follow_author(effects: Effects, event: SuspensionChanged, mark: int) -
 
 
 async def _follow(effects: Effects, post_id: int, author_id: int) -> None:
-    for _ in range(_TRIES):
-        found = await effects.graph.obj_get((post_id, author_id))
-        post, author = found.get(post_id), found.get(author_id)
-        if not isinstance(post, Post) or not isinstance(author, Member):
-            return
-        why = post.hidden | HIDDEN_WITH_AUTHOR if author.suspended else post.hidden & ~HIDDEN_WITH_AUTHOR
-        if why == post.hidden:
-            return
-        at = milliseconds_of(effects.new_id(shard_of(author_id)))
-        # Then it is looked at again: the author may have come back, and the event of that may have been worked off.
-        with contextlib.suppress(Conflict):
-            await effects.graph.commit(hidden_batch(post, why, at)[1])
-    raise Conflict("a post of a suspended member is being changed all the time")
+    # After a change it is looked at again: the author may have come back, and the event of that may have been worked off.
+    while await retry_on_conflict(partial(_follow_once, effects, post_id, author_id)):
+        continue
+
+
+async def _follow_once(effects: Effects, post_id: int, author_id: int) -> bool:
+    """Hide or reveal one post as its author is now; whether that made a difference."""
+    found = await effects.graph.obj_get((post_id, author_id))
+    post, author = found.get(post_id), found.get(author_id)
+    if not isinstance(post, Post) or not isinstance(author, Member):
+        return False
+    why = post.hidden | HIDDEN_WITH_AUTHOR if author.suspended else post.hidden & ~HIDDEN_WITH_AUTHOR
+    if why == post.hidden:
+        return False
+    at = milliseconds_of(effects.new_id(shard_of(author_id)))
+    await effects.graph.commit(hidden_batch(post, why, at)[1])
+    return True

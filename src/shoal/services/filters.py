@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from shoal.core.errors import Conflict, InvalidInput, NotFound
+from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import FiltersChanged
 from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.text import check_text
 from shoal.graph.access import access_post
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.filters import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
@@ -29,8 +30,6 @@ MAX_POSTS = 100
 """Of one filter."""
 MAX_CHARACTERS = 200
 """Of a title and of a keyword."""
-
-_TRIES = 8
 
 Change = Callable[[Filter], Filter]
 
@@ -151,7 +150,8 @@ async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filte
 
 async def _change(writes: Writes, member_id: int, filter_id: int, change: Change) -> Filter:
     """Apply to whatever the filter is now; nothing is done where that makes no difference."""
-    for _ in range(_TRIES):
+
+    async def attempt() -> Filter:
         before = await own_filter(writes.graph, member_id, filter_id)
         after = change(before)
         if after == before:
@@ -163,12 +163,10 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
         batch = Batch(shard_of(member_id))
         batch.obj_set(after)
         batch.emit(FiltersChanged(member_id=member_id))
-        try:
-            await writes.graph.commit(batch)
-        except Conflict:
-            continue
+        await writes.graph.commit(batch)
         return after
-    raise Conflict("the filter is being changed from elsewhere; repeat")
+
+    return await retry_on_conflict(attempt)
 
 
 def _wished(writes: Writes, wish: Wish) -> Change:

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, NotFound, Taken
+from shoal.core.errors import InvalidInput, NotFound, Taken
 from shoal.core.events import ListChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.core.text import check_text
 from shoal.graph.access import members_by_id, own_list
+from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Missing
 from shoal.graph.schema import FOLLOWS, LISTS, OWNS_LIST
 from shoal.services.writes import Writes, add_node
@@ -56,23 +57,21 @@ async def update(
     exclusive: bool | None = None,
 ) -> MemberList:
     """Change what is given. Raises `NotFound` for a list of somebody else."""
-    for _ in range(8):
-        held = await own_list(writes.graph, member_id, list_id)
-        changed = msgspec.structs.replace(
+
+    def change(held: MemberList) -> MemberList:
+        return msgspec.structs.replace(
             held,
             title=held.title if title is None else _checked_title(writes, title),
             replies=held.replies if replies is None else replies,
             exclusive=held.exclusive if exclusive is None else exclusive,
-            version=held.version + 1,
         )
-        batch = _changed(member_id, list_id)
-        batch.obj_set(changed)
-        try:
-            await writes.graph.commit(batch)
-        except Conflict:
-            continue
-        return changed
-    raise Conflict("the list is being changed from elsewhere; repeat")
+
+    return await change_object(
+        writes.graph,
+        lambda: own_list(writes.graph, member_id, list_id),
+        change,
+        lambda batch, *_: batch.emit(ListChanged(list_id=list_id, owner_id=member_id)),
+    )
 
 
 async def delete(writes: Writes, member_id: int, list_id: int) -> None:

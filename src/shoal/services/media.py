@@ -14,6 +14,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Media, MediaKind, MediaState, Post
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
+from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch
 from shoal.graph.schema import ATTACHED, OWNS, import_key
 from shoal.media.library import Poster
@@ -112,19 +113,23 @@ async def describe(
 ) -> Media:
     """Change what is said of media, and the picture of a video or sound. Raises `NotFound` for anybody else's."""
     media = await own_media(writes, owner_id, media_id)
-    changed = described(writes, media, description=description, focus=focus)
+    described(writes, media, description=description, focus=focus)
+    poster: dict[str, Any] = {}
     if thumbnail and media.kind is not MediaKind.IMAGE:
         owner = await access_member(writes.graph, owner_id)
-        poster = await writes.media.place_poster(owner.name, media_id, thumbnail)
-        changed = msgspec.structs.replace(changed, **msgspec.structs.asdict(poster))
-    batch = Batch(shard_of(owner_id))
-    batch.obj_set(changed)
+        poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
+    replaced: list[str] = []
+
+    def change(held: Media) -> Media:
+        replaced[:] = [held.preview_key]
+        return msgspec.structs.replace(described(writes, held, description=description, focus=focus), **poster)
+
     try:
-        await writes.graph.commit(batch)
+        changed = await change_object(writes.graph, lambda: own_media(writes, owner_id, media_id), change)
     except Exception:
-        await writes.media.remove({changed.preview_key} - {media.preview_key})
+        await writes.media.remove({poster.get("preview_key", "")} - {media.preview_key, ""})
         raise
-    await writes.media.remove({media.preview_key} - {changed.preview_key})
+    await writes.media.remove({*replaced} - {changed.preview_key})
     return changed
 
 
@@ -136,7 +141,6 @@ def described(
         description = check_text(description, field="description", maximum=writes.limits.description)
     return msgspec.structs.replace(
         media,
-        version=media.version + 1,
         description=media.description if description is None else description,
         focus=media.focus if focus is None else _checked_focus(focus),
     )

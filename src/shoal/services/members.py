@@ -16,6 +16,7 @@ from shoal.core.placement import place
 from shoal.core.text import check_email, check_text, check_user_name
 from shoal.graph.access import access_member
 from shoal.graph.addresses import keep_address
+from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
 from shoal.services import passwords
@@ -39,6 +40,7 @@ _PLAIN = (
 """Of a profile, what needs no check."""
 
 _WRONG = "the name or the password is wrong"
+_WRONG_CURRENT = "the current password is wrong"
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,10 +167,9 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
 
 async def set_password(writes: Writes, member_id: int, password: str) -> None:
     """Replace the password. Every token of the member, and every code on its way, is worth nothing from then on."""
-    login = await _login_of(writes, await access_member(writes.graph, member_id))
-    if login is None:
+    if await _login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
-    await _replace_password(writes, login, password)
+    await _replace_password(writes, member_id, password)
 
 
 async def change_password(writes: Writes, member_id: int, current: str, password: str) -> None:
@@ -177,27 +178,28 @@ async def change_password(writes: Writes, member_id: int, current: str, password
     login = await _login_of(writes, await access_member(writes.graph, member_id))
     fits = await passwords.matches(current[: writes.limits.password_most], login.password if login else "")
     if login is None or not fits:
-        raise InvalidInput("the current password is wrong", field="current_password")
-    await _replace_password(writes, login, password)
+        raise InvalidInput(_WRONG_CURRENT, field="current_password")
+    await _replace_password(writes, member_id, password, login.password)
 
 
-async def _replace_password(writes: Writes, login: Login, password: str) -> None:
-    """The password and the generation change in one commit, whoever changes the profile meanwhile."""
+async def _replace_password(writes: Writes, member_id: int, password: str, known: str = "") -> None:
+    """Change the password and the generation in one commit. A member's own change holds only while the `known` hash stands."""
     secret = await passwords.hashed(check_password(writes, password))
-    tokens = await writes.graph.assoc_range(login.member_id, LOGGED_IN, limit=_TOLD)
-    ended = SessionsEnded(member_id=login.member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
-    for _ in range(8):
-        member = await access_member(writes.graph, login.member_id)
+    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, limit=_TOLD)
+    ended = SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
+
+    async def attempt() -> None:
+        member = await access_member(writes.graph, member_id)
+        login = await _login_of(writes, member)
+        if login is None or known not in ("", login.password):
+            raise InvalidInput(_WRONG_CURRENT, field="current_password")
         batch = Batch(shard_of(member.id))
         batch.obj_set(msgspec.structs.replace(login, password=secret, version=login.version + 1))
         batch.obj_set(msgspec.structs.replace(member, generation=member.generation + 1, version=member.version + 1))
         batch.emit(ended)
-        try:
-            await writes.graph.commit(batch)
-        except Conflict:
-            continue
-        return
-    raise Conflict("the password is being changed from elsewhere; repeat")
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
 
 
 async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Member:
@@ -229,18 +231,12 @@ async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
 
 async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Member:
     """Apply to whatever the member is now: two changes of different things do not undo each other."""
-    for _ in range(8):
-        member = await access_member(writes.graph, member_id)
-        updated = msgspec.structs.replace(member, version=member.version + 1, **changes)
-        batch = Batch(shard_of(member_id))
-        batch.obj_set(updated)
-        batch.emit(ProfileChanged(member_id=member_id))
-        try:
-            await writes.graph.commit(batch)
-        except Conflict:
-            continue
-        return updated
-    raise Conflict("the profile is being changed from elsewhere; repeat")
+    return await change_object(
+        writes.graph,
+        lambda: access_member(writes.graph, member_id),
+        lambda member: msgspec.structs.replace(member, **changes),
+        lambda batch, *_: batch.emit(ProfileChanged(member_id=member_id)),
+    )
 
 
 def _checked_profile(writes: Writes, profile: Profile) -> dict[str, Any]:

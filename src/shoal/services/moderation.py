@@ -9,16 +9,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from shoal.core.errors import Conflict, NotAllowed, NotFound
+from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.events import PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES
 from shoal.graph.tag_uses import hidden_batch
 from shoal.services.writes import Writes
 
-_TRIES = 8
 _MAX_TOKENS = 10_000
 """So many of a member's connections, those of the newest tokens, end when they are locked out."""
 
@@ -34,7 +34,7 @@ async def reveal(writes: Writes, post_id: int) -> Post:
 
 
 async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
-    for _ in range(_TRIES):
+    async def attempt() -> Post:
         post = (await writes.graph.obj_get((post_id,))).get(post_id)
         if not isinstance(post, Post):
             raise NotFound("Record not found")
@@ -44,12 +44,10 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
         after, batch = hidden_batch(post, why, milliseconds_of(writes.new_id(shard_of(post_id))))
         if hidden:
             batch.emit(PostHidden(post_id=post_id))
-        try:
-            await writes.graph.commit(batch)
-        except Conflict:
-            continue
+        await writes.graph.commit(batch)
         return after
-    raise Conflict("the post is being changed from elsewhere; repeat")
+
+    return await retry_on_conflict(attempt)
 
 
 async def suspend(writes: Writes, member_id: int) -> Member:
@@ -95,7 +93,8 @@ def check_may_act(actor: Member, target: Member) -> None:
 
 async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
     """Apply to whatever the member is now; nothing is done where that makes no difference."""
-    for _ in range(_TRIES):
+
+    async def attempt() -> Member:
         before = (await writes.graph.obj_get((member_id,))).get(member_id)
         if not isinstance(before, Member):
             raise NotFound("Record not found")
@@ -103,12 +102,10 @@ async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
         if after == before:
             return before
         after = replace(after, version=before.version + 1)
-        try:
-            await writes.graph.commit(await _batch(writes, before, after))
-        except Conflict:
-            continue
+        await writes.graph.commit(await _batch(writes, before, after))
         return after
-    raise Conflict("the member is being changed from elsewhere; repeat")
+
+    return await retry_on_conflict(attempt)
 
 
 async def _batch(writes: Writes, before: Member, after: Member) -> Batch:

@@ -14,6 +14,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Mention, Place, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.text import check_text, mentions_of, tags_of, text_length
 from shoal.graph.access import access_member, access_post, own_post
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
 from shoal.graph.schema import (
     COMMENTS_ON,
@@ -36,8 +37,6 @@ from shoal.services.writes import Writes, add_node
 
 _MAX_MENTIONS = 50
 _MAX_TAGS = 100
-_DELETIONS = 8
-"""How often a post that is being edited is tried to be deleted."""
 
 Together = Callable[[Batch, Post, int], None]
 """What else the commit of a new post does; it is given an id of the moment."""
@@ -188,8 +187,10 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
     await check_attachable(writes, author_id, draft.media)
-    content["mentions"] = await _mentions(writes, content["text"])
-    content["tags"] = _tags(content["text"])
+    if content["text"] != post.text:
+        # The same words name whom they named: somebody who has taken such a name since changes no post.
+        content["mentions"] = await _mentions(writes, content["text"])
+        content["tags"] = _tags(content["text"])
     shard = shard_of(author_id)
     now = writes.new_id(shard)
     old = await polls.poll_of(writes.graph, post)
@@ -247,16 +248,15 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
     """Delete an own post; what it was is returned. Its likes and shares go with it, a little later."""
-    for _ in range(_DELETIONS):
+
+    async def attempt() -> Post:
+        # One that is edited in between goes as it is then, so that what it brought is known.
         post = await own_post(writes.graph, author_id, post_id)
         poll = await polls.poll_of(writes.graph, post)
-        try:
-            await writes.graph.commit(_deletion(post, poll, writes.new_id(shard_of(author_id))))
-        except Conflict:
-            # It was edited in between: it goes as it is now, so that what it brought is known.
-            continue
+        await writes.graph.commit(_deletion(post, poll, writes.new_id(shard_of(author_id))))
         return post
-    raise Conflict("it is being changed from elsewhere; repeat")
+
+    return await retry_on_conflict(attempt)
 
 
 def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:

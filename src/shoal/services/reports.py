@@ -8,13 +8,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from shoal.core.errors import Conflict, InvalidInput, NotFound
+from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import ReportFiled
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Report
 from shoal.core.text import check_text
 from shoal.core.visibility import may_see
 from shoal.graph.access import access_member, relation
+from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.schema import EVERYBODY, FILED
 from shoal.services.writes import Writes, add_node
@@ -23,8 +24,6 @@ MAX_COMMENT = 1_000
 """Characters."""
 MAX_POSTS = 100
 CATEGORIES = ("spam", "legal", "violation", "other")
-
-_TRIES = 8
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,17 +146,4 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
 
 async def _change(writes: Writes, report_id: int, change: Callable[[Report], Report]) -> Report:
     """Apply to whatever the report is now; nothing is done where that makes no difference."""
-    for _ in range(_TRIES):
-        before = await access_report(writes.graph, report_id)
-        after = change(before)
-        if after == before:
-            return before
-        after = replace(after, version=before.version + 1)
-        batch = Batch(shard_of(report_id))
-        batch.obj_set(after)
-        try:
-            await writes.graph.commit(batch)
-        except Conflict:
-            continue
-        return after
-    raise Conflict("the report is being changed from elsewhere; repeat")
+    return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change)
