@@ -12,7 +12,13 @@ from shoal.settings import Settings
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
 
 _HEAD = "| method | path | who | scope | limit | state | what |\n|---|---|---|---|---|---|---|\n"
-_WHO = {"public": "anybody", "optional": "anybody; more for a member", "app": "an app", "user": "a member"}
+_WHO = {
+    "public": "anybody",
+    "optional": "anybody; more for a member",
+    "app": "an app",
+    "client": "an app by itself",
+    "user": "a member",
+}
 
 
 def row(route: Route) -> str:

@@ -17,9 +17,10 @@ from shoal.settings import Settings
 from tests.api.world import Someone, World, world
 
 ROUTES = table(Settings())
-GUARDED = [route for route in ROUTES if route.auth in {"app", "user"}]
+GUARDED = [route for route in ROUTES if route.auth in {"app", "client", "user"}]
 SCOPED = [route for route in ROUTES if route.scope is not None]
 FOR_MEMBERS = [route for route in ROUTES if route.auth == "user"]
+FOR_APPS_ALONE = [route for route in ROUTES if route.auth == "client"]
 FOR_STAFF = [route for route in ROUTES if route.role is not Role.NONE]
 NOT_PUBLIC = [route for route in ROUTES if route.auth != "public"]
 
@@ -85,6 +86,15 @@ def test_a_token_with_every_scope_but_the_one_reads_itself_and_its_member(cast: 
 def test_an_app_alone_cannot_act_as_a_member(cast: Cast, route: Route) -> None:
     token = cast.world.token(cast.ann.app_id)
     refused(cast, route, token, 422, "This method requires an authenticated user", 1)
+
+
+@named(FOR_APPS_ALONE)
+def test_a_member_cannot_do_what_is_for_an_app_by_itself(cast: Cast, route: Route) -> None:
+    refused(cast, route, cast.ann.token, 403, "This action is not allowed", 2)
+
+
+def test_only_signing_up_is_for_an_app_by_itself() -> None:
+    assert [(route.method, route.path) for route in FOR_APPS_ALONE] == [("POST", "/api/v1/accounts")]
 
 
 @named(NOT_PUBLIC)
@@ -199,7 +209,7 @@ def test_what_is_open_to_all_is_little() -> None:
 
 def test_what_changes_something_needs_a_scope_to_write() -> None:
     assert all(
-        route.auth in {"user", "app"} and (route.scope or "").startswith(("write:", "admin:write"))
+        route.auth in {"user", "app", "client"} and (route.scope or "").startswith(("write:", "admin:write"))
         for route in ROUTES
         if route.method != "GET" and route.auth != "public" and route.path != "/oauth/userinfo"
     )

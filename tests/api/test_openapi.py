@@ -103,6 +103,7 @@ def test_who_may_call_and_with_which_scope_is_told(route: Route) -> None:
         "public": [],
         "optional": [{}, {"OAuth2": scopes}],
         "app": [{"OAuth2": scopes}],
+        "client": [{"OAuth2": scopes}],
         "user": [{"OAuth2": scopes}],
     }
     assert OPERATIONS[route.method, route.path]["security"] == expected[route.auth]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shoal.api.ratelimit import DEFAULTS, OFF, Key, MemoryLimiter, Rule, Window, address_key, rules
+from shoal.api.ratelimit import DEFAULTS, OFF, Key, MemoryLimiter, Rule, Window, address_key, network_key, rules
 from shoal.settings import SettingsError, build, load
 from tests.api.harness import ask, make_app
 from tests.running import run
@@ -57,6 +57,22 @@ def test_a_costly_request_counts_for_several_and_a_refused_one_for_none() -> Non
     assert take(limits, Key("api", 1), 4) == Window(5, 1, 1_000_020)
     assert take(limits, Key("api", 1), 4) == Window(5, 1, 1_000_020, 20.0)
     assert take(limits, Key("api", 1), 1) == Window(5, 0, 1_000_020)
+
+
+def test_what_is_given_back_does_not_count() -> None:
+    clock = Clock(1_000_000.0)
+    limits = limiter(clock=clock)
+    key = Key("api", 1)
+    run(limits.give_back(key))
+    assert take(limits, key, 2) == Window(2, 0, 1_000_020)
+    run(limits.give_back(key))
+    assert take(limits, key) == Window(2, 0, 1_000_020)
+    for _ in range(3):
+        run(limits.give_back(key))
+    assert take(limits, key, 2) == Window(2, 0, 1_000_020)
+    clock.now = 1_000_020.0
+    run(limits.give_back(Key("other", 1)))
+    assert take(limits, key) == Window(2, 1, 1_000_080)
 
 
 def test_a_limit_of_0_and_an_unknown_class_are_no_limit() -> None:
@@ -162,3 +178,16 @@ def test_a_class_that_is_none_is_refused_in_words() -> None:
         rules(build(limits={"apis": "1/1"}))
     with pytest.raises(SettingsError, match="limits"):
         build(limits="often")
+
+
+@pytest.mark.parametrize(
+    ("address", "network"),
+    [
+        ("192.0.2.77", "192.0.2.0/24"),
+        ("::ffff:192.0.2.77", "192.0.2.0/24"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("somewhere", "somewhere"),
+    ],
+)
+def test_the_network_of_an_address_is_a_24_or_a_64(address: str, network: str) -> None:
+    assert network_key(address_key(address)) == network

@@ -56,6 +56,24 @@ async def test_a_refused_request_is_not_counted_and_costs_may_differ() -> None:
         assert remaining == [2, 2, 0, 0]
 
 
+@pytest.mark.parametrize("where", ["single", "cluster"])
+@in_loop
+async def test_what_one_process_gives_back_another_may_take(where: str) -> None:
+    url = getattr(redis, where)()
+    async with limiter_at(url) as one, limiter_at(url) as other:
+        key = Key("api", "192.0.2.9")
+        await one.give_back(key)
+        assert (window := await one.take(key, 5)) is not None
+        assert window.remaining == 0
+        await other.give_back(key)
+        taken = [await limiter.take(key) for limiter in (one, other)]
+        assert [window is not None and not window.wait for window in taken] == [True, False]
+        for _ in range(7):
+            await other.give_back(key)
+        assert (window := await one.take(key)) is not None
+        assert window.remaining == 4
+
+
 @in_loop
 async def test_classes_without_a_limit_ask_nobody() -> None:
     nodes = Nodes(redis.single())

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from tests.api.visitor import Client
-from tests.api.world import World
+from tests.api.world import World, world
 
 GOOD = {"username": "ann", "email": "ann@example.org", "password": "a long password", "agreement": True}
 
@@ -80,3 +80,20 @@ def test_a_name_and_an_address_that_somebody_has_are_told_apart(shared: World) -
         "email": ["ERR_TAKEN"],
         "password": ["ERR_TOO_SHORT"],
     }
+
+
+def test_a_member_signs_up_nobody_else(shoal: World) -> None:
+    ann = shoal.join("ann")
+    before = shoal.state()
+    answer = shoal.ask("POST", "/api/v1/accounts", ann, json=GOOD)
+    assert (answer.status_code, answer.json()) == (403, {"error": "This action is not allowed"})
+    assert shoal.state() == before
+
+
+def test_signing_up_is_counted_by_address_whatever_token_is_sent() -> None:
+    with world(rate_limits=True) as limited:
+        tokens = [limited.join(name).token for name in ("ann", "ben")]
+        tokens += [limited.token(Client(limited).app.id) for _ in range(6)]
+        answers = [limited.ask("POST", "/api/v1/accounts", token, json={}) for token in tokens]
+        assert [answer.status_code for answer in answers] == [403, 403, 422, 422, 422, 429, 429, 429]
+        assert answers[0].headers["x-ratelimit-limit"] == "5"

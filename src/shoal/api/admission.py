@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,6 +25,9 @@ _ALWAYS = frozenset({"/health"})
 
 _BUSY = reply_for(Unavailable("The server is busy; try again in a moment", retry_after=1.0))
 _BUSY_JSON = encode(_BUSY.body)
+
+_VISIT = "shoal.visit"
+"""Where the visit of a request is in its ASGI scope."""
 
 _Queue = deque[asyncio.Future[None]]
 
@@ -82,6 +87,20 @@ class Gate:
             raise
 
 
+@asynccontextmanager
+async def outside(scope: Scope) -> AsyncIterator[None]:
+    """Within, the request holds no place: what it waits for there has a bound of its own."""
+    visit: _Visit | None = scope.get(_VISIT)
+    if visit is None:
+        yield
+        return
+    visit.step_out()
+    try:
+        yield
+    finally:
+        await visit.step_in()
+
+
 class Admission:
     """An application behind a gate."""
 
@@ -94,7 +113,7 @@ class Admission:
         if scope["type"] != "http" or scope["path"] in _ALWAYS:
             await self._app(scope, receive, send)
         elif await self._gate.enter():
-            visit = _Visit(self._gate, receive, send)
+            visit = scope[_VISIT] = _Visit(self._gate, receive, send)
             try:
                 await self._app(scope, visit.receive, visit.send)
             finally:
@@ -119,15 +138,9 @@ class _Visit:
         """What the client sends; who waits for it holds no place."""
         if self._over:
             return await self._receive()
-        self._let_go()
+        self.step_out()
         message = await self._receive()
-        if self._needs_place():
-            await self._gate.again()
-            if self._needs_place():
-                self._holds = True
-            else:
-                # Meanwhile the answer has begun, or another part of the request has taken one.
-                self._gate.leave()
+        await self.step_in()
         return message
 
     async def send(self, message: Message) -> None:
@@ -138,12 +151,23 @@ class _Visit:
     def leave(self) -> None:
         """The place is given back for good."""
         self._over = True
-        self._let_go()
+        self.step_out()
 
-    def _needs_place(self) -> bool:
-        return not (self._over or self._holds)
-
-    def _let_go(self) -> None:
+    def step_out(self) -> None:
+        """Give the place back for a while."""
         if self._holds:
             self._holds = False
             self._gate.leave()
+
+    async def step_in(self) -> None:
+        """Take a place again, unless none is needed any more."""
+        if self._needs_place():
+            await self._gate.again()
+            if self._needs_place():
+                self._holds = True
+            else:
+                # Meanwhile the answer has begun, or another part of the request has taken one.
+                self._gate.leave()
+
+    def _needs_place(self) -> bool:
+        return not (self._over or self._holds)

@@ -6,23 +6,26 @@ browser stays logged in, and the next app need only be let in.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Literal
 
 from msgspec import Meta
 from starlette.responses import RedirectResponse, Response
 
 from shoal.api import authorize_pages as pages
+from shoal.api import guesses
 from shoal.api.authorize_request import OUT_OF_BAND, Asked, Authorization, SentBack, address_of, read
 from shoal.api.browser import Browser
 from shoal.api.calls import Context
 from shoal.api.front import Front
-from shoal.core.errors import NotAllowed, Unauthenticated
+from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Member
-from shoal.services import grants, members, sessions
+from shoal.services import grants, sessions
 
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 
 _OLD = "This page has expired, or your browser keeps no cookies. Please try again."
+_TOO_MANY = "Too many wrong passwords. Please wait some minutes and try again; where you are logged in, you stay so."
 _WRONG = "The name or the password is wrong. Please try again."
 
 
@@ -57,7 +60,7 @@ async def decide(context: Context, params: Decision) -> object:
         if not browser.sent(params.stamp):
             return _page(front, browser, asked, member, _OLD, status=403)
         if params.do == "login":
-            return await _log_in(front, browser, asked, params)
+            return await _log_in(context, browser, asked, params)
         if params.do == "switch":
             return await _log_out(front, browser, params)
         if params.do == "deny":
@@ -70,13 +73,18 @@ async def decide(context: Context, params: Decision) -> object:
         return _send(front, back)
 
 
-async def _log_in(front: Front, browser: Browser, asked: Asked, params: Decision) -> Response:
+async def _log_in(context: Context, browser: Browser, asked: Asked, params: Decision) -> Response:
+    front: Front = context.deps
     try:
-        member = await members.log_in(front.writes, params.username, params.password)
+        member = await guesses.log_in(context, params.username, params.password)
     except Unauthenticated:
         return _page(front, browser, asked, None, _WRONG, name=params.username, status=422)
     except NotAllowed as error:
         return _page(front, browser, asked, None, str(error), name=params.username, status=403)
+    except TooMany as error:
+        page = _page(front, browser, asked, None, _TOO_MANY, name=params.username, status=429)
+        page.headers["Retry-After"] = str(math.ceil(error.retry_after))
+        return page
     begun = await sessions.begin(front.writes, member)
     await sessions.leave(front.writes, browser.login)
     response = RedirectResponse(address_of(params), 303, _HEADERS)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from shoal.core.model import Role
 
-Auth = Literal["public", "optional", "app", "user"]
+Auth = Literal["public", "optional", "app", "client", "user"]
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -66,8 +66,9 @@ class _Address(msgspec.Struct, frozen=True):
 class Route(_Address, frozen=True, kw_only=True):
     """One row of the API: what it needs, what it takes and what it answers.
 
-    `auth` is "public" (nobody is asked for), "optional" (a token changes the answer), "app" (any token) or "user" (a member's
-    token). A member's or app's token needs `scope`; None is for public routes, and for "app" ones that any token may call.
+    `auth` is "public" (nobody is asked for), "optional" (a token changes the answer), "app" (any token), "client" (an app's own
+    token, and no member's) or "user" (a member's token). A member's or app's token needs `scope`; None is for public routes,
+    and for "app" ones that any token may call.
     """
 
     scope: str | None = None

@@ -42,9 +42,9 @@ def complaint(
     answer: Any,
 ) -> str | None:
     """What is wrong with a route's declaration, or None."""
-    if auth not in {"public", "optional", "app", "user"}:
-        return f"auth {auth!r} is not one of public, optional, app, user"
-    if scope is None and auth in {"optional", "user"}:
+    if auth not in {"public", "optional", "app", "client", "user"}:
+        return f"auth {auth!r} is not one of public, optional, app, client, user"
+    if scope is None and auth in {"optional", "client", "user"}:
         return "no scope is declared"
     if scope is not None and (scope not in KNOWN or auth == "public"):
         return f"scope {scope!r} is unknown, or declared on a public route"

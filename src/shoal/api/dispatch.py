@@ -116,12 +116,13 @@ class Api:
             raise failure
         if caller.token_id:
             _check_rights(route, caller)
-        elif route.auth in {"app", "user"}:
+        elif route.auth in {"app", "client", "user"}:
             raise Unauthenticated
         return caller
 
     async def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
-        who = caller.member_id if caller.member_id is not None else ratelimit.address_of(request.scope)
+        member = None if limit_class in ratelimit.BY_ADDRESS else caller.member_id
+        who = ratelimit.address_of(request.scope) if member is None else member
         window = await self._limiter.take(ratelimit.Key(limit_class, who))
         if window is None:
             return
@@ -148,6 +149,8 @@ def _check_rights(route: Route, caller: Caller) -> None:
         raise NeedsMember
     if route.scope is not None and not granted(caller.scopes, route.scope):
         raise OutsideScopes
+    if route.auth == "client" and caller.member_id is not None:
+        raise NotAllowed("This action is not allowed")
     if route.role is not Role.NONE and caller.role.rank < route.role.rank:
         raise NotAllowed("This action is not allowed")
 

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
-from shoal.api import present, scopes
+from shoal.api import guesses, present, scopes
 from shoal.api.calls import Context
 from shoal.api.errors import OAuthRefused
 from shoal.api.front import Front
@@ -20,7 +20,7 @@ from shoal.api.replies import Reply
 from shoal.core.errors import InvalidInput, NotAllowed, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.model import App
-from shoal.services import apps, grants, members
+from shoal.services import apps, grants
 from shoal.services.apps import NewToken
 from shoal.settings import Settings
 
@@ -61,11 +61,12 @@ async def token(context: Context, params: TokenRequest) -> object:
             "unsupported_grant_type", "The authorization grant type is not supported by the authorization server"
         )
     app = await _client(front, context.request, params)
-    return Reply(present.token(*await grant(front, app, params)), headers=_NO_STORE)
+    return Reply(present.token(*await grant(context, app, params)), headers=_NO_STORE)
 
 
-async def _by_code(front: Front, app: App, params: TokenRequest) -> NewToken:
+async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
     """The scopes are those that the member was asked for, whatever stands here."""
+    front: Front = context.deps
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
@@ -74,22 +75,24 @@ async def _by_code(front: Front, app: App, params: TokenRequest) -> NewToken:
         raise OAuthRefused("invalid_grant", str(error)) from None
 
 
-async def _by_password(front: Front, app: App, params: TokenRequest) -> NewToken:
+async def _by_password(context: Context, app: App, params: TokenRequest) -> NewToken:
+    front: Front = context.deps
     if not params.username or not params.password:
         raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
     asked = _scopes(params.scope, app)
     try:
-        member = await members.log_in(front.writes, params.username, params.password)
+        member = await guesses.log_in(context, params.username, params.password)
     except (Unauthenticated, NotAllowed) as error:
         raise OAuthRefused("invalid_grant", str(error)) from None
     return await apps.issue_token(front.writes, app.id, member.id, asked, generation=member.generation)
 
 
-async def _by_app_alone(front: Front, app: App, params: TokenRequest) -> NewToken:
+async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
+    front: Front = context.deps
     return await apps.issue_token(front.writes, app.id, 0, _scopes(params.scope, app))
 
 
-_GRANTS: dict[str, Callable[[Front, App, TokenRequest], Awaitable[NewToken]]] = {
+_GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
     "authorization_code": _by_code,
     "password": _by_password,
     "client_credentials": _by_app_alone,

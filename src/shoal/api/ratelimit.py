@@ -54,11 +54,18 @@ DEFAULTS: Mapping[str, Rule] = {
     "delete": Rule(30, 1800),
     "signup": Rule(5, 1800),
     "login": Rule(30, 300),
+    "account_guesses": Rule(10, 600),
+    "network_guesses": Rule(50, 600),
     "pages": Rule(600, 300),
     "files": Rule(3_000, 300),
 }
 """Mastodon's numbers; `login` guards the password and token forms. Of the last two, which it leaves to the server in front,
-`pages` is what a browser reads, and `files` are pictures: a page has many, but a client keeps them for ever."""
+`pages` is what a browser reads, and `files` are pictures: a page has many, but a client keeps them for ever.
+
+The two of `guesses` count wrong passwords alone (`guesses.py`): for one account, and from one network."""
+
+BY_ADDRESS = frozenset({"signup"})
+"""Classes that are counted by address even when a member's token is sent: a token must not buy more of them."""
 
 OFF: Mapping[str, Rule] = dict.fromkeys(DEFAULTS, Rule(0, 300))
 """No limit at all, for tests and load."""
@@ -100,6 +107,9 @@ class Limiter(Protocol):
 
     async def take(self, key: Key, cost: int = 1) -> Window | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
+
+    async def give_back(self, key: Key) -> None:
+        """One that `take` counted does not count after all; nothing happens once its window has ended."""
 
 
 class _Counts:
@@ -144,6 +154,12 @@ class MemoryLimiter:
         counts.used[key.who] = used + cost
         return Window(limit, limit - used - cost, counts.reset)
 
+    async def give_back(self, key: Key) -> None:
+        """One that `take` counted does not count after all; nothing happens once its window has ended."""
+        counts = self._counts.get(key.limit_class)
+        if counts is not None and counts.used.get(key.who):
+            counts.used[key.who] -= 1
+
 
 def headers(window: Window) -> list[RawHeader]:
     """The three X-RateLimit headers; Mastodon.py sleeps until Reset, so it is always a moment to come."""
@@ -163,6 +179,15 @@ def address_of(scope: Scope) -> str:
     """What the caller's address is counted under; empty when it is not known."""
     client = scope.get("client")
     return address_key(client[0]) if client else ""
+
+
+@lru_cache(maxsize=4096)
+def network_key(address: str) -> str:
+    """The network of an `address_key`: the /24 of an IPv4 address; the /64 of an IPv6 address is one already."""
+    try:
+        return str(ipaddress.IPv4Network((address, 24), strict=False))
+    except ValueError:
+        return address
 
 
 @lru_cache(maxsize=4096)

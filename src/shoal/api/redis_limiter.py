@@ -5,6 +5,7 @@ Where Redis cannot be reached, each process counts for itself until it can: bett
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -41,6 +42,20 @@ redis.call('PEXPIRE', key, left)
 return {refused, {used + cost, 1, reset, left}}
 """)
 
+# ARGV: one key without its window, seconds.
+_GIVE_BACK = Script(
+    r"""
+local seconds = tonumber(ARGV[2])
+local reset = (math.floor(tonumber(redis.call('TIME')[1]) / seconds) + 1) * seconds
+local key = ARGV[1] .. ':' .. reset
+local used = first(1, 'GET', key)
+if used == nil then return {refused, false} end
+if tonumber(used or 0) > 0 then redis.call('DECR', key) end
+return {refused, true}
+""",
+    grows=False,
+)
+
 
 class RedisLimiter:
     """A `Limiter` that is exact for all processes together."""
@@ -67,9 +82,23 @@ class RedisLimiter:
                 self._tell()
         return await self._alone.take(key, cost)
 
+    async def give_back(self, key: Key) -> None:
+        """One that `take` counted does not count after all; nothing happens once its window has ended.
+
+        While Redis is away it may stay counted: then one more than is due is refused.
+        """
+        rule = self._rules.get(key.limit_class)
+        if rule is None or not rule.limit:
+            return
+        if time.monotonic() < self._away_until:
+            await self._alone.give_back(key)
+            return
+        shard, name = _place_of(key)
+        with contextlib.suppress(Unavailable):
+            await self._nodes.each(_GIVE_BACK, np.array([shard], np.int64), lambda _: (name, rule.seconds), batch=1)
+
     async def _take(self, key: Key, rule: Rule, cost: int) -> Window:
-        shard = shard_of(key.who) if isinstance(key.who, int) else crc32(key.who.encode()) % SHARDS
-        name = f"r:{{{shard:04x}}}:{key.limit_class}:{key.who}".encode()
+        shard, name = _place_of(key)
         parts = await self._nodes.each(
             _TAKE, np.array([shard], np.int64), lambda _: (name, rule.limit, rule.seconds, cost), batch=1
         )
@@ -81,3 +110,9 @@ class RedisLimiter:
         if time.monotonic() - self._logged_at >= _LOG_SECONDS:
             self._logged_at = time.monotonic()
             _log.warning("rate limits are counted by each process for itself: the shared counts cannot be reached")
+
+
+def _place_of(key: Key) -> tuple[int, bytes]:
+    """The shard that says which server counts, and the name of the count there, without its window."""
+    shard = shard_of(key.who) if isinstance(key.who, int) else crc32(key.who.encode()) % SHARDS
+    return shard, f"r:{{{shard:04x}}}:{key.limit_class}:{key.who}".encode()

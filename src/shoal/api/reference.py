@@ -31,7 +31,13 @@ HEADERS: Final = {
     "Referrer-Policy": "same-origin",
 }
 
-_WHO: Final = {"public": "anybody", "optional": "anybody; a member sees more", "app": "an app", "user": "a member"}
+_WHO: Final = {
+    "public": "anybody",
+    "optional": "anybody; a member sees more",
+    "app": "an app",
+    "client": "an app by itself",
+    "user": "a member",
+}
 
 
 def page_of(document: Schema) -> str:

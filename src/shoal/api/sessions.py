@@ -7,13 +7,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import guesses
 from shoal.api.calls import Context
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.pages import PageQuery
 from shoal.api.replies import encode
 from shoal.api.session_entities import shown
-from shoal.services import members, sessions
+from shoal.services import sessions
 
 _Secret = Annotated[str, Meta(min_length=1, max_length=2_000)]
 
@@ -50,6 +51,5 @@ async def end(context: Context, params: One) -> object:
 
 async def change_password(context: Context, params: NewPassword) -> object:
     """A new password. The caller is logged out everywhere, here too."""
-    front: Front = context.deps
-    await members.change_password(front.writes, actor(context), params.current_password, params.new_password)
+    await guesses.change_password(context, actor(context), params.current_password, params.new_password)
     return {}

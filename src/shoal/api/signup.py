@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import present
+from shoal.api.admission import outside
 from shoal.api.apps import app_of
 from shoal.api.calls import Context
 from shoal.api.errors import Blank, NotAccepted, Several
@@ -51,13 +52,14 @@ async def sign_up(context: Context, params: SignUp) -> object:
         raise NotAllowed("This server takes no new members")
     await _check(front, params)
     app = await app_of(front, context.caller.app_id)
-    member = await members.register(
-        front.writes,
-        params.username,
-        password=params.password,
-        email=params.email,
-        language=_language(params.locale),
-    )
+    async with outside(context.request.scope):
+        member = await members.register(
+            front.writes,
+            params.username,
+            password=params.password,
+            email=params.email,
+            language=_language(params.locale),
+        )
     made = await apps.issue_token(front.writes, app.id, member.id, app.scopes, generation=member.generation)
     return present.token(*made)
 

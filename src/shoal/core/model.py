@@ -116,6 +116,8 @@ class Login(Node, frozen=True, tag="login"):
     member_id: int
     email: str = ""
     password: str = ""
+    networks: tuple[bytes, ...] = ()
+    """Hashes of the networks from which the right password came, newest first."""
 
 
 class Place(NamedTuple):

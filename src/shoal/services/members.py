@@ -19,8 +19,9 @@ from shoal.graph.addresses import keep_address
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
-from shoal.services import passwords
+from shoal.services import guesses, passwords
 from shoal.services.apps import check_welcome
+from shoal.services.guesses import Asker
 from shoal.services.writes import Writes, add_node
 
 _TOLD = 1_000
@@ -87,7 +88,7 @@ async def register(
     key, shard = user_name_key(name), place(name).shard
     if await writes.graph.key_get((key,)):
         raise Taken("Username has already been taken", field="username")
-    secret = await passwords.hashed(check_password(writes, password)) if password is not None else ""
+    secret = "" if password is None else await _hashed(check_password(writes, password))
     login = Login(id=writes.new_id(shard), member_id=writes.new_id(shard), email=address, password=secret)
     if address:
         await _hold_address(writes, address, login.member_id)
@@ -136,14 +137,16 @@ async def _hold_address(writes: Writes, address: str, member_id: int) -> None:
         raise Taken("Email has already been taken", field="email") from error
 
 
-async def log_in(writes: Writes, name_or_email: str, password: str) -> Member:
-    """The member with this name or address and this password.
+async def log_in(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
+    """The member with this name or address and this password; None as `asker` for a caller inside the process.
 
-    Raises `Unauthenticated`, the same for each thing that is wrong, and `NotAllowed` for a member who may not come in.
+    Raises `Unauthenticated`, the same for each thing that is wrong, `NotAllowed` for a member who may not come in, and
+    `TooMany` where wrong passwords are counted.
     """
-    member = await find(writes, name_or_email)
-    login = await _login_of(writes, member) if member is not None else None
-    fits = await passwords.matches(password[: writes.limits.password_most], login.password if login else "")
+    with passwords.place():
+        member = await find(writes, name_or_email)
+        login = await _login_of(writes, member) if member is not None else None
+        fits = await guesses.fits(writes, login, name_or_email, password, asker)
     if member is None or not fits:
         raise Unauthenticated(_WRONG)
     check_welcome(member)
@@ -169,22 +172,31 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
     """Replace the password. Every token of the member, and every code on its way, is worth nothing from then on."""
     if await _login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
-    await _replace_password(writes, member_id, password)
+    await _replace_password(writes, member_id, await _hashed(check_password(writes, password)))
 
 
-async def change_password(writes: Writes, member_id: int, current: str, password: str) -> None:
-    """As `set_password`, by a member who knows the password they have. Raises `InvalidInput` where they do not."""
+async def change_password(
+    writes: Writes, member_id: int, current: str, password: str, asker: Asker | None = None
+) -> None:
+    """As `set_password`, by a member who knows the password they have. Raises `InvalidInput` where they do not.
+
+    Wrong passwords count as those of `log_in` do.
+    """
     check_password(writes, password, field="new_password")
-    login = await _login_of(writes, await access_member(writes.graph, member_id))
-    fits = await passwords.matches(current[: writes.limits.password_most], login.password if login else "")
-    if login is None or not fits:
-        raise InvalidInput(_WRONG_CURRENT, field="current_password")
-    await _replace_password(writes, member_id, password, login.password)
+    with passwords.place():
+        member = await access_member(writes.graph, member_id)
+        login = await _login_of(writes, member)
+        fits = await guesses.fits(writes, login, member.name, current, asker)
+        if login is None or not fits:
+            raise InvalidInput(_WRONG_CURRENT, field="current_password")
+        secret = await passwords.hashed(password)
+    await _replace_password(writes, member_id, secret, login.password, guesses.networks_after(login, asker))
 
 
-async def _replace_password(writes: Writes, member_id: int, password: str, known: str = "") -> None:
+async def _replace_password(
+    writes: Writes, member_id: int, secret: str, known: str = "", networks: tuple[bytes, ...] = ()
+) -> None:
     """Change the password and the generation in one commit. A member's own change holds only while the `known` hash stands."""
-    secret = await passwords.hashed(check_password(writes, password))
     tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, limit=_TOLD)
     ended = SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
 
@@ -194,12 +206,17 @@ async def _replace_password(writes: Writes, member_id: int, password: str, known
         if login is None or known not in ("", login.password):
             raise InvalidInput(_WRONG_CURRENT, field="current_password")
         batch = Batch(shard_of(member.id))
-        batch.obj_set(msgspec.structs.replace(login, password=secret, version=login.version + 1))
+        batch.obj_set(msgspec.structs.replace(login, password=secret, networks=networks, version=login.version + 1))
         batch.obj_set(msgspec.structs.replace(member, generation=member.generation + 1, version=member.version + 1))
         batch.emit(ended)
         await writes.graph.commit(batch)
 
     await retry_on_conflict(attempt)
+
+
+async def _hashed(password: str) -> str:
+    with passwords.place():
+        return await passwords.hashed(password)
 
 
 async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Member:

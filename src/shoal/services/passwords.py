@@ -1,27 +1,60 @@
-"""Passwords as argon2id hashes. Hashing takes about 50 ms and 64 MiB by design, so it runs in threads, two at a time."""
+"""Passwords as argon2id hashes.
+
+Hashing takes about 50 ms and 64 MiB by design, so it runs in threads, two at a time. At most sixteen more callers wait: a
+flood of passwords is refused at once instead of growing a queue.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
 
+from shoal.core.errors import Unavailable
+
+AT_ONCE = 2
+WAITING = 16
+
+_RETRY_SECONDS = 1.0
+"""The whole queue is done in less."""
+
 _hasher = PasswordHasher()
-_threads = ThreadPoolExecutor(2, "shoal-password")
+_threads = ThreadPoolExecutor(AT_ONCE, "shoal-password")
+_places = threading.BoundedSemaphore(AT_ONCE + WAITING)
 
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSfvb7XMkbNiYqmHVSfBDa4kUNExGEI9M"
 """A hash that no password has: checking against it takes as long as against a real one."""
 
 
+@contextmanager
+def place() -> Iterator[None]:
+    """Hold a place among the callers that hash or wait to. Raises `Unavailable` when all are taken.
+
+    A verb takes it before its first read, so that a refusal costs nothing.
+    """
+    if not _places.acquire(blocking=False):
+        raise Unavailable("Too many passwords are being checked; try again in a moment", retry_after=_RETRY_SECONDS)
+    try:
+        yield
+    finally:
+        _places.release()
+
+
 async def hashed(password: str) -> str:
-    """The hash to store."""
+    """The hash to store. The caller holds a `place`."""
     return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, password)
 
 
 async def matches(password: str, stored: str) -> bool:
-    """Whether the password has this hash; an empty hash matches nothing, and takes as long to say so."""
+    """Whether the password has this hash; an empty hash matches nothing, and takes as long to say so.
+
+    The caller holds a `place`.
+    """
     fits = await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored or _NOBODY)
     return fits and bool(stored)
 

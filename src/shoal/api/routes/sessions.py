@@ -56,7 +56,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             "POST",
             "/api/v1/accounts",
             signup.sign_up,
-            auth="app",
+            auth="client",
             scope="write:accounts",
             limit_class="signup",
             params=signup.SignUp,

@@ -1,0 +1,104 @@
+"""Password checks for callers from outside: counted, so that guessing is slow, and logged when they fail.
+
+Wrong passwords are counted for the account, wherever they come from. That alone would let a stranger keep the owner out, so a
+network from which the right password came before is counted by itself: there the owner waits only for mistakes that were made
+there, and at most for the rest of one window.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from hashlib import blake2b
+from typing import Protocol
+
+from msgspec.structs import replace
+
+from shoal.core.errors import ShoalError, TooMany
+from shoal.core.ids import shard_of
+from shoal.core.model import Login
+from shoal.graph.contract import Batch
+from shoal.services import passwords
+from shoal.services.writes import Writes
+
+_log = logging.getLogger("shoal.logins")
+
+_KNOWN = 8
+"""Networks that are remembered for a member."""
+_LOGGED_CHARACTERS = 64
+
+
+class Asker(Protocol):
+    """The client that sends a password."""
+
+    @property
+    def address(self) -> str:
+        """Its address, for the log; empty when it is not known."""
+
+    @property
+    def network(self) -> str:
+        """The /24 or /64 of the address; empty when it is not known."""
+
+    async def begin(self, account: str, *, known: bool) -> None:
+        """Count an attempt as a wrong one, before it is made: of many at once no more are made than may be.
+
+        `known`: the right password came from this network before. Raises `TooMany`.
+        """
+
+    async def take_back(self) -> None:
+        """The attempt was no wrong one: it does not count."""
+
+
+async def fits(writes: Writes, login: Login | None, name: str, password: str, asker: Asker | None) -> bool:
+    """Whether this is the password of the login. Nothing is counted for a caller inside the process, None.
+
+    `name` is what the caller gave. The caller holds a `passwords.place`. Raises `TooMany`.
+    """
+    stored, given = login.password if login else "", password[: writes.limits.password_most]
+    if asker is None:
+        return await passwords.matches(given, stored)
+    mark = _mark(login.id, asker.network) if login and asker.network else b""
+    known = login is not None and mark in login.networks
+    try:
+        await asker.begin(_account(name), known=known)
+    except TooMany:
+        _tell("too many wrong passwords", name, asker)
+        raise
+    if not await passwords.matches(given, stored):
+        _tell("wrong password", name, asker)
+        return False
+    await asker.take_back()
+    if login is not None and mark and not known:
+        # Best effort: without it the next login from there is counted with everybody's.
+        with contextlib.suppress(ShoalError):
+            await _remember(writes, login, mark)
+    return True
+
+
+def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
+    """The networks that are still known once the password was replaced: that of the member who did it, alone."""
+    mark = _mark(login.id, asker.network) if asker is not None and asker.network else b""
+    return (mark,) if mark else ()
+
+
+async def _remember(writes: Writes, login: Login, mark: bytes) -> None:
+    batch = Batch(shard_of(login.id))
+    batch.obj_set(replace(login, networks=(mark, *login.networks)[:_KNOWN], version=login.version + 1))
+    await writes.graph.commit(batch)
+
+
+def _mark(login_id: int, network: str) -> bytes:
+    """What is kept of a network: of no use for finding where two members were at the same time."""
+    return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
+
+
+def _account(name: str) -> str:
+    """What an attempt is counted under: the name or address that was given, of a fixed length.
+
+    It is not the member whose name it is: else a stranger could find out which address belongs to whom, or to nobody.
+    """
+    return blake2b(name.strip().lower().encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def _tell(what: str, name: str, asker: Asker) -> None:
+    _log.warning("login failed: reason=%r name=%r address=%s", what, name[:_LOGGED_CHARACTERS], asker.address or "-")
