@@ -8,23 +8,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from benchmarks.measure import REPOSITORY, Figure, host_line, keep_option, parser, print_table
+from benchmarks.measure import FULL, REPOSITORY, Figure, benchmarks, host_line, keep_option, parser, print_table
 
-_ALL = (
-    "fanout_memory",
-    "end_to_end",
-    "home_page",
-    "http_load",
-    "http_network",
-    "postgres_commits",
-    "rabbitmq_jobs",
-    "shared_home",
-    "shared_fanout",
-    "shared_stores",
-    "tag_merge",
-    "search",
-    "import_real",
-)
 _KEEPING = {"end_to_end", "home_page", "http_network"}
 
 
@@ -36,7 +21,7 @@ class Line(msgspec.Struct):
 
 
 def run(command: list[str]) -> Iterator[Line]:
-    """What a benchmark reports, while it prints; nothing when it failed."""
+    """What a benchmark reports, while it prints. Raises `CalledProcessError` when it failed, or a check of its own did."""
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for line in child.stdout:
@@ -44,32 +29,34 @@ def run(command: list[str]) -> Iterator[Line]:
                 yield msgspec.json.decode(line, type=Line)
             else:
                 print(line, end="", flush=True)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, command)
 
 
 def main() -> None:
-    """Run, then sum up; the exit status is 1 when one of them could not be run."""
-    options = parser(__doc__)
+    """Run, then sum up; the exit status is 1 when one of them failed."""
+    options = parser(__doc__, quick={}, smallest={})
     keep_option(options)
-    options.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(_ALL)}")
+    options.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(benchmarks())}")
     chosen = options.parse_args()
-    if unknown := set(chosen.names) - set(_ALL):
+    if unknown := set(chosen.names) - set(benchmarks()):
         options.error(f"no benchmark is named {', '.join(sorted(unknown))}")
     rows: list[tuple[str, ...]] = []
     failed: list[str] = []
-    for name in chosen.names or _ALL:
-        command = [sys.executable, "-m", f"benchmarks.{name}", *(["--quick"] if chosen.quick else [])]
+    for name in chosen.names or benchmarks():
+        command = [sys.executable, "-m", f"benchmarks.{name}", *([] if chosen.size == FULL else [f"--{chosen.size}"])]
         if chosen.keep is not None and name in _KEEPING:
             command += ["--keep", str(chosen.keep.absolute())]
-        lines = list(run(command))
-        if not lines:
+        try:
+            for line in run(command):
+                told = [figure for figure in line.figures if figure.verdict or figure.raw]
+                rows += [(line.benchmark, *figure.cells()) for figure in told]
+        except subprocess.CalledProcessError:
             failed.append(name)
-        for line in lines:
-            told = [figure for figure in line.figures if figure.verdict or figure.raw]
-            rows += [(line.benchmark, *figure.cells()) for figure in told]
     print(f"\nAll of it\n{host_line()}")
     print_table(("benchmark", "figure", "value", "unit", "raw engine", "ratio", "target"), rows)
     for name in failed:
-        print(f"  {name} could not be run")
+        print(f"  {name} failed")
     sys.exit(1 if failed else 0)
 
 

@@ -12,7 +12,9 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import sqlite3
 import time
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from benchmarks.measure import REAL_DATA, Report, keep_option, parser, spread, w
 from benchmarks.posting import Phase, full_speed, offered, open_bench
 from benchmarks.raw_sqlite import insert_posts
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph
+from shoal.graph.schema import POSTED
 from shoal.timelines.contract import Seats
 from shoal.timelines.memory import _reserve
 
@@ -53,10 +56,13 @@ def draw_authors(degrees: Ints, count: int, mean: float) -> Ints:
     return np.random.default_rng(5).choice(len(degrees), count, p=weights).astype(np.int64)
 
 
-async def run(path: Path, members: Ints, authors: Ints, chosen: argparse.Namespace, report: Report) -> Outcome:
+async def run(
+    path: Path, members: Ints, degrees: Ints, authors: Ints, chosen: argparse.Namespace, report: Report
+) -> Outcome:
     """All phases on one store."""
     outcome = Outcome()
-    async with open_bench(path, members, authors) as bench:
+    async with open_bench(path, members, degrees, authors) as bench:
+        there = counted_posts(path)
         started = time.perf_counter()
         await bench.warm_all()
         report.add("timelines warm and full", len(await bench.network.timelines.members(len(members))))
@@ -65,9 +71,21 @@ async def run(path: Path, members: Ints, authors: Ints, chosen: argparse.Namespa
         outcome.phases["offered"] = await offered(bench, chosen.rate, chosen.seconds)
         for writers in (64, 256):
             outcome.phases[f"{writers} writers"] = await full_speed(bench, writers, chosen.flat_out)
+        written = counted_posts(path) - there
+        report.check("posts that were answered and are in the file", written, bench.durable)
+        report.check("posts whose fan-out is done", bench.fanned_out, bench.durable)
+        report.check("events that are left", await bench.network.store.backlog(), 0)
+        report.check("deliveries that were written", bench.counted.written, bench.expected)
         outcome.authors = list(bench.next_authors(1_000 if report.quick else 30_000))
         outcome.audiences = [await bench.audience(author) for author in outcome.authors]
     return outcome
+
+
+def counted_posts(path: Path) -> int:
+    """How many posts the file lists."""
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
+        found = store.execute("SELECT count(*) FROM association WHERE atype = ?", (POSTED.number,)).fetchone()
+    return int(found[0])
 
 
 def copied(store: Path, path: Path) -> None:
@@ -120,20 +138,23 @@ def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, ra
 
 def main() -> None:
     """Build, run, measure the raw engines, report."""
-    options = parser(__doc__)
+    options = parser(
+        __doc__,
+        quick={"members": 2_000, "rate": 1_000, "seconds": 2, "flat_out": 1},
+        smallest={"members": 400, "rate": 200, "seconds": 0.5, "flat_out": 0.2},
+    )
     keep_option(options)
     options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
     options.add_argument("--rate", type=float, default=3_500, help="posts offered a second")
     options.add_argument("--seconds", type=float, default=60, help="for how long they are offered")
     options.add_argument("--flat-out", type=float, default=15, help="seconds of each run at full speed")
+    options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
     chosen = options.parse_args()
-    if chosen.quick:
-        chosen.seconds, chosen.flat_out, chosen.rate = 2, 1, 1_000
-    names, follows = (numbered(2_000), power_law(2_000, 20_000)) if chosen.quick else real_graph(chosen.data)
+    made_up = chosen.members
+    names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     degrees = np.bincount(follows[:, 1], minlength=len(names))
-    mean = 100 if chosen.quick else _FOLLOWERS
-    authors = draw_authors(degrees, 100_000, mean)
-    report = Report("end_to_end", chosen.quick)
+    authors = draw_authors(degrees, 100_000, min(_FOLLOWERS, made_up / 20) if made_up else _FOLLOWERS)
+    report = Report("end_to_end", chosen.size)
     with workplace(chosen.keep) as place:
         store = place / f"network-{len(names)}.db"
         built = time.perf_counter()
@@ -141,7 +162,7 @@ def main() -> None:
         report.add("store built in", time.perf_counter() - built, "s")
         path, copy = place / "end_to_end.db", place / "end_to_end_raw.db"
         copied(store, path)
-        outcome = uvloop.run(run(path, ids_of(names), authors, chosen, report))
+        outcome = uvloop.run(run(path, ids_of(names), degrees, authors, chosen, report))
         ring = bare_ring(outcome.audiences, len(names), 800)
         for name, phase in outcome.phases.items():
             copied(store, copy)

@@ -33,9 +33,10 @@ def member(index: int) -> int:
 
 
 async def fill(timelines: MemoryTimelines, members: int) -> None:
-    """Make every row and push until each is full."""
+    """Make every row warm, and push until each is full."""
     for index in range(members):
         await timelines.create(member(index))
+        await timelines.fill(member(index), (), 0)
     for number, first in enumerate(range(0, members, _BLOCK)):
         seats = timelines.seats([member(index) for index in range(first, min(first + _BLOCK, members))])
         for entry in range(1, timelines.length + number % _PHASES + 1):
@@ -142,9 +143,9 @@ async def run(members: int, length: int, posts: int, followers: int, rounds: int
         if turn == 0:
             readers = np.random.default_rng(2).choice(members, min(1_000, members), replace=False).astype(np.int32)
             right = await verified(timelines, sets, now, readers)
-            report.add("timelines read back, whole and in order", right, f"of {len(readers)}", least=len(readers))
+            report.check("timelines read back, whole and in order", right, len(readers))
         bare.append(sets.size / ring.push_all(sets, now + turn * posts))
-    report.add("deliveries written in a turn", written, f"of {sets.size:,}")
+    report.check("deliveries written in a turn", written, sets.size)
     report.add("written deliveries", statistics.median(ours), "1/s, one core", least=6e6, raw=statistics.median(bare))
     report.add("share of the bare ring", statistics.median(ours) / statistics.median(bare), least=0.7)
     report.add("the same, best turn", max(ours), "1/s, one core", raw=max(bare))
@@ -154,16 +155,18 @@ async def run(members: int, length: int, posts: int, followers: int, rounds: int
 
 def main() -> None:
     """Measure and report."""
-    options = parser(__doc__)
+    options = parser(
+        __doc__,
+        quick={"members": 20_000, "posts": 500, "rounds": 3},
+        smallest={"members": 2_000, "length": 200, "posts": 100, "rounds": 1},
+    )
     options.add_argument("--members", type=int, default=1_000_000, help="warm timelines")
     options.add_argument("--length", type=int, default=800, help="entries of a timeline")
     options.add_argument("--followers", type=int, default=1_000, help="followers of a post")
     options.add_argument("--posts", type=int, default=4_000, help="posts of a turn, each with followers of its own")
     options.add_argument("--rounds", type=int, default=5, help="turns of each side")
     chosen = options.parse_args()
-    if chosen.quick:
-        chosen.members, chosen.posts, chosen.rounds = 20_000, 500, 3
-    report = Report("fanout_memory", chosen.quick)
+    report = Report("fanout_memory", chosen.size)
     asyncio.run(run(chosen.members, chosen.length, chosen.posts, chosen.followers, chosen.rounds, report))
     report.show()
 

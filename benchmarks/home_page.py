@@ -8,6 +8,7 @@ The raw engine of each size is a bare sqlite3 cursor that fetches 20 of the same
 
 from __future__ import annotations
 
+import argparse
 import sqlite3
 import statistics
 import time
@@ -62,7 +63,7 @@ async def warm(path: Path, readers: list[int], report: Report, name: str) -> tup
                 ids = [entry.post.id for entry in page.entries]
     pages = len(first) + len(later)
     report.add(f"{name}: authors of a page, mean", authors / pages)
-    report.add(f"{name}: pages that were not 20 long", short, f"of {pages:,}")
+    report.check(f"{name}: pages that were 20 long", pages - short, pages)
     return first, later, ids
 
 
@@ -79,16 +80,13 @@ def raw(path: Path, ids: list[int]) -> float:
     return statistics.median(times)
 
 
-def warm_sizes(place: Path, chosen_readers: int, report: Report) -> None:
+def warm_sizes(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     """Every size in turn."""
-    members_of, posts_of = (10_000, 100_000, 1_000_000), (100, 10_000, 1_000_000)
-    if report.quick:
-        members_of, posts_of = (1_000, 10_000, 20_000), (100, 1_000, 10_000)
     medians: list[float] = []
-    for members in members_of:
-        for posts in posts_of:
-            readers, follows, authors = made_up(members, posts, chosen_readers)
-            path = place / f"home-{members}-{posts}-{chosen_readers}.db"
+    for members in chosen.members:
+        for posts in chosen.posts:
+            readers, follows, authors = made_up(members, posts, chosen.readers)
+            path = place / f"home-{members}-{posts}-{chosen.readers}.db"
             names = numbered(members)
             build(path, names, follows, authors)
             name = f"{members:,} members, {posts:,} posts"
@@ -117,9 +115,10 @@ async def cold(path: Path, reader: int, repeats: int) -> tuple[list[float], list
     return opened, dropped, entries
 
 
-def cold_pages(place: Path, data: Path, report: Report) -> None:
+def cold_pages(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     """One who follows 200 and the one who follows most."""
-    names, follows = (numbered(3_000), power_law(3_000, 30_000)) if report.quick else real_graph(data)
+    made_up = chosen.cold_members
+    names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     path = place / f"network-{len(names)}.db"
     build(path, names, follows, real_authors(len(names), follows))
     degrees = np.bincount(follows[:, 0], minlength=len(names))
@@ -131,23 +130,39 @@ def cold_pages(place: Path, data: Path, report: Report) -> None:
         report.add(f"{name}: just opened, median", statistics.median(opened), "ms", most=target)
         report.add(f"{name}: just opened, max", max(opened), "ms")
         report.add(f"{name}: timeline dropped, median", statistics.median(dropped), "ms", most=target)
-        report.add(f"{name}: entries", entries)
+        report.check(f"{name}: entries", entries, 20)
 
 
 def main() -> None:
     """Build, measure, report."""
-    options = parser(__doc__)
+    options = parser(
+        __doc__,
+        quick={
+            "readers": 100,
+            "members": [1_000, 10_000, 20_000],
+            "posts": [100, 1_000, 10_000],
+            "cold_members": 3_000,
+        },
+        smallest={"readers": 10, "members": [300, 500], "posts": [100, 300], "cold_members": 500},
+    )
     keep_option(options)
     options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
     options.add_argument("--readers", type=int, default=1_000, help="members who read in turn")
+    options.add_argument(
+        "--members", type=int, nargs="+", default=[10_000, 100_000, 1_000_000], help="sizes of networks"
+    )
+    options.add_argument(
+        "--posts", type=int, nargs="+", default=[100, 10_000, 1_000_000], help="how many posts they have"
+    )
+    options.add_argument("--cold-members", type=int, default=0, help="of the network of cold pages; 0: the real graph")
     options.add_argument("--only", choices=("warm", "cold"), help="one half of it")
     chosen = options.parse_args()
-    report = Report("home_page", chosen.quick)
+    report = Report("home_page", chosen.size)
     with workplace(chosen.keep) as place:
         if chosen.only != "cold":
-            warm_sizes(place, 100 if chosen.quick else chosen.readers, report)
+            warm_sizes(place, chosen, report)
         if chosen.only != "warm":
-            cold_pages(place, chosen.data, report)
+            cold_pages(place, chosen, report)
     report.show()
 
 

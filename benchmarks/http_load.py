@@ -104,6 +104,7 @@ def tell(report: Report, name: str, outcome: Outcome, least: float | None = None
     report.add(f"{name}: bytes an answer", outcome.bytes / max(1, len(outcome.latencies)), "B")
     for problem, count in outcome.wrong.items():
         report.add(f"{name}: wrong: {problem}", count)
+    report.check(f"{name}: answers that were right", outcome.right, max(1, len(outcome.latencies)))
 
 
 async def run(chosen: argparse.Namespace, report: Report) -> None:
@@ -126,7 +127,7 @@ async def run(chosen: argparse.Namespace, report: Report) -> None:
 
 def main() -> None:
     """Load and report."""
-    options = parser(__doc__)
+    options = parser(__doc__, quick={"seconds": 2.0}, smallest={"seconds": 0.3})
     options.add_argument("scenario", choices=("home", "post", "ceiling"), nargs="?", default="ceiling")
     options.add_argument("--base-url", default="http://127.0.0.1:8500", help="http://host:port of the server")
     options.add_argument("--tokens", type=Path, help="a file with one token a line")
@@ -136,11 +137,9 @@ def main() -> None:
     options.add_argument("--count", type=int, help="so many requests of `home`, however long they take")
     chosen = options.parse_args()
     chosen.connections = chosen.connections or (32 if chosen.scenario == "post" else 16)
-    if chosen.quick:
-        chosen.seconds = min(chosen.seconds, 2.0)
     if chosen.scenario != "ceiling" and chosen.tokens is None:
         options.error("--tokens is needed")
-    report = Report(f"http_load {chosen.scenario}", chosen.quick)
+    report = Report(f"http_load {chosen.scenario}", chosen.size)
     uvloop.run(run(chosen, report))
     report.show()
 

@@ -52,7 +52,8 @@ async def ceiling(server: Server, seconds: float) -> float:
 
 async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     """Build the network if it is not there, serve it, load it."""
-    shape = Shape(circle=100, each=20, authors=32, posts=2_500) if report.quick else Shape()
+    circle = chosen.circle
+    shape = Shape() if circle == Shape().circle else Shape(circle, circle // 5, circle // 3, 25 * circle)
     store, kept = place / f"http-{shape.circle}.db", place / f"http-{shape.circle}.json"
     if kept.exists():
         keys = msgspec.json.decode(kept.read_bytes(), type=Keys)
@@ -76,14 +77,17 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
 
 def main() -> None:
     """Build, serve, load, report."""
-    options = parser(__doc__)
+    options = parser(
+        __doc__,
+        quick={"seconds": 2.0, "circle": 100},
+        smallest={"seconds": 0.3, "circle": 40},
+    )
     keep_option(options)
+    options.add_argument("--circle", type=int, default=1_000, help="members, beside one whom all follow")
     options.add_argument("--seconds", type=float, default=15.0, help="for how long each load runs")
     options.add_argument("--command", default=_COMMAND, help="how the server is started, with {store} and {port}")
     chosen = options.parse_args()
-    if chosen.quick:
-        chosen.seconds = 2.0
-    report = Report("http_network", chosen.quick)
+    report = Report("http_network", chosen.size)
     with workplace(chosen.keep) as place:
         uvloop.run(run(place, chosen, report))
     report.show()

@@ -6,6 +6,7 @@ record took. The raw engine is bare SQLite inserting the same associations, both
 
 from __future__ import annotations
 
+import gzip
 import shlex
 import sqlite3
 import subprocess
@@ -14,12 +15,16 @@ import time
 from contextlib import closing
 from pathlib import Path
 
+import msgspec
+
 from benchmarks.measure import REAL_DATA, REPOSITORY, Report, parser, rss, tree_rss, workplace
 from benchmarks.raw_sqlite import insert_follows
 from benchmarks.stores import ids_of, numbered, power_law, real_graph, url_of
 from shoal.graph.schema import FOLLOWS, POSTED
 
 _COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} import {{data}}"
+_MADE_UP = 30_000
+"""Members of the network that stands in for the real data where that is absent."""
 _EVERY_SECONDS = 0.25
 Counts = dict[int, int]
 
@@ -32,6 +37,11 @@ def counts(path: Path) -> Counts:
             return {atype: int(n or 0) for atype, n in found}
     except sqlite3.Error:
         return {}
+
+
+def _lines(data: Path) -> int:
+    with gzip.open(next((data / "posts").glob("*.jsonl.gz"))) as posts:
+        return sum(1 for _ in posts)
 
 
 _NUMBERS = (FOLLOWS.number, POSTED.number)
@@ -56,12 +66,33 @@ def watched(command: list[str], path: Path) -> tuple[float, int, int, dict[int, 
     return time.perf_counter() - started, child.returncode, peak, moved
 
 
-def real(place: Path, data: Path, form: str, report: Report) -> None:
-    """Import the real data, and say how fast each part went."""
+def made(folder: Path, members: int) -> Path:
+    """A made-up network in the files that an import reads: ten follows a member, and as many posts as members."""
+    (folder / "graph").mkdir(parents=True)
+    (folder / "posts").mkdir()
+    names, follows = numbered(members), power_law(members, 10 * members)
+    with (folder / "graph" / "nodes.csv").open("w", encoding="utf-8") as nodes:
+        nodes.write("id,name\n")
+        nodes.writelines(f"{number},{name}\n" for number, name in enumerate(names))
+    with (folder / "graph" / "edges.csv").open("w", encoding="utf-8") as edges:
+        edges.write("id_1,id_2\n")
+        # Each row is a follow in both directions.
+        edges.writelines(f"{one},{other}\n" for one, other in follows.tolist() if one < other)
+    with gzip.open(folder / "posts" / "posts.jsonl.gz", "wb") as posts:
+        for number in range(members):
+            post = {"id": number, "user_id": number % members, "name": f"Low tide {number}", "tags": ["harbour"]}
+            posts.write(msgspec.json.encode({**post, "created_at": "2015-06-01T06:00:00Z"}) + b"\n")
+    return folder
+
+
+def imported(place: Path, data: Path, form: str, follows: int, report: Report) -> None:
+    """Import the data, and say how fast each part went."""
     path = place / "import.db"
     command = shlex.split(form.format(data=data, store=url_of(path)))
     seconds, status, peak, moved = watched(command, path)
-    report.add("exit status", status, most=0)
+    report.check("exit status of the import", status, 0)
+    report.check("follows that the store has", counts(path).get(FOLLOWS.number, 0), follows)
+    report.check("posts that the store has", counts(path).get(POSTED.number, 0), _lines(data))
     report.add("all of it", seconds, "s", most=180)
     for name, number, least in (("follows", FOLLOWS.number, 10_000), ("posts", POSTED.number, None)):
         n, (first, last) = counts(path).get(number, 0), moved.get(number, (0.0, 0.0))
@@ -72,19 +103,20 @@ def real(place: Path, data: Path, form: str, report: Report) -> None:
 
 
 def main() -> None:
-    """Import, measure the raw engine, report. A quick run measures the raw engine alone, on a made-up graph."""
-    options = parser(__doc__)
+    """Import, measure the raw engine, report."""
+    options = parser(__doc__, quick={"members": 2_000}, smallest={"members": 100})
+    options.add_argument(
+        "--members", type=int, default=0, help="of a made-up network that is imported; 0: the real data"
+    )
     options.add_argument("--data", type=Path, default=REAL_DATA, help="the directory to import")
     options.add_argument("--command", default=_COMMAND, help="how the import is started, with {data} and {store}")
     chosen = options.parse_args()
-    report = Report("import_real", chosen.quick)
-    if not chosen.quick and not (chosen.data / "graph" / "edges.csv").exists():
-        print(f"{chosen.data} is absent: nothing is imported")
-        return
+    report = Report("import_real", chosen.size)
+    made_up = chosen.members or (0 if (chosen.data / "graph" / "edges.csv").exists() else _MADE_UP)
     with workplace(None) as place:
-        if not chosen.quick:
-            real(place, chosen.data, chosen.command, report)
-        names, follows = (numbered(2_000), power_law(2_000, 20_000)) if chosen.quick else real_graph(chosen.data)
+        data = made(place / "data", made_up) if made_up else chosen.data
+        names, follows = real_graph(data)
+        imported(place, data, chosen.command, len(follows), report)
         seconds = insert_follows(place / "raw.db", ids_of(names)[follows])
         report.add("raw engine: association rows", 2 * len(follows))
         bare = len(follows) / seconds

@@ -1,7 +1,11 @@
 """What every benchmark needs: percentiles, the memory and the CPU time of processes, and a report with targets.
 
-A report never fails: it says what was measured, how that compares with the raw engine of the same run, and whether the
-target is met or by how much it is missed.
+A report says what was measured, how that compares with the raw engine of the same run, and whether the target is met or by
+how much it is missed. A missed target is no failure. A benchmark that has not done what it says it measures is one: each checks
+that, and ends with status 1 otherwise.
+
+A benchmark is a module with a `main` that takes its options from `parser`. It has three sizes: the full one, whose figures are
+published, `--quick`, and `--smallest`, a second or two, in which `make test` runs all of them.
 """
 
 from __future__ import annotations
@@ -9,19 +13,23 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import re
 import sqlite3
+import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, NoReturn
 
 import msgspec
 import numpy as np
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
+FULL, QUICK, SMALLEST = "full", "quick", "smallest"
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -54,13 +62,32 @@ class Figure(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.what, _shown(self.value), self.unit, raw, ratio, self.verdict
 
 
+class Check(msgspec.Struct, frozen=True):
+    """Whether the benchmark did what it says: `found` is what `wanted` should be."""
+
+    what: str
+    found: float
+    wanted: float
+
+    @property
+    def right(self) -> bool:
+        """Whether it did."""
+        return self.found == self.wanted
+
+
 @dataclass
 class Report:
     """The figures of one benchmark, printed as a table and as one line of JSON."""
 
     benchmark: str
-    quick: bool = False
+    size: str = FULL
     figures: list[Figure] = field(default_factory=list)
+    checks: list[Check] = field(default_factory=list)
+
+    @property
+    def quick(self) -> bool:
+        """Whether it runs in less than its full size."""
+        return self.size != FULL
 
     def add(
         self,
@@ -72,24 +99,41 @@ class Report:
         most: float | None = None,
         raw: float | None = None,
     ) -> None:
-        """One more row; a target is shown but does not count in a quick run, whose sizes are not those of the target."""
+        """Add a row. Targets are those of the full size: a smaller run has none."""
         if self.quick:
             least = most = None
         self.figures.append(Figure(what, float(value), unit, least, most, raw))
 
-    def show(self) -> None:
-        """Print everything; a process that waited long for a core was measured on a busy machine, and its rates mean little."""
+    def check(self, what: str, found: float, wanted: float) -> None:
+        """Compare what was done with what the figures stand for."""
+        self.checks.append(Check(what, float(found), float(wanted)))
+
+    def show(self) -> NoReturn:
+        """Print everything, and end the program: with status 1 when a check failed, or when nothing was checked.
+
+        A process that waited long for a core was measured on a busy machine, and its rates mean little.
+        """
         clock = thread_clocks()["MainThread"]
         self.figures.append(Figure("main thread ran", clock.ran, "s"))
         self.figures.append(Figure("main thread was kept off the cores", clock.waited, "s"))
-        print(f"\n{self.benchmark}{' (quick: small sizes, no targets)' if self.quick else ''}")
+        print(f"\n{self.benchmark}{f' ({self.size}: small sizes, no targets)' if self.quick else ''}")
         print(host_line())
         print_table(
             ("figure", "value", "unit", "raw engine", "ratio", "target"),
             [figure.cells() for figure in self.figures],
         )
-        line = {"benchmark": self.benchmark, "quick": self.quick, "host": host_line(), "figures": self.figures}
+        for check in self.checks:
+            told = "right" if check.right else f"WRONG, not {_shown(check.wanted)}"
+            print(f"  checked: {check.what}: {_shown(check.found)}: {told}")
+        line = {
+            "benchmark": self.benchmark,
+            "size": self.size,
+            "host": host_line(),
+            "figures": self.figures,
+            "checks": self.checks,
+        }
         print(msgspec.json.encode(line).decode(), flush=True)
+        sys.exit(0 if self.checks and all(check.right for check in self.checks) else 1)
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -209,11 +253,29 @@ def device_bytes(path: Path) -> int:
     return 0
 
 
-def parser(about: str | None) -> argparse.ArgumentParser:
-    """The options that every benchmark has."""
-    options = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--quick", action="store_true", help="a smoke run of a few seconds, on small sizes")
-    return options
+class Options(argparse.ArgumentParser):
+    """Options whose defaults depend on the size that is chosen; what is given wins over any size."""
+
+    def __init__(self, about: str | None, sizes: Mapping[str, Mapping[str, Any]]) -> None:
+        super().__init__(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+        self._sizes = sizes
+        chosen = self.add_mutually_exclusive_group()
+        for size, about_it in (
+            (QUICK, "a short run on small sizes"),
+            (SMALLEST, "a second or two, to see that it runs"),
+        ):
+            chosen.add_argument(f"--{size}", dest="size", action="store_const", const=size, default=FULL, help=about_it)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As of `argparse`, with the defaults of the size."""
+        size = super().parse_known_args(args, argparse.Namespace())[0].size
+        self.set_defaults(**self._sizes.get(size, {}))
+        return super().parse_known_args(args, namespace)
+
+
+def parser(about: str | None, *, quick: Mapping[str, Any], smallest: Mapping[str, Any]) -> Options:
+    """The options that every benchmark has; `quick` and `smallest` are the values of its own options in these sizes."""
+    return Options(about, {QUICK: quick, SMALLEST: {**quick, **smallest}})
 
 
 def keep_option(options: argparse.ArgumentParser) -> None:
@@ -230,3 +292,10 @@ def workplace(keep: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as name:
         yield Path(name)
+
+
+def benchmarks() -> list[str]:
+    """The names of all benchmarks: the modules beside this one that take their options from `parser`."""
+    here = Path(__file__)
+    modules = sorted(path for path in here.parent.glob("[a-z]*.py") if path != here)
+    return [path.stem for path in modules if re.search(r"= parser\(\s*__doc__", path.read_text("utf-8"))]

@@ -93,6 +93,15 @@ async def bare(url: str, numbers: Iterator[int], group: int, seconds: float) -> 
         await connection.close()
 
 
+async def objects(url: str) -> int:
+    """How many the store has."""
+    connection = await asyncpg.connect(url)
+    try:
+        return int(await connection.fetchval("SELECT count(*) FROM shoal.object"))
+    finally:
+        await connection.close()
+
+
 async def measure(url: str, report: Report, seconds: float) -> None:
     """All figures, the bare ones between those of the store."""
     numbers, ends = itertools.count(), itertools.count(1 << 50)
@@ -115,16 +124,19 @@ async def measure(url: str, report: Report, seconds: float) -> None:
         for group, rate in by_group.items():
             report.add(f"bare rows, {group} at a time", rate, "/s")
         report.add("groups judged anew", graph.overtaken)
+        report.check("objects of these commits that are there", await objects(url), next(numbers))
     finally:
         await graph.close()
 
 
 def main() -> None:
     """Start a server, measure, report."""
-    options = parser(__doc__).parse_args()
-    report = Report("postgres_commits", options.quick)
+    options = parser(__doc__, quick={"seconds": 1.0}, smallest={"seconds": 0.15})
+    options.add_argument("--seconds", type=float, default=8.0, help="how long each number of callers commits")
+    chosen = options.parse_args()
+    report = Report("postgres_commits", chosen.size)
     with server() as program:
-        asyncio.run(measure(program.url, report, 1.0 if options.quick else 8.0))
+        asyncio.run(measure(program.url, report, chosen.seconds))
     report.show()
 
 

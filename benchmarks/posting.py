@@ -85,10 +85,11 @@ class Phase:
 class Bench:
     """An open network, its members, and the authors to come."""
 
-    def __init__(self, network: Network, path: Path, members: Ints, authors: Ints) -> None:
+    def __init__(self, network: Network, path: Path, members: Ints, degrees: Ints, authors: Ints) -> None:
         self.network = network
         self._path = path
         self.members = members.tolist()
+        self._degrees = dict(zip(self.members, degrees.tolist(), strict=True))
         self._order = [self.members[at] for at in authors]
         self._authors = itertools.cycle(self._order)
         self._texts = itertools.cycle(_TEXTS)
@@ -96,6 +97,7 @@ class Bench:
         self._lags: list[float] = []
         self._answering = False
         self._groups: list[int] = []
+        self.durable = self.fanned_out = self.expected = 0
         self.counted = Counted(network.timelines)
         assert network.reads.audiences is not None
         self._audiences = network.reads.audiences
@@ -106,6 +108,7 @@ class Bench:
 
     def _done(self, job: Job) -> None:
         if isinstance(job.event, PostCreated):
+            self.fanned_out += 1
             self._lags.append(time.time() * 1000 - milliseconds_of(job.event.post_id))
 
     async def open_handles(self) -> None:
@@ -136,6 +139,8 @@ class Bench:
         await author.create(next(self._texts))
         phase.answers.append(time.perf_counter() - due)
         phase.durable += 1
+        self.durable += 1
+        self.expected += self._degrees[author.id]
         if not self._answering:
             # All posts of one group commit are answered in the same turn of the event loop.
             self._answering = True
@@ -167,11 +172,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(path: Path, members: Ints, authors: Ints) -> AsyncIterator[Bench]:
-    """The network of a store as it ships, but for a runner that tells when each fan-out is done."""
+async def open_bench(path: Path, members: Ints, degrees: Ints, authors: Ints) -> AsyncIterator[Bench]:
+    """The network of a store as it ships, but for a runner that tells when each fan-out is done; `degrees` are followers."""
     settings = Settings(store=url_of(path), media="memory://", timeline_members=len(members))
     async with open_network(settings, background=False) as network:
-        bench = Bench(network, path, members, authors)
+        bench = Bench(network, path, members, degrees, authors)
         await bench.open_handles()
         bench.runner.start()
         try:

@@ -201,21 +201,26 @@ async def run(url: str, events: int, rounds: int, rate: int, seconds: float, rep
     times = spread([value * 1000 for value in await way.paced(rate, seconds)])
     report.add(f"from commit to done at {rate:,}/s, median", times.median, "ms")
     report.add(f"from commit to done at {rate:,}/s, p99", times.p99, "ms")
+    report.check("jobs done, of a relay and a worker at once", way.counter.done, way.emitted)
+    report.check("jobs done, of a relay alone and a runner alone", alone.counter.done, alone.emitted)
+    report.check("events that are left in the stores", await way.graph.backlog() + await alone.graph.backlog(), 0)
     await taking.close()
     await outbox.close()
 
 
 def main() -> None:
     """Measure and report."""
-    options = parser(__doc__)
+    options = parser(
+        __doc__,
+        quick={"events": 4_096, "rounds": 1, "seconds": 1.0},
+        smallest={"events": 1_024, "rounds": 1, "rate": 200, "seconds": 0.2},
+    )
     options.add_argument("--events", type=int, default=50 * 1_024, help="events of a turn")
     options.add_argument("--rounds", type=int, default=5, help="turns of each side")
     options.add_argument("--rate", type=int, default=1_000, help="events a second, when paced")
     options.add_argument("--seconds", type=float, default=10.0, help="how long they are paced")
     chosen = options.parse_args()
-    if chosen.quick:
-        chosen.events, chosen.rounds, chosen.seconds = 4_096, 1, 1.0
-    report = Report("rabbitmq_jobs", chosen.quick)
+    report = Report("rabbitmq_jobs", chosen.size)
     folder = Path(tempfile.mkdtemp(prefix="shoal-bench-"))
     folder.chmod(0o755)
     try:

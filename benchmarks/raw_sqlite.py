@@ -43,7 +43,7 @@ def insert_posts(path: Path, authors: list[int], text: str, groups: list[int]) -
     ]
     links = [(author, POSTED.number, id_, id_, 1, b"") for id_, author in zip(made, authors, strict=True)]
     events = [
-        (index, encode(PostCreated(post_id=id_, author_id=author)))
+        (index, encode(PostCreated(post_id=id_, author_id=author)), _NOW_MS)
         for index, (id_, author) in enumerate(zip(made, authors, strict=True), 1 << 40)
     ]
     with opened(path) as store:
@@ -52,7 +52,7 @@ def insert_posts(path: Path, authors: list[int], text: str, groups: list[int]) -
             store.executemany("INSERT INTO object VALUES (?, ?, ?)", nodes[first:last])
             store.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", sorted(links[first:last]))
             store.executemany(sql.COUNT_ADD.format(rows="(?, ?, 1)"), [link[:2] for link in links[first:last]])
-            store.executemany(sql.OUTBOX_PUT.format(rows="(?, ?)"), events[first:last])
+            store.executemany(sql.OUTBOX_PUT.format(rows="(?, ?, ?)"), events[first:last])
             store.execute("DELETE FROM outbox WHERE seq < ?", (events[first][0],))
 
         return len(authors) / _in_groups(store, len(authors), itertools.cycle(groups), write)

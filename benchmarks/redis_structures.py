@@ -51,7 +51,6 @@ end return 1"""
 )
 _GET = _OPEN + _KEY + "local all = redis.call('GET', key) end return 1"
 _CONCAT = _OPEN + _KEY + "local all = table.concat(redis.call('LRANGE', key, 0, -1)) end return 1"
-_TURNS = 5
 _JOBS = 4
 """Posts that a worker fans out at a time."""
 
@@ -178,7 +177,7 @@ def compare(bench: Bench, rounds: int, report: Report) -> None:
     report.add("script, ZADD and trim: skip list", scripted(bench, _ZADD, rounds // 3), "deliveries/s of CPU")
 
 
-async def fan_out(bench: Bench, url: str, rounds: int, report: Report) -> None:
+async def fan_out(bench: Bench, url: str, rounds: int, turns: int, report: Report) -> None:
     """Packed strings, as they are used, in turns with the raw engine."""
     nodes = Nodes(url)
     timelines = RedisTimelines(nodes, _LENGTH, clock=lambda: EPOCH_MS / 1000)
@@ -194,8 +193,8 @@ async def fan_out(bench: Bench, url: str, rounds: int, report: Report) -> None:
     report.add("packed string, in use", bench.bytes_an_entry(), "bytes/entry", most=18)
     bench.reset_clocks()
     rates: list[tuple[float, float, float]] = []
-    cpu, written = 0.0, 0
-    for turn in range(_TURNS):
+    cpu, written, newest_pushed = 0.0, 0, 0
+    for turn in range(turns):
         at = 3_000_000 + turn * 3 * rounds
         bare = raw_zadd(bench, rounds, first=at, trim=False)
         trimmed = raw_zadd(bench, rounds, first=at + rounds, trim=True)
@@ -203,12 +202,20 @@ async def fan_out(bench: Bench, url: str, rounds: int, report: Report) -> None:
         for n in range(0, rounds * 3, _JOBS):
             jobs = [timelines.push(entry(at + job), order[job % 8]) for job in range(n, n + _JOBS)]
             count += sum(await asyncio.gather(*jobs))
+            newest_pushed = at + n + _JOBS - 1
         rates.append((bare, trimmed, count / (time.perf_counter() - started)))
         cpu += bench.cpu() - before
         written += count
     bare, trimmed, ours = (statistics.median(turn[which] for turn in rates) for which in range(3))
     report.add("raw socket, ZADD without a trim", bare, "deliveries/s")
     report.add("raw socket, ZADD and trim", trimmed, "deliveries/s")
+    fan_outs = turns * len(range(0, rounds * 3, _JOBS)) * _JOBS
+    report.check("deliveries that were written", written, fan_outs * len(bench.members))
+    report.check(
+        "timelines that have the newest entry on top",
+        await topped(bench, timelines, newest_pushed),
+        len(bench.members),
+    )
     report.add("fan-out of one worker, beside ZADD and trim", ours, "deliveries/s", least=1.7 * trimmed, raw=trimmed)
     report.add("fan-out of one worker, beside ZADD without a trim", ours, "deliveries/s", raw=bare)
     report.add("the server alone, its memory full of sorted sets", written / cpu, "deliveries/s of CPU")
@@ -216,6 +223,12 @@ async def fan_out(bench: Bench, url: str, rounds: int, report: Report) -> None:
     await others(bench, timelines, order[0], report)
     await timelines.close()
     await nodes.close()
+
+
+async def topped(bench: Bench, timelines: RedisTimelines, newest: int) -> int:
+    """How many timelines begin with this entry."""
+    pages = await asyncio.gather(*[timelines.read(member, limit=1) for member in bench.members])
+    return sum(page is not None and page.ids == [entry(newest)] for page in pages)
 
 
 async def others(bench: Bench, timelines: RedisTimelines, seats: Any, report: Report) -> None:
@@ -266,17 +279,24 @@ async def longest(bench: Bench, timelines: RedisTimelines, report: Report) -> No
 
 def main() -> None:
     """Start a server, measure, stop it."""
-    chosen = parser(__doc__).parse_args()
-    members, rounds = (1_000, 5) if chosen.quick else (5_000, 20)
-    report = Report("redis_structures", chosen.quick)
+    options = parser(
+        __doc__,
+        quick={"members": 1_000, "rounds": 5},
+        smallest={"members": 300, "rounds": 2, "turns": 1},
+    )
+    options.add_argument("--members", type=int, default=5_000, help="who have timelines")
+    options.add_argument("--rounds", type=int, default=20, help="entries that go to all of them in a turn")
+    options.add_argument("--turns", type=int, default=5, help="turns of each side")
+    chosen = options.parse_args()
+    report = Report("redis_structures", chosen.size)
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as name:
         Path(name).chmod(0o755)
         program = engine.start(Path(name))
         try:
-            bench = Bench(program.url, members)
+            bench = Bench(program.url, chosen.members)
             report.add("redis", float(bench.server.info("server")["redis_version"].rpartition(".")[0]))
-            compare(bench, rounds, report)
-            uvloop.run(fan_out(bench, program.url, rounds, report))
+            compare(bench, chosen.rounds, report)
+            uvloop.run(fan_out(bench, program.url, chosen.rounds, chosen.turns, report))
             bench.server.close()
         finally:
             program.stop()

@@ -89,22 +89,23 @@ async def measure(
     members: Sequence[MemberRow],
     asked: Sequence[Ask],
     report: Report,
-) -> None:
-    """Fill this index, then ask it."""
+) -> list[list[int]]:
+    """Fill this index, then ask it; what it answered."""
     await index.write(Change(members=members))
     began = time.perf_counter()
     for start in range(0, len(posts), _BATCH):
         await index.write(Change(posts=posts[start : start + _BATCH]))
     report.add(f"{name}: posts written", len(posts) / (time.perf_counter() - began), "posts/s")
     took: list[float] = []
-    found = 0
+    found: list[list[int]] = []
     for ask in asked:
         began = time.perf_counter()
-        found += len(await index.posts(ask, _PAGE))
+        found.append(await index.posts(ask, _PAGE))
         took.append((time.perf_counter() - began) * 1000)
     report.add(f"{name}: a question, median", spread(took).median, "ms")
     report.add(f"{name}: a question, p99", spread(took).p99, "ms")
-    report.add(f"{name}: posts found by a question, mean", found / len(asked))
+    report.add(f"{name}: posts found by a question, mean", sum(map(len, found)) / len(asked))
+    return found
 
 
 async def _all(folder: Path, posts: Sequence[Post], asked: Sequence[Ask], report: Report) -> None:
@@ -112,28 +113,42 @@ async def _all(folder: Path, posts: Sequence[Post], asked: Sequence[Ask], report
     rows = [post_row(post) for post in posts]
     report.add("rows made of posts, one core", len(rows) / (time.perf_counter() - began), "posts/s")
     people = [member_row(Member(id=id_, name=f"member_{id_}")) for id_ in sorted({post.author_id for post in posts})]
-    await measure("memory", MemoryIndex(), rows, people, asked, report)
+    found = await measure("memory", MemoryIndex(), rows, people, asked, report)
     async with AsyncExitStack() as stack:
         path = folder / "shoal.db.search"
         index: SearchIndex = await SqliteIndex.open(path)
         stack.push_async_callback(index.close)
-        await measure("SQLite", index, rows, people, asked, report)
+        same = _same(found, await measure("SQLite", index, rows, people, asked, report))
+        report.check("questions to which SQLite answers as memory does", same, len(asked))
         size = sum(file.stat().st_size for file in folder.glob("shoal.db.search*"))  # noqa: ASYNC240  # three files
         report.add("SQLite: a post", size / len(rows), "bytes")
     with server() as program:
         index = await PostgresIndex.open(program.url)
-        await measure("PostgreSQL", index, rows, people, asked, report)
+        same = _same(found, await measure("PostgreSQL", index, rows, people, asked, report))
+        report.check("questions to which PostgreSQL answers as memory does", same, len(asked))
         await index.close()
+
+
+def _same(ours: Sequence[list[int]], theirs: Sequence[list[int]]) -> int:
+    return sum(one == other for one, other in zip(ours, theirs, strict=True))
 
 
 def main() -> None:
     """Measure and report."""
-    chosen = parser(__doc__).parse_args()
-    count = 20_000 if chosen.quick else 200_000
-    report = Report("search", chosen.quick)
+    options = parser(
+        __doc__,
+        quick={"posts": 20_000, "questions": 400},
+        smallest={"posts": 600, "questions": 20, "made_up": True},
+    )
+    options.add_argument("--posts", type=int, default=200_000, help="how many are indexed")
+    options.add_argument("--questions", type=int, default=2_000, help="how many are asked")
+    options.add_argument("--made-up", action="store_true", help="posts of made-up words, also where the real ones are")
+    chosen = options.parse_args()
+    report = Report("search", chosen.size)
+    real = REAL_DATA.exists() and not chosen.made_up
     with workplace(None) as folder:
-        posts = real_posts(REAL_DATA, count) if REAL_DATA.exists() else made_up_posts(count)
-        asyncio.run(_all(folder, posts, questions(posts, 400 if chosen.quick else 2_000), report))
+        posts = real_posts(REAL_DATA, chosen.posts) if real else made_up_posts(chosen.posts)
+        asyncio.run(_all(folder, posts, questions(posts, chosen.questions), report))
     report.show()
 
 

@@ -24,7 +24,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import uvloop
 from redis import Redis
@@ -36,14 +35,13 @@ from benchmarks.stores import Ints
 from shoal import Handle, Shoal
 from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.graph.redis.nodes import KEY_BYTES, Script, keys_of
-from shoal.settings import Settings
+from shoal.settings import Settings, environment
 from shoal.timelines.redis_scripts import HEAD_BYTES, PUSH
 from shoal.wiring import open_network
 
 _TAIL = 800
 """Bytes of the end of a timeline that are searched: a hundred entries."""
 _LOOK_SECONDS = 0.005
-_SETTLING_SECONDS = 3.0
 _PATIENCE_SECONDS = 120.0
 _IDLE_SECONDS = 86_400
 _AT_ONCE = 500
@@ -84,6 +82,7 @@ class Size(NamedTuple):
     rate: float
     entries: int
     rounds: int
+    settling: float
 
 
 class Run(NamedTuple):
@@ -193,18 +192,13 @@ class Bench:
 @contextmanager
 def workers(settings: Settings, count: int) -> Iterator[int]:
     """`shoal worker` with so many processes; gives the id of the one above them."""
-    environ = {f"SHOAL_{name.upper()}": _said(value) for name, value in msgspec.structs.asdict(settings).items()}
     command = [sys.executable, "-m", "shoal.cli", "worker", "--processes", str(count)]
-    process = subprocess.Popen(command, env={**os.environ, **environ})  # our own program
+    process = subprocess.Popen(command, env={**os.environ, **environment(settings)})  # our own program
     try:
         yield process.pid
     finally:
         process.terminate()
         process.wait(90)
-
-
-def _said(value: Any) -> str:
-    return msgspec.json.encode(value).decode() if isinstance(value, dict | bool) else str(value)
 
 
 class Others:
@@ -269,14 +263,14 @@ async def one_post(bench: Bench, shoal: Shoal, star: Handle, handles: Sequence[H
     others = Others(bench, handles)
     posting = asyncio.create_task(others.run())
     try:
-        await asyncio.sleep(_SETTLING_SECONDS)
+        await asyncio.sleep(bench.size.settling)
         cpu = bench.cpu(pid)
         post = await star.create("A post to all: the boats are afloat again.")
         committed = time.perf_counter()
         await arrival(bench, post.id)
         arrived = time.perf_counter()
         spent = {name: seconds - cpu[name] for name, seconds in bench.cpu(pid).items()}
-        await asyncio.sleep(_SETTLING_SECONDS / 3)
+        await asyncio.sleep(bench.size.settling / 3)
     finally:
         others.end()
         await posting
@@ -307,7 +301,7 @@ def tell(bench: Bench, count: int, runs: list[Run], raw: float) -> None:
     report.add(f"{name}: post to all has arrived, median of {len(runs)}", seconds, "s", most=10, raw=raw)
     report.add(f"{name}: the slowest", max(run.seconds for run in runs), "s")
     report.add(f"{name}: deliveries of it", size.followers / seconds, "1/s")
-    report.add(f"{name}: followers without it", sum(run.missed for run in runs), f"of {size.followers:,}", most=0)
+    report.check(f"{name}: followers without it", sum(run.missed for run in runs), 0)
     report.add(f"{name}: written twice", max(run.twice for run in runs), f"of {size.followers:,}")
     for when, lags in (("before", [run.quiet for run in runs]), ("meanwhile", [run.busy for run in runs])):
         times = spread([lag * 1_000 for part in lags for lag in part])
@@ -321,31 +315,48 @@ def tell(bench: Bench, count: int, runs: list[Run], raw: float) -> None:
         report.add(f"{name}: CPU of {part} meanwhile", statistics.median(run.cpu[part] for run in runs), "s")
 
 
-async def run(of: Engines, size: Size, report: Report) -> None:
-    """Fill, then measure with one worker and with two."""
+async def run(of: Engines, size: Size, counts: Sequence[int], report: Report) -> None:
+    """Fill, then measure with each number of workers."""
     bench = Bench(of, size, report)
     await bench.fill()
     raw = bench.alone()
-    for count in (1, 2):
+    for count in counts:
         tell(bench, count, await measure(bench, count), raw)
     bench.server.close()
 
 
 def main() -> None:
     """Start the engines, measure, report."""
-    options = parser(__doc__)
+    options = parser(
+        __doc__,
+        quick={"followers": 20_000, "authors": 20, "rounds": 1},
+        smallest={
+            "followers": 1_000,
+            "authors": 4,
+            "each": 50,
+            "rate": 5.0,
+            "rounds": 1,
+            "settling": 0.5,
+            "workers": [1],
+        },
+    )
+    options.add_argument(
+        "--workers", type=int, nargs="+", default=[1, 2], help="how many work, one number after the other"
+    )
+    options.add_argument("--each", type=int, default=400, help="followers of every other author")
+    options.add_argument("--settling", type=float, default=3.0, help="seconds that others post before the post to all")
     options.add_argument("--followers", type=int, default=1_000_000, help="of the one post")
     options.add_argument("--authors", type=int, default=100, help="others who post")
     options.add_argument("--rate", type=float, default=30.0, help="posts a second of all others together")
     options.add_argument("--entries", type=int, default=50, help="entries of a timeline before")
     options.add_argument("--rounds", type=int, default=3, help="posts to all, for each number of workers")
     chosen = options.parse_args()
-    if chosen.quick:
-        chosen.followers, chosen.authors, chosen.rounds = 20_000, 20, 1
-    size = Size(chosen.followers, chosen.authors, 400, chosen.rate, chosen.entries, chosen.rounds)
-    report = Report("shared_fanout", chosen.quick)
+    size = Size(
+        chosen.followers, chosen.authors, chosen.each, chosen.rate, chosen.entries, chosen.rounds, chosen.settling
+    )
+    report = Report("shared_fanout", chosen.size)
     with engines(1, broker=True) as of:
-        uvloop.run(run(of, size, report))
+        uvloop.run(run(of, size, chosen.workers, report))
     report.show()
 
 

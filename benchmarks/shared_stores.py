@@ -272,7 +272,7 @@ async def saturate(
                 report.add(f"{told}: cores that the client kept busy", rate.client)
                 report.add(f"{told}: cores that each server kept busy", rate.servers)
         held = [await _posts(store) for store in opened]
-        report.add(f"{name}: posts that were acknowledged and are not there", load.posts - sum(held), most=0)
+        report.check(f"{name}: posts that were acknowledged and are not there", load.posts - sum(held), 0)
         if stores > 1:
             most = max(sum(load.made[at * 32 : at * 32 + 32]) for at in range(stores))
             report.add(f"{name}: commits that the busier one took", most / sum(load.made) * 100, "%")
@@ -313,14 +313,16 @@ async def _fresh(of: Engines, name: str) -> Engines:
 
 def main() -> None:
     """Start the engines, measure, report."""
-    options = parser(__doc__)
+    options = parser(
+        __doc__,
+        quick={"members": 30, "seconds": 2.0},
+        smallest={"members": 4, "callers": 16, "seconds": 0.2},
+    )
     options.add_argument("--members", type=int, default=200, help="who make one request of each kind")
     options.add_argument("--callers", type=int, default=1_024, help="who commit at the same time, for each store")
     options.add_argument("--seconds", type=float, default=10.0, help="how long they commit")
     chosen = options.parse_args()
-    if chosen.quick:
-        chosen.members, chosen.seconds = 30, 2.0
-    report = Report("shared_stores", chosen.quick)
+    report = Report("shared_stores", chosen.size)
     with engines(2) as of:
         uvloop.run(run(of, chosen.members, chosen.callers, chosen.seconds, report))
     report.show()

@@ -202,6 +202,9 @@ async def merge_all(path: Path, uses: Sequence[Use], report: Report) -> float:
     report.add("CPU of this process", cpu, "s")
     report.add("lock held by a merge, median", held.median * 1000, "ms", most=1_000)
     report.add("lock held by a merge, p99", held.p99 * 1000, "ms", most=1_000)
+    report.check(
+        "uses that the rows of all tags count", sum([row.n for row in await store.scan(-(2**63), 10**9)]), count
+    )
     report.add("lock held by a merge, longest", held.most * 1000, "ms")
     await store.close()
     return count / seconds
@@ -353,7 +356,7 @@ async def emitting(posts: Sequence[Tagged], report: Report) -> None:
     report.add("emitting in all, a tag", (built + counted + encoded) / tags * 1e6, "us of CPU", most=2)
 
 
-async def measure(place: Path, posts: Sequence[Tagged], count: int, report: Report) -> None:
+async def measure(place: Path, posts: Sequence[Tagged], count: int, reads: int, report: Report) -> None:
     """All of it."""
     uses = uses_of(posts, count)
     report.add("different posts", len(posts))
@@ -361,7 +364,7 @@ async def measure(place: Path, posts: Sequence[Tagged], count: int, report: Repo
     bare = await raw(place / "raw.db", place / _FILE, uses)
     report.add("file", _mebibytes(place / _FILE), "MiB")
     report.add("merged tag uses a second, beside bare upserts", merged, "/s", raw=bare)
-    await read(place / _FILE, report, 500)
+    await read(place / _FILE, report, reads)
     requested(posts, report)
     await emitting(posts, report)
     some = uses_of(posts, count // 10)
@@ -377,18 +380,22 @@ async def measure(place: Path, posts: Sequence[Tagged], count: int, report: Repo
 
 def main() -> None:
     """Merge, compare, report."""
-    options = parser(__doc__)
+    options = parser(__doc__, quick={"uses": 20_000}, smallest={"uses": 2_000, "different": 500, "reads": 20})
+    options.add_argument("--different", type=int, default=0, help="so many made-up posts; 0: the real ones")
+    options.add_argument("--reads", type=int, default=500, help="how often the newest version is read")
     options.add_argument("--data", type=Path, default=REAL_DATA, help="the directory with the real posts")
     options.add_argument("--uses", type=int, default=1_000_000, help="how many tag uses are merged")
     chosen = options.parse_args()
-    report = Report("tag_merge", chosen.quick)
-    if (chosen.data / "posts").exists():
+    report = Report("tag_merge", chosen.size)
+    if chosen.different:
+        posts = made_up_posts(chosen.different)
+    elif (chosen.data / "posts").exists():
         posts = real_posts(chosen.data)
     else:
         print(f"{chosen.data} is absent: made-up posts stand in for the real ones")
         posts = made_up_posts()
     with workplace(None) as place:
-        asyncio.run(measure(place, posts, 20_000 if chosen.quick else chosen.uses, report))
+        asyncio.run(measure(place, posts, chosen.uses, chosen.reads, report))
     report.show()
 
 

@@ -139,6 +139,15 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
     return build(**values)
 
 
+def environment(settings: Settings) -> dict[str, str]:
+    """The variables that give a child process these settings, whatever its own environment and file say."""
+    return {f"SHOAL_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.__struct_fields__}
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
 def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
     named = environ.get("SHOAL_CONFIG")
     path = Path(named or "shoal.toml")

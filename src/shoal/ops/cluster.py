@@ -24,7 +24,7 @@ from shoal.core.errors import Unavailable
 from shoal.ops.cluster_folder import Ports
 from shoal.ops.engines import postgres, rabbitmq, redis
 from shoal.ops.engines.program import Program
-from shoal.settings import Settings, build
+from shoal.settings import Settings, build, environment
 
 _log = logging.getLogger(__name__)
 
@@ -178,9 +178,8 @@ def _write(path: Path, settings: Settings) -> None:
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f'"{key}" = {_toml(entry)}' for key, entry in value.items()) + " }"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
+    # Texts, numbers and lists are written in TOML as they are in JSON.
+    return msgspec.json.encode(value).decode()
 
 
 def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
@@ -194,15 +193,9 @@ def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: A
     """A process of our own program, with these settings whatever the environment says."""
     home = folder / name
     home.mkdir(exist_ok=True)
-    environ = {f"SHOAL_{setting.upper()}": _text(value) for setting, value in _chosen(settings).items()}
-    environ["SHOAL_CONFIG"] = str(folder / SETTINGS_FILE)
+    environ = {**environment(settings), "SHOAL_CONFIG": str(folder / SETTINGS_FILE)}
     command = [sys.executable, "-m", "shoal.cli", *(options or ("worker",))]
     return Program(name, command, home, environ=environ, **given)
-
-
-def _text(value: Any) -> str:
-    """A setting as the environment has it; a shard map there is JSON."""
-    return msgspec.json.encode(value).decode() if isinstance(value, dict) else str(value)
 
 
 def _serves(port: int) -> bool:

@@ -1,0 +1,52 @@
+"""A benchmark that did not do what it claims fails, and one without small sizes cannot be written."""
+
+from __future__ import annotations
+
+import pytest
+from benchmarks.measure import FULL, QUICK, SMALLEST, Report, parser
+
+
+def test_a_report_with_a_wrong_check_ends_with_status_one() -> None:
+    report = Report("of_nothing", SMALLEST)
+    report.check("posts that are there", 0, 1_000)
+    with pytest.raises(SystemExit) as ended:
+        report.show()
+    assert ended.value.code == 1
+
+
+def test_a_report_that_checked_nothing_ends_with_status_one() -> None:
+    with pytest.raises(SystemExit) as ended:
+        Report("of_nothing", SMALLEST).show()
+    assert ended.value.code == 1
+
+
+def test_a_report_whose_checks_are_right_ends_with_status_zero() -> None:
+    report = Report("of_something", SMALLEST)
+    report.check("posts that are there", 3, 3)
+    with pytest.raises(SystemExit) as ended:
+        report.show()
+    assert ended.value.code == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "posts", "readers"),
+    [
+        ([], FULL, 1_000, 50),
+        (["--quick"], QUICK, 100, 5),
+        (["--smallest"], SMALLEST, 10, 5),
+        (["--posts", "7", "--smallest"], SMALLEST, 7, 5),
+    ],
+)
+def test_sizes_are_defaults_that_options_override(given: list[str], size: str, posts: int, readers: int) -> None:
+    options = parser(None, quick={"posts": 100, "readers": 5}, smallest={"posts": 10})
+    options.add_argument("--posts", type=int, default=1_000)
+    options.add_argument("--readers", type=int, default=50)
+    chosen = options.parse_args(given)
+    assert (chosen.size, chosen.posts, chosen.readers) == (size, posts, readers)
+
+
+def test_targets_are_of_the_full_size_only() -> None:
+    for size, verdict in ((FULL, ">= 10: missed by 50%"), (QUICK, "")):
+        report = Report("of_something", size)
+        report.add("posts", 5, least=10)
+        assert report.figures[0].verdict == verdict

@@ -1,0 +1,41 @@
+"""Every benchmark runs in its smallest size, and does what its figures say it does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import msgspec
+import pytest
+from benchmarks.measure import REPOSITORY, SMALLEST, Check, Figure, benchmarks
+
+
+class Told(msgspec.Struct):
+    """The last line that a benchmark prints."""
+
+    size: str
+    figures: list[Figure]
+    checks: list[Check]
+
+
+def ran(*command: str) -> subprocess.CompletedProcess[str]:
+    """A benchmark, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", *command], cwd=REPOSITORY, capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+@pytest.mark.parametrize("name", benchmarks())
+def test_a_benchmark_does_what_its_figures_say(name: str) -> None:
+    done = ran(f"benchmarks.{name}", "--smallest")
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = msgspec.json.decode(done.stdout.splitlines()[-1], type=Told)
+    assert told.size == SMALLEST
+    assert told.checks
+    assert [check for check in told.checks if not check.right] == []
+    assert [figure.what for figure in told.figures if figure.value < 0] == []
+
+
+def test_all_of_them_are_found() -> None:
+    assert {"end_to_end", "fanout_memory", "shared_fanout"} <= set(benchmarks())
+    assert not {"measure", "bare", "stores"} & set(benchmarks())
