@@ -10,12 +10,14 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
+from shoal.core.errors import OutcomeUnknown, Unavailable
+from shoal.core.events import InverseOp
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.placement import SHARDS_PER_SOURCE, source_of
 from shoal.graph.cached import CachedGraph
-from shoal.graph.contract import AssocOp, AssocRow, Batch, Store
+from shoal.graph.contract import AssocOp, AssocRow, Batch, Job, Store
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.postgres import PostgresGraph
@@ -84,6 +86,42 @@ BACKENDS = list(_KINDS)
 DURABLE = [name for name, kind in _KINDS.items() if kind.durable]
 
 
+class Forgetful:
+    """A store that refuses the next `refusals` commits, and loses the answers to the `losses` after them: these are stored,
+    and raise `OutcomeUnknown`."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.refusals = 0
+        self.losses = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, batch: Batch) -> None:
+        """Commit, and lose the answer."""
+        self._refuse()
+        await self._store.commit(batch)
+        self._lose()
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        """Commit, and lose what is owed with the answer."""
+        self._refuse()
+        owed = await self._store.commit_owing(batch)
+        self._lose()
+        return owed
+
+    def _refuse(self) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise Unavailable("the store is away")
+
+    def _lose(self) -> None:
+        if self.losses:
+            self.losses -= 1
+            raise OutcomeUnknown("the answer is lost")
+
+
 class Backend:
     """One graph of a suite. `open` may be called again, after the end of the one before."""
 
@@ -94,10 +132,15 @@ class Backend:
         self.owners = [int(store) for _, store in sorted(parse_shard_map(shard_map).items())]
         self._tables = [tables() for _ in set(self.owners)] if tables else []
         self._databases: dict[int, str] = {}
+        self.forgetful: list[Forgetful] = []
+        """The stores of the graph that is open, in their order, where they were asked to be forgetful."""
 
     @asynccontextmanager
-    async def open(self) -> AsyncIterator[Store]:
+    async def open(self, *, forgetful: bool = False) -> AsyncIterator[Store]:
         stores = [await self.open_store(index) for index in range(max(self.owners) + 1)]
+        if forgetful:
+            self.forgetful = [Forgetful(store) for store in stores]
+            stores = [cast("Store", store) for store in self.forgetful]
         graph: Store = stores[0] if len(stores) == 1 else ShardedGraph(stores, self.owners)
         if self._cached:
             # So small that it forgets all the time.

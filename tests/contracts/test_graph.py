@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.core.errors import Conflict
-from shoal.core.events import PostCreated
+from shoal.core.errors import Conflict, OutcomeUnknown
+from shoal.core.events import AnyEvent, InverseOwed, PostCreated
 from shoal.core.ids import milliseconds_of, named, shard_of
 from shoal.core.model import (
     App,
@@ -54,7 +54,7 @@ from shoal.graph.schema import (
     AssocType,
     Key,
 )
-from tests.running import in_loop, run
+from tests.running import eventually, in_loop, run
 from tests.stores import (
     ANN,
     BACKENDS,
@@ -377,6 +377,46 @@ async def test_a_batch_that_fails_leaves_nothing(backend: Backend, obstacle: Cal
         assert await contents(graph) == before
         assert await graph.key_get([key_of(ANN, "free"), key_of(ANN, "taken")]) == {key_of(ANN, "taken"): ANN}
         assert await graph.claim(10, 60) == []
+
+
+@in_loop
+async def test_a_batch_whose_answer_is_lost_is_there_whole_and_nothing_remembers_how_it_was_before(
+    backend: Backend,
+) -> None:
+    async with backend.open(forgetful=True) as graph:
+        await add(graph, ann())
+        await begin(graph, ANN, FOLLOWS, CYD, moment(1))
+        assert await graph.obj_get([ANN]) == {ANN: ann()}
+        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, limit=5)) == [CYD]
+        assert await graph.assoc_count([ANN], [FOLLOWS]) == {FOLLOWS: {ANN: 1}}
+        batch = Batch(shard_of(ANN))
+        batch.obj_set(ann(2, "changed"))
+        batch.key_add(key_of(ANN, "free"), ANN)
+        batch.assoc_add(ANN, FOLLOWS, BEN, moment(2))
+        batch.assoc_del(ANN, FOLLOWS, CYD, moment(2))
+        batch.emit(PostCreated(post_id=1, author_id=ANN))
+        backend.forgetful[backend.owners[0]].losses = 1
+        with pytest.raises(OutcomeUnknown):
+            await graph.commit(batch)
+        assert await graph.obj_get([ANN]) == {ANN: ann(2, "changed")}
+        assert await graph.key_get([key_of(ANN, "free")]) == {key_of(ANN, "free"): ANN}
+        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, limit=5)) == [BEN]
+        assert await graph.assoc_get(ANN, [FOLLOWS], [BEN, CYD]) == {FOLLOWS: {BEN: Assoc(BEN, moment(2), b"")}}
+        with pytest.raises(Conflict):
+            await graph.commit(batch)
+        events: list[AnyEvent] = []
+
+        async def settled() -> list[str]:
+            for job in await graph.claim(10, 60):
+                events.append(job.event)
+                if isinstance(job.event, InverseOwed):
+                    await put(graph, AssocOp(*job.event.op, plain=True))
+            return await broken_promises(graph)
+
+        # What it owes to another store is owed still; some stores leave it to whoever committed for a few seconds.
+        whole: list[str] = []
+        await eventually(settled, whole)
+        assert [event for event in events if isinstance(event, PostCreated)] == batch.events
 
 
 @in_loop

@@ -12,6 +12,7 @@ from inspect import iscoroutinefunction
 from random import Random
 from typing import Any, TypeVar
 
+from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import InverseOp
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
 from tests.stamps import LocalStamps
@@ -53,6 +54,25 @@ class Dice:
     async def crash_later(self, name: str) -> None:
         await self.pause()
         await self.crash(name)
+
+
+class Lossy:
+    """A store that may be away when it is asked to commit, and may commit and lose its answer."""
+
+    def __init__(self, dice: Dice, away: float, lost: float) -> None:
+        self._dice = dice
+        self._away = away
+        self._lost = lost
+
+    async def reach(self, name: str) -> None:
+        await self._dice.pause()
+        if name.startswith("commit") and self._dice.happens(self._away):
+            raise Unavailable("the store is away")
+
+    async def answer(self, name: str) -> None:
+        await self._dice.pause()
+        if name.startswith("commit") and self._dice.happens(self._lost):
+            raise OutcomeUnknown("the store was lost before it answered")
 
 
 class Between:

@@ -48,7 +48,7 @@ from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Seats, Timelines
 from shoal.timelines.memory import MemoryTimelines
-from tests.flows.chaos import Between, Crash, Dice, Haltable, SlowStamps, Unruly
+from tests.flows.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, Unruly
 from tests.flows.engines import Engines, opened
 from tests.flows.recount import World
 from tests.tagcloud.recount import stored_rows
@@ -99,7 +99,8 @@ class Simulator:
         self.stamps: Stamps | None = SlowStamps(dice) if shared else None
         self.stores = stores
         self._engines = engines
-        self._away = dice.random.choice((0.02, 0.2, 0.5))
+        away = dice.random.choice((0.02, 0.2, 0.5))
+        self._line = Lossy(dice, away if stores > 1 else 0.0, dice.random.choice((0.0, 0.02, 0.2)))
         if engines:
             self.stamps = engines.stamps
 
@@ -168,17 +169,12 @@ class Simulator:
 
         def part(at: int) -> Store:
             owned = self._engines.stores[at] if self._engines else MemoryGraph(lambda n: owners[source_of(n)] == at)
-            return cast("Store", Between(owned, self.dice.pause if stores == 1 else self._reach, self.dice.pause))
+            return cast("Store", Between(owned, self._line.reach, self._line.answer))
 
         if stores == 1:
             return part(0)
 
         return ShardedGraph([part(at) for at in range(stores)], owners)
-
-    async def _reach(self, name: str) -> None:
-        await self.dice.pause()
-        if name.startswith("commit") and self.dice.happens(self._away):
-            raise Unavailable("the store is away")
 
     # The run
 
@@ -203,7 +199,8 @@ class Simulator:
     async def _registered(self, name: str) -> Member:
         while True:
             with suppress(Unavailable):
-                return await members.register(self.writes, name)
+                # The answer to the first attempt may have been lost.
+                return await members.find(self.writes, name) or await members.register(self.writes, name)
 
     async def _begin(self) -> None:
         """Many know each other from before."""

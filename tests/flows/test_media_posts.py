@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import asyncio
 import io
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from PIL import Image
 
 from shoal import Shoal
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, Unfit
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, OutcomeUnknown, ShoalError, Unavailable, Unfit
 from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.core.placement import media_path
 from shoal.feeds import user
 from shoal.feeds.pull import Cursor
 from shoal.feeds.user import Wish
-from shoal.graph.contract import AssocOp, Batch
+from shoal.graph.contract import AssocOp, Batch, Store
 from shoal.graph.schema import ATTACHED
 from shoal.ops.check import check
-from shoal.services import media, posts
+from shoal.services import media, members, posts
+from shoal.services.members import Profile
 from shoal.services.posts import Draft
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
+from tests.stores import Forgetful, all_objects
 
 
 def picture(size: tuple[int, int] = (64, 48)) -> bytes:
@@ -176,3 +180,33 @@ async def test_an_avatar_that_is_replaced_is_removed() -> None:
         await shoal.network.media.read(second)
         with pytest.raises(NotFound):
             await shoal.network.media.read(first)
+
+
+@in_loop
+async def test_files_of_a_commit_whose_answer_was_lost_stay_and_those_of_a_refused_one_go() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        graph = Forgetful(shoal.network.store)
+        writes = replace(shoal.network.writes, graph=cast("Store", graph))
+        graph.losses = 2
+        with pytest.raises(OutcomeUnknown):
+            await media.upload(writes, ann.id, picture())
+        with pytest.raises(OutcomeUnknown):
+            await members.update_profile(writes, ann.id, Profile(avatar=picture(), header=picture()))
+        (made,) = [node for node in await all_objects(shoal.network.store) if isinstance(node, Media)]
+        profile = await ann.profile()
+        kept = {made.key, made.preview_key, profile.member.avatar, profile.member.header}
+        assert await files_of(shoal) == kept
+
+        graph.refusals = 2
+        with pytest.raises(Unavailable):
+            await media.upload(writes, ann.id, picture((10, 10)))
+        with pytest.raises(Unavailable):
+            await members.update_profile(writes, ann.id, Profile(avatar=picture((10, 10))))
+        assert await files_of(shoal) == kept
+
+
+async def files_of(shoal: Shoal) -> set[str]:
+    """The keys of all stored files."""
+    lists = [shoal.network.media._store.list(media_path(name)) for name in ("ann", "ben")]
+    return {key for keys in lists async for key in keys}

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from shoal.core.errors import Conflict, InvalidInput, ShoalError, TooLarge, Unavailable
+from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError, TooLarge, Unavailable
 from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import named, shard_of
 from shoal.core.model import Member, Post
@@ -400,6 +400,42 @@ async def test_a_service_that_stays_busy_is_unavailable_in_the_end(fault: Fault)
                 await ask
         moods.always = None
         assert await behind.obj_get([ANN]) == {}
+
+
+@pytest.mark.parametrize(
+    "fault", [loses_its_answer, says("TransactionInProgressException")], ids=["lost", "in progress"]
+)
+@in_loop
+async def test_a_commit_of_which_nothing_is_heard_is_no_refusal(fault: Fault) -> None:
+    async with scene(patience=0.3) as (graph, behind, moods):
+        batch = Batch(shard_of(ANN))
+        batch.obj_add(Member(id=ANN, name="ann"))
+        moods.next("TransactWriteItems", *[fault] * 1000)
+        with pytest.raises(OutcomeUnknown, match="may have been stored"):
+            await behind.commit(batch)
+        assert set(await graph.obj_get([ANN])) == ({ANN} if fault is loses_its_answer else set())
+
+
+@in_loop
+async def test_a_commit_that_the_service_never_took_is_a_refusal() -> None:
+    async with scene(patience=0.3) as (graph, behind, moods):
+        moods.next("TransactWriteItems", *[says("ThrottlingException")] * 1000)
+        with pytest.raises(Unavailable) as refused:
+            await begin(behind, ANN, LIKES, POST_OF_BEN, 1)
+        assert not isinstance(refused.value, OutcomeUnknown)
+        assert await all_links(graph) == []
+
+
+@in_loop
+async def test_what_stands_in_the_way_of_a_second_attempt_may_be_the_first() -> None:
+    async with scene() as (graph, behind, moods):
+        batch = Batch(shard_of(ANN))
+        batch.obj_add(Member(id=ANN, name="ann"))
+        # The answer is lost; then another transaction is in the way, and it is decided anew, with a token of its own.
+        moods.next("TransactWriteItems", loses_its_answer, says("TransactionCanceledException", "TransactionConflict"))
+        with pytest.raises(OutcomeUnknown):
+            await behind.commit(batch)
+        assert set(await graph.obj_get([ANN])) == {ANN}
 
 
 @in_loop

@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 import pytest
 
-from shoal.core.errors import Conflict, InvalidInput, ShoalError, Unavailable
+from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError, Unavailable
 from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
@@ -22,6 +22,7 @@ from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from tests.engines import postgres
+from tests.faults.proxy import Link, moved, port_of
 from tests.graph.committing import batch_of
 from tests.running import eventually, in_loop, run
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, add, all_links, begin, broken_promises, end, id_on, moment
@@ -396,6 +397,42 @@ async def _answers(graph: PostgresGraph) -> bool:
 
 
 @in_loop
+async def test_a_commit_that_was_stored_and_whose_answer_is_lost_is_no_refusal(database: Database) -> None:
+    link = Link(port_of(await database.made()))
+    graph = await PostgresGraph.open(moved(database.url, link.at))
+    try:
+        async with opened(database) as other:
+            await add(graph, ann())
+            committing = asyncio.create_task(set_note(graph, "stored"))
+            # The question goes through, and the answers are held back.
+            link.hold_back(1.0)
+            await eventually(lambda: note_of(other), "stored")
+            link.cut()
+            with pytest.raises(OutcomeUnknown, match="may have been stored"):
+                await committing
+            # Nothing is sent where nobody listens.
+            with pytest.raises(Unavailable) as refused:
+                await set_note(graph, "never")
+            assert not isinstance(refused.value, OutcomeUnknown)
+            assert await note_of(other) == "stored"
+    finally:
+        await graph.close()
+        link.close()
+
+
+async def set_note(graph: PostgresGraph, note: str) -> None:
+    batch = Batch(shard_of(ANN))
+    batch.obj_set(ann(2, note))
+    await graph.commit(batch)
+
+
+async def note_of(graph: PostgresGraph) -> str:
+    node = (await graph.obj_get([ANN]))[ANN]
+    assert isinstance(node, Member)
+    return node.note
+
+
+@in_loop
 async def test_a_commit_whose_connection_is_lost_half_way_is_not_reported_as_done(database: Database) -> None:
     async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
@@ -405,7 +442,8 @@ async def test_a_commit_whose_connection_is_lost_half_way_is_not_reported_as_don
         commit = asyncio.create_task(end(graph, ANN, FOLLOWS, BEN, moment(2)))
         await eventually(lambda: watch.fetchval(_WAITING), 1)
         await watch.execute(_WAITING.replace("count(*)", "pg_terminate_backend(pid)"))
-        with pytest.raises(Unavailable):
+        # The server says why, but not whether it had committed before.
+        with pytest.raises(OutcomeUnknown):
             await commit
         await holding.rollback()
         await end(graph, ANN, FOLLOWS, BEN, moment(2))

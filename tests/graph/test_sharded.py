@@ -231,6 +231,23 @@ async def test_a_crash_between_the_two_commits_is_repaired_after_it(tmp_path: Pa
 
 
 @in_loop
+async def test_a_commit_that_is_stored_and_settled_is_done_though_its_event_cannot_be_acknowledged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, one, _ = two_stores()
+
+    async def refuse(_jobs: Sequence[Job]) -> None:
+        raise Unavailable("the store is away")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(one, "ack", refuse)
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1))
+    assert await graph.backlog() == 1
+    await settle_what_is_owed(graph)
+    assert (await broken_promises(graph), await graph.backlog()) == ([], 0)
+
+
+@in_loop
 async def test_when_the_acting_store_is_away_nothing_happens() -> None:
     graph, one, two = two_stores()
     one.down = True

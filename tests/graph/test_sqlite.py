@@ -15,10 +15,11 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from shoal.core.errors import ShoalError, StorageFull, Unavailable
+from shoal.core.errors import OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
@@ -347,6 +348,41 @@ async def test_a_batch_that_the_database_cannot_store_is_refused_alone(path: Pat
         assert [n for n, answer in enumerate(answers) if answer is not None] == [49]
         assert isinstance(answers[49], OverflowError)
         assert await whole_posts(graph) == list(range(1, 100))
+
+
+class Failing:
+    """A connection whose next commits are made, and then fail as on a disk that does not sync."""
+
+    def __init__(self, connection: sqlite3.Connection, code: int) -> None:
+        self._connection = connection
+        self._code = code
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+    def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+        cursor = self._connection.execute(statement, *values)
+        if statement == "COMMIT":
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = self._code
+            raise error
+        return cursor
+
+
+@in_loop
+async def test_a_commit_of_which_the_disk_says_nothing_certain_is_no_refusal(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(path) as graph:
+        await graph.commit(posting(1))
+        assert graph._writer is not None
+        connection: Any = Failing(graph._writer._connection, sqlite3.SQLITE_IOERR_FSYNC)
+        with monkeypatch.context() as patched:
+            patched.setattr(graph._writer, "_connection", connection)
+            answers = await asyncio.gather(*[graph.commit(posting(n)) for n in (2, 3)], return_exceptions=True)
+        assert [type(answer) for answer in answers] == [OutcomeUnknown] * 2
+        await graph.commit(posting(4))
+        assert await whole_posts(graph) == [1, 2, 3, 4]
 
 
 # What it costs

@@ -95,6 +95,7 @@ TABLE = (
     Row(errors.Conflict, 409, "Somebody changed this in between; read it again and repeat"),
     Row(errors.TooMany, 429, "Too many requests", fixed=True),
     Row(errors.StorageFull, 507, "The server has no room left for this"),
+    Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),
     Row(errors.Unavailable, 503, "The server cannot do this now; try again in a moment"),
 )
 """The first row whose class fits decides, so subclasses stand above their parents."""

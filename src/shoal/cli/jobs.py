@@ -9,7 +9,7 @@ import msgspec
 
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
-from shoal.core.errors import Unavailable
+from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.ops import jobs as work
 from shoal.ops.control import ask_replay
 from shoal.settings import Settings
@@ -74,5 +74,7 @@ async def _replayed(settings: Settings, names: list[str] | None) -> int:
     try:
         async with open_outboxes(settings, read_only=False) as outboxes:
             return await work.replay(outboxes, names)
+    except OutcomeUnknown:
+        raise
     except Unavailable as error:
         raise Unavailable(f"nothing was replayed: {error}") from error

@@ -79,9 +79,21 @@ class Unavailable(ShoalError):
         self.retry_after = retry_after
 
 
+class OutcomeUnknown(Unavailable):
+    """A change was sent to the store, and no answer came back: it may have been stored, or not.
+
+    Nothing that belongs to the change may be undone. Read again to learn the outcome, or repeat a request that is recognised.
+    """
+
+
 class NotYet(Unavailable):
     """Others come first; its turn will come."""
 
 
 class StorageFull(Unavailable):
     """The disk has no room. Nothing was stored; reading goes on."""
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether it is certain that nothing was stored, so that files made for it can be deleted."""
+    return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown)

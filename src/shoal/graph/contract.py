@@ -212,7 +212,10 @@ class Graph(Reader, Protocol):
     """A graph that can be changed."""
 
     async def commit(self, batch: Batch) -> None:
-        """Make the batch durable, whole or not at all. Raises `Conflict` (see `Batch`), `StorageFull` or `Unavailable`."""
+        """Make the batch durable, whole or not at all. Raises `Conflict` (see `Batch`), `StorageFull` or `Unavailable`.
+
+        After `OutcomeUnknown` it may be durable, whole, or may not. After any other of these nothing was stored.
+        """
         ...
 
     async def close(self) -> None:

@@ -170,10 +170,10 @@ class ShardedGraph:
         for target, jobs in self._by_target(owed).items():
             try:
                 await self.settle([op for _, op in jobs])
-            except Unavailable:
-                _log.warning("a store cannot be reached; %d inverses stay owed to store %d", len(jobs), target)
-            else:
                 await store.ack([job for job, _ in jobs])
+            except Unavailable:
+                # The batch is stored all the same.
+                _log.warning("a store cannot be reached; %d inverses stay owed to store %d", len(jobs), target)
         return []
 
     async def _commit(self, batch: Batch) -> tuple[Store, list[tuple[Job, InverseOp]]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Unfit
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, Unfit, is_refusal
 from shoal.core.events import MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, MediaKind, MediaState, Post
@@ -69,10 +69,16 @@ async def upload(
 
     try:
         return await add_node(writes, shard, build)
-    except Exception:
-        # Refused for certain. When the caller goes away, the commit goes on, and the files belong to it.
-        await writes.media.remove(placed[name] for name in _KEYS if name in placed)
+    except ShoalError as error:
+        # When the caller goes away, the commit goes on, and the files belong to it.
+        if is_refusal(error) and not await _is_there(writes, id_):
+            await writes.media.remove(placed[name] for name in _KEYS if name in placed)
         raise
+
+
+async def _is_there(writes: Writes, id_: int) -> bool:
+    """Whether an import has stored this before. A file is named after what is in it, so that one has the same files."""
+    return bool(id_) and id_ in await writes.graph.obj_get((id_,))
 
 
 async def _place_picture(
@@ -126,8 +132,9 @@ async def describe(
 
     try:
         changed = await change_object(writes.graph, lambda: own_media(writes, owner_id, media_id), change)
-    except Exception:
-        await writes.media.remove({poster.get("preview_key", "")} - {media.preview_key, ""})
+    except ShoalError as error:
+        if is_refusal(error):
+            await writes.media.remove({poster.get("preview_key", "")} - {media.preview_key, ""})
         raise
     await writes.media.remove({*replaced} - {changed.preview_key})
     return changed

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, TooLarge, TooShort, Unauthenticated
+from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, TooLarge, TooShort, Unauthenticated, is_refusal
 from shoal.core.events import MemberRegistered, ProfileChanged, SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Login, Member, ProfileField, Visibility
@@ -230,9 +230,10 @@ async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Me
         if profile.header is not None:
             changes["header"] = await writes.media.place_header(member.name, profile.header)
         updated = await _change(writes, member_id, changes)
-    except Exception:
-        # Refused for certain. One picture may have been placed before the other was found to be none.
-        await writes.media.remove({changes.get("avatar", ""), changes.get("header", "")} - worn)
+    except ShoalError as error:
+        if is_refusal(error):
+            # One picture may have been placed before the other was found to be none.
+            await writes.media.remove({changes.get("avatar", ""), changes.get("header", "")} - worn)
         raise
     await writes.media.remove(worn - {updated.avatar, updated.header})
     return updated

@@ -14,13 +14,16 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from socket import gaierror
 from typing import Any, NamedTuple
 
 from aiobotocore.config import AioConfig
 from aiobotocore.session import AioSession, get_session
+from aiohttp import ClientConnectorError
 from botocore.exceptions import (
     BotoCoreError,
     ClientError,
+    EndpointConnectionError,
     HTTPClientError,
     NoCredentialsError,
     NoRegionError,
@@ -29,7 +32,7 @@ from botocore.exceptions import (
     ConnectionError as CutOff,
 )
 
-from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
 from shoal.graph.dynamodb.items import INDEX, Address, Item
 
 READ_AT_ONCE = 100
@@ -57,9 +60,10 @@ _BUSY = {
     "RequestLimitExceeded",
     "LimitExceededException",
 }
+_IN_PROGRESS = "TransactionInProgressException"
 _PASSING = {
     "TransactionConflictException",
-    "TransactionInProgressException",
+    _IN_PROGRESS,
     "InternalServerError",
     "ServiceUnavailable",
 }
@@ -71,12 +75,21 @@ _REFUSED = {
 }
 
 
+_CHANGES = {"transact_write_items", "batch_write_item", "put_item", "update_item", "delete_item", "create_table"}
+UNANSWERED = "the store did not answer: what was sent may have been stored or not"
+
+
 class ConditionFailed(Exception):
     """An item is not as the request expected it."""
 
 
 class Overtaken(Exception):
-    """Another transaction changed, or is just changing, an item of this one: read again, and decide anew."""
+    """Another transaction changed, or is just changing, an item of this one: read again, and decide anew.
+
+    `unknown`: it was sent before without an answer, and that first attempt may still be made.
+    """
+
+    unknown = False
 
 
 class Spent(NamedTuple):
@@ -125,11 +138,13 @@ class Patience:
         self._deadline = time.monotonic() + seconds
         self._longest = _FIRST_PAUSE
 
-    async def pause(self, error: BaseException | None = None) -> None:
-        """Wait before the next try. Raises `Unavailable` when there is no time for one."""
+    async def pause(self, error: BaseException | None = None, *, unknown: bool = False) -> None:
+        """Wait before the next try. When there is no time for one, raises `Unavailable`, or `OutcomeUnknown`."""
         delay = random.uniform(0.0, self._longest)  # noqa: S311  # no secret, only a spread
         self._longest = min(2 * self._longest, _LONGEST_PAUSE)
         if time.monotonic() + delay > self._deadline:
+            if unknown:
+                raise OutcomeUnknown(UNANSWERED) from error
             raise Unavailable("the store does not keep up at the moment") from error
         await asyncio.sleep(delay)
 
@@ -176,16 +191,22 @@ class Service:
     async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         """One request, sent again while the service is busy or out of reach.
 
-        Raises `ConditionFailed`, `Overtaken`, and `Unavailable` when patience ends. Other errors of the service are ours.
+        Raises `ConditionFailed`, `Overtaken`, and `Unavailable` when patience ends: `OutcomeUnknown` for a change that was sent,
+        and of which nothing was heard. Other errors of the service are ours.
         """
-        patience = Patience(self.patience)
+        patience, unknown = Patience(self.patience), False
         while True:
             try:
                 async with self._places:
                     answer: dict[str, Any] = await getattr(self._client, operation)(**parameters)
             except (ClientError, BotoCoreError) as error:
-                self.capacity.retries[_passing(error)] += 1
-                await patience.pause(error)
+                unknown = unknown or (operation in _CHANGES and _is_unanswered(error))
+                try:
+                    self.capacity.retries[_passing(error)] += 1
+                except Overtaken as overtaken:
+                    overtaken.unknown = unknown
+                    raise
+                await patience.pause(error, unknown=unknown)
             else:
                 self.capacity.add(operation, answer)
                 return answer
@@ -302,6 +323,20 @@ class Service:
             await patience.pause()
 
 
+def _is_unanswered(error: ClientError | BotoCoreError) -> bool:
+    """Whether the request may have arrived and had its effect. A connection that was never made carried nothing."""
+    if isinstance(error, ClientError):
+        return error.response["ResponseMetadata"]["HTTPStatusCode"] >= 500 or _code(error) == _IN_PROGRESS
+    if isinstance(error, EndpointConnectionError):
+        # The client names it so as well when a connection that carried the request is reset.
+        return not isinstance(error.__context__, ClientConnectorError | gaierror)
+    return isinstance(error, HTTPClientError)
+
+
+def _code(error: ClientError) -> str:
+    return str(error.response["Error"]["Code"])
+
+
 def _passing(error: ClientError | BotoCoreError) -> str:
     """What to call an error that passes; any other is raised as what it means to us."""
     if isinstance(error, HTTPClientError | CutOff):
@@ -310,7 +345,7 @@ def _passing(error: ClientError | BotoCoreError) -> str:
         raise Unavailable("there are no credentials for the store in the environment") from error
     if not isinstance(error, ClientError):
         raise ShoalError("the store cannot be asked") from error
-    code = str(error.response["Error"]["Code"])
+    code = _code(error)
     if code == "ConditionalCheckFailedException":
         raise ConditionFailed from error
     if code == "TransactionCanceledException":

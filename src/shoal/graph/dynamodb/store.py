@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Iterator, Sequence
 
+from shoal.core.errors import Conflict, OutcomeUnknown
 from shoal.core.events import InverseOp
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
 from shoal.graph.dynamodb.items import (
@@ -31,7 +32,7 @@ from shoal.graph.dynamodb.items import (
 )
 from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import Scans
-from shoal.graph.dynamodb.service import Capacity, Overtaken, Patience, Service
+from shoal.graph.dynamodb.service import UNANSWERED, Capacity, Overtaken, Patience, Service
 from shoal.graph.dynamodb.table import parse, prepare
 from shoal.graph.dynamodb.turns import Turns
 from shoal.graph.dynamodb.writes import Transaction, check_number
@@ -159,14 +160,20 @@ class DynamoGraph:
         touched = Touched([batch], self._owns)
         # Each of these is an item at least: no need to read them to know.
         check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
-        patience = Patience(self._service.patience)
+        patience, unknown = Patience(self._service.patience), False
         async with self._turns.of(_contested(batch, touched)):
             while True:
                 try:
                     return await self._commit(batch, touched)
                 except Overtaken as error:
                     self.capacity.retries["Overtaken"] += 1
-                    await patience.pause(error)
+                    unknown = unknown or error.unknown
+                    await patience.pause(error, unknown=unknown)
+                except Conflict as conflict:
+                    if not unknown:
+                        raise
+                    # What stands in the way may be what an earlier attempt has stored.
+                    raise OutcomeUnknown(UNANSWERED) from conflict
 
     async def _commit(self, batch: Batch, touched: Touched) -> list[tuple[Job, InverseOp]]:
         before = await self._load(touched)

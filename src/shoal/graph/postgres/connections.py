@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import asyncpg
 
-from shoal.core.errors import StorageFull, Unavailable
+from shoal.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from shoal.graph.contract import Frozen
 
 T = TypeVar("T")
@@ -29,6 +29,7 @@ _REST_SECONDS = 0.5
 _GOODBYE_SECONDS = 2.0
 
 _UNREACHABLE = "the store cannot be reached at the moment: repeat in a few seconds"
+_LOST_ANSWER = "the store was lost before it answered: what was sent may have been stored or not"
 _FULL = "the store's disk is full: nothing was stored; free some room and repeat"
 _BUSY = "the store is busy: repeat in a moment"
 
@@ -55,14 +56,20 @@ FROZEN = "SHFRZ"
 """The state with which the functions of `schema` refuse what is being moved."""
 _LEAVING = ("57P", "25")
 """It is shutting down, or only reads any more: its successor is found by a new connection."""
+_ENDED = "57P"
+"""The server ended the connection; a commit may have come just before."""
 _PASSING = ("08", "53", "57", "25", "40", "55")
 
 
 class Connections:
     """Up to `size` connections. `ask` and `use` may be called from any task."""
 
-    def __init__(self, url: str, size: int, settings: Mapping[str, str], patience: float = PATIENCE) -> None:
+    def __init__(
+        self, url: str, size: int, settings: Mapping[str, str], patience: float = PATIENCE, *, writes: bool = False
+    ) -> None:
         self._url = url
+        self._writes = writes
+        """Whether what is sent changes something that lasts, unless the caller says that it only reads."""
         self._patience = patience
         self._settings = {**_SETTINGS, **settings}
         self._places = asyncio.Semaphore(size)
@@ -73,7 +80,7 @@ class Connections:
         self.asked = 0
         """Round trips so far."""
 
-    async def ask(self, statement: str, *values: Any, patience: float | None = None) -> list[Any]:
+    async def ask(self, statement: str, *values: Any, patience: float | None = None, reads: bool = False) -> list[Any]:
         """The rows that answer one statement, which is a transaction of its own."""
 
         async def answer(connection: asyncpg.Connection) -> list[Any]:
@@ -81,23 +88,35 @@ class Connections:
             rows: list[Any] = await connection.fetch(statement, *values)
             return rows
 
-        return await self.use(answer, patience=patience)
+        return await self.use(answer, patience=patience, reads=reads)
 
-    async def use(self, work: Callable[[asyncpg.Connection], Awaitable[T]], *, patience: float | None = None) -> T:
-        """Do something on a connection. Raises `Unavailable` and `StorageFull`; other errors of the server as they are."""
+    async def use(
+        self,
+        work: Callable[[asyncpg.Connection], Awaitable[T]],
+        *,
+        patience: float | None = None,
+        reads: bool = False,
+    ) -> T:
+        """Do something on a connection. Raises `Unavailable` and `StorageFull`; other errors of the server as they are.
+
+        Raises `OutcomeUnknown` when a connection for writing is lost under it, unless it only `reads`.
+        """
         if self._closing:
             raise Unavailable("the store is closing")
-        task = asyncio.create_task(self._use(work, patience or self._patience))
+        lost = _unreachable if reads or not self._writes else _unanswered
+        task = asyncio.create_task(self._use(work, patience or self._patience, lost))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
         # Whoever asked may go away; the answer comes all the same.
         return await asyncio.shield(task)
 
-    async def _use(self, work: Callable[[asyncpg.Connection], Awaitable[T]], patience: float) -> T:
+    async def _use(
+        self, work: Callable[[asyncpg.Connection], Awaitable[T]], patience: float, lost: Callable[[], Unavailable]
+    ) -> T:
         await self._place(patience)
         try:
             connection = await self._connection()
-            return await self._watched(connection, work, patience)
+            return await self._watched(connection, work, patience, lost)
         finally:
             self._places.release()
 
@@ -112,17 +131,24 @@ class Connections:
             raise Unavailable(_BUSY) from error
 
     async def _watched(
-        self, connection: asyncpg.Connection, work: Callable[[asyncpg.Connection], Awaitable[T]], patience: float
+        self,
+        connection: asyncpg.Connection,
+        work: Callable[[asyncpg.Connection], Awaitable[T]],
+        patience: float,
+        lost: Callable[[], Unavailable],
     ) -> T:
         timer = asyncio.get_running_loop().call_later(patience, self._give_up, connection)
         try:
             return await work(connection)
         except _LOST as error:
             connection.terminate()
-            raise Unavailable(_UNREACHABLE) from error
+            raise lost() from error
         except asyncpg.PostgresError as error:
-            if (error.sqlstate or "").startswith(_LEAVING):
+            state = error.sqlstate or ""
+            if state.startswith(_LEAVING):
                 connection.terminate()
+            if state.startswith(_ENDED):
+                raise lost() from error
             refused = refusal(error)
             if refused is error:
                 raise
@@ -181,6 +207,14 @@ async def goodbye(connection: asyncpg.Connection) -> None:
         await connection.close(timeout=_GOODBYE_SECONDS)
     except (*_LOST, asyncpg.PostgresError):
         connection.terminate()
+
+
+def _unreachable() -> Unavailable:
+    return Unavailable(_UNREACHABLE)
+
+
+def _unanswered() -> OutcomeUnknown:
+    return OutcomeUnknown(_LOST_ANSWER)
 
 
 def frozen_refusal() -> Frozen:

@@ -86,7 +86,7 @@ class PostgresGraph:
             undo.push_async_callback(reading.close)
             writing = None
             if not read_only:
-                writing = Connections(url, GROUPS + 1, {"synchronous_commit": "on"}, patience)
+                writing = Connections(url, GROUPS + 1, {"synchronous_commit": "on"}, patience, writes=True)
                 undo.push_async_callback(writing.close)
                 await writing.use(migrate, patience=LONG_PATIENCE)
                 await owner.open()

@@ -5,7 +5,7 @@ outcome if all of it is still as it was loaded, and refuses otherwise. No lock i
 stop at any moment and others write to the same rows. What was refused is loaded and judged anew.
 
 Groups go side by side, but never two with a row in common, so batches of this process see each other in order. A batch is
-answered when its group is durable; a group whose connection was lost may have been stored or not.
+answered when its group is durable; a group whose connection was lost may have been stored or not (`OutcomeUnknown`).
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Writer:
 
     async def _commit(self, tasks: list[_Task]) -> list[Any]:
         touched = Touched([task.batch for task in tasks], self._owns)
-        loaded = Loaded(await self._connections.ask(sql.LOAD, *load_values(touched)))
+        loaded = Loaded(await self._connections.ask(sql.LOAD, *load_values(touched), reads=True))
         changes = Changes()
         answers: list[Any] = []
         accepted: list[Batch] = []

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from shoal.core.errors import Conflict, ShoalError, StorageFull, Unavailable
+from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.graph.contract import Batch, Job
 from shoal.graph.resolve import Changes, Known, Link, Owns, Touched, decide
@@ -31,6 +31,7 @@ T = TypeVar("T")
 
 _GROUP_BATCHES = 512
 _GROUP_OPERATIONS = 20_000
+_UNKNOWN = "the disk failed while the store was written: what was sent may have been stored or not"
 _IDLE_SECONDS = 0.05
 """How long an acknowledgement may wait for a commit to travel with."""
 
@@ -115,6 +116,11 @@ class Writer:
         seq = self._seq
         try:
             answers = self._commit(tasks, acks, keeps)
+        except OutcomeUnknown as error:
+            # None is tried alone: what then stood in its way could be itself.
+            answers = [_again(error) for _ in tasks]
+            self._acks.extendleft(acks)
+            self._keeps.extendleft(reversed(keeps))
         except Exception as error:  # noqa: BLE001  # whatever it is, those who wait must hear of it
             answers = [refusal(error)] if len(tasks) == 1 else [self._alone(task) for task in tasks]
             if tasks or not self._closing:
@@ -153,13 +159,23 @@ class Writer:
                 connection.executemany(sql.OUTBOX_KEEP, keeps)
             if acks:
                 connection.execute(sql.OUTBOX_DELETE, (_json(acks),))
-            connection.execute("COMMIT")
         except BaseException:
             self._seq = seq
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            self._roll_back()
             raise
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            self._roll_back()
+            if _is_refused(error):
+                self._seq = seq
+                raise
+            raise OutcomeUnknown(_UNKNOWN) from error
         return answers
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def _decide(self, tasks: list[_Task]) -> tuple[list[Any], Changes]:
         known = self._load([task.work for task in tasks if isinstance(task.work, Batch)])
@@ -243,6 +259,18 @@ _prepared = lru_cache(maxsize=256)(sql.for_rows)
 
 def _json(ids: Sequence[int]) -> str:
     return msgspec.json.encode(ids).decode()
+
+
+def _is_refused(error: sqlite3.Error) -> bool:
+    """Whether a commit that failed left nothing behind. After a failed sync the log may hold it, and a crash bring it back."""
+    return error.sqlite_errorcode & 0xFF in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY}
+
+
+def _again(error: OutcomeUnknown) -> OutcomeUnknown:
+    """Each who waits gets an exception of its own, or one would collect all their traces."""
+    copy = OutcomeUnknown(str(error))
+    copy.__cause__ = error.__cause__
+    return copy
 
 
 def refusal(error: Exception) -> Exception:
