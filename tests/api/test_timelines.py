@@ -74,3 +74,25 @@ def test_tags_are_combined(shoal: World) -> None:
     many = "&".join(f"any[]=t{n}" for n in range(11))
     assert shoal.ask("GET", f"/api/v1/timelines/tag/dawn?{many}").status_code == 422
     assert shoal.ask("GET", "/api/v1/timelines/tag/!").status_code == 404
+
+
+def test_a_filtered_page_is_full_or_the_end_and_says_so(shoal: World) -> None:
+    ann = shoal.join("ann")
+    photo = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
+    other = shoal.json("POST", "/api/v2/media", ann, files={"file": picture()})["id"]
+    first = write(shoal, ann, "a picture", media_ids=[photo])
+    for n in range(60):
+        write(shoal, ann, f"words {n}", in_reply_to_id=first)
+    last = write(shoal, ann, "another", media_ids=[other])
+    path = f"/api/v1/accounts/{ann.id}/statuses?only_media=true"
+    page = shoal.ask("GET", f"{path}&limit=1")
+    assert (ids(page.json()), "next" in page.links) == ([last], True)
+    page = shoal.ask("GET", page.links["next"]["url"])
+    assert (ids(page.json()), "next" in page.links) == ([first], False)
+    assert ids(shoal.json("GET", f"{path}&min_id={first}")) == [last]
+    assert ids(shoal.json("GET", f"{path}&limit=1&min_id=1")) == [first]
+    empty = shoal.ask("GET", f"{path}&max_id={first}")
+    assert (empty.json(), empty.headers.get("Link")) == ([], None)
+    shoal.json("POST", f"/api/v1/statuses/{last}/pin", ann)
+    assert ids(shoal.json("GET", f"{path}&pinned=true")) == [last]
+    assert ids(shoal.json("GET", f"{path}&pinned=true&tagged=reef")) == []

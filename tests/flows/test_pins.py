@@ -10,6 +10,8 @@ from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Post
 from shoal.feeds.pinned import pinned
+from shoal.feeds.pull import Cursor
+from shoal.feeds.user import Wish
 from shoal.graph.schema import PINS
 from shoal.ops.check import check
 from shoal.services import reactions
@@ -104,3 +106,17 @@ async def test_a_muted_thread_is_muted_from_its_root_to_its_end() -> None:
         assert (await check(shoal.network)).clean
         await reactions.unmute_thread(shoal.network.writes, ann.id, second.id)
         assert not (await ann.read(first)).thread_muted
+
+
+@in_loop
+async def test_of_pinned_posts_only_those_that_are_wanted_come() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        one, two = await ann.create("one #reef"), await ann.create("two")
+        for post in (one, two):
+            await pin(shoal, ann, post)
+        reads = shoal.network.reads
+        assert texts(await pinned(reads, None, ann.id, wish=Wish(tag="reef"))) == ["one #reef"]
+        assert await pinned(reads, None, ann.id, wish=Wish(only_media=True)) == []
+        assert texts(await pinned(reads, None, ann.id, Cursor(before=two.id))) == ["one #reef"]
+        assert await pinned(reads, None, ann.id, Cursor(before=one.id)) == []

@@ -79,9 +79,6 @@ async def statuses(context: Context, params: StatusesOf) -> object:
     front: Front = context.deps
     await access_member(front.graph, params.id)
     tag = canonical_tag(params.tagged.removeprefix("#"))
-    if params.pinned:
-        entries = await pinned(front.reads, context.caller.member_id, params.id)
-        return await front.present.page(context.caller.member_id, entries)
     if params.tagged and not tag:
         return b"[]"
     wish = Wish(
@@ -91,6 +88,9 @@ async def statuses(context: Context, params: StatusesOf) -> object:
         tag=tag,
     )
     cursor = cursor_of(params)
+    if params.pinned:
+        entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, wish)
+        return await front.present.page(context.caller.member_id, entries)
     page = await user.page(front.reads, context.caller.member_id, params.id, cursor, wish)
     return await entries_page(context, page, cursor, FilterContext.ACCOUNT)
 

@@ -41,8 +41,8 @@ def page_size(limit: int, default: int = 20, maximum: int = 40) -> int:
 def link_header(request_url: str, first: int | None, last: int | None, *, limit: int, more: bool) -> str:
     """The Link header of a page from cursor `first` (newest) to `last` (oldest); "" for an empty page.
 
-    `more` says whether the page was full. toot matches `rel="next"` at the start of the header and masto splits it at commas:
-    so next comes first, and there is no comma inside an address.
+    `more` says whether anything may follow: the page is full, or was cut short by a bound of work. toot matches `rel="next"` at
+    the start of the header and masto splits it at commas: so next comes first, and there is no comma inside an address.
     """
     if first is None or last is None:
         return ""

@@ -10,14 +10,12 @@ import msgspec
 from shoal.core.errors import NotFound
 from shoal.core.model import Post, Visibility
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
-from shoal.feeds.pull import Cursor, check_limit
+from shoal.feeds.paging import Rows, read_items, unsifted
+from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Assoc
 from shoal.graph.schema import CONVERSES
 from shoal.graph.talks import Talk, root_of, talk_id, talk_of
-
-_SLACK = 4
-_TURNS = 25
 
 
 class Conversation(msgspec.Struct, frozen=True):
@@ -48,27 +46,17 @@ class _Row(NamedTuple):
 
 async def page(reads: Reads, viewer: int, cursor: Cursor) -> Conversations:
     """A page of the viewer's conversations, less those of which nothing is left. Raises `InvalidInput` for a limit below 1."""
-    check_limit(cursor)
-    kept: list[Conversation] = []
-    at, ended = cursor, False
-    for _ in range(_TURNS):
-        wanted = cursor.limit - len(kept) + _SLACK
-        found = await reads.graph.assoc_range(
-            viewer, CONVERSES, before=at.before, after=at.after, limit=wanted, oldest_first=at.oldest_first
+
+    async def read(at: Cursor) -> list[Assoc]:
+        return await reads.graph.assoc_range(
+            viewer, CONVERSES, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
         )
-        if found:
-            kept += await _shown(reads, viewer, found)
-            at = at.past(found[-1].time)
-        ended = len(found) < wanted
-        if ended or len(kept) > cursor.limit:
-            break
-    if len(kept) > cursor.limit:
-        kept, ended = kept[: cursor.limit], False
-        at = at.past(kept[-1].time)
-    if cursor.oldest_first:
-        # The page that follows a page of the oldest is older than all of it.
-        return Conversations(kept[::-1], kept[0].time if kept else None)
-    return Conversations(kept, None if ended else at.before)
+
+    async def show(found: Sequence[Assoc]) -> list[Conversation]:
+        return await _shown(reads, viewer, found)
+
+    rows = Rows(cursor, read, unsifted, _time)
+    return Conversations(*await read_items(cursor, rows, show, _time))
 
 
 async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
@@ -85,6 +73,10 @@ async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conv
     others = {member for row in rows for member in _others(viewer, row.last.post)}
     known = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, [viewer, *others])}
     return [_made(viewer, row, known) for row in rows]
+
+
+def _time(one: Assoc | Conversation) -> int:
+    return one.time
 
 
 async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:

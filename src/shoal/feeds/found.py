@@ -21,7 +21,7 @@ from shoal.discovery.contract import Ask, by
 from shoal.discovery.fitting import fits, says
 from shoal.discovery.question import read_question
 from shoal.discovery.rows import member_row, post_row
-from shoal.feeds.hydrate import Entry, Profile, profiles
+from shoal.feeds.hydrate import Entry, Profile, Row, Sight, profiles
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
@@ -128,11 +128,11 @@ async def posts(
         fresh = [id_ for id_ in own if at.after < id_ < at.before]
         return sorted({*found, *fresh}, reverse=True)[: at.limit]
 
-    async def keep(entries: Sequence[Entry]) -> list[Entry]:
-        return [entry for entry in entries if _still_fits(ask, viewer, entry)]
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if _still_fits(ask, seen, row[1])]
 
     wanted = cursor._replace(limit=cursor.limit + offset, oldest_first=False)
-    page: Page = await read_page(reads.graph, viewer, wanted, skeleton, keep)
+    page: Page = await read_page(reads, viewer, wanted, skeleton, keep)
     return page.entries[offset:]
 
 
@@ -162,11 +162,10 @@ async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
     return member.id if member else None
 
 
-def _still_fits(ask: Ask, viewer: int, entry: Entry) -> bool:
-    post, author = entry.post, entry.author.member
-    hushed = author.silenced and not entry.relation.following and author.id != viewer
-    row = post_row(post, entry.poll.poll if entry.poll else None)
-    return not hushed and fits(ask, row, shy=not author.indexable)
+def _still_fits(ask: Ask, seen: Sight, post: Post) -> bool:
+    author = seen.members[post.author_id]
+    hushed = author.silenced and not seen.stands[author.id].following and author.id != seen.viewer
+    return not hushed and fits(ask, post_row(post, seen.poll(post)), shy=not author.indexable)
 
 
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:

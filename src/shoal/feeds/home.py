@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,9 +17,10 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Visibility
 from shoal.core.visibility import Relation, may_come
 from shoal.feeds import lists
-from shoal.feeds.filtering import NO_SIEVE, sieve_of
-from shoal.feeds.hydrate import Entry, hydrate
-from shoal.feeds.pipeline import Page, read_page
+from shoal.feeds.filtering import NO_SIEVE, Sieve, sieve_of
+from shoal.feeds.hydrate import Entry, Row, Sight, sight
+from shoal.feeds.paging import Rows, read_items
+from shoal.feeds.pipeline import Page, Skeleton, entry_id, itself
 from shoal.feeds.pull import Cursor, Sources, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME, Reader
@@ -58,10 +59,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
         async def skeleton(at: Cursor) -> list[int]:
             return await _materialised(reads, viewer, at)
 
-        async def keep(found: Sequence[Entry]) -> list[Entry]:
-            return await sieve.admitted(await _belonging(reads, viewer, found, tastes))
-
-        return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+        return await _page(reads, viewer, cursor, skeleton, tastes, sieve)
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
@@ -73,19 +71,29 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     async def skeleton(at: Cursor) -> list[int]:
         return await pull(reads.graph, sources, at)
 
-    async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return await sieve.admitted(await _belonging(reads, viewer, found, tastes))
+    return await _page(reads, viewer, cursor, skeleton, tastes, sieve)
 
-    return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+
+async def _page(reads: Reads, viewer: int, cursor: Cursor, skeleton: Skeleton, tastes: _Tastes, sieve: Sieve) -> Page:
+    seen = sight(reads.graph, viewer)
+
+    async def sift(ids: Sequence[int]) -> list[Row]:
+        return _belonging(seen, viewer, await seen.look(ids), tastes)
+
+    async def show(rows: Sequence[Row]) -> list[Entry]:
+        return await sieve.admitted(await seen.entries(rows))
+
+    return Page(*await read_items(cursor, Rows(cursor, skeleton, sift, itself), show, entry_id))
 
 
 async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
     """Those of these entries that are in the viewer's home at this moment, as `page` would show them; in their order."""
     with one_request():
-        found = await hydrate(reads.graph, viewer, ids)
-        if not found:
+        seen = sight(reads.graph, viewer)
+        rows = await seen.look(ids)
+        if not rows:
             return []
-        here = await _belonging(reads, viewer, found, await _tastes(reads.graph, viewer))
+        here = await seen.entries(_belonging(seen, viewer, rows, await _tastes(reads.graph, viewer)))
         return await (await sieve_of(reads.graph, viewer, FilterContext.HOME)).admitted(here)
 
 
@@ -189,36 +197,37 @@ async def _tastes(graph: Reader, viewer: int) -> _Tastes:
     return _Tastes(await _followed_tags(graph, viewer), await lists.set_apart(graph, viewer))
 
 
-async def _belonging(reads: Reads, viewer: int, found: Sequence[Entry], tastes: _Tastes) -> list[Entry]:
+def _belonging(seen: Sight, viewer: int, rows: Sequence[Row], tastes: _Tastes) -> list[Row]:
     """Late consequences are never seen: only what the viewer follows at this moment stays."""
-    parents = {entry.post.parent_author_id for entry in found if entry.post.parent_author_id}
-    followed = set((await reads.graph.assoc_get(viewer, (FOLLOWS,), list(parents)))[FOLLOWS]) if parents else set()
-    return [entry for entry in found if _belongs(viewer, entry, followed, tastes)]
+    stands = seen.stands
+    return [row for row in rows if _belongs(viewer, row, stands, tastes)]
 
 
-def _belongs(viewer: int, entry: Entry, followed: set[int], tastes: _Tastes) -> bool:
-    post, share = entry.post, entry.share
+def _belongs(viewer: int, row: Row, stands: Mapping[int, Relation], tastes: _Tastes) -> bool:
+    _, post, share = row
     if share is not None:
-        return share.author_id == viewer or _brought(entry, entry.sharer_relation, share.author_id, tastes)
-    if post.author_id == viewer:
+        return share.author_id == viewer or _brought(row, share.author_id, stands, tastes)
+    author = post.author_id
+    if author == viewer:
         return True
     if tastes.tags and post.visibility is Visibility.PUBLIC and not tastes.tags.isdisjoint(map(tag_id, post.tags)):
         return True
-    return _brought(entry, entry.relation, post.author_id, tastes) and _in_earshot(viewer, post, followed)
+    return _brought(row, author, stands, tastes) and _in_earshot(viewer, post, stands)
 
 
-def _brought(entry: Entry, stand: Relation | None, by: int, tastes: _Tastes) -> bool:
+def _brought(row: Row, by: int, stands: Mapping[int, Relation], tastes: _Tastes) -> bool:
     """Whether a member whom the viewer follows brings the entry home."""
-    if stand is None or not stand.following or by in tastes.apart:
+    stand = stands[by]
+    if not stand.following or by in tastes.apart:
         return False
     # As a rule a follow brings everything.
-    return (stand.shares and not stand.languages) or may_come(entry.post, entry.share, stand)
+    return (stand.shares and not stand.languages) or may_come(row[1], row[2], stand)
 
 
-def _in_earshot(viewer: int, post: Post, followed: set[int]) -> bool:
+def _in_earshot(viewer: int, post: Post, stands: Mapping[int, Relation]) -> bool:
     """A comment is for those who follow both ends: the talk of strangers stays out."""
     parent = post.parent_author_id
-    return not parent or parent in (viewer, post.author_id) or parent in followed
+    return not parent or parent in (viewer, post.author_id) or stands[parent].following
 
 
 def _merged(lists: Iterable[list[int]], at: Cursor) -> list[int]:

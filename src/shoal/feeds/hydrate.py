@@ -91,21 +91,89 @@ class Entry(msgspec.Struct, frozen=True):
     sharer_relation: Relation | None = None
 
 
-_Row = tuple[int, Post, Share | None]
+Row = tuple[int, Post, Share | None]
 """One entry on its way: its id, the post, and the share that it is there as, if it is."""
 
-_Rule = Callable[[_Row, Mapping[int, Member], Mapping[int, Relation]], bool]
+Wanted = Callable[[Row], bool]
+"""Whether the post or share by itself is wanted at all; asked before anything else is read of it."""
+
+_Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
 """Whether an entry is shown, by those of its people who are there and how the viewer stands to them."""
+
+_MANY = 200
+"""Of more entries than this at once the posts are read past the memory: they would push out what is read every day."""
+
+
+class Sight:
+    """What a viewer sees of entries, in two steps.
+
+    `look` reads as much of them as decides whether they are shown; `entries` reads the rest of those that are. What is known
+    after a look stays for the next one, so a page may be put together of several.
+    """
+
+    def __init__(self, graph: Reader, viewer: int | None, rule: _Rule, lasting: Reader | None = None) -> None:
+        self.graph = graph
+        self.viewer = viewer
+        self.members: Mapping[int, Member] = {}
+        """Authors and sharers."""
+        self.stands: Mapping[int, Relation] = {}
+        """How the viewer stands to them, and to those whom a comment answers."""
+        self._rule = rule
+        self._lasting = lasting or graph
+        self._nodes: Mapping[int, AnyNode] = {}
+
+    async def look(self, ids: Sequence[int], wanted: Wanted | None = None) -> list[Row]:
+        """Those of the entries that are wanted and that the viewer may see, in the order of `ids`; four reads."""
+        rows = await _rows(self.graph if len(ids) <= _MANY else self._lasting, ids)
+        if wanted is not None:
+            rows = [row for row in rows if wanted(row)]
+        if not rows:
+            return rows
+        people = {post.author_id for _, post, _ in rows}
+        people.update([share.author_id for _, _, share in rows if share is not None])
+        beside = [
+            id_ for _, post, _ in rows if post.media or post.poll_id for id_ in (*post.media, post.poll_id) if id_
+        ]
+        nodes = await self.graph.obj_get([*people, *beside])
+        members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
+        # A home also asks how the viewer stands to whom a comment answers.
+        people.update([parent for _, post, _ in rows if (parent := post.parent_author_id)])
+        stands = await relations(self.graph, self.viewer, people)
+        rule = self._rule
+        rows = [row for row in rows if rule(row, members, stands)]
+        self._nodes = {**self._nodes, **nodes} if self._nodes else nodes
+        self.members = {**self.members, **members} if self.members else members
+        self.stands = {**self.stands, **stands} if self.stands else stands
+        return rows
+
+    def media(self, post: Post) -> tuple[Media, ...]:
+        """The pictures of a post that was looked at."""
+        return _media(post, self._nodes)
+
+    def poll(self, post: Post) -> Poll | None:
+        """The poll of a post that was looked at, as it was made."""
+        return poll if isinstance(poll := self._nodes.get(post.poll_id), Poll) else None
+
+    async def entries(self, rows: Sequence[Row]) -> list[Entry]:
+        """All of these entries, which were looked at; three reads, and one more where there are polls."""
+        if not rows:
+            return []
+        return await _assemble(self.graph, self.viewer, rows, self.members, self._nodes, self.stands)
+
+
+def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None) -> Sight:
+    """What the viewer may see. `unasked` entries come in a timeline or a list, where those whom the viewer mutes are left out;
+    otherwise the viewer asked for just these.
+    """
+    return Sight(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
-    """Entries by id, in the order of `ids`, as the viewer may see them.
+    """Entries by id, in the order of `ids`, as the viewer may see them (`unasked`: see `sight`).
 
-    `unasked` entries come in a timeline or a list, where those whom the viewer mutes are left out; otherwise the viewer
-    asked for just these. At most seven reads, and one more where there are polls.
+    At most seven reads, and one more where there are polls.
     """
-
-    return await _entries(graph, viewer, ids, partial(_visible, viewer, may_list if unasked else may_see))
+    return await _hydrated(sight(graph, viewer, unasked=unasked), ids)
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
@@ -113,41 +181,31 @@ async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry |
 
     Only for the answer to that act: it does not ask who may see what.
     """
-    found = await _entries(graph, member_id, (id_,), _there)
+    found = await _hydrated(Sight(graph, member_id, _there), (id_,))
     return found[0] if found else None
 
 
 async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
     """What somebody reported, for those who look after the network, and for them alone: hidden or not, whoever it was for."""
-    return await _entries(graph, None, ids, _there)
+    return await _hydrated(Sight(graph, None, _there), ids)
 
 
-def _there(row: _Row, members: Mapping[int, Member], _stands: Mapping[int, Relation]) -> bool:
+async def _hydrated(seen: Sight, ids: Sequence[int]) -> list[Entry]:
+    return await seen.entries(await seen.look(ids))
+
+
+def _there(row: Row, members: Mapping[int, Member], _stands: Mapping[int, Relation]) -> bool:
     _, post, share = row
     return post.author_id in members and (share is None or share.author_id in members)
 
 
-async def _entries(graph: Reader, viewer: int | None, ids: Sequence[int], shown: _Rule) -> list[Entry]:
-    rows = await _rows(graph, ids)
-    people = {post.author_id for _, post, _ in rows}
-    people.update([share.author_id for _, _, share in rows if share is not None])
-    beside = [id_ for _, post, _ in rows if post.media or post.poll_id for id_ in (*post.media, post.poll_id) if id_]
-    nodes = await graph.obj_get([*people, *beside])
-    members = {id_: node for id_ in people if isinstance(node := nodes.get(id_), Member)}
-    # A home also asks how the viewer stands to whom a comment answers.
-    people.update([parent for _, post, _ in rows if (parent := post.parent_author_id)])
-    stands = await relations(graph, viewer, people)
-    visible = [row for row in rows if shown(row, members, stands)]
-    return await _assemble(graph, viewer, visible, members, nodes, stands) if visible else []
-
-
-async def _rows(graph: Reader, ids: Sequence[int]) -> list[_Row]:
+async def _rows(graph: Reader, ids: Sequence[int]) -> list[Row]:
     """Entries with their posts; what is gone is left out."""
     nodes = await graph.obj_get(ids)
     found = [node for id_ in ids if (node := nodes.get(id_)) is not None]
     wanted = {node.post_id for node in found if type(node) is Share}
     posts = await graph.obj_get(list(wanted)) if wanted else {}
-    rows: list[_Row] = []
+    rows: list[Row] = []
     for node in found:
         if type(node) is Post:
             rows.append((node.id, node, None))
@@ -159,7 +217,7 @@ async def _rows(graph: Reader, ids: Sequence[int]) -> list[_Row]:
 def _visible(
     viewer: int | None,
     rule: Callable[[int | None, Post, Member | None, Relation], bool],
-    row: _Row,
+    row: Row,
     members: Mapping[int, Member],
     stands: Mapping[int, Relation],
 ) -> bool:
@@ -178,14 +236,16 @@ def _visible(
 async def _assemble(
     graph: Reader,
     viewer: int | None,
-    rows: Sequence[_Row],
+    rows: Sequence[Row],
     members: Mapping[int, Member],
     nodes: Mapping[int, AnyNode],
     stands: Mapping[int, Relation],
 ) -> list[Entry]:
     post_ids = list({post.id for _, post, _ in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
-    known = await profiles(graph, members)
+    shown = {post.author_id for _, post, _ in rows}
+    shown.update([share.author_id for _, _, share in rows if share is not None])
+    known = await profiles(graph, {id_: members[id_] for id_ in shown})
     roots = [root for _, post, _ in rows if (root := post.root_id)]
     polls = [poll for _, post, _ in rows if post.poll_id and isinstance(poll := nodes.get(post.poll_id), Poll)]
     types = (*_VIEWER_STATE, *((PINS,) if viewer in members else ()), *((VOTES,) if polls else ()))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from shoal.feeds.hydrate import Entry, hydrate
-from shoal.feeds.pull import Cursor, check_limit
+from shoal.feeds.paging import Rows, read_items, unsifted
+from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
+from shoal.graph.contract import Assoc
 from shoal.graph.schema import AssocType
 
 
@@ -23,21 +27,20 @@ async def page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> K
 
     Raises `InvalidInput` for a limit below 1.
     """
-    check_limit(cursor)
-    found = await reads.graph.assoc_range(
-        member,
-        atype,
-        before=cursor.before,
-        after=cursor.after,
-        limit=cursor.limit + 1,
-        oldest_first=cursor.oldest_first,
-    )
-    here = found[: cursor.limit]
-    times = {assoc.id2: assoc.time for assoc in here}
-    entries = await hydrate(reads.graph, member, list(times), unasked=False)
-    if cursor.oldest_first:
-        entries = entries[::-1]
-        after = here[0].time if here else None
-    else:
-        after = here[-1].time if len(found) > len(here) else None
-    return Kept(entries, [times[entry.id] for entry in entries], after)
+
+    async def read(at: Cursor) -> list[Assoc]:
+        return await reads.graph.assoc_range(
+            member, atype, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+        )
+
+    async def show(found: Sequence[Assoc]) -> list[tuple[int, Entry]]:
+        times = {assoc.id2: assoc.time for assoc in found}
+        return [(times[entry.id], entry) for entry in await hydrate(reads.graph, member, list(times), unasked=False)]
+
+    rows = Rows(cursor, read, unsifted, _time)
+    items, after = await read_items(cursor, rows, show, itemgetter(0))
+    return Kept([entry for _, entry in items], [time for time, _ in items], after)
+
+
+def _time(assoc: Assoc) -> int:
+    return assoc.time

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from shoal.core.model import MemberList, Post, RepliesPolicy
 from shoal.core.visibility import may_come
-from shoal.feeds.hydrate import Entry, hydrate
+from shoal.feeds.hydrate import Entry, Row, Sight, sight
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor, pull
 from shoal.feeds.reads import Reads
@@ -29,18 +29,21 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor) -> Page:
         async def skeleton(at: Cursor) -> list[int]:
             return await pull(reads.graph, {POSTED: members}, at)
 
-        async def keep(found: Sequence[Entry]) -> list[Entry]:
-            return await _wanted(reads.graph, shown, members, found)
+        async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+            return await _wanted(seen, shown, members, rows)
 
-        return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+        return await read_page(reads, viewer, cursor, skeleton, keep)
 
 
 async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
     """Those of these entries that are in the list at this moment, as `page` would show them; in their order."""
     with one_request():
         shown = await own_list(reads.graph, viewer, list_id)
-        found = await hydrate(reads.graph, viewer, ids)
-        return await _wanted(reads.graph, shown, await members_of(reads.graph, shown), found) if found else []
+        seen = sight(reads.graph, viewer)
+        rows = await seen.look(ids)
+        if not rows:
+            return []
+        return await seen.entries(await _wanted(seen, shown, await members_of(reads.graph, shown), rows))
 
 
 async def members_of(graph: Reader, shown: MemberList) -> list[int]:
@@ -73,26 +76,25 @@ async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
     return frozenset(assoc.id2 for page in listed.values() for assoc in page)
 
 
-async def _wanted(graph: Reader, shown: MemberList, members: Collection[int], found: Sequence[Entry]) -> list[Entry]:
+async def _wanted(seen: Sight, shown: MemberList, members: Collection[int], rows: Sequence[Row]) -> list[Row]:
     on_list = frozenset(members)
     heard: Collection[int] = on_list
     if shown.replies is RepliesPolicy.FOLLOWED:
-        parents = {entry.post.parent_author_id for entry in found if entry.post.parent_author_id}
-        heard = (await graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
+        parents = {post.parent_author_id for _, post, _ in rows if post.parent_author_id}
+        heard = (await seen.graph.assoc_get(shown.owner_id, (FOLLOWS,), list(parents)))[FOLLOWS] if parents else ()
     elif shown.replies is RepliesPolicy.NONE:
         heard = ()
-    return [entry for entry in found if _is_wanted(shown, on_list, heard, entry)]
+    return [row for row in rows if _is_wanted(seen, shown, on_list, heard, row)]
 
 
-def _is_wanted(shown: MemberList, members: Collection[int], heard: Collection[int], entry: Entry) -> bool:
-    by, stand = entry.post.author_id, entry.relation
-    if entry.share is not None and entry.sharer_relation is not None:
-        by, stand = entry.share.author_id, entry.sharer_relation
+def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], heard: Collection[int], row: Row) -> bool:
+    _, post, share = row
+    by = post.author_id if share is None else share.author_id
     if by not in members:
         return False
-    if by != shown.owner_id and not may_come(entry.post, entry.share, stand):
+    if by != shown.owner_id and not may_come(post, share, seen.stands[by]):
         return False
-    return entry.share is not None or _in_earshot(shown, entry.post, heard)
+    return share is not None or _in_earshot(shown, post, heard)
 
 
 def _in_earshot(shown: MemberList, post: Post, heard: Collection[int]) -> bool:

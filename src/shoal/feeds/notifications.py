@@ -5,7 +5,7 @@ What is stored is looked at once more before it is shown: who did it, to which p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,8 @@ from shoal.core.model import Member, Post, Report, Role, Share
 from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles
-from shoal.feeds.pull import Cursor, check_limit
+from shoal.feeds.paging import Fit, Rows, read_items
+from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc
@@ -27,10 +28,6 @@ from shoal.graph.schema import NOTIFIED, AnyNode
 
 MOST_OF_A_GROUP = 400
 """Of a group, so many are looked at."""
-_TURNS = 25
-_SLACK = 4
-_CHOOSING = 400
-"""Where only some are wanted, so many are looked through at once."""
 _A_GROUP = 4
 """For a page of groups so many times as many notifications are read at once."""
 
@@ -88,13 +85,11 @@ class Wish:
 
 
 ALL = Wish()
-Fitting = Callable[[Sequence[Notification]], int]
-"""How many of these, from the first, fit on a page."""
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor, wish: Wish = ALL) -> Notifications:
     """A page of what the viewer is notified of. Raises `InvalidInput` for a limit below 1."""
-    return await _read(reads, viewer, cursor, wish, lambda found: min(len(found), cursor.limit), cursor.limit + _SLACK)
+    return await _read(reads, viewer, cursor, wish)
 
 
 async def one(reads: Reads, viewer: int, time: int) -> Notification:
@@ -151,42 +146,31 @@ def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
     return group_of(item.notice, item.time) if item.notice.kind in kinds else None
 
 
-async def _read(reads: Reads, viewer: int, cursor: Cursor, wish: Wish, fitting: Fitting, at_once: int) -> Notifications:
-    """As much as fits on a page, read in turns of `at_once` until it is full."""
-    check_limit(cursor)
+async def _read(
+    reads: Reads, viewer: int, cursor: Cursor, wish: Wish, fitting: Fit[Notification] | None = None, at_once: int = 0
+) -> Notifications:
+    """As much as fits on a page, read `at_once` until it is full."""
     cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
-    kept: list[Notification] = []
-    size = at_once if wish == ALL else max(at_once, _CHOOSING)
-    ended = False
-    for _ in range(_TURNS):
-        rows = await _rows(reads, viewer, at, size)
-        ended = len(rows) < size
-        wanted = [row for row in rows if wish.admits(row[1])]
-        now = wanted[:at_once]
-        if now:
-            kept += await _shown(reads, viewer, now)
-        if len(now) < len(wanted):
-            rows, ended = now, False
-        if rows:
-            at = at.past(rows[-1][0].time)
-        if ended or fitting(kept) < len(kept):
-            break
-    fits = fitting(kept)
-    if fits < len(kept):
-        kept, ended = kept[:fits], False
-        at = at.past(kept[-1].time)
-    if cursor.oldest_first:
-        # The page that follows a page of the oldest is older than all of it.
-        return Notifications(kept[::-1], kept[0].time if kept else None)
-    return Notifications(kept, None if ended else at.before)
+
+    async def read(at: Cursor) -> list[Assoc]:
+        return await reads.graph.assoc_range(
+            viewer, NOTIFIED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+        )
+
+    async def sift(found: Sequence[Assoc]) -> list[tuple[Assoc, Notice]]:
+        rows = [(assoc, notice_of(assoc)) for assoc in found]
+        return rows if wish == ALL else [row for row in rows if wish.admits(row[1])]
+
+    async def show(rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
+        return await _shown(reads, viewer, rows)
+
+    rows = Rows(at, read, sift, _time)
+    return Notifications(*await read_items(at, rows, show, _time, fitting, at_once=at_once))
 
 
-async def _rows(reads: Reads, viewer: int, at: Cursor, size: int) -> list[tuple[Assoc, Notice]]:
-    found = await reads.graph.assoc_range(
-        viewer, NOTIFIED, before=at.before, after=at.after, limit=size, oldest_first=at.oldest_first
-    )
-    return [(assoc, notice_of(assoc)) for assoc in found]
+def _time(one: Assoc | Notification) -> int:
+    return one.time
 
 
 async def _shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:

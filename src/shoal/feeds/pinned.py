@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from shoal.feeds.hydrate import Entry, hydrate
+from shoal.feeds.hydrate import Entry, sight
+from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
+from shoal.feeds.user import ALL, Wish
 from shoal.graph.schema import PINS
 
 _MOST = 100
 """More than a member may pin; some may have been pinned when the limit was higher."""
 
 
-async def pinned(reads: Reads, viewer: int | None, member: int) -> list[Entry]:
-    """All of it that the viewer may see."""
+_EVERYWHERE = Cursor()
+
+
+async def pinned(
+    reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, wish: Wish = ALL
+) -> list[Entry]:
+    """All of it that is wanted and that the viewer may see: these are few, so a page of them is the whole of what there is
+    between the ids of the cursor, whatever its limit.
+    """
     pins = await reads.graph.assoc_range(member, PINS, limit=_MOST)
-    return await hydrate(reads.graph, viewer, [pin.id2 for pin in pins], unasked=False)
+    seen = sight(reads.graph, viewer, unasked=False)
+    ids = [pin.id2 for pin in pins if cursor.after < pin.id2 < cursor.before]
+    return await seen.entries(await seen.look(ids, wish.admits))

@@ -1,18 +1,14 @@
-"""Every feed: a skeleton of ids, hydrated in bulk, filtered, and refilled until the page is full."""
+"""Every feed: a skeleton of ids, looked at, filtered, hydrated in bulk, and refilled until the page is full."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from shoal.feeds.hydrate import Entry, hydrate
-from shoal.feeds.pull import Cursor, check_limit
-from shoal.graph.contract import Reader
-
-_SLACK = 4
-"""How many ids more than the page are asked for, so that a few that fall away cost no second question."""
-_TURNS = 25
-"""After so many refills in vain a page may come short: its cursor goes on from there."""
+from shoal.feeds.hydrate import Entry, Row, Sight, Wanted, sight
+from shoal.feeds.paging import Rows, read_items
+from shoal.feeds.pull import Cursor
+from shoal.feeds.reads import Reads
 
 
 class Page(NamedTuple):
@@ -24,45 +20,40 @@ class Page(NamedTuple):
 
 Skeleton = Callable[[Cursor], Awaitable[list[int]]]
 """Gives up to `cursor.limit` ids in the cursor's direction; fewer only at the end."""
-Keep = Callable[[Sequence[Entry]], Awaitable[list[Entry]]]
-
-
-async def keep_all(entries: Sequence[Entry]) -> list[Entry]:
-    """The filter of a feed that has none of its own."""
-    return list(entries)
+Keep = Callable[[Sight, Sequence[Row]], Awaitable[list[Row]]]
+"""The feed's own filter: which of the rows that the viewer may see belong to it."""
 
 
 async def read_page(
-    graph: Reader,
+    reads: Reads,
     viewer: int | None,
     cursor: Cursor,
     skeleton: Skeleton,
-    keep: Keep = keep_all,
+    keep: Keep | None = None,
     *,
+    wanted: Wanted | None = None,
     unasked: bool = True,
 ) -> Page:
-    """A page of what the viewer may see: `skeleton` proposes ids, `keep` is the feed's own filter.
+    """A page of what the viewer may see: `skeleton` proposes ids, of which `wanted` and `keep` leave out some before they cost
+    more than a look.
 
     Whom the viewer mutes is left out of what comes `unasked`. Raises `InvalidInput` for a limit below 1.
     """
-    check_limit(cursor)
-    kept: list[Entry] = []
-    at, ended = cursor, False
-    for _ in range(_TURNS):
-        missing = cursor.limit - len(kept)
-        ids = await skeleton(at.of(missing + _SLACK))
-        # One more than is missing tells whether another page follows; the rest is looked at when some of these fall away.
-        for part in (ids[: missing + 1], ids[missing + 1 :]):
-            if part and len(kept) <= cursor.limit:
-                kept += await keep(await hydrate(graph, viewer, part, unasked=unasked))
-                at = at.past(part[-1])
-        ended = len(ids) < missing + _SLACK
-        if ended or len(kept) > cursor.limit:
-            break
-    if len(kept) > cursor.limit:
-        kept, ended = kept[: cursor.limit], False
-        at = at.past(kept[-1].id)
-    if cursor.oldest_first:
-        # The page that follows a page of the oldest is older than all of it.
-        return Page(kept[::-1], kept[0].id if kept else None)
-    return Page(kept, None if ended else at.before)
+    seen = sight(reads.graph, viewer, unasked=unasked, lasting=reads.lasting)
+
+    async def sift(ids: Sequence[int]) -> list[Row]:
+        rows = await seen.look(ids, wanted)
+        return rows if keep is None else await keep(seen, rows)
+
+    rows = Rows(cursor, skeleton, sift, itself)
+    return Page(*await read_items(cursor, rows, seen.entries, entry_id))
+
+
+def itself(id_: int) -> int:
+    """The place of an id in a skeleton."""
+    return id_
+
+
+def entry_id(entry: Entry) -> int:
+    """The place of an entry in a feed."""
+    return entry.id

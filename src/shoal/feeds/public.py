@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shoal.core.model import Post
 from shoal.core.visibility import may_list_publicly
-from shoal.feeds.hydrate import Entry
+from shoal.feeds.hydrate import Row, Sight
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor, pull
 from shoal.feeds.reads import Reads
@@ -21,16 +22,16 @@ async def page(reads: Reads, viewer: int | None, cursor: Cursor, *, only_media: 
     async def skeleton(at: Cursor) -> list[int]:
         return await pull(reads.graph, {PUBLISHED: PUBLIC_LISTS}, at)
 
-    async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return [
-            entry
-            for entry in found
-            if entry.post.published and listed_publicly(viewer, entry) and (entry.media or not only_media)
-        ]
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if listed_publicly(seen, row[1])]
 
-    return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+    def wanted(row: Row) -> bool:
+        return row[1].published and bool(row[1].media or not only_media)
+
+    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted)
 
 
-def listed_publicly(viewer: int | None, entry: Entry) -> bool:
-    """Whether a post that the viewer may have listed is for the timelines of everybody."""
-    return may_list_publicly(viewer, entry.post, entry.author.member, entry.relation)
+def listed_publicly(seen: Sight, post: Post) -> bool:
+    """Whether a post that was looked at, and that the viewer may have listed, is for the timelines of everybody."""
+    author = post.author_id
+    return may_list_publicly(seen.viewer, post, seen.members[author], seen.stands[author])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shoal.feeds.hydrate import Entry
+from shoal.feeds.hydrate import Row, Sight
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.public import listed_publicly
 from shoal.feeds.pull import Cursor, pull
@@ -22,12 +22,12 @@ class Wish:
     none_of: frozenset[str] = frozenset()
     only_media: bool = False
 
-    def admits(self, entry: Entry) -> bool:
+    def admits(self, row: Row) -> bool:
         """Whether an entry is wanted. A tag's list may be behind an edit that took the tag away; the post itself is not."""
-        tags = frozenset(entry.post.tags)
+        tags = frozenset(row[1].tags)
         if not tags & self.any_of or tags & self.none_of or self.all_of - tags:
             return False
-        return bool(entry.media) or not self.only_media
+        return bool(row[1].media) or not self.only_media
 
 
 async def page(reads: Reads, viewer: int | None, wish: Wish, cursor: Cursor) -> Page:
@@ -42,7 +42,7 @@ async def page(reads: Reads, viewer: int | None, wish: Wish, cursor: Cursor) -> 
         )
         return [entry.id2 for entry in found]
 
-    async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return [entry for entry in found if wish.admits(entry) and listed_publicly(viewer, entry)]
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        return [row for row in rows if listed_publicly(seen, row[1])]
 
-    return await read_page(reads.graph, viewer, cursor, skeleton, keep)
+    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wish.admits)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.core.model import Visibility
-from shoal.feeds.hydrate import Entry
+from shoal.feeds.hydrate import Row, Sight
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
@@ -25,16 +25,16 @@ class Wish:
     """Canonical; empty for any."""
     public_only: bool = False
 
-    def admits(self, entry: Entry) -> bool:
+    def admits(self, row: Row) -> bool:
         """Whether an entry is wanted. A comment on one's own post counts as a post: it continues it."""
-        post = entry.post
-        if self.no_shares and entry.share is not None:
+        _, post, share = row
+        if self.no_shares and share is not None:
             return False
-        if self.no_comments and entry.share is None and post.parent_id and post.parent_author_id != post.author_id:
+        if self.no_comments and share is None and post.parent_id and post.parent_author_id != post.author_id:
             return False
         if self.public_only and post.visibility is not Visibility.PUBLIC:
             return False
-        if self.only_media and not entry.media:
+        if self.only_media and not post.media:
             return False
         return not self.tag or self.tag in post.tags
 
@@ -51,15 +51,12 @@ async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, wi
     async def skeleton(at: Cursor) -> list[int]:
         return [entry.time for entry in await _posted(reads, member, at)]
 
-    async def keep(found: Sequence[Entry]) -> list[Entry]:
-        return [entry for entry in found if wish.admits(entry) and not _muted_guest(member, entry)]
+    async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
+        # Somebody else's post, whom the viewer mutes.
+        return [row for row in rows if row[1].author_id == member or not seen.stands[row[1].author_id].muting]
 
-    return await read_page(reads.graph, viewer, cursor, skeleton, keep, unasked=False)
-
-
-def _muted_guest(member: int, entry: Entry) -> bool:
-    """A post by somebody else than the member, whom the viewer mutes."""
-    return entry.post.author_id != member and entry.relation.muting
+    wanted = None if wish == ALL else wish.admits
+    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted, unasked=False)
 
 
 async def _posted(reads: Reads, member: int, at: Cursor) -> list[Assoc]:

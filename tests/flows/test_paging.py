@@ -1,0 +1,242 @@
+"""Pages of what is rare among much else: full, or the end of the list, and never empty before it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from shoal import Handle, Shoal, Visibility
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import shard_of
+from shoal.core.model import MemberList, RepliesPolicy
+from shoal.feeds import conversations, kept, lists, notifications, paging, public, tagged, user
+from shoal.feeds.paging import Rows, read_items, unsifted
+from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Batch
+from shoal.graph.notices import Kind
+from shoal.graph.schema import LIKES
+from shoal.services import lists as list_verbs
+from tests.flows.people import register, texts
+from tests.flows.scene import _picture
+from tests.running import in_loop
+
+MANY = 650
+"""More than the twenty-five small refills of old came past."""
+
+
+class Numbers:
+    """A list of numbers, and what was read of it."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.sizes: list[int] = []
+
+    async def read(self, at: Cursor) -> list[int]:
+        self.sizes.append(at.limit)
+        low, high = at.after + 1, min(at.before, self.count + 1)
+        if at.oldest_first:
+            return list(range(low, high))[: at.limit]
+        return list(range(high - 1, low - 1, -1))[: at.limit]
+
+    async def page(self, cursor: Cursor, every: int, *, late: bool = False) -> tuple[list[int], int | None]:
+        """A page of the multiples of a number, which are found by the sieve, or only when they are shown."""
+
+        async def only(numbers: Sequence[int]) -> list[int]:
+            return [n for n in numbers if n % every == 0]
+
+        sift, show = (unsifted, only) if late else (only, unsifted)
+        return await read_items(cursor, Rows(cursor, self.read, sift, int), show, int)
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("every", [1, 2, 7, 650, 5_000])
+@in_loop
+async def test_pages_of_any_size_put_together_are_the_list(every: int, late: bool) -> None:
+    wanted = list(range(every, 10_001, every))
+    for limit in (1, 3, 40):
+        numbers, down, before = Numbers(10_000), list[int](), 10_001
+        for _ in range(60):
+            items, after = await numbers.page(Cursor(before=before, limit=limit), every, late=late)
+            assert len(items) == limit or after is None
+            down += items
+            if after is None:
+                break
+            before = after
+        assert down == wanted[::-1][: len(down)]
+        assert len(down) >= min(len(wanted), 60 * limit)
+        up, after_ = list[int](), 0
+        for _ in range(60):
+            items, _older = await numbers.page(Cursor(after=after_, limit=limit, oldest_first=True), every, late=late)
+            if not items:
+                break
+            up += items[::-1]
+            after_ = items[0]
+        assert up == wanted[: len(up)]
+        assert len(up) >= min(len(wanted), 60 * limit)
+
+
+@in_loop
+async def test_batches_grow_where_little_is_wanted_and_stay_small_where_all_is() -> None:
+    numbers = Numbers(100_000)
+    await numbers.page(Cursor(limit=20), 1)
+    assert numbers.sizes == [24]
+    rare = Numbers(15_000)
+    items, after = await rare.page(Cursor(limit=20), 15_000)
+    assert (items, after) == ([15_000], None)
+    assert max(rare.sizes) == paging.MOST_AT_ONCE
+    assert len(rare.sizes) <= 15_000 / paging.MOST_AT_ONCE + 4
+
+
+@in_loop
+async def test_a_page_with_something_on_it_may_stop_at_a_bound_of_work_and_goes_on_from_there() -> None:
+    numbers = Numbers(3 * paging.ENOUGH)
+    found, before, pages = list[int](), numbers.count + 1, 0
+    while True:
+        items, after = await numbers.page(Cursor(before=before, limit=20), paging.ENOUGH // 4)
+        found += items
+        pages += 1
+        assert items
+        if after is None:
+            break
+        assert after < before
+        before = after
+    assert found == list(range(numbers.count, 0, -paging.ENOUGH // 4))
+    assert pages > 1
+
+
+@in_loop
+async def test_nothing_is_the_end_however_much_was_looked_at() -> None:
+    numbers = Numbers(2 * paging.ENOUGH + 5)
+    assert await numbers.page(Cursor(limit=20), 10**9) == ([], None)
+    assert await numbers.page(Cursor(limit=20, oldest_first=True), 10**9) == ([], None)
+    only_the_first = 2 * paging.ENOUGH + 5
+    assert await numbers.page(Cursor(limit=20, oldest_first=True), only_the_first) == (
+        [only_the_first],
+        only_the_first,
+    )
+
+
+@in_loop
+async def test_others_have_their_turn_in_a_long_search() -> None:
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.create_task(other())
+    await Numbers(10_000).page(Cursor(limit=20), 10**9)
+    task.cancel()
+    assert turns >= 10
+
+
+@in_loop
+async def test_a_page_has_a_limit_of_at_least_1() -> None:
+    with pytest.raises(InvalidInput):
+        await Numbers(9).page(Cursor(limit=0), 1)
+
+
+async def _buried(author: Handle, *, count: int = MANY) -> int:
+    """A picture under so many words."""
+    picture = await author.create("a picture #rare", media=[await _picture(Shoal(author._network), author)])
+    for n in range(count):
+        await author.create(f"{n} #common")
+    return picture.id
+
+
+@in_loop
+async def test_the_picture_under_650_words_is_on_the_first_page() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        picture = await _buried(ann)
+        await shoal.settle()
+        reads = shoal.network.reads
+        for wish in (user.Wish(only_media=True), user.Wish(tag="rare")):
+            page = await user.page(reads, ben.id, ann.id, Cursor(), wish)
+            assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
+        for upwards in (Cursor(oldest_first=True), Cursor(after=1, oldest_first=True)):
+            page = await user.page(reads, ben.id, ann.id, upwards, user.Wish(only_media=True))
+            assert [entry.id for entry in page.entries] == [picture]
+        page = await public.page(reads, None, Cursor(), only_media=True)
+        assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
+        anything = tagged.Wish(frozenset({"common", "rare"}), only_media=True)
+        page = await tagged.page(reads, None, anything, Cursor())
+        assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
+
+
+@in_loop
+async def test_by_min_id_a_picture_above_650_words_is_found() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for n in range(MANY):
+            await ann.create(str(n))
+        picture = await _buried(ann, count=0)
+        upwards = Cursor(after=1, oldest_first=True)
+        page = await user.page(shoal.network.reads, None, ann.id, upwards, user.Wish(only_media=True))
+        assert [entry.id for entry in page.entries] == [picture]
+
+
+@in_loop
+async def test_the_post_under_650_comments_and_shares_is_found_too() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post, other = await ann.create("a post"), await ben.create("another")
+        for n in range(MANY // 2):
+            await ann.comment(other, str(n))
+            await ann.share(await ben.create(f"shared {n}"))
+        wish = user.Wish(no_comments=True, no_shares=True)
+        page = await user.page(shoal.network.reads, None, ann.id, Cursor(), wish)
+        assert ([entry.id for entry in page.entries], page.next) == ([post.id], None)
+
+
+@in_loop
+async def test_a_list_without_comments_shows_the_post_under_650_of_them() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ann.follow(ben)
+        made: MemberList = await list_verbs.create(shoal.network.writes, ann.id, "quiet", replies=RepliesPolicy.NONE)
+        await list_verbs.put_on(shoal.network.writes, ann.id, made.id, [ben.id])
+        other = await cyd.create("a question")
+        await ben.create("a post")
+        for n in range(MANY):
+            await ben.comment(other, str(n))
+        page = await lists.page(shoal.network.reads, ann.id, made.id, Cursor())
+        assert (texts(page), page.next) == (["a post"], None)
+
+
+@in_loop
+async def test_conversations_notifications_and_likes_go_on_past_what_is_gone() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        there = await ben.create("@ann psst", visibility=Visibility.DIRECT)
+        liked = await ben.create("good")
+        await ann.like(liked)
+        await cyd.follow(ann)
+        await shoal.settle()
+        for n in range(MANY):
+            gone = await ben.create(f"@ann {n}", visibility=Visibility.DIRECT)
+            await ann.like(gone)
+        await shoal.settle()
+        await _vanish(shoal, ben)
+        reads = shoal.network.reads
+        talks = await conversations.page(reads, ann.id, Cursor())
+        assert ([one.root_id for one in talks.items], talks.next) == ([there.id], None)
+        wish = notifications.Wish(frozenset({Kind.FOLLOW}))
+        told = await notifications.page(reads, ann.id, Cursor(), wish)
+        assert ([one.actor.member.id for one in told.items], told.next) == ([cyd.id], None)
+        likes = await kept.page(reads, ann.id, LIKES, Cursor())
+        assert ([entry.id for entry in likes.entries], likes.next) == ([liked.id], None)
+
+
+async def _vanish(shoal: Shoal, author: Handle) -> None:
+    """All but the first of the author's posts of each visibility are gone, and what follows from that has not come yet."""
+    posts = [entry.post for entry in (await author.posts(limit=2 * MANY)).entries]
+    direct = [post for post in posts if post.visibility is Visibility.DIRECT]
+    for post in direct[:-1]:
+        batch = Batch(shard_of(post.id))
+        batch.obj_del(post.id)
+        await shoal.network.store.commit(batch)
