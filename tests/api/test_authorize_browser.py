@@ -6,21 +6,22 @@ import queue
 import secrets
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import httpx
 import pytest
 from mastodon import Mastodon
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support import expected_conditions as seen
-from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.api.visitor import CHALLENGE, PASSWORD, VERIFIER
-from tests.engines.browser import browser, installed
+from tests.engines.browser import browser, installed, leave
 
+SECONDS = 60.0
+"""How long a loaded machine may take for one answer."""
 OUT_OF_BAND = "urn:ietf:wg:oauth:2.0:oob"
 
 
@@ -43,17 +44,19 @@ class Callback:
                 """Nothing."""
 
         self._told = told
-        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        # A browser opens connections in advance: one that stays silent must not hold up the others.
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
         self.address = f"http://127.0.0.1:{self.server.server_port}/callback"
 
     def told(self) -> dict[str, str]:
-        """What came, in its turn."""
-        return self._told.get(timeout=20)
+        """The parameters of the next call. It may come after the browser shows the page."""
+        return self._told.get(timeout=SECONDS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def callback() -> Iterator[Callback]:
-    """An app that listens."""
+    """An app that listens, for one test: a call that nobody waited for is not found by the next."""
     made = Callback()
     thread = threading.Thread(target=made.server.serve_forever)
     thread.start()
@@ -73,17 +76,22 @@ def web() -> Iterator[Chrome]:
 def app(url: str, *addresses: str, name: str = "Tide") -> dict[str, str]:
     """What an app knows of itself once it is registered."""
     form = {"client_name": name, "redirect_uris": "\n".join(addresses), "scopes": "read write follow"}
-    made = httpx.post(f"{url}/api/v1/apps", data=form).json()
+    made = httpx.post(f"{url}/api/v1/apps", data=form, timeout=SECONDS).json()
     return {"client_id": made["client_id"], "client_secret": made["client_secret"]}
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header of a request with this token."""
+    return {"Authorization": f"Bearer {token}"}
 
 
 def member(url: str, keys: dict[str, str]) -> str:
     """Somebody who has a password; their name."""
     name = f"m{secrets.token_hex(6)}"
     form = {"grant_type": "client_credentials", "scope": "read write", **keys}
-    token = httpx.post(f"{url}/oauth/token", data=form).json()["access_token"]
+    token = httpx.post(f"{url}/oauth/token", data=form, timeout=SECONDS).json()["access_token"]
     joining = {"username": name, "email": f"{name}@example.org", "password": PASSWORD, "agreement": "true"}
-    answer = httpx.post(f"{url}/api/v1/accounts", data=joining, headers={"Authorization": f"Bearer {token}"})
+    answer = httpx.post(f"{url}/api/v1/accounts", data=joining, headers=bearer(token), timeout=SECONDS)
     assert answer.status_code == 200, answer.text
     return name
 
@@ -95,10 +103,8 @@ def page(url: str, keys: dict[str, str], address: str, **more: str) -> str:
 
 
 def press(web: Chrome, do: str) -> None:
-    """Press a button, and wait for what follows."""
-    button = web.find_element(By.CSS_SELECTOR, f"button[value={do}]")
-    button.click()
-    WebDriverWait(web, 20).until(seen.staleness_of(button))
+    """Press a button, and wait for the page that follows."""
+    leave(web, web.find_element(By.CSS_SELECTOR, f"button[value={do}]").click)
 
 
 def log_in(web: Chrome, name: str, password: str = PASSWORD) -> None:
@@ -118,7 +124,7 @@ def shown(web: Chrome) -> str:
 def exchange(url: str, keys: dict[str, str], code: str, address: str, **more: str) -> dict[str, Any]:
     """The token for a code."""
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": address, **keys, **more}
-    answer = httpx.post(f"{url}/oauth/token", data=form)
+    answer = httpx.post(f"{url}/oauth/token", data=form, timeout=SECONDS)
     assert answer.status_code == 200, answer.text
     made: dict[str, Any] = answer.json()
     return made
@@ -127,8 +133,25 @@ def exchange(url: str, keys: dict[str, str], code: str, address: str, **more: st
 def who(url: str, token: str) -> str:
     """The name of the member of a token."""
     path = f"{url}/api/v1/accounts/verify_credentials"
-    name: str = httpx.get(path, headers={"Authorization": f"Bearer {token}"}).json()["username"]
+    name: str = httpx.get(path, headers=bearer(token), timeout=SECONDS).json()["username"]
     return name
+
+
+def test_a_click_counts_when_its_page_follows_and_its_error_when_none_does(url: str, web: Chrome) -> None:
+    web.get(f"{url}/docs")
+
+    def lost() -> None:
+        web.get(f"{url}/health")
+        raise WebDriverException("the page is being replaced")
+
+    leave(web, lost)
+    assert web.current_url == f"{url}/health"
+
+    def missed() -> None:
+        raise WebDriverException("the button is covered")
+
+    with pytest.raises(WebDriverException, match="is covered"):
+        leave(web, missed, patience=0.1)
 
 
 def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
