@@ -67,6 +67,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bytes of an uploaded picture."""
     max_pixels: Positive = 40_000_000
     """Pixels of an uploaded picture."""
+    feed_edge: Annotated[int, msgspec.Meta(ge=640, le=8_192)] = 2_560
+    """Pixels of the longer edge of the largest copy of a picture that a feed shows; 640 to 8,192."""
+    keep_originals: bool = False
+    """Whether larger pictures are also kept in all of their pixels (without metadata), as `shoal.original_url`."""
     max_video_bytes: Positive = 40 * 1024 * 1024
     """Bytes of an uploaded video or sound. They are taken where `ffmpeg` is installed."""
     max_video_seconds: Positive = 600

@@ -103,7 +103,7 @@ def test_a_post_with_a_photo_reaches_a_follower_and_is_liked(join: Join) -> None
     assert (seen.id, seen.media_attachments[0].description) == (post.id, "The sea at dawn")
     assert (seen.media_attachments[0].meta.original.width, seen.tags[0].name) == (640, "dawn")
     file = ben.session.get(seen.media_attachments[0].url)
-    assert (file.status_code, file.headers["content-type"]) == (200, "image/jpeg")
+    assert (file.status_code, file.headers["content-type"]) == (200, "image/png")
     assert ben.status_favourite(post).favourited
     assert ben.status_favourite(post).favourites_count == 1
     assert [account.id for account in ann.status_favourited_by(post)] == [ben.me().id]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import random
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from PIL import Image
 
 from shoal.media.library import MediaLibrary
 from tests.api.signing_up import signed_up
-from tests.api.world import Someone, World, picture, served
+from tests.api.world import Someone, World, picture, served, world
 from tests.media.clips import clip, film, moving_gif, needed, silent, tone
 from tests.serving import served as served_process
 
@@ -86,11 +89,55 @@ def test_a_picture_is_ready_at_once(shared: World, ann: Someone) -> None:
     assert answer.json()["url"]
 
 
+def photograph() -> bytes:
+    """As a camera makes it: no two pixels alike."""
+    file = io.BytesIO()
+    small = Image.frombytes("RGB", (90, 60), random.Random(5).randbytes(90 * 60 * 3))
+    small.resize((900, 600), Image.Resampling.BICUBIC).save(file, "JPEG")
+    return file.getvalue()
+
+
+def test_a_client_that_says_so_gets_the_smaller_copy_of_a_photograph(shared: World, ann: Someone) -> None:
+    url = upload(shared, ann, photograph()).json()["url"]
+    assert url.endswith(".jpg")
+    plain = file_of(shared, url)
+    assert (plain.headers["content-type"], plain.headers["vary"]) == ("image/jpeg", "Accept")
+    browser = file_of(shared, url, Accept="image/avif,image/webp,image/png,*/*;q=0.8")
+    assert (browser.headers["content-type"], browser.headers["vary"]) == ("image/avif", "Accept")
+    assert browser.headers["cache-control"] == plain.headers["cache-control"]
+    assert len(browser.content) < len(plain.content)
+    assert Image.open(io.BytesIO(browser.content)).size == (900, 600)
+    part = file_of(shared, url, Accept="image/avif", Range="bytes=0-9")
+    assert (part.status_code, part.content) == (206, browser.content[:10])
+    for other in ("*/*", "image/*", "image/webp", "image/avif;q=0, image/jpeg", "image/avif; q=0.0"):
+        assert file_of(shared, url, Accept=other).content == plain.content
+
+
+def test_a_png_is_served_as_what_it_is_to_everybody(shared: World, ann: Someone) -> None:
+    made = upload(shared, ann, picture()).json()
+    assert made["preview_url"].endswith("-small.png")
+    answer = file_of(shared, made["url"], Accept="image/avif,*/*")
+    assert answer.headers["content-type"] == "image/png"
+    assert "vary" not in answer.headers
+
+
+def test_a_picture_kept_in_all_of_its_pixels_can_be_fetched_so() -> None:
+    with world(feed_edge=640, keep_originals=True) as shoal:
+        bea = shoal.join("bea")
+        made = upload(shoal, bea, photograph()).json()
+        assert made["meta"]["original"]["size"] == "640x427"
+        whole = file_of(shoal, made["shoal"]["original_url"])
+        assert Image.open(io.BytesIO(whole.content)).size == (900, 600)
+        assert "shoal" not in upload(shoal, bea, picture()).json()
+        assert shoal.ask("DELETE", f"/api/v1/media/{made['id']}", bea).status_code == 200
+        assert file_of(shoal, made["shoal"]["original_url"]).status_code == 404
+
+
 def test_a_client_that_writes_nonsense_about_its_file_is_served(shared: World, ann: Someone) -> None:
     nonsense = {"thumbnail": ("thumb", picture(colour="red"), "('image/png', None)")}
     made = ready(shared, ann, tone(), files=nonsense)
     assert made["type"] == "audio"
-    assert made["preview_url"].endswith("-small.jpg")
+    assert made["preview_url"].endswith("-small.png")
 
 
 def test_the_picture_of_a_video_can_be_ones_own_and_be_changed(shared: World, ann: Someone) -> None:

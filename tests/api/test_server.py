@@ -69,7 +69,7 @@ def test_a_media_file_may_be_kept_for_ever_and_can_run_nothing(shared: World) ->
     for method in ("GET", "HEAD"):
         file = shared.ask(method, photo["preview_url"].removeprefix(BASE))
         assert file.status_code == 200
-        assert file.headers["content-type"] == "image/jpeg"
+        assert file.headers["content-type"] == "image/png"
         assert file.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert file.headers["x-content-type-options"] == "nosniff"
         assert file.headers["content-security-policy"] == "default-src 'none'"

@@ -66,8 +66,8 @@ async def stopped_child(decoder: Decoder) -> int:
 def test_a_picture_is_rendered_and_cropped_in_a_child() -> None:
     async def story() -> None:
         async with Decoder() as decoder:
-            made = await decoder.render(picture(size=(2000, 1000)))
-            assert (made.feed.width, made.preview.height) == (1280, 240)
+            made = await decoder.render(picture(size=(3000, 1500)))
+            assert (made.feed.width, made.preview.height) == (2560, 320)
             assert made.feed.data.startswith(b"\xff\xd8\xff")
             cut = await decoder.crop(picture(size=(2000, 1000)), 400, 400)
             assert (cut.picture.width, cut.picture.height) == (400, 400)
@@ -131,18 +131,22 @@ def test_the_memory_limit_stops_a_bomb_that_the_pixel_limit_let_through() -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "mode"),
+    ("kind", "mode", "limits"),
     [
-        ("PNG", "RGB"),
-        ("PNG", "RGBA"),
-        ("PNG", "P"),
-        ("WEBP", "RGB"),
-        ("WEBP", "RGBA"),
-        ("AVIF", "RGB"),
-        ("AVIF", "RGBA"),
+        ("PNG", "RGB", Limits()),
+        ("PNG", "RGBA", Limits()),
+        ("PNG", "P", Limits()),
+        ("WEBP", "RGB", Limits()),
+        ("WEBP", "RGBA", Limits()),
+        ("WEBP", "RGBA", Limits().keeping_originals()),
+        ("AVIF", "RGB", Limits()),
+        ("AVIF", "RGBA", Limits()),
+        ("AVIF", "RGBA", Limits().keeping_originals()),
     ],
 )
-def test_the_largest_picture_that_is_allowed_fits_into_the_memory_that_is_allowed(kind: str, mode: str) -> None:
+def test_the_largest_picture_that_is_allowed_fits_into_the_memory_that_is_allowed(
+    kind: str, mode: str, limits: Limits
+) -> None:
     file = io.BytesIO()
     options: dict[str, Any] = {
         "PNG": {"compress_level": 1},
@@ -156,8 +160,10 @@ def test_the_largest_picture_that_is_allowed_fits_into_the_memory_that_is_allowe
     image.save(file, kind, **options)
 
     async def story() -> None:
-        async with Decoder() as decoder:
-            assert (await decoder.render(file.getvalue())).feed.width == 1280
+        async with Decoder(limits) as decoder:
+            made = await decoder.render(file.getvalue())
+            assert made.feed.width == 2560
+            assert (made.original.width if made.original else 0) == (8000 if limits.keep_originals else 0)
 
     asyncio.run(story())
 

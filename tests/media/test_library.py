@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import io
+import random
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, TooLarge, Unsupported
+from shoal.core.media_files import files_of
 from shoal.core.model import Media
 from shoal.core.placement import media_path
 from shoal.media.decoder import Decoder
@@ -23,6 +25,19 @@ from shoal.media.store import MediaStore
 def picture(mode: str = "RGB", size: tuple[int, int] = (600, 400)) -> bytes:
     file = io.BytesIO()
     Image.new(mode, size, (200, 30, 30, 90)[: len(mode)]).save(file, "PNG")
+    return file.getvalue()
+
+
+def photograph(mode: str = "RGB", kind: str = "JPEG") -> bytes:
+    """Without a flat place in it, and always the same."""
+    image = Image.frombytes("L", (90, 60), random.Random(7).randbytes(90 * 60)).resize(
+        (900, 600), Image.Resampling.BICUBIC
+    )
+    made = Image.merge("RGB", (image, image.rotate(180), ImageOps.mirror(image)))
+    if mode == "RGBA":
+        made.putalpha(image)
+    file = io.BytesIO()
+    made.save(file, kind)
     return file.getvalue()
 
 
@@ -41,24 +56,39 @@ async def listed(store: MediaStore, prefix: str) -> list[str]:
 
 def test_a_photo_is_placed_under_its_member_s_path_and_read_back() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        placed = await library.place("Ann", 42, picture())
+        placed = await library.place("Ann", 42, photograph())
         media = Media(id=42, owner_id=1, **msgspec.structs.asdict(placed))
         assert media.key.startswith(f"{media_path('ann')}/42-")
-        assert media.key.endswith(".jpg")
-        assert media.preview_key == media.key.removesuffix(".jpg") + "-small.jpg"
-        assert (media.width, media.height, media.preview_width, media.preview_height) == (600, 400, 480, 320)
+        assert media.key.endswith(".avif.jpg")
+        assert media.preview_key == media.key.removesuffix(".avif.jpg") + "-small.avif.jpg"
+        assert (media.width, media.height, media.preview_width, media.preview_height) == (900, 600, 640, 427)
         data, content_type = await library.read(media.key)
         assert (len(data), content_type) == (media.size, "image/jpeg")
-        assert Image.open(io.BytesIO((await library.read(media.preview_key))[0])).size == (480, 320)
-        assert await library.place("ann", 42, picture()) == placed
-        assert sorted(await listed(store, media_path("ann"))) == sorted([media.key, media.preview_key])
+        assert Image.open(io.BytesIO((await library.read(media.preview_key))[0])).size == (640, 427)
+        copy, content_type = await library.read(media.key.removesuffix(".jpg"))
+        assert (Image.open(io.BytesIO(copy)).size, content_type) == ((900, 600), "image/avif")
+        assert len(copy) < len(data)
+        assert await library.place("ann", 42, photograph()) == placed
+        assert sorted(await listed(store, media_path("ann"))) == sorted(files_of(media))
+        await library.remove([media.key, media.preview_key])
+        assert await listed(store, media_path("ann")) == []
 
     run(story)
 
 
-def test_a_picture_with_alpha_is_placed_as_webp() -> None:
+def test_a_png_stays_one_with_nothing_beside_it() -> None:
     async def story(library: MediaLibrary, store: MediaStore) -> None:
-        placed = await library.place("bea", 7, picture("RGBA"))
+        placed = await library.place("bea", 7, picture())
+        assert placed.content_type == "image/png"
+        assert sorted(await listed(store, media_path("bea"))) == sorted([placed.key, placed.preview_key])
+        assert placed.preview_key == placed.key.removesuffix(".png") + "-small.png"
+
+    run(story)
+
+
+def test_a_photograph_with_alpha_is_placed_as_webp() -> None:
+    async def story(library: MediaLibrary, store: MediaStore) -> None:
+        placed = await library.place("bea", 7, photograph("RGBA", "PNG"))
         assert placed.content_type == "image/webp"
         assert placed.key.endswith(".webp")
         assert placed.preview_key.endswith("-small.webp")

@@ -9,7 +9,7 @@ import zlib
 from typing import Any
 
 import pytest
-from PIL import Image, ImageCms, ImageOps, PngImagePlugin
+from PIL import Image, ImageCms, ImageDraw, ImageFilter, ImageOps, PngImagePlugin
 
 from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 from shoal.media.limits import Limits
@@ -56,9 +56,8 @@ def photo(width: int = 300, height: int = 200) -> Image.Image:
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "GIF", "WEBP", "AVIF"])
 def test_a_picture_becomes_a_feed_size_a_preview_and_a_blurhash(kind: str) -> None:
     made = render(saved(photo(2600, 1300), kind), LIMITS)
-    assert (made.feed.width, made.feed.height) == (1280, 640)
-    assert (made.preview.width, made.preview.height) == (480, 240)
-    assert made.content_type == "image/jpeg"
+    assert (made.feed.width, made.feed.height) == (2560, 1280)
+    assert (made.preview.width, made.preview.height) == (640, 320)
     assert len(made.blurhash) == 28
     assert near(colour(made.feed, (0.1, 0.5)), RED, 30)
     assert near(colour(made.preview, (0.9, 0.5)), BLUE, 30)
@@ -72,7 +71,7 @@ def test_a_small_picture_is_not_enlarged() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (1, 5000), (5000, 1)])
 def test_a_picture_of_an_odd_shape_keeps_at_least_one_pixel(size: tuple[int, int]) -> None:
     made = render(saved(Image.new("RGB", size, RED)), LIMITS)
-    assert max(made.feed.width, made.feed.height) == min(1280, max(size))
+    assert max(made.feed.width, made.feed.height) == min(2560, max(size))
     assert min(made.preview.width, made.preview.height) == 1
 
 
@@ -179,7 +178,6 @@ def test_sixteen_bits_of_colour_become_eight() -> None:
 def test_sixteen_bits_of_grey_with_alpha_keep_what_shines_through() -> None:
     row = b"\x00" + struct.pack(">HH", 65_535, 32_768) * 20
     made = render(png(20, 20, row * 20, depth=16, kind=4), LIMITS)
-    assert made.content_type == "image/webp"
     assert near(colour(made.feed), (255, 255, 255, 128))
 
 
@@ -188,13 +186,90 @@ def test_a_palette_with_transparency_keeps_what_shines_through() -> None:
     image.putpalette([*RED, *BLUE])
     image.paste(1, (30, 0, 60, 30))
     made = render(saved(image, transparency=b"\x00\xff"), LIMITS)
-    assert made.content_type == "image/webp"
     assert colour(made.feed, (0.2, 0.5))[3] == 0
     assert near(colour(made.feed, (0.8, 0.5)), (*BLUE, 255))
 
 
 def test_alpha_that_hides_nothing_makes_a_jpeg() -> None:
-    assert render(saved(photo().convert("RGBA")), LIMITS).content_type == "image/jpeg"
+    assert render(saved(noise().convert("RGBA")), LIMITS).content_type == "image/jpeg"
+
+
+def noise(mode: str = "RGB", size: tuple[int, int] = (300, 200)) -> Image.Image:
+    """Nothing flat in it, as in a photograph."""
+    image = Image.effect_noise(size, 60).convert(mode)
+    if mode == "RGBA":
+        image.putalpha(100)
+    return image
+
+
+def drawing(mode: str = "RGB") -> Image.Image:
+    """Few colours and sharp edges, as in a screenshot."""
+    image = Image.new(mode, (300, 200), (250, 250, 240, 90)[: len(mode)])
+    pencil = ImageDraw.Draw(image)
+    for row in range(4, 200, 12):
+        pencil.text((8, row), "plain text on paper, line by line", fill=(20, 20, 90, 255)[: len(mode)])
+    return image
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA"])
+@pytest.mark.parametrize(("kind", "becomes"), [("PNG", "image/png"), ("WEBP", "image/webp")])
+def test_a_drawing_that_came_lossless_stays_exactly_what_it_is(kind: str, becomes: str, mode: str) -> None:
+    image = drawing(mode)
+    made = render(saved(image, kind, **({"lossless": True, "exact": True} if kind == "WEBP" else {})), LIMITS)
+    assert made.content_type == becomes
+    assert shown(made.feed).convert(mode).tobytes() == image.tobytes()
+    assert made.feed.copy == b""
+
+
+def test_a_lossless_webp_with_a_profile_is_known_as_one() -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    made = render(saved(drawing(), "WEBP", lossless=True, icc_profile=profile), LIMITS)
+    assert made.content_type == "image/webp"
+    assert render(saved(drawing(), "WEBP", icc_profile=profile), LIMITS).content_type == "image/jpeg"
+
+
+@pytest.mark.parametrize(("mode", "becomes"), [("L", "image/jpeg"), ("RGB", "image/jpeg"), ("RGBA", "image/webp")])
+def test_a_photograph_that_came_as_png_does_not_stay_lossless(mode: str, becomes: str) -> None:
+    assert render(saved(noise(mode)), LIMITS).content_type == becomes
+
+
+def test_a_lossless_picture_that_is_smaller_so_stays_so() -> None:
+    ramp = Image.linear_gradient("L").resize((300, 200))
+    made = render(saved(ramp), LIMITS)
+    assert made.content_type == "image/png"
+    assert shown(made.feed).tobytes() == ramp.tobytes()
+
+
+def test_the_kind_of_a_lossless_picture_can_be_kept_whatever_it_shows() -> None:
+    assert render(saved(noise()), LIMITS, keep_kind=True).content_type == "image/png"
+    assert render(saved(noise(), "JPEG"), LIMITS, keep_kind=True).content_type == "image/jpeg"
+
+
+def test_beside_a_jpeg_stands_a_smaller_copy_of_the_same_size_in_pixels() -> None:
+    made = render(saved(photo(900, 600).filter(ImageFilter.GaussianBlur(2)), "JPEG"), SMALL)
+    for picture in (made.feed, made.preview):
+        if picture.copy:
+            assert len(picture.copy) < len(picture.data)
+            assert Image.open(io.BytesIO(picture.copy)).size == (picture.width, picture.height)
+    larger = render(saved(noise(size=(900, 600)), "JPEG"), LIMITS).feed
+    copy = Image.open(io.BytesIO(larger.copy))
+    assert (copy.size, f".{copy.format}".lower()) == ((900, 600), larger.copy_suffix)
+    assert not {"exif", "xmp", "icc_profile"} & copy.info.keys()
+
+
+def test_a_larger_picture_is_kept_in_all_of_its_pixels_where_that_is_wanted() -> None:
+    whole = LIMITS.__class__(feed_edge=640, keep_originals=True)
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    exif[0x010F] = "SecretCamera"
+    made = render(saved(photo(900, 600), "JPEG", exif=exif), whole)
+    assert made.original is not None
+    assert (made.original.width, made.original.height) == (600, 900)
+    assert (made.feed.width, made.feed.height) == (427, 640)
+    assert not shown(made.original).getexif()
+    assert b"SecretCamera" not in made.original.data
+    assert render(saved(photo(600, 400), "JPEG"), whole).original is None
+    assert render(saved(photo(900, 600), "JPEG"), SMALL).original is None
 
 
 @pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA"])

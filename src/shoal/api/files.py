@@ -1,11 +1,14 @@
 """Media files over HTTP, whole or in parts.
 
-What is behind a key never changes, so a client may keep it for ever; nothing in it may run.
+What is behind a key never changes, so a client may keep it for ever; nothing in it may run. A picture with a smaller copy
+beside it is answered with the copy when the client names that kind in `Accept`; a client that takes `*/*` gets the JPEG.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
@@ -16,9 +19,10 @@ from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.errors import MethodNotAllowed, reply_for
 from shoal.api.replies import encode
 from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.media_files import copy_of
 from shoal.media.clips import MP3, MP4
 from shoal.media.library import MediaLibrary
-from shoal.media.store import SUFFIXES
+from shoal.media.store import SUFFIXES, type_of
 
 _PREFIX = "/media/"
 _DRAWN = {MISSING_AVATAR: placeholders.avatar, MISSING_HEADER: placeholders.header}
@@ -52,22 +56,35 @@ class Files:
             await self._otherwise(scope, receive, send)
             return
         try:
-            response = await self._file(scope["method"], path, Headers(scope=scope).get("range", ""))
+            response = await self._file(scope["method"], path, Headers(scope=scope))
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             reply = reply_for(error, where=f"{scope['method']} {path}")
             response = Response(encode(reply.body), reply.status, dict(reply.headers), "application/json")
         await response(scope, receive, send)
 
-    async def _file(self, method: str, path: str, asked: str) -> Response:
+    async def _file(self, method: str, path: str, asked: Headers) -> Response:
         if method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(("GET",))
         if path in _DRAWN:
             return Response(_DRAWN[path](), headers=_HEADERS, media_type="image/png")
         try:
-            return await self._stored(path.removeprefix(_PREFIX), _range(asked))
+            return await self._chosen(path.removeprefix(_PREFIX), asked)
         except InvalidInput:
             # A path that cannot be a key names nothing.
             raise NotFound("Record not found") from None
+
+    async def _chosen(self, key: str, asked: Headers) -> Response:
+        """A file, or the smaller copy beside it."""
+        part, copy = _range(asked.get("range", "")), copy_of(key)
+        if not copy:
+            return await self._stored(key, part)
+        response = None
+        if _takes(asked.getlist("accept"), type_of(copy)):
+            with suppress(NotFound):
+                response = await self._stored(copy, part)
+        response = response or await self._stored(key, part)
+        response.headers.add_vary_header("Accept")
+        return response
 
     async def _stored(self, key: str, part: tuple[int | None, int | None] | None) -> Response:
         if part is None and not key.endswith(_LARGE):
@@ -81,6 +98,15 @@ class Files:
         if part is not None:
             headers["Content-Range"] = f"bytes {found.first}-{found.last}/{found.size}"
         return StreamingResponse(found.pieces, 200 if part is None else 206, headers, found.content_type)
+
+
+def _takes(accepted: Iterable[str], content_type: str) -> bool:
+    """Whether an `Accept` header names a content type and does not rule it out (RFC 9110, 12.5.1)."""
+    for kind in ",".join(accepted).lower().split(","):
+        name, *parameters = (part.strip() for part in kind.split(";"))
+        if name == content_type:
+            return not any(re.fullmatch(r"q\s*=\s*0(\.0*)?", parameter) for parameter in parameters)
+    return False
 
 
 def _range(asked: str) -> tuple[int | None, int | None] | None:

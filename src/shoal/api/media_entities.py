@@ -58,6 +58,13 @@ class Meta(msgspec.Struct, kw_only=True):
     audio_channels: str | UnsetType = UNSET
 
 
+class MediaExtras(msgspec.Struct):
+    """What Mastodon does not tell of a file."""
+
+    original_url: str
+    """A picture in all of the pixels that were uploaded, where the server keeps these."""
+
+
 class MediaAttachment(msgspec.Struct, kw_only=True):
     """An uploaded picture, video (`gifv` is one without sound) or sound."""
 
@@ -73,3 +80,5 @@ class MediaAttachment(msgspec.Struct, kw_only=True):
     remote_url: None = None
     preview_remote_url: None = None
     text_url: None = None
+    shoal: MediaExtras | UnsetType = UNSET
+    """Only where there is more to say."""

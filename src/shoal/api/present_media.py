@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import UNSET
 
 from shoal.api.addresses import Addresses
-from shoal.api.media_entities import MediaAttachment, Meta, Original, Point, Size
+from shoal.api.media_entities import MediaAttachment, MediaExtras, Meta, Original, Point, Size
 from shoal.core.model import Media, MediaKind, MediaState
 
 _CHANNELS = {1: "mono", 2: "stereo"}
@@ -24,7 +24,13 @@ def attachment(media: Media, at: Addresses) -> MediaAttachment:
         meta=_meta(media),
         description=media.description or None,
         blurhash=media.blurhash or None,
+        shoal=MediaExtras(at.media(media.original_key)) if _keeps_original(media) else UNSET,
     )
+
+
+def _keeps_original(media: Media) -> bool:
+    """A video or sound has an original too, which nobody is shown, and only until it was worked on."""
+    return bool(media.original_key) and media.kind is MediaKind.IMAGE
 
 
 def _meta(media: Media) -> Meta:

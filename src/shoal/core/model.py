@@ -212,7 +212,10 @@ class Sound(NamedTuple):
 
 
 class Media(Node, frozen=True, tag="media"):
-    """An uploaded picture, video or sound. What is stored is made anew from what came, without its metadata."""
+    """An uploaded picture, video or sound. What is stored is made anew from what came, without its metadata.
+
+    `core.media_files` lists all of its files: some have a smaller copy beside them.
+    """
 
     owner_id: int
     kind: MediaKind = MediaKind.IMAGE
@@ -221,7 +224,8 @@ class Media(Node, frozen=True, tag="media"):
     key: str = ""
     """Where the feed size of a picture, or the clip, is in the media store."""
     original_key: str = ""
-    """Where a video or sound lies as it came. The file goes once what is shown was made of it, or could not be."""
+    """Where a video or sound lies as it came: the file goes once what is shown was made of it, or could not be. Of a picture,
+    where it lies in all of its pixels, if these are kept; made anew like the rest."""
     preview_key: str = ""
     """The small size of a picture, a frame of a video, the cover of a sound; empty: there is none."""
     width: int = 0

@@ -67,9 +67,12 @@ class Decoder:
         """The process ids of the children that run, for metrics and tests."""
         return [child.pid for child in [*self._busy, *self._idle]]
 
-    async def render(self, data: bytes) -> Rendering:
-        """The sizes of an uploaded file. `InvalidInput` says what is wrong with it; `Unavailable` that too many wait."""
-        return await self._answer(Job(data=data), Rendering)
+    async def render(self, data: bytes, *, keep_kind: bool = False) -> Rendering:
+        """The sizes of an uploaded file; `keep_kind`: see `Job`.
+
+        `InvalidInput` says what is wrong with it; `Unavailable` that too many wait.
+        """
+        return await self._answer(Job(data=data, keep_kind=keep_kind), Rendering)
 
     async def crop(self, data: bytes, width: int, height: int) -> Crop:
         """The middle of an uploaded file in a given shape, at most `width` x `height` pixels. Errors as in `render`."""

@@ -6,7 +6,7 @@ stored, so the file behind a key never changes and may be cached for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from typing import Final
@@ -14,15 +14,16 @@ from typing import Final
 import msgspec
 
 from shoal.core.errors import InvalidInput, NotFound, ShoalError, Unavailable, Unsupported
+from shoal.core.media_files import copy_of, with_copies
 from shoal.core.model import MediaKind
 from shoal.core.placement import media_path
 from shoal.media.clips import Clips, MadeClip
 from shoal.media.decoder import Decoder
 from shoal.media.facts import Facts
 from shoal.media.limits import Limits
-from shoal.media.protocol import Rendering
+from shoal.media.protocol import Made, Picture, Rendering
 from shoal.media.sniff import HEAD, is_animated_gif, sniff, sniff_clip
-from shoal.media.store import RAW, SUFFIXES, MediaStore, Part
+from shoal.media.store import RAW, SUFFIXES, MediaStore, Part, type_of
 
 AVATAR: Final = (400, 400)
 """Width and height of an avatar in pixels, at most."""
@@ -43,6 +44,7 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     """Bytes of the feed size."""
     blurhash: str
+    original_key: str = ""
 
 
 class Poster(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,24 +86,23 @@ class MediaLibrary:
     async def place(self, user_name: str, media_id: int, data: bytes) -> Placed:
         """Make the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`.
 
-        After an error nothing is stored. The same upload again gives the same keys.
+        One that is kept in all of its pixels is `...-original.jpg`. Smaller copies: see `core.media_files`. After an error
+        nothing is stored. The same upload again gives the same keys.
         """
         self._check(data)
         made = await self._decoder.render(data)
         stem = f"{media_path(user_name)}/{media_id}-{_hash(made.feed.data)}"
-        key, preview_key = stem + SUFFIXES[made.content_type], f"{stem}-small{SUFFIXES[made.content_type]}"
-        await self._store.put(key, made.feed.data, made.content_type)
-        try:
-            await self._store.put(preview_key, made.preview.data, made.content_type)
-        except BaseException:
-            # Also when cancelled: nobody would ever know the first one's key.
-            with suppress(ShoalError):
-                await self._store.delete([key])
-            raise
+        key, key_files = _files(stem, made.feed, made.content_type)
+        preview_key, preview_files = _files(f"{stem}-small", made.preview, made.content_type)
+        original_key, original_files = (
+            _files(f"{stem}-original", made.original, made.content_type) if made.original else ("", {})
+        )
+        await self._put_all({**key_files, **preview_files, **original_files})
         return Placed(
             content_type=made.content_type,
             key=key,
             preview_key=preview_key,
+            original_key=original_key,
             width=made.feed.width,
             height=made.feed.height,
             preview_width=made.preview.width,
@@ -150,9 +151,9 @@ class MediaLibrary:
         return key
 
     async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
-        """Store an uploaded picture as that of a video or sound."""
+        """Store an uploaded picture as that of a video or sound. It is small: a lossless one stays so whatever it shows."""
         self._check(data)
-        return await self._poster(f"{media_path(user_name)}/{media_id}", data)
+        return await self._poster(f"{media_path(user_name)}/{media_id}", data, keep_kind=True)
 
     async def place_clip(self, original_key: str) -> PlacedClip:
         """Make what is shown of a clip that was kept, and store it beside it. The same again gives the same keys."""
@@ -182,10 +183,10 @@ class MediaLibrary:
             # A damaged cover; the sound is good.
             return Poster()
 
-    async def _poster(self, stem: str, data: bytes) -> Poster:
-        made: Rendering = await self._decoder.render(data)
-        key = f"{stem}-{_hash(made.preview.data)}-small{SUFFIXES[made.content_type]}"
-        await self._store.put(key, made.preview.data, made.content_type)
+    async def _poster(self, stem: str, data: bytes, *, keep_kind: bool = False) -> Poster:
+        made: Rendering = await self._decoder.render(data, keep_kind=keep_kind)
+        key, files = _files(f"{stem}-{_hash(made.preview.data)}-small", made.preview, made.content_type)
+        await self._put_all(files)
         return Poster(
             preview_key=key,
             preview_width=made.preview.width,
@@ -193,15 +194,27 @@ class MediaLibrary:
             blurhash=made.blurhash,
         )
 
+    async def _put_all(self, files: Mapping[str, tuple[bytes, str]]) -> None:
+        """Store all of these or none."""
+        try:
+            for key, (data, content_type) in files.items():
+                await self._store.put(key, data, content_type)
+        except BaseException:
+            # Also when cancelled: nobody would ever know the keys.
+            with suppress(ShoalError):
+                await self._store.delete(files)
+            raise
+
     async def remove(self, keys: Iterable[str]) -> None:
-        """Delete stored files; empty keys and those that are gone already are passed over."""
-        await self._store.delete(filter(None, keys))
+        """Delete stored files and the copies beside them; empty keys and those that are gone already are passed over."""
+        await self._store.delete(with_copies(*keys))
 
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self._decoder.crop(data, *size)
-        key = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{SUFFIXES[made.content_type]}"
-        await self._store.put(key, made.picture.data, made.content_type)
+        stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}"
+        key, files = _files(stem, made.picture, made.content_type)
+        await self._put_all(files)
         return key
 
     def _check(self, data: bytes) -> None:
@@ -214,6 +227,16 @@ def _check_shown(key: str) -> None:
     """What came in is not shown: it has places and names in it, and nobody knows what else."""
     if key.endswith(SUFFIXES[RAW]):
         raise NotFound("there is no such file")
+
+
+def _files(stem: str, picture: Picture, content_type: Made) -> tuple[str, dict[str, tuple[bytes, str]]]:
+    """The key of a picture, and what is to be stored: the picture and its copy, each with its content type, by their keys.
+
+    The copy goes first: whoever finds the picture finds the copy that its key speaks of.
+    """
+    key = f"{stem}{picture.copy_suffix}{SUFFIXES[content_type]}"
+    copy = {copy_of(key): (picture.copy, type_of(copy_of(key)))} if picture.copy else {}
+    return key, {**copy, key: (picture.data, content_type)}
 
 
 def _hash(data: bytes) -> str:

@@ -23,12 +23,18 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Wall-clock seconds for one picture, all of its sizes included; processor seconds too, rounded up."""
     memory: int = 1024 * MIB
     """Bytes of address space of the child that decodes."""
-    feed_edge: int = 1280
+    feed_edge: int = 2560
     """Pixels of the longer edge of the feed size. Smaller pictures are not enlarged."""
-    preview_edge: int = 480
+    keep_originals: bool = False
+    """Whether a larger picture is also kept in all of its pixels."""
+    preview_edge: int = 640
     """Pixels of the longer edge of the preview size."""
     quality: int = 82
     """JPEG and WebP quality, 1..95."""
+
+    def keeping_originals(self) -> Limits:
+        """The same where pictures are kept in all of their pixels: several copies of these are held at once, and encoded."""
+        return msgspec.structs.replace(self, keep_originals=True, memory=2 * self.memory, seconds=2 * self.seconds)
 
     @property
     def in_words(self) -> str:

@@ -17,8 +17,8 @@ MAX_ANSWER = 64 * 1024 * 1024
 """Bytes. A child that announces more has been taken over, and is ended."""
 
 
-Made = Literal["image/jpeg", "image/webp"]
-"""What the sizes are: JPEG, or WebP where something shines through."""
+Made = Literal["image/jpeg", "image/webp", "image/png"]
+"""The kinds that every client shows: JPEG for photographs, WebP or PNG for the rest."""
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -27,15 +27,21 @@ class Picture(msgspec.Struct, frozen=True):
     data: bytes
     width: int
     height: int
+    copy: bytes = b""
+    """The same picture, smaller, for clients that can show it; empty: there is none."""
+    copy_suffix: str = ""
+    """What the copy is, as the suffix of its key: `.avif` or `.webp`."""
 
 
 class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
-    """All that is made of a posted picture. Both sizes are of `content_type`, upright, sRGB and without metadata."""
+    """All that is made of a posted picture. The sizes are of `content_type`, upright, sRGB and without metadata."""
 
     feed: Picture
     preview: Picture
     content_type: Made
     blurhash: str
+    original: Picture | None = None
+    """All of the pixels that came, where these are kept and are more than those of `feed`."""
 
 
 class Crop(msgspec.Struct, frozen=True, tag="crop"):
@@ -57,10 +63,14 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class Job(msgspec.Struct, frozen=True):
-    """A file to render, or to cut to `crop`, (width, height) in pixels."""
+    """A file to render, or to cut to `crop`, (width, height) in pixels.
+
+    With `keep_kind` a lossless file stays lossless even if it is a photograph.
+    """
 
     data: bytes
     crop: tuple[int, int] | None = None
+    keep_kind: bool = False
 
 
 Answer = Rendering | Crop | Failure | Ready

@@ -1,4 +1,5 @@
-"""An uploaded picture made into the sizes that are shown. The only module that imports Pillow; only `worker.py` imports it.
+"""An uploaded picture made into the sizes that are shown. Only this module and `encode.py` import Pillow; only `worker.py`
+imports them.
 
 What comes out is upright, in sRGB, the first frame of an animation, and carries no metadata: no EXIF, GPS, XMP, IPTC, profile,
 comment or text. Whatever goes in, the only errors are `InvalidInput` (and its kinds) and `MemoryError`.
@@ -12,17 +13,16 @@ from contextlib import contextmanager
 from math import ceil
 from typing import Final
 
-# WebP's plugin is for its effect: else Pillow goes through all of its formats when the first WebP comes.
-from PIL import AvifImagePlugin, ExifTags, Image, ImageCms, ImageOps, WebPImagePlugin  # noqa: F401 - as said above
+from PIL import ExifTags, Image, ImageCms, ImageOps
 
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.media import blurhash
+from shoal.media.encode import ORIGINAL_QUALITY, encoded, style_of
 from shoal.media.limits import Limits
-from shoal.media.protocol import Crop, Made, Picture, Rendering
-from shoal.media.sniff import HEAD, JPEG, WEBP, sniff
+from shoal.media.protocol import Crop, Rendering
+from shoal.media.sniff import HEAD, sniff
 
 Image.MAX_IMAGE_PIXELS = None  # `Limits.max_pixels` is the one limit, with our words.
-AvifImagePlugin.DEFAULT_MAX_THREADS = 1  # The processor-time limit counts threads together.
 BLURHASH_EDGE: Final = 32
 """Pixels. A blurhash has 4 x 3 components: more pixels change nothing that is seen."""
 _TURNS: Final = {
@@ -38,18 +38,22 @@ _TURNS: Final = {
 _SRGB: Final = ImageCms.createProfile("sRGB")
 
 
-def render(data: bytes, limits: Limits) -> Rendering:
-    """The feed size, the preview size and the blurhash of an uploaded file."""
+def render(data: bytes, limits: Limits, *, keep_kind: bool = False) -> Rendering:
+    """The feed size, the preview size and the blurhash of an uploaded file. `keep_kind`: see `protocol.Job`."""
     with _damage_named():
         image = _opened(data, limits)
-        feed = _fitted(image, limits.feed_edge)
-        preview = feed.copy()
-        preview.thumbnail((limits.preview_edge, limits.preview_edge), Image.Resampling.LANCZOS, reducing_gap=2.0)
+        whole = max(image.size) if limits.keep_originals else 0
+        # Read once: a file that has been decoded smaller cannot be decoded whole any more.
+        original = _fitted(image, whole) if whole > limits.feed_edge else None
+        feed = _fitted(image, limits.feed_edge) if original is None else _scaled(original, limits.feed_edge)
+        preview = _scaled(feed, limits.preview_edge)
+        style = style_of(data, feed, preview, keep_kind=keep_kind)
         return Rendering(
-            feed=_encoded(feed, limits.quality),
-            preview=_encoded(preview, limits.quality),
-            content_type=_content_type(feed),
+            feed=encoded(feed, style, limits.quality),
+            preview=encoded(preview, style, limits.quality),
+            content_type=style.content_type,
             blurhash=_blurhash(preview),
+            original=None if original is None else encoded(original, style, ORIGINAL_QUALITY, copy=False),
         )
 
 
@@ -63,7 +67,8 @@ def crop(data: bytes, limits: Limits, size: tuple[int, int]) -> Crop:
         scale = min(1.0, upright.width / size[0], upright.height / size[1])
         target = (max(1, round(size[0] * scale)), max(1, round(size[1] * scale)))
         cut = _in_srgb(ImageOps.fit(upright, target, Image.Resampling.LANCZOS))
-        return Crop(picture=_encoded(cut, limits.quality), content_type=_content_type(cut))
+        style = style_of(data, cut, cut)
+        return Crop(picture=encoded(cut, style, limits.quality), content_type=style.content_type)
 
 
 @contextmanager
@@ -94,6 +99,15 @@ def _fitted(image: Image.Image, edge: int) -> Image.Image:
     plain = _plain(image)
     plain.thumbnail((edge, edge), Image.Resampling.LANCZOS, reducing_gap=2.0)
     return _in_srgb(_upright(plain))
+
+
+def _scaled(image: Image.Image, edge: int) -> Image.Image:
+    """The same picture no larger than `edge`; a copy only where it must be smaller."""
+    scale = edge / max(image.size)
+    if scale >= 1:
+        return image
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
 def _plain(image: Image.Image) -> Image.Image:
@@ -135,21 +149,6 @@ def _converted(image: Image.Image, profile: bytes) -> Image.Image:
     source = ImageCms.ImageCmsProfile(io.BytesIO(profile))
     converted = ImageCms.profileToProfile(image, source, _SRGB, outputMode="RGB")
     return image if converted is None else converted
-
-
-def _content_type(image: Image.Image) -> Made:
-    return WEBP if image.mode == "RGBA" else JPEG
-
-
-def _encoded(image: Image.Image, quality: int) -> Picture:
-    """The file, with nothing in it but pixels: Pillow writes some of `info` (comments, profiles) without being asked."""
-    image.info = {}
-    file = io.BytesIO()
-    if _content_type(image) == WEBP:
-        image.save(file, "WEBP", quality=quality, method=4)
-    else:
-        image.save(file, "JPEG", quality=quality, optimize=True, progressive=True)
-    return Picture(data=file.getvalue(), width=image.width, height=image.height)
 
 
 def _blurhash(image: Image.Image) -> str:

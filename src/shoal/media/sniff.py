@@ -25,6 +25,8 @@ _PREFIXES = (
     (b"GIF87a", GIF),
     (b"GIF89a", GIF),
 )
+_MOST_CHUNKS: Final = 64
+"""In how many chunks the pixels of a WebP are looked for."""
 _AVIF_BRANDS = frozenset({b"avif", b"avis"})
 
 
@@ -40,6 +42,24 @@ def sniff(head: bytes) -> str:
     if _is_avif(head):
         return AVIF
     raise Unsupported("this file is none of the kinds taken: JPEG, PNG, GIF, WebP or AVIF")
+
+
+def is_lossless(data: bytes) -> bool:
+    """Whether a picture came without loss: PNG, GIF, or WebP in its lossless form (RFC 9649, 2.3 to 2.7)."""
+    kind = sniff(data[:HEAD])
+    return kind in {PNG, GIF} or (kind == WEBP and _pixels_of_webp(data) == b"VP8L")
+
+
+def _pixels_of_webp(data: bytes) -> bytes:
+    """The name of the first chunk with pixels: `VP8L` when they are lossless. Profiles and alpha may stand before it."""
+    at = 12
+    for _ in range(_MOST_CHUNKS):
+        name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
+        if name in {b"VP8L", b"VP8 ", b""}:
+            return name
+        # A frame of an animation begins with 16 bytes about it, and its chunks follow.
+        at += 8 + (16 if name == b"ANMF" else size + size % 2)
+    return b""
 
 
 def _is_avif(head: bytes) -> bool:

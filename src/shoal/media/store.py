@@ -109,7 +109,7 @@ class MediaStore:
         with _in_our_words():
             result = await obstore.get_async(self._store, key)
             data = bytes(await result.bytes_async())
-        return data, result.attributes.get("Content-Type") or _TYPES.get(Path(key).suffix, RAW)
+        return data, result.attributes.get("Content-Type") or type_of(key)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> Part:
         """A file piece by piece, from its byte `first` to its byte `last`, both included, as in HTTP.
@@ -121,7 +121,7 @@ class MediaStore:
         with _in_our_words():
             size = (await obstore.head_async(self._store, key))["size"]
             begin, end = _part(size, first, last)
-            content_type = _TYPES.get(Path(key).suffix, RAW)
+            content_type = type_of(key)
             if begin > end:
                 return Part(content_type, size, begin, end, _nothing())
             result = await self._from(key, begin, end)
@@ -180,6 +180,11 @@ def _part(size: int, first: int | None, last: int | None) -> tuple[int, int]:
     if first is None:
         return (0 if last is None else max(0, size - last)), size - 1
     return first, size - 1 if last is None else min(last, size - 1)
+
+
+def type_of(key: str) -> str:
+    """The content type that the suffix of a key says."""
+    return _TYPES.get(Path(key).suffix, RAW)
 
 
 def check_key(key: str) -> None:

@@ -75,7 +75,7 @@ def _send(sink: BinaryIO, answer: Answer) -> None:
 def _answer(frame_of_job: bytes, limits: Limits) -> Answer:
     try:
         job = msgspec.msgpack.decode(frame_of_job, type=Job)
-        return crop(job.data, limits, job.crop) if job.crop else render(job.data, limits)
+        return crop(job.data, limits, job.crop) if job.crop else render(job.data, limits, keep_kind=job.keep_kind)
     except InvalidInput as error:
         return failure_of(error)
     except MemoryError:

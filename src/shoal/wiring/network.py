@@ -157,7 +157,7 @@ async def _assemble(
     *,
     working: bool,
 ) -> Network:
-    limits = MediaLimits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_pixels)
+    limits = _media_limits(settings)
     decoder = await stack.enter_async_context(Decoder(limits))
     media = MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits, _clips(settings))
     workshop = Workshop(media)
@@ -247,6 +247,13 @@ def _clips(settings: Settings) -> Clips | None:
     programs = Programs.found()
     limits = ClipLimits(max_bytes=settings.max_video_bytes, max_duration=settings.max_video_seconds)
     return Clips(programs, limits) if programs else None
+
+
+def _media_limits(settings: Settings) -> MediaLimits:
+    limits = MediaLimits(
+        max_bytes=settings.max_upload_bytes, max_pixels=settings.max_pixels, feed_edge=settings.feed_edge
+    )
+    return limits.keeping_originals() if settings.keep_originals else limits
 
 
 def _limits(settings: Settings) -> Limits:
