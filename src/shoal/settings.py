@@ -45,6 +45,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Address to listen on."""
     port: Annotated[int, msgspec.Meta(ge=0, le=65_535)] = 8500
     """TCP port to listen on; 0 takes a free one."""
+    trusted_proxies: Annotated[tuple[str, ...], msgspec.Meta(max_length=1_000)] = ("127.0.0.0/8", "::1")
+    """Addresses and networks of proxies whose `X-Forwarded-For` is believed; a list in TOML, JSON in the environment."""
+    connections_per_address: Count = 256
+    """Connections that one address (or IPv6 network of 64 bits) may have to one process; 0: as many as it likes."""
     title: str = "Shoal"
     """Name of this network."""
     description: str = "A social network on Shoal."
@@ -103,7 +107,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What is logged to standard error: this, and what is graver."""
 
 
-_TABLES = {"store": "shard map", "limits": "table", "rules": "list"}
+_TABLES = {"store": "shard map", "limits": "table", "rules": "list", "trusted_proxies": "list"}
 """Settings that the environment gives as JSON."""
 
 

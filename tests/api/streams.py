@@ -12,6 +12,7 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from shoal import settings as configuration
+from shoal.api.connections import USUAL, Patience
 from shoal.api.server import Deps, listen, serve
 from shoal.api.streams import Pace
 from shoal.core.model import Token
@@ -180,20 +181,23 @@ class Place:
     @asynccontextmanager
     async def socket(self, query: str = "", who: Someone | None = None, **more: Any) -> AsyncIterator[Socket]:
         """Open once the block begins; the token goes into the header."""
-        headers = {"Authorization": f"Bearer {who.token}"} if who else {}
+        headers = {**({"Authorization": f"Bearer {who.token}"} if who else {}), **more.pop("headers", {})}
         address = f"ws{self.url.removeprefix('http')}/api/v1/streaming{query}"
         async with connect(address, additional_headers=headers, **{"compression": None, **more}) as connection:
             yield Socket(connection)
 
 
 @asynccontextmanager
-async def served(network: Network, pace: Pace = SLOW) -> AsyncIterator[Place]:
+async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL) -> AsyncIterator[Place]:
     """The server of an open network."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    deps = Deps(network.settings, network.store, network.writes, network.reads, network.media, network.hub, pace=pace)
-    serving = asyncio.create_task(serve(deps, listener=listen("127.0.0.1", 0), ready=ready.set_result))
+    parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+    deps = Deps(*parts, pace=pace, patience=patience)
+    listener = listen("127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+    serving = asyncio.create_task(serve(deps, listener=listener, ready=ready.set_result))
     stop = asyncio.Event()
-    url = await ready
+    await ready
     stopping = asyncio.create_task(_cancel_when(stop, serving))
     async with httpx.AsyncClient(base_url=url, timeout=20) as client:
         yield Place(network, url, client, stop)
@@ -208,9 +212,9 @@ async def _cancel_when(stop: asyncio.Event, serving: asyncio.Task[None]) -> None
 
 
 @asynccontextmanager
-async def a_place(pace: Pace = SLOW, **settings: Any) -> AsyncIterator[Place]:
+async def a_place(pace: Pace = SLOW, patience: Patience = USUAL, **settings: Any) -> AsyncIterator[Place]:
     """A network in memory with its server."""
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
     async with AsyncExitStack() as stack:
         network = await stack.enter_async_context(open_network(chosen))
-        yield await stack.enter_async_context(served(network, pace))
+        yield await stack.enter_async_context(served(network, pace, patience))

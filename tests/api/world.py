@@ -16,6 +16,8 @@ import obstore
 from PIL import Image
 
 from shoal import settings as configuration
+from shoal.api.connections import USUAL as USUAL_PATIENCE
+from shoal.api.connections import Patience
 from shoal.api.server import Deps, build, listen, serve
 from shoal.api.streams import USUAL, Pace
 from shoal.core.model import Member
@@ -169,7 +171,10 @@ def world(**settings: Any) -> Iterator[World]:
 
 @contextlib.contextmanager
 def served(
-    pace: Pace = USUAL, first: Callable[[Network], Awaitable[None]] | None = None, **settings: Any
+    pace: Pace = USUAL,
+    first: Callable[[Network], Awaitable[None]] | None = None,
+    patience: Patience = USUAL_PATIENCE,
+    **settings: Any,
 ) -> Iterator[str]:
     """A real server on a free port, in a thread of its own, once the `first` is done; its address."""
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
@@ -185,9 +190,8 @@ def served(
         async with open_network(chosen) as network:
             if first is not None:
                 await first(network)
-            deps = Deps(
-                network.settings, network.store, network.writes, network.reads, network.media, network.hub, pace=pace
-            )
+            parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+            deps = Deps(*parts, pace=pace, patience=patience)
             task = asyncio.create_task(serve(deps, listener=listen("127.0.0.1", 0), ready=tell))
             handle.append((asyncio.get_running_loop(), task))
             with contextlib.suppress(asyncio.CancelledError):

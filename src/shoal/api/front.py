@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from shoal.api.addresses import Addresses
 from shoal.api.census import Census
 from shoal.api.cloud_picture import Pictures
+from shoal.api.connections import USUAL as USUAL_PATIENCE
+from shoal.api.connections import Patience
 from shoal.api.entity_json import Presenter
 from shoal.api.ratelimit import Limiter, MemoryLimiter, rules
 from shoal.api.streams import USUAL, Pace, Streams
@@ -35,6 +37,8 @@ class Deps:
     """The root of every URL that clients are given, without a slash at the end; empty: as the settings say."""
     pace: Pace = USUAL
     """How often something is done for each of those who listen."""
+    patience: Patience = USUAL_PATIENCE
+    """How long a client may keep a connection waiting."""
 
 
 @dataclass(frozen=True, slots=True)

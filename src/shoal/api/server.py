@@ -16,8 +16,10 @@ from starlette.types import ASGIApp
 from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.admission import Gate
 from shoal.api.authentication import caller_of
+from shoal.api.connections import connections, room
 from shoal.api.files import Files, is_file
 from shoal.api.front import Deps, Front, front_of
+from shoal.api.http_protocol import Config
 from shoal.api.limited import Limited
 from shoal.api.middleware import CORS_PATHS
 from shoal.api.public_pages import PublicPages
@@ -29,8 +31,6 @@ from shoal.settings import Settings
 __all__ = ["Deps", "build", "listen", "serve"]
 
 _DRAWN = (MISSING_AVATAR, MISSING_HEADER)
-_CONNECTIONS = 10_000
-"""Open at once; beyond that a client is told to come again (503) instead of being kept waiting."""
 _GRACE_SECONDS = 10
 _BACKLOG = 2_048
 _FRAME_BYTES = 64 * 1024
@@ -55,10 +55,11 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
     """
     base_url = deps.base_url or deps.settings.base_url or _address(listener, deps.settings.host)
     front = front_of(replace(deps, base_url=base_url))
-    config = uvicorn.Config(
+    space = room()
+    counted = connections(front.settings, space.most, deps.patience)
+    config = Config(
         _application(front),
-        http="httptools",
-        ws="websockets-sansio",
+        counted,
         ws_max_size=_FRAME_BYTES,
         ws_ping_interval=deps.pace.ping,
         ws_ping_timeout=deps.pace.ping,
@@ -69,13 +70,13 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
         log_config=None,
         server_header=False,
         timeout_graceful_shutdown=_GRACE_SECONDS,
-        limit_concurrency=_CONNECTIONS,
-        backlog=_BACKLOG,
+        backlog=space.backlog,
     )
     server = _Server(config, partial(ready, front.at.root), front.streams.stop)
     try:
         with contextlib.closing(listener):
-            await _run(server, listener)
+            async with counted.watching():
+                await _run(server, listener)
     finally:
         await front.census.close()
 

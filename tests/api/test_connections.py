@@ -1,0 +1,323 @@
+"""Nobody keeps a connection waiting for ever, and nobody has all of them: on a real server and real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from shoal.api.connections import Connections, Patience
+from shoal.api.proxies import Doubts, Proxies
+from shoal.settings import load
+from tests.api.streams import SLOW, Place, a_place
+from tests.running import eventually, in_loop
+
+QUICK = Patience(interval=0.02, head=0.2, rate=100_000, grace=0.2, advance=0.4, idle=0.3, idle_proxy=0.3, unread=0.2)
+GET = b"GET /api/v1/instance HTTP/1.1\r\nHost: x\r\n"
+POST = b"POST /api/v1/apps HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+APP = b'{"client_name":"x","redirect_uris":"urn:x"}'
+NOBODY: tuple[str, ...] = ()
+OTHER = "127.0.0.2"
+
+
+class Wire:
+    """A connection, byte by byte."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def say(self, *pieces: bytes, pause: float = 0.0) -> None:
+        for piece in pieces:
+            self._writer.write(piece)
+            await self._writer.drain()
+            await asyncio.sleep(pause)
+
+    async def says(self, pieces: Iterable[bytes], pause: float = 0.0) -> bytes:
+        """What comes back while these are sent, until the server closes."""
+
+        async def send() -> None:
+            with suppress(ConnectionError):
+                for piece in pieces:
+                    await self.say(piece, pause=pause)
+
+        sending = asyncio.create_task(send())
+        try:
+            return await self.rest()
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def rest(self) -> bytes:
+        """Everything until the server closes."""
+        said = b""
+        async with asyncio.timeout(20):
+            with suppress(ConnectionError):
+                while piece := await self._reader.read(65536):
+                    said += piece
+        return said
+
+    async def status(self) -> int:
+        """The status of the next answer, which is read."""
+        async with asyncio.timeout(20):
+            head = await self._reader.readuntil(b"\r\n\r\n")
+            length = head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0]
+            if length:
+                await self._reader.readexactly(int(length))
+        return int(head[9:12])
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+@asynccontextmanager
+async def wire(place: Place, source: str = "127.0.0.1") -> AsyncIterator[Wire]:
+    port = int(place.url.rpartition(":")[2])
+    made = Wire(*await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0)))
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+async def _is_well(place: Place) -> None:
+    assert (await place.client.get("/health")).text == "OK"
+
+
+@in_loop
+async def test_who_says_nothing_is_shut_out() -> None:
+    async with a_place(patience=QUICK) as place, wire(place) as silent:
+        assert await silent.rest() == b""
+
+
+@pytest.mark.parametrize(("head", "pause"), [([GET], 0.0), (itertools.chain([GET], itertools.repeat(b"a")), 0.01)])
+def test_who_does_not_end_a_head_is_shut_out_with_408(head: Iterator[bytes], pause: float) -> None:
+    @in_loop
+    async def story() -> None:
+        async with a_place(patience=QUICK) as place, wire(place) as slow:
+            assert (await slow.says(head, pause)).startswith(b"HTTP/1.1 408 ")
+
+    story()
+
+
+@in_loop
+async def test_the_second_request_has_its_time_too_also_after_blank_lines() -> None:
+    async with a_place(patience=QUICK) as place, wire(place) as slow:
+        for _ in range(2):
+            await slow.say(GET, b"\r\n")
+            assert await slow.status() == 200
+        assert (await slow.says(itertools.repeat(b"\r\n"), 0.01)).startswith(b"HTTP/1.1 408 ")
+    async with a_place(patience=QUICK) as place, wire(place) as idle:
+        await idle.say(GET, b"\r\n")
+        assert await idle.status() == 200
+        assert await idle.rest() == b""
+
+
+@pytest.mark.parametrize("size", [40_000, 200_000])
+def test_a_head_that_is_too_large_is_refused(size: int) -> None:
+    @in_loop
+    async def story() -> None:
+        async with a_place() as place:
+            for head in ([GET, b"X: ", b"a" * size, b"\r\n\r\n"], [GET + b"X: " + b"a" * size + b"\r\n\r\n"]):
+                async with wire(place) as large:
+                    assert (await large.says(head)).startswith(b"HTTP/1.1 431 ")
+            async with wire(place) as ordinary:
+                await ordinary.say(GET, b"X: " + b"a" * 30_000, b"\r\n\r\n")
+                assert await ordinary.status() == 200
+
+    story()
+
+
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("begin", "piece"),
+    [
+        (GET, b"X: y\r\n"),
+        (GET + b"X: ", b"aaaa"),
+        (b"", b"\r\n"),
+        (CHUNKED + b"0\r\n", b"X: y\r\n"),
+        (CHUNKED + b"1;", b"a"),
+    ],
+    ids=["headers", "one header", "blank lines", "trailers", "extension of a chunk"],
+)
+def test_nothing_is_read_without_end(begin: bytes, piece: bytes) -> None:
+    @in_loop
+    async def story() -> None:
+        async with a_place() as place, wire(place) as endless:
+            # Whoever is still sending when the server closes may lose the answer; that it closes is what counts.
+            assert (await endless.says(itertools.chain([begin], itertools.repeat(piece * 1_000)))).count(
+                b"HTTP/1.1"
+            ) < 2
+            await _is_well(place)
+
+    story()
+
+
+@in_loop
+async def test_requests_sent_at_once_are_no_large_head() -> None:
+    body = b'{"client_name":"x","redirect_uris":"urn:x","website":"https://e.org/%b"}' % (b"a" * 100)
+    one = POST + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    async with a_place() as place, wire(place) as eager:
+        await eager.say(one * 300)
+        assert [await eager.status() for _ in range(300)] == [200] * 300
+
+
+@pytest.mark.parametrize("sent", [b"", b"x" * 300])
+def test_who_does_not_go_on_with_a_body_is_shut_out_with_408(sent: bytes) -> None:
+    @in_loop
+    async def story() -> None:
+        async with a_place(patience=QUICK) as place, wire(place) as slow:
+            await slow.say(POST, b"Content-Length: 60000\r\n\r\n", sent)
+            assert (await slow.rest()).startswith(b"HTTP/1.1 408 ")
+
+    story()
+
+
+@in_loop
+async def test_who_drips_a_body_is_shut_out_with_408() -> None:
+    async with a_place(patience=QUICK) as place, wire(place) as slow:
+        said = await slow.says(itertools.chain([POST, b"Content-Length: 60000\r\n\r\n"], itertools.repeat(b"x")), 0.01)
+        assert said.startswith(b"HTTP/1.1 408 ")
+
+
+@in_loop
+async def test_a_body_at_a_good_pace_may_take_its_time() -> None:
+    async with a_place(patience=QUICK._replace(rate=10)) as place, wire(place) as steady:
+        await steady.say(POST, b"Content-Length: %d\r\n\r\n" % len(APP))
+        await steady.say(*(bytes([byte]) for byte in APP), pause=0.02)
+        assert await steady.status() == 200
+
+
+@in_loop
+async def test_who_is_not_asked_for_the_body_yet_owes_none() -> None:
+    async with a_place(patience=QUICK) as place, wire(place) as polite:
+        await polite.say(POST, b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(APP))
+        assert await polite.status() == 100
+        await polite.say(APP)
+        assert await polite.status() == 200
+
+
+@in_loop
+async def test_who_takes_nothing_of_an_answer_is_shut_out() -> None:
+    async with a_place(patience=QUICK) as place, wire(place) as deaf:
+        with suppress(ConnectionError):
+            async with asyncio.timeout(20):
+                while True:
+                    await deaf.say(GET + b"\r\n", pause=0.0)
+        await _is_well(place)
+
+
+@in_loop
+async def test_an_address_has_so_many_connections_and_others_have_theirs() -> None:
+    few = a_place(trusted_proxies=NOBODY, connections_per_address=3)
+    async with few as place, wire(place) as one, wire(place), wire(place):
+        async with wire(place) as more:
+            answer = await more.rest()
+            assert answer.startswith(b"HTTP/1.1 429 ")
+            assert b"\r\nretry-after: " in answer
+        async with wire(place, OTHER) as other:
+            await other.say(GET, b"\r\n")
+            assert await other.status() == 200
+        one.close()
+        await eventually(lambda: _answers(place), True)
+
+
+async def _answers(place: Place) -> bool:
+    async with wire(place) as again:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await again.say(GET, b"\r\n")
+            return await again.status() == 200
+    return False
+
+
+@in_loop
+async def test_websockets_and_streams_of_events_count_until_they_are_closed() -> None:
+    async with a_place(trusted_proxies=NOBODY, connections_per_address=3) as place:
+        ann = await place.join("ann")
+        async with place.socket(who=ann), place.socket(who=ann), place.ear(ann, "user"):
+            assert not await _answers(place)
+        await place.client.aclose()
+        await eventually(lambda: _answers(place), True)
+
+
+@in_loop
+async def test_what_a_proxy_brings_counts_for_its_client() -> None:
+    async with a_place(connections_per_address=2) as place:
+        ann = await place.join("ann")
+        ann_behind = {"Authorization": f"Bearer {ann.token}", "X-Forwarded-For": "203.0.113.1"}
+        stream = place.client.stream("GET", "/api/v1/streaming/user", headers=ann_behind)
+        async with stream, place.socket(headers=ann_behind):
+            refused = await place.client.get("/api/v1/instance", headers=ann_behind)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "5")
+            with pytest.raises(InvalidStatus, match="429"):
+                async with place.socket(headers=ann_behind):
+                    pass
+            assert (await place.client.get("/health", headers=ann_behind)).status_code == 200
+            others = {"X-Forwarded-For": "203.0.113.1, 203.0.113.2"}
+            assert (await place.client.get("/api/v1/instance", headers=others)).status_code == 200
+
+        async def answers() -> int:
+            return (await place.client.get("/api/v1/instance", headers=ann_behind)).status_code
+
+        await eventually(answers, 200)
+
+
+@in_loop
+async def test_limits_are_those_of_the_client_behind_the_proxy() -> None:
+    async with a_place(rate_limits=True, limits={"pages": "2/1h"}) as place:
+        asked = {"X-Forwarded-For": "10.1.1.1, 203.0.113.1"}
+        statuses = [(await place.client.get("/", headers=asked)).status_code for _ in range(3)]
+        assert statuses == [200, 200, 429]
+        # What stands further left is made up by the client, and changes nothing.
+        asked = {"X-Forwarded-For": "10.2.2.2, 203.0.113.1", "Forwarded": "for=10.3.3.3"}
+        assert (await place.client.get("/", headers=asked)).status_code == 429
+        assert (await place.client.get("/", headers={"X-Forwarded-For": "203.0.113.2"})).status_code == 200
+
+
+@in_loop
+async def test_a_proxy_that_is_not_trusted_is_warned_of_and_not_believed(caplog: pytest.LogCaptureFixture) -> None:
+    limits = {"pages": "2/1h"}
+    secure = a_place(rate_limits=True, limits=limits, base_url="https://example.org", trusted_proxies=NOBODY)
+    async with secure as place:
+        with caplog.at_level(logging.WARNING):
+            statuses = [
+                (await place.client.get("/", headers={"X-Forwarded-For": f"203.0.113.{number}"})).status_code
+                for number in range(3)
+            ]
+    assert statuses == [200, 200, 429]
+    assert [record.message.split()[3] for record in caplog.records if "trusted_proxies" in record.message] == [
+        "127.0.0.1,"
+    ]
+
+
+def test_a_full_server_has_spare_places_for_its_proxies() -> None:
+    settings = load({})
+    proxies = Proxies(["127.0.0.1"])
+    counted = Connections(proxies, Doubts(settings, proxies.trusts), most=2, per_address=0)
+    assert [counted.enter(f"203.0.113.{number}") for number in range(3)] == [0, 0, 503]
+    assert counted.enter("127.0.0.1") == 0
+    for peer in ("203.0.113.0", "203.0.113.1", "203.0.113.2", "127.0.0.1"):
+        counted.leave(peer)
+    assert (counted.open, counted.enter("203.0.113.9")) == (0, 0)
+
+
+def test_a_household_is_one_address() -> None:
+    proxies = Proxies([])
+    counted = Connections(proxies, Doubts(load({}), proxies.trusts), most=10, per_address=1)
+    assert counted.enter("2001:db8::1") == 0
+    assert counted.enter("2001:db8::ffff:2") == 429
+    assert counted.enter("2001:db8:0:1::1") == 0
+
+
+@in_loop
+async def test_the_server_stops_whatever_its_clients_do() -> None:
+    async with a_place(SLOW) as place, wire(place), wire(place) as begun:
+        await begun.say(GET)
+        await _is_well(place)
