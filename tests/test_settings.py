@@ -15,6 +15,7 @@ from shoal.settings import Settings, environment, load
 OTHER: dict[str, Any] = {
     "store": {"0-31": "sqlite:///one.db", "32-63": "sqlite:///two.db"},
     "rules": ("Be kind.", 'Say "please", or [do not].'),
+    "trusted_proxies": ("10.0.0.0/8", "2001:db8::1"),
     "limits": {"api": "600/5m", "signup": "off"},
     "log_level": "debug",
 }
