@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -459,6 +460,66 @@ async def test_stop_finishes_what_runs_side_by_side_and_claims_no_more() -> None
     may_end.set()
     await stopping
     assert world.done == ["slow", "slow"]
+    assert await world.graph.backlog() == 1
+
+
+async def hangs(done: list[str], event: object, mark: int) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+@in_loop
+async def test_stop_waits_so_long_for_what_hangs_and_leaves_it_to_be_given_again(concurrency: int) -> None:
+    world = World({ShareCreated: (saying("done"),), PostCreated: (hangs,)}, concurrency=concurrency)
+    await world.emit(SMALL, BIG, BIG)
+    world.runner.start()
+
+    async def done() -> list[str]:
+        return world.done[:1]
+
+    await eventually(done, ["done"])
+    async with asyncio.timeout(20):
+        await world.runner.stop(0.05)
+    assert await world.graph.backlog() == 2
+    world.clock.now += 100.0
+    table: Table = {PostCreated: (saying("again"),), ShareCreated: (saying("twice"),)}
+    await Runner(world.graph, table, world.done).turn()
+    assert (world.done.count("again"), world.done.count("twice"), await world.graph.backlog()) == (2, 0, 0)
+
+
+@in_loop
+async def test_stop_ends_also_when_a_job_does_not_let_itself_be_cancelled() -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    async def stubborn(done: list[str], event: object, mark: int) -> None:
+        begun.set()
+        while not may_end.is_set():
+            with suppress(asyncio.CancelledError):
+                await may_end.wait()
+
+    world = World({PostCreated: (stubborn,)}, concurrency=2)
+    await world.emit(BIG)
+    world.runner.start()
+    await begun.wait()
+    async with asyncio.timeout(20):
+        await world.runner.stop(0.05)
+    assert await world.graph.backlog() == 1
+    may_end.set()
+
+
+@in_loop
+async def test_a_promise_that_nobody_keeps_does_not_hold_up_the_end() -> None:
+    futures: list[asyncio.Future[None]] = []
+    world = World({PostCreated: (promising(futures),)})
+    await world.emit(BIG)
+    world.runner.start()
+
+    async def promises() -> int:
+        return len(futures)
+
+    await eventually(promises, 1)
+    async with asyncio.timeout(20):
+        await world.runner.stop(0.05)
     assert await world.graph.backlog() == 1
 
 

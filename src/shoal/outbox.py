@@ -13,7 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
 
@@ -40,6 +41,9 @@ _TURN_SECONDS = 0.5
 """How long a job rests whose turn has not come."""
 _POLL_SECONDS = 0.5
 """How often jobs that were put back or whose lease ended are looked for, when nothing else wakes the runner."""
+_STOP_SECONDS = 20.0
+"""How long jobs in hand have when the process is to end: less than supervisors wait until they kill."""
+_GIVE_UP_SECONDS = 1.0
 _GENERATIONS = 8
 """Events bring events, and those others: longer than this no such chain is."""
 _GRAIN_SECONDS = 0.01
@@ -93,12 +97,28 @@ class Runner(Generic[E]):
         """Work in the background from now on."""
         self._task = asyncio.create_task(self._run(), name="shoal-outbox")
 
-    async def stop(self) -> None:
-        """Finish the jobs in hand, then rest. What is not claimed stays in the outbox."""
+    async def stop(self, patience: float = _STOP_SECONDS) -> None:
+        """Finish the jobs in hand, then rest. What is not claimed stays in the outbox.
+
+        Jobs that are not done after `patience` seconds are given up. They are given again when their lease ends, or by
+        the next process that opens the store.
+        """
         self._stopping = True
         self._work.set()
-        if self._task is not None:
-            await self._task
+        if self._task is None or await self._ended((self._task,), patience):
+            return
+        left = [self._task, *self._in_hand]
+        _log.warning("jobs that were not done in %g s are given up, and will be given again", patience)
+        for task in left:
+            task.cancel()
+        # Whatever does not even take note of that is left behind.
+        await self._ended(left, _GIVE_UP_SECONDS)
+        with suppress(ShoalError, TimeoutError):
+            async with asyncio.timeout(_GIVE_UP_SECONDS):
+                await self._acknowledge()
+
+    async def _ended(self, tasks: Iterable[asyncio.Task[None]], patience: float) -> bool:
+        return not (await asyncio.wait(tasks, timeout=patience))[1]
 
     async def drain(self, patience: float = 60.0, *, busy: bool = False) -> None:
         """Return when no event is left undone. Raises `TimeoutError` after `patience` seconds.
