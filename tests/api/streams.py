@@ -192,7 +192,7 @@ async def served(network: Network, pace: Pace = SLOW, patience: Patience = USUAL
     """The server of an open network."""
     ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-    deps = Deps(*parts, pace=pace, patience=patience)
+    deps = Deps(*parts, pace=pace, patience=patience, probes=network.probes)
     listener = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listener.getsockname()[1]}"
     serving = asyncio.create_task(serve(deps, listener=listener, ready=ready.set_result))

@@ -173,6 +173,7 @@ def staff(cast: Cast) -> dict[Role, str]:
 def test_what_is_open_to_all_is_little() -> None:
     assert {(route.method, route.path) for route in ROUTES if route.auth == "public"} == {
         ("GET", "/health"),
+        ("GET", "/ready"),
         ("GET", "/.well-known/nodeinfo"),
         ("GET", "/nodeinfo/2.0"),
         ("GET", "/api/v1/instance"),

@@ -17,6 +17,7 @@ NEEDED = """
     GET /api/v2/instance
     GET /api/v1/instance/rules
     GET /health
+    GET /ready
     GET /.well-known/nodeinfo
     GET /nodeinfo/2.0
     POST /api/v1/apps

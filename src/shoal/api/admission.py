@@ -20,8 +20,8 @@ from shoal.api.errors import reply_for
 from shoal.api.replies import encode
 from shoal.core.errors import Unavailable
 
-_ALWAYS = frozenset({"/health"})
-"""Who watches over the server must hear from it whatever it has to do."""
+_ALWAYS = frozenset({"/health", "/ready"})
+"""Whatever watches over the server must hear from it however much it has to do."""
 
 _BUSY = reply_for(Unavailable("The server is busy; try again in a moment", retry_after=1.0))
 _BUSY_JSON = encode(_BUSY.body)

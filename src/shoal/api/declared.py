@@ -13,6 +13,7 @@ import msgspec
 from msgspec import inspect
 
 from shoal.api.convert import Cursor, Id, Json, Limit, Upload
+from shoal.api.ratelimit import UNLIMITED
 from shoal.api.scopes import KNOWN
 from shoal.core.model import Role
 
@@ -50,7 +51,9 @@ def complaint(
         return f"scope {scope!r} is unknown, or declared on a public route"
     if (scope or "").startswith("admin:") is not (role is not Role.NONE) or (role is not Role.NONE and auth != "user"):
         return f"scope {scope!r} and role {role.value!r}: what asks for one asks for the other, and for a member"
-    if limit_class not in classes:
+    if limit_class == UNLIMITED and (auth != "public" or params is not None):
+        return "only a public route without parameters may be unlimited"
+    if limit_class != UNLIMITED and limit_class not in classes:
         return f"limit class {limit_class!r} is not one of {', '.join(sorted(classes))}"
     if max_body < 0:
         return "max_body is negative"

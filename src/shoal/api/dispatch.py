@@ -121,6 +121,8 @@ class Api:
         return caller
 
     async def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
+        if limit_class == ratelimit.UNLIMITED:
+            return
         member = None if limit_class in ratelimit.BY_ADDRESS else caller.member_id
         who = ratelimit.address_of(request.scope) if member is None else member
         window = await self._limiter.take(ratelimit.Key(limit_class, who))

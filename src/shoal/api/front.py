@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from shoal.api.addresses import Addresses
 from shoal.api.census import Census
@@ -11,6 +12,7 @@ from shoal.api.connections import USUAL as USUAL_PATIENCE
 from shoal.api.connections import Patience
 from shoal.api.entity_json import Presenter
 from shoal.api.ratelimit import Limiter, MemoryLimiter, rules
+from shoal.api.readiness import Probe, Readiness
 from shoal.api.streams import USUAL, Pace, Streams
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Graph, Scanner, Store
@@ -37,6 +39,8 @@ class Deps:
     """The root of every URL that clients are given, without a slash at the end; empty: as the settings say."""
     pace: Pace = USUAL
     """How often something is done for each of those who listen."""
+    probes: Mapping[str, Probe] = field(default_factory=dict)
+    """How the parts that must answer are asked whether they do, by their kind."""
     patience: Patience = USUAL_PATIENCE
     """How long a client may keep a connection waiting."""
 
@@ -58,6 +62,7 @@ class Front:
     limiter: Limiter
     pictures: Pictures
     streams: Streams
+    readiness: Readiness
 
 
 def front_of(deps: Deps) -> Front:
@@ -78,4 +83,5 @@ def front_of(deps: Deps) -> Front:
         limiter=deps.limiter or MemoryLimiter(rules(settings)),
         pictures=Pictures(),
         streams=Streams(deps.hub, deps.pace),
+        readiness=Readiness(deps.probes),
     )

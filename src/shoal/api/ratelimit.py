@@ -67,6 +67,9 @@ The two of `guesses` count wrong passwords alone (`guesses.py`): for one account
 BY_ADDRESS = frozenset({"signup"})
 """Classes that are counted by address even when a member's token is sent: a token must not buy more of them."""
 
+UNLIMITED = "none"
+"""The class of what may be asked as often as one likes: for who watches over the server."""
+
 OFF: Mapping[str, Rule] = dict.fromkeys(DEFAULTS, Rule(0, 300))
 """No limit at all, for tests and load."""
 

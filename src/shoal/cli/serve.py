@@ -93,5 +93,6 @@ async def run(settings: Settings, ready: Callable[[str], None], listener: socket
             await stack.enter_async_context(listening(network, path))
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD, 20, 50)
-        deps = Deps(settings, network.store, network.writes, network.reads, network.media, network.hub, network.limiter)
+        parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+        deps = Deps(*parts, network.limiter, probes=network.probes)
         await serve_http(deps, listener=listener or listen(settings.host, settings.port), ready=ready)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 from typing import Any
 
 from shoal.api.ratelimit import Limiter
@@ -91,6 +92,8 @@ class Network:
     """Shared with other processes; None: each front end makes its own."""
     collecting: bool
     """Whether this process merges what is counted of tags."""
+    probes: Mapping[str, Callable[[], Awaitable[object]]]
+    """Something small to ask of each part that another process or machine may be; it raises when there is no answer."""
 
     @property
     def tag_store(self) -> CloudStore:
@@ -207,7 +210,14 @@ async def _assemble(
         collecting=working,
         hub=hub,
         limiter=sharing.limiter if sharing and settings.rate_limits else None,
+        probes=_probes(store, timelines, outbox),
     )
+
+
+def _probes(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:
+    # Every store is asked for its oldest event.
+    probes: dict[str, Callable[[], Awaitable[object]]] = {"stores": store.lag, "timelines": partial(timelines.floor, 0)}
+    return probes if outbox is store else {**probes, "broker": outbox.backlog}
 
 
 def _runner(outbox: Outbox, effects: Effects, *, afar: bool) -> Runner[Effects]:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from shoal.api import about, instance, wellknown
+from shoal.api import about, instance, readiness, wellknown
 from shoal.api.about_entities import Activity, ExtendedDescription, Language, WebFinger
 from shoal.api.calls import Body, Route
 from shoal.api.instance_entities import CustomEmoji, InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks
 from shoal.api.moderation_entities import Rule
+from shoal.api.ratelimit import UNLIMITED
 from shoal.api.routes.making import public, route
 from shoal.settings import Settings
 
 _HERE = "/api/v1/instance"
 _BLOCKS = "/api/v1/domain_blocks"
 
+_watched = partial(Route, "GET", auth="public", limit_class=UNLIMITED)
 _none = partial(public, "GET", handler=about.nothing, answer=list[Any], stub=True)
 _not_written = partial(public, "GET", handler=about.not_written, answer=ExtendedDescription, refuses=(404,), stub=True)
 _none_for_members = partial(route, "GET", handler=about.nothing, answer=list[Any], stub=True)
@@ -25,7 +27,8 @@ _no_block = partial(route, handler=about.no_domain, scope="write:blocks", params
 def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
-        public("GET", "/health", instance.health, answer=Body("text/plain")),
+        _watched("/health", instance.health, answer=Body("text/plain")),
+        _watched("/ready", readiness.ready, answer=dict[str, str], refuses=(503,)),
         public("GET", "/.well-known/nodeinfo", instance.nodeinfo_links, answer=NodeinfoLinks),
         public("GET", "/nodeinfo/2.0", instance.nodeinfo, answer=Nodeinfo),
         public("GET", "/api/v1/instance", instance.v1, answer=InstanceV1),

@@ -1,0 +1,118 @@
+"""`/health` says that the process is up, `/ready` that what it needs answers; both whatever else is asked of the server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import httpx
+import pytest
+
+from shoal.api.admission import Gate
+from shoal.api.calls import Body, Route
+from shoal.api.instance import health
+from shoal.api.ratelimit import UNLIMITED, MemoryLimiter, Rule
+from shoal.api.readiness import Readiness, ready
+from shoal.api.routing import build_app
+from tests.api.harness import authenticate
+from tests.api.streams import a_place
+from tests.engines import redis
+from tests.running import eventually, in_loop
+
+
+class Asked:
+    """A part that counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def __call__(self) -> None:
+        self.times += 1
+        await asyncio.sleep(0)
+
+
+async def hangs() -> None:
+    await asyncio.Event().wait()
+
+
+async def broken() -> None:
+    raise OSError("postgresql://shoal:secret@db1/shoal")
+
+
+@in_loop
+async def test_every_part_is_asked_and_one_that_fails_or_hangs_does_not_answer() -> None:
+    parts = await Readiness({"stores": Asked(), "timelines": hangs, "broker": broken}, patience=0.05).parts()
+    assert parts == {"stores": True, "timelines": False, "broker": False}
+
+
+@in_loop
+async def test_all_who_ask_in_a_second_share_an_answer() -> None:
+    asked = Asked()
+    readiness = Readiness({"stores": asked})
+    await asyncio.gather(*[readiness.parts() for _ in range(100)])
+    await readiness.parts()
+    assert asked.times == 1
+    readiness = Readiness({"stores": asked}, keep=0.0)
+    await readiness.parts()
+    await readiness.parts()
+    assert asked.times == 3
+
+
+@in_loop
+async def test_who_stops_waiting_does_not_take_the_answer_from_others() -> None:
+    may_answer = asyncio.Event()
+    readiness = Readiness({"stores": may_answer.wait}, patience=20.0)
+    impatient = asyncio.create_task(readiness.parts())
+    await asyncio.sleep(0)
+    impatient.cancel()
+    other = asyncio.create_task(readiness.parts())
+    may_answer.set()
+    assert await other == {"stores": True}
+
+
+class _Deps:
+    readiness = Readiness({"stores": Asked(), "broker": broken})
+
+
+@in_loop
+async def test_both_are_outside_all_limits_and_say_nothing_internal() -> None:
+    gate = Gate(1, 0, 0.01)
+    await gate.enter()
+    routes = [
+        Route("GET", "/health", health, auth="public", limit_class=UNLIMITED, answer=Body("text/plain")),
+        Route("GET", "/ready", ready, auth="public", limit_class=UNLIMITED, answer=dict),
+    ]
+    limiter = MemoryLimiter({"api": Rule(1, 3600)})
+    app = build_app(routes, _Deps(), authenticate=authenticate, limiter=limiter, gate=gate)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shoal.test") as client:
+        for _ in range(3):
+            assert (await client.get("/health")).text == "OK"
+            answer = await client.get("/ready")
+            assert (answer.status_code, answer.json()) == (503, {"stores": "ok", "broker": "does not answer"})
+        assert (await client.get("/else")).status_code == 503
+
+
+def test_nothing_else_may_be_unlimited() -> None:
+    for auth in ("app", "user"):
+        route = Route("GET", "/x", health, limit_class=UNLIMITED, answer=dict, auth=auth, scope="read")
+        with pytest.raises(TypeError, match="only a public route"):
+            build_app([route], None, authenticate=authenticate, limiter=MemoryLimiter({}))
+
+
+@in_loop
+async def test_a_server_whose_redis_is_gone_is_up_and_not_ready(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL)
+    engine = redis.own()
+    try:
+        async with a_place(timelines=engine.url) as place:
+
+            async def says() -> tuple[int, dict[str, str]]:
+                answer = await place.client.get("/ready")
+                return answer.status_code, answer.json()
+
+            assert await says() == (200, {"stores": "ok", "timelines": "ok"})
+            engine.kill()
+            await eventually(says, (503, {"stores": "ok", "timelines": "does not answer"}))
+            assert (await place.client.get("/health")).status_code == 200
+    finally:
+        engine.kill()
