@@ -298,7 +298,7 @@ class Handle:
 
     async def profile(self) -> Profile:
         """The member with the numbers of followers, followees and posts."""
-        found = await profiles_by_id(self._network.store, (self.id,))
+        found = await profiles_by_id(self._network.store, self.id, (self.id,))
         if not found:
             raise NotFound("Record not found")
         return found[0]

@@ -6,10 +6,24 @@ import asyncio
 
 import pytest
 
+from shoal import Shoal, Visibility
 from shoal.api.census import Census, Totals
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AnyNode
 from tests.running import run
+
+
+def test_only_what_everybody_may_find_is_counted() -> None:
+    async def story() -> tuple[int, int]:
+        async with Shoal.open("memory://") as shoal:
+            ann = await shoal.register("ann")
+            for visibility in Visibility:
+                await ann.create("hello", visibility=visibility)
+            await shoal.hide(await ann.create("hello"))
+            totals = await Census(shoal.network.store).totals()
+            return totals.posts, totals.weeks[0].posts
+
+    assert run(story()) == (2, 2)
 
 
 class Failing(MemoryGraph):

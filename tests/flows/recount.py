@@ -16,6 +16,8 @@ from shoal.graph.schema import (
     BOOKMARKED_BY,
     CHOOSES,
     CHOSEN_BY,
+    COMMENTS_ASIDE_ON,
+    COMMENTS_ON,
     DUE_ON,
     FOLLOWS,
     FOLLOWS_TAG,
@@ -23,6 +25,8 @@ from shoal.graph.schema import (
     MUTES,
     PINS,
     POSTED,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
     PUBLISHED,
     REVISED,
     SHARED_BY,
@@ -182,6 +186,9 @@ class World:
         for author, entry in entries & self.pairs(POSTED):
             if self.alive[author, POSTED.number, entry].time != entry:
                 yield f"{author} posted {entry} at another time"
+        for atype, pairs in self._set_apart().items():
+            for id1, id2 in pairs ^ self.pairs(atype):
+                yield f"{id1} {atype} {id2}: it should be {(id1, id2) in pairs}"
         for public, entry in self._published() ^ self.pairs(PUBLISHED):
             yield f"{entry} in the public list: it should be {(public, entry) in self._published()}"
         for member, post_id in self.pairs(PINS):
@@ -191,6 +198,25 @@ class World:
         for member, other in self.pairs(FOLLOWS):
             if self.severed(member, other):
                 yield f"{member} follows {other} across a block"
+
+    def _set_apart(self) -> dict[AssocType, set[Pair]]:
+        """Comments that count and those that do not; entries that are not for everybody to count."""
+        found: dict[AssocType, set[Pair]] = {
+            atype: set() for atype in (COMMENTS_ON, COMMENTS_ASIDE_ON, POSTED_TO_FOLLOWERS, POSTED_ASIDE)
+        }
+        for post in self.all(Post):
+            for_all = post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED)
+            if post.parent_id:
+                atype = COMMENTS_ON if for_all and not post.hidden else COMMENTS_ASIDE_ON
+                found[atype].add((post.id, post.parent_id))
+            if post.hidden or post.visibility is Visibility.DIRECT:
+                found[POSTED_ASIDE].add((post.author_id, post.id))
+            elif not for_all:
+                found[POSTED_TO_FOLLOWERS].add((post.author_id, post.id))
+        for share in self.all(Share):
+            if share.visibility is Visibility.FOLLOWERS:
+                found[POSTED_TO_FOLLOWERS].add((share.author_id, share.id))
+        return found
 
     def _published(self) -> set[Pair]:
         return {

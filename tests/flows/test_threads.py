@@ -75,6 +75,43 @@ async def test_what_one_may_not_see_is_left_out_of_a_thread() -> None:
 
 
 @in_loop
+async def test_only_comments_that_everybody_may_find_are_counted() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("root")
+        made = [await ben.comment(root, f"@ann {visibility}", visibility=visibility) for visibility in Visibility]
+        assert texts((await ann.thread(root)).below) == [
+            "@ann public",
+            "@ann unlisted",
+            "@ann followers",
+            "@ann direct",
+        ]
+        assert (await ann.read(root)).comments == 2
+        for comment, left in zip(reversed(made), (2, 2, 1, 0), strict=True):
+            await ben.delete(comment)
+            assert (await ann.read(root)).comments == left
+        assert texts((await ann.thread(root)).below) == []
+
+
+@in_loop
+async def test_a_comment_that_is_hidden_and_comes_back_counts_again_in_its_place() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("root")
+        one, _ = await ben.comment(root, "1"), await ben.comment(root, "2")
+        for _ in range(2):
+            await shoal.hide(one)
+            assert ((await ann.read(root)).comments, (await ben.profile()).posts) == (1, 1)
+            assert texts((await ann.thread(root)).below) == ["2"]
+            await shoal.reveal(one)
+            assert ((await ann.read(root)).comments, (await ben.profile()).posts) == (2, 2)
+            assert texts((await ann.thread(root)).below) == ["1", "2"]
+        await shoal.suspend("ben")
+        await shoal.settle()
+        assert (await ann.read(root)).comments == 0
+
+
+@in_loop
 async def test_the_muted_are_silent_below_but_not_above() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")

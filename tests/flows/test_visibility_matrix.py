@@ -10,7 +10,7 @@ import pytest
 from shoal import Visibility
 from shoal.core.errors import NotFound
 from shoal.feeds import home, people, thread, user
-from shoal.feeds.hydrate import Entry, hydrate
+from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.pull import Cursor
 from shoal.graph.access import access_post
 from shoal.services import reactions
@@ -254,6 +254,47 @@ async def test_a_surface_shows_to_each_exactly_what_they_may_see(surface: Surfac
             seen, expected = await surface(scene, viewer), _expected(surface, viewer, suspended=suspended)
             wrong += [(viewer, *cell, "is shown" if cell in seen else "is not") for cell in seen ^ expected]
     assert not wrong
+
+
+# Whose entries are in the number of statuses of a profile: never direct ones, whoever asks.
+COUNTED: Table = dict.fromkeys(VIEWERS, OPEN) | dict.fromkeys(
+    ("author", "follower", "half", "muter", "cutter", "deaf"), OPEN | {FOLLOWERS}
+)
+OUT_OF_COUNTS = {"hidden", "deleted"}
+
+
+@in_loop
+async def test_a_profile_counts_for_each_what_they_may_find_there() -> None:
+    async with a_scene(suspended=False) as scene:
+        reads, author = scene.network.reads, scene.people["author"].id
+        own_shares = {visibility for visibility, _ in scene.shares if visibility is FOLLOWERS}
+        for viewer in VIEWERS:
+            id_ = scene.id_of(viewer)
+            (profile,) = await profiles_by_id(reads.graph, id_, (author,))
+            counted = COUNTED[viewer]
+            expected = len(counted) * (len(KINDS) - len(OUT_OF_COUNTS)) + len(counted & own_shares)
+            assert profile.posts == expected, viewer
+            entries = await hydrate(reads.graph, id_, [post.id for post in scene.posts.values()], unasked=False)
+            assert {entry.author.posts for entry in entries} <= {expected}, viewer
+            if ASKED[viewer]:
+                # No more than whoever asks finds, but for what only some of them do.
+                page = await user.page(reads, id_, author, EVERYTHING)
+                listed = [e for e in page.entries if e.post.visibility is not DIRECT and not e.post.hidden]
+                assert len([e for e in listed if e.share or e.post.visibility in counted]) == expected, viewer
+
+
+@in_loop
+async def test_a_post_counts_the_replies_that_everybody_may_find() -> None:
+    async with a_scene(suspended=False) as scene:
+        for kind in ("hidden", "plain"):
+            for visibility in Visibility:
+                post = await scene.people["author"].comment(scene.question, f"@mentioned {kind}", visibility=visibility)
+                if kind == "hidden":
+                    await scene.shoal.hide(post)
+        await scene.shoal.settle()
+        for viewer in VIEWERS:
+            found = await hydrate(scene.network.store, scene.id_of(viewer), [scene.question.id])
+            assert [entry.comments for entry in found] == [2 * len(OPEN)], viewer
 
 
 def test_the_matrix_is_whole() -> None:

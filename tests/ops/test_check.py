@@ -156,6 +156,34 @@ async def test_a_repaired_association_is_the_one_that_was_there(tmp_path: Path) 
 
 
 @in_loop
+async def test_a_network_from_before_comes_to_count_what_everybody_may_find(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        ann, ben = await shoal.member("ann"), await shoal.member("ben")
+        await ben.comment(world.post, "@ann psst", visibility="direct")
+        await ben.share(await ben.create("for friends", visibility="followers"))
+        await shoal.settle()
+        counted = (await ben.profile()).posts, (await ann.read(world.post)).comments
+    # As it was before comments and entries were told apart: every comment in one list, and all entries in one number.
+    world.sql("UPDATE association SET atype = atype - 41 WHERE atype IN (55, 56)")
+    world.sql("DELETE FROM association WHERE atype IN (57, 58)")
+    world.sql("DELETE FROM count WHERE atype IN (56, 57, 58)")
+    world.sql("UPDATE count SET atype = 14 WHERE atype = 55")
+    world.sql("UPDATE count SET n = 2 WHERE atype = 15 AND id1 = {post}")
+    assert found(await checked(world)) == {"lists"}
+    async with Shoal.open(world.url) as shoal:
+        ann, ben = await shoal.member("ann"), await shoal.member("ben")
+        assert ((await ben.profile()).posts, (await ann.read(world.post)).comments) == (counted[0] + 1, counted[1] + 1)
+        assert [entry.post.text for entry in (await ann.thread(world.post)).below] == ["Cold!", "@ann psst"]
+    assert (await checked(world, repair=True)).notes == []
+    assert (await checked(world)).clean
+    async with Shoal.open(world.url) as shoal:
+        ann, ben = await shoal.member("ann"), await shoal.member("ben")
+        assert ((await ben.profile()).posts, (await ann.read(world.post)).comments) == counted == (4, 1)
+        assert [entry.post.text for entry in (await ann.thread(world.post)).below] == ["Cold!", "@ann psst"]
+
+
+@in_loop
 async def test_of_two_ends_the_later_wins(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     world.sql("UPDATE association SET alive = 0, time = time + 10 WHERE atype = 2")

@@ -86,5 +86,5 @@ async def contact(front: Front) -> Account | None:
     """The account of whom members may ask, where the setting names one."""
     name = front.settings.contact_account
     member = await members.find(front.writes, name) if name else None
-    found = await profiles_by_id(front.graph, (member.id,)) if member else []
+    found = await profiles_by_id(front.graph, None, (member.id,)) if member else []
     return present.account(found[0], front.at) if found else None

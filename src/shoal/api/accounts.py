@@ -50,7 +50,7 @@ class StatusesOf(PageQuery, frozen=True, kw_only=True):
 async def several(context: Context, params: Several) -> object:
     """Accounts by id; those who are gone are left out."""
     front: Front = context.deps
-    return front.present.accounts(await profiles_by_id(front.graph, params.id))
+    return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
 
 
 async def one(context: Context, params: One) -> object:

@@ -18,6 +18,7 @@ from shoal.api.moderation_entities import AdminAccount
 from shoal.api.pages import PageQuery
 from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.model import Login, Member, Role
+from shoal.core.visibility import STRANGER
 from shoal.feeds import everybody
 from shoal.feeds.everybody import Members
 from shoal.feeds.hydrate import profiles
@@ -166,7 +167,8 @@ async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
 
 async def shown(front: Front, found: Sequence[Member]) -> list[AdminAccount]:
     """Members as moderators see them; two reads."""
-    known = await profiles(front.graph, {member.id: member for member in found})
+    members = {member.id: member for member in found}
+    known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
     logins = await front.graph.obj_get([member.login_id for member in found if member.login_id])
     answer = []
     for member in found:

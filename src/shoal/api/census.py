@@ -90,7 +90,7 @@ class Census:
             after = page[-1].id
             for node in page:
                 if isinstance(node, Post):
-                    posts += 1
+                    posts += node.open
                     weeks.add_post(node)
                     if node.id >= recent:
                         authors.add(node.author_id)
@@ -113,7 +113,7 @@ class _Weeks:
         """In the week when it was written."""
         ago = self._this - _week_of(post.written)
         if 0 <= ago < WEEKS:
-            self._posts[ago] += 1
+            self._posts[ago] += post.open
             self._authors[ago].add(post.author_id)
 
     def add_member(self, member: Member) -> None:

@@ -102,7 +102,7 @@ async def show_taken_back(context: Context, id_: int) -> bytes:
 async def profile_of(context: Context, member_id: int) -> Profile:
     """A member with their numbers. Raises `NotFound`."""
     front: Front = context.deps
-    found = await profiles_by_id(front.graph, (member_id,))
+    found = await profiles_by_id(front.graph, context.caller.member_id, (member_id,))
     if not found:
         raise NotFound("Record not found")
     return found[0]

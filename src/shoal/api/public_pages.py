@@ -95,7 +95,7 @@ class PublicPages:
             raise NotFound("There is no such member")
         if member.suspended:
             raise Gone("This member is suspended")
-        profile = (await profiles_by_id(front.graph, (member.id,)))[0]
+        profile = (await profiles_by_id(front.graph, None, (member.id,)))[0]
         page = await user.page(front.reads, None, member.id, Cursor(), user.Wish(no_comments=True))
         shown = member.display_name or member.name
         head = (

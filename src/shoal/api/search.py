@@ -25,7 +25,7 @@ from shoal.api.replies import Reply
 from shoal.core.ids import MAX_ID
 from shoal.feeds import found
 from shoal.feeds.found import Part
-from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles
+from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
@@ -162,8 +162,9 @@ async def _at_address(context: Context, text: str) -> _Found | None:
         id_ = min(int(match["id"]), MAX_ID)
         return _Found(statuses=await hydrate(front.graph, context.caller.member_id, (id_,), unasked=False))
     member = await found.member_named(front.reads, match["name"])
-    known = await profiles(front.graph, {member.id: member}) if member else {}
-    return _Found(accounts=list(known.values()))
+    return _Found(
+        accounts=await profiles_by_id(front.graph, context.caller.member_id, (member.id,)) if member else [],
+    )
 
 
 def _only(result: _Found, kind: str) -> _Found:

@@ -30,6 +30,10 @@ class Visibility(StrEnum):
     DIRECT = "direct"
 
 
+OPEN = (Visibility.PUBLIC, Visibility.UNLISTED)
+"""What everybody may see."""
+
+
 class MediaKind(StrEnum):
     """What a media file is."""
 
@@ -171,6 +175,11 @@ class Post(Node, frozen=True, tag="post"):
     def written(self) -> int:
         """When the post was written, in Unix milliseconds."""
         return self.created_at or milliseconds_of(self.id)
+
+    @property
+    def open(self) -> bool:
+        """Whether everybody may find it: it is public or unlisted, and in sight. Only such posts are in public counts."""
+        return self.visibility in OPEN and not self.hidden
 
     @property
     def published(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Share, Visibility
+from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Member, Post, Share, Visibility
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -41,8 +41,6 @@ class Relation(msgspec.Struct, frozen=True):
 
 STRANGER = Relation()
 
-_FOR_ALL = (Visibility.PUBLIC, Visibility.UNLISTED)
-
 
 def may_see(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
     """Whether the viewer (None: nobody is logged in) may see this post of this author at all.
@@ -56,7 +54,7 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
     # `relation.severed`, without a call: this is asked of every entry of every page.
     if relation.blocking or relation.blocked_by or post.hidden & HIDDEN_BY_MODERATION:
         return False
-    if post.visibility in _FOR_ALL:
+    if post.visibility in OPEN:
         return True
     if viewer is None:
         return False
@@ -101,13 +99,13 @@ def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relat
         return True
     if relation.severed:
         return False
-    if share.visibility in _FOR_ALL:
+    if share.visibility in OPEN:
         return True
     return viewer is not None and share.visibility is Visibility.FOLLOWERS and relation.following
 
 
 def may_share(viewer: int, post: Post) -> bool:
     """Whether a viewer who may see the post may show it to their followers."""
-    if post.visibility in _FOR_ALL:
+    if post.visibility in OPEN:
         return True
     return post.visibility is Visibility.FOLLOWERS and viewer == post.author_id

@@ -22,6 +22,7 @@ from shoal.graph.schema import (
     LIKED_BY,
     LIKES,
     POSTED,
+    POSTED_TO_FOLLOWERS,
     REVISED,
     SHARED_BY,
     SHARES,
@@ -96,6 +97,7 @@ async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> N
     now = effects.new_id(batch.shard)
     batch.assoc_del(sharer.id2, SHARES, event.post_id, now, tally=event.author_id)
     batch.assoc_del(sharer.id2, POSTED, share_id, now)
+    batch.assoc_del(sharer.id2, POSTED_TO_FOLLOWERS, share_id, now)
     batch.obj_del(share_id)
     batch.key_del(share_key(sharer.id2, batch.shard, event.post_id), share_id)
     batch.expect(share_id)

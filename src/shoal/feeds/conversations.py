@@ -71,7 +71,7 @@ async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
 async def _shown(reads: Reads, viewer: int, found: Sequence[Assoc]) -> list[Conversation]:
     rows = await _with_last(reads, viewer, [(assoc.time, talk_of(assoc)) for assoc in found])
     others = {member for row in rows for member in _others(viewer, row.last.post)}
-    known = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, [viewer, *others])}
+    known = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, [viewer, *others])}
     return [_made(viewer, row, known) for row in rows]
 
 

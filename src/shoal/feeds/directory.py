@@ -18,4 +18,4 @@ async def page(reads: Reads, viewer: int | None, order: Order, limit: int, offse
         for id_, member in found.items()
         if member_row(member).listed and not stands[id_].severed and not stands[id_].muting
     }
-    return list((await profiles(reads.graph, shown)).values())
+    return list((await profiles(reads.graph, shown, viewer, stands)).values())

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from shoal.core.model import Post, Visibility
+from shoal.core.model import Post
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME, Assoc, Reader
@@ -20,7 +20,6 @@ _PAGES = 10
 """So many pages of a member's newest entries are counted."""
 _RECENT = 200
 """From so many of the newest entries tags are suggested."""
-_OPEN = (Visibility.PUBLIC, Visibility.UNLISTED)
 
 
 class Featured(NamedTuple):
@@ -79,7 +78,7 @@ async def suggested(reads: Reads, member_id: int, most: int = 10) -> list[str]:
     """The tags that a member's newest posts use most, less those that they feature."""
     posted = await reads.graph.assoc_range(member_id, POSTED, limit=_RECENT)
     nodes = await reads.graph.obj_get([entry.time for entry in posted])
-    used = Counter(tag for node in nodes.values() if isinstance(node, Post) and _counts(node) for tag in node.tags)
+    used = Counter(tag for node in nodes.values() if isinstance(node, Post) and node.open for tag in node.tags)
     held = {assoc.id2 for assoc in await reads.graph.assoc_range(member_id, FEATURES_TAG, limit=_FEATURED)}
     return [name for name, _ in used.most_common() if tag_id(name) not in held][:most]
 
@@ -91,7 +90,7 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
         page = [entry.time for entry in await graph.assoc_range(member_id, POSTED, before=before, limit=_PAGE)]
         under = await asyncio.gather(*[graph.assoc_get(tag_id(name), (TAG_OF,), page) for name in names])
         nodes = await graph.obj_get(list({id_ for answer in under for id_ in answer[TAG_OF]}))
-        posts = [node for node in nodes.values() if isinstance(node, Post) and _counts(node)]
+        posts = [node for node in nodes.values() if isinstance(node, Post) and node.open]
         for name in names:
             # A list of a tag may be behind an edit; the post itself is not.
             found[name] += [post for post in posts if name in post.tags]
@@ -99,7 +98,3 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
             break
         before = page[-1]
     return found
-
-
-def _counts(post: Post) -> bool:
-    return post.visibility in _OPEN and not post.hidden

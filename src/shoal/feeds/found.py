@@ -84,7 +84,7 @@ async def members(reads: Reads, viewer: int | None, text: str, part: Part, *, fo
         for id_, member in found.items()
         if (rank := _rank(member, clauses, text, stands[id_], exact, anybody=following)) is not None
     }
-    known = await profiles(reads.graph, {id_: found[id_] for id_ in ranks})
+    known = await profiles(reads.graph, {id_: found[id_] for id_ in ranks}, viewer, stands)
     ordered = sorted(
         known.values(),
         key=lambda one: (

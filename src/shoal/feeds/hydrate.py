@@ -23,6 +23,8 @@ from shoal.graph.schema import (
     MUTES_THREAD,
     PINS,
     POSTED,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
     SHARED_BY,
     SHARES,
     VOTED_BY,
@@ -31,7 +33,7 @@ from shoal.graph.schema import (
 )
 
 _POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY)
-_MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED)
+_MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_ASIDE, POSTED_TO_FOLLOWERS)
 _VIEWER_STATE = (LIKES, SHARES, BOOKMARKS, MUTES_THREAD)
 _POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
 _NONE: Mapping[int, Assoc] = {}
@@ -44,6 +46,7 @@ class Profile(msgspec.Struct, frozen=True):
     followers: int = 0
     following: int = 0
     posts: int = 0
+    """Entries that whoever asks may find."""
 
 
 class PollView(msgspec.Struct, frozen=True):
@@ -245,7 +248,7 @@ async def _assemble(
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
     shown = {post.author_id for _, post, _ in rows}
     shown.update([share.author_id for _, _, share in rows if share is not None])
-    known = await profiles(graph, {id_: members[id_] for id_ in shown})
+    known = await profiles(graph, {id_: members[id_] for id_ in shown}, viewer, stands)
     roots = [root for _, post, _ in rows if (root := post.root_id)]
     polls = [poll for _, post, _ in rows if post.poll_id and isinstance(poll := nodes.get(post.poll_id), Poll)]
     types = (*_VIEWER_STATE, *((PINS,) if viewer in members else ()), *((VOTES,) if polls else ()))
@@ -303,19 +306,31 @@ def _media(post: Post, nodes: Mapping[int, AnyNode]) -> tuple[Media, ...]:
     return tuple(node for id_ in post.media if isinstance(node := nodes.get(id_), Media))
 
 
-async def profiles(graph: Reader, members: Mapping[int, Member]) -> dict[int, Profile]:
-    """Members with their numbers; one read."""
+async def profiles(
+    graph: Reader, members: Mapping[int, Member], viewer: int | None, stands: Mapping[int, Relation]
+) -> dict[int, Profile]:
+    """Members with their numbers, as the viewer may know them; one read.
+
+    Of the entries that a member posted everybody is told how many are open; who follows them, and they themselves, how many
+    their followers may find. Direct and hidden posts are in no number.
+    """
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
-    followers, following, posts = (counts[atype] for atype in _MEMBER_COUNTS)
-    return {
-        id_: Profile(member, followers.get(id_, 0), following.get(id_, 0), posts.get(id_, 0))
-        for id_, member in members.items()
-    }
+    followers, following, posted, aside, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
+    found: dict[int, Profile] = {}
+    for id_, member in members.items():
+        posts = posted.get(id_, 0)
+        if aside:
+            posts -= aside.get(id_, 0)
+        if id_ in reserved and id_ != viewer and not stands[id_].following:
+            posts -= reserved[id_]
+        # Not below zero: the lists are read one after the other.
+        found[id_] = Profile(member, followers.get(id_, 0), following.get(id_, 0), max(posts, 0))
+    return found
 
 
-async def profiles_by_id(graph: Reader, ids: Sequence[int]) -> list[Profile]:
-    """Profiles in the order of `ids`; those who are gone are left out. Two reads."""
+async def profiles_by_id(graph: Reader, viewer: int | None, ids: Sequence[int]) -> list[Profile]:
+    """Profiles in the order of `ids`; those who are gone are left out. Three reads."""
     nodes = await graph.obj_get(ids)
     members = {id_: node for id_ in ids if isinstance(node := nodes.get(id_), Member) and not node.suspended}
-    found = await profiles(graph, members)
+    found = await profiles(graph, members, viewer, await relations(graph, viewer, members))
     return [found[id_] for id_ in members]

@@ -184,10 +184,10 @@ async def _shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]
     targets = {node.target_id for node in nodes.values() if isinstance(node, Report)}
     if targets:
         nodes = {**nodes, **await reads.graph.obj_get(list(targets))}
-    stands = await relations(reads.graph, viewer, actors)
+    stands = await relations(reads.graph, viewer, actors | targets)
     shown = [(assoc, notice) for assoc, notice in rows if _may_show(viewer, assoc, notice, entries, nodes, stands)]
     people = {id_: node for id_ in actors | targets if isinstance(node := nodes.get(id_), Member)}
-    known = await profiles(reads.graph, people)
+    known = await profiles(reads.graph, people, viewer, stands)
     return [_made(assoc, notice, entries, nodes, known) for assoc, notice in shown]
 
 

@@ -106,7 +106,7 @@ async def _people(
         shown = [assoc for assoc in there if _named(viewer, assoc, nodes, members, stands)]
     else:
         shown = [assoc for assoc in there if severed or not stands[assoc.id2].severed]
-    numbers = await profiles(reads.graph, {assoc.id2: members[assoc.id2] for assoc in shown})
+    numbers = await profiles(reads.graph, {assoc.id2: members[assoc.id2] for assoc in shown}, viewer, stands)
     return [numbers[assoc.id2] for assoc in shown], shown
 
 
@@ -124,7 +124,7 @@ async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, l
         for id_, answer in zip(open_ones, answers, strict=True)
     }
     everybody = list({followee for found in known.values() for followee in found})
-    shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, everybody)}
+    shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, everybody)}
     return {id_: [shown[one] for one in known.get(id_, ()) if one in shown] for id_ in members}
 
 

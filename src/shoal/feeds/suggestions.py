@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from shoal.core.visibility import STRANGER
 from shoal.discovery.rows import member_row
 from shoal.feeds.hydrate import Profile, profiles
 from shoal.feeds.reads import Candidate, Reads
@@ -40,7 +41,9 @@ async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]
     # A few more, for those who do not want to be found.
     members = await members_by_id(reads.graph, [candidate.id for candidate in left[: 2 * MOST]])
     wanted = [one for one in left if one.id in members and member_row(members[one.id]).listed][:limit]
-    known = await profiles(reads.graph, {one.id: members[one.id] for one in wanted})
+    # Nobody is suggested whom the viewer follows.
+    strangers = dict.fromkeys(members, STRANGER)
+    known = await profiles(reads.graph, {one.id: members[one.id] for one in wanted}, viewer, strangers)
     return [Suggestion(known[one.id], one.friends) for one in wanted]
 
 

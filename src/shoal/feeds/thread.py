@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from shoal.core.model import Post
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post
-from shoal.graph.schema import COMMENTED_BY
+from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY
 
 _PER_POST = 200
 """Direct comments of one post that a thread shows."""
@@ -44,15 +47,29 @@ async def _ancestors(reads: Reads, post: Post, limit: int) -> list[int]:
     return chain[::-1]
 
 
+async def _comments(reads: Reads, post_ids: Sequence[int], limit: int) -> dict[int, list[int]]:
+    """The oldest comments on each, those that everybody may find and the others."""
+    pages = await asyncio.gather(
+        *(
+            reads.graph.assoc_ranges(post_ids, atype, limit=limit, oldest_first=True)
+            for atype in (COMMENTED_BY, COMMENTED_ASIDE_BY)
+        )
+    )
+    found: dict[int, list[int]] = {}
+    for page in pages:
+        for id_, comments in page.items():
+            found.setdefault(id_, []).extend(comment.id2 for comment in comments)
+    return {id_: sorted(comments)[:limit] for id_, comments in found.items()}
+
+
 async def _descendants(reads: Reads, post_id: int, limit: int) -> list[int]:
-    """One read a level; then laid out depth first."""
+    """Two reads a level; then laid out depth first."""
     children: dict[int, list[int]] = {}
     level, count = [post_id], 0
     while level and count < limit:
-        lists = await reads.graph.assoc_ranges(level, COMMENTED_BY, limit=min(_PER_POST, limit), oldest_first=True)
-        for id_, page in lists.items():
-            children[id_] = [comment.id2 for comment in page]
-        level = [comment for page in lists.values() for comment in (assoc.id2 for assoc in page)]
+        lists = await _comments(reads, level, min(_PER_POST, limit))
+        children.update(lists)
+        level = list(chain.from_iterable(lists.values()))
         count += len(level)
     ordered: list[int] = []
     waiting = children.get(post_id, [])[::-1]

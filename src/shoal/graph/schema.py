@@ -107,6 +107,10 @@ SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> everybody
 STAFF = AssocType(52, "staff", inverse=51)
 LAPSES = AssocType(53, "lapses")  # member -> what ends by itself: an authorization code, the login of a browser
 ATTACHED = AssocType(54, "attached")  # media -> post that it was put into; whether it still is, the post says
+COMMENTS_ASIDE_ON = AssocType(55, "comments_aside_on", inverse=56)  # comment that is not open -> post
+COMMENTED_ASIDE_BY = AssocType(56, "commented_aside_by", inverse=55)
+POSTED_TO_FOLLOWERS = AssocType(57, "posted_to_followers")  # member -> own post or share that followers may find
+POSTED_ASIDE = AssocType(58, "posted_aside")  # member -> own post that is direct or hidden
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)

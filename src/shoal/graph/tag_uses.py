@@ -9,6 +9,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
 from shoal.core.text import tags_of
 from shoal.graph.contract import Batch
+from shoal.graph.listings import relist
 
 
 def counted_tags(post: Post | None) -> dict[str, str]:
@@ -44,6 +45,7 @@ def hidden_batch(post: Post, hidden: int, at: int) -> tuple[Post, Batch]:
     after = replace(post, hidden=hidden, version=post.version + 1)
     batch = Batch(shard_of(post.author_id))
     batch.obj_set(after)
+    relist(batch, post, after, post.id)
     if (used := tags_used(post, after, at)) is not None:
         batch.emit(used)
     return after, batch

@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
+from shoal.graph.listings import places
 from shoal.graph.schema import (
     ATTACHED,
+    COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     LAPSES,
     LOGGED_IN,
     OWNS,
     POSTED,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
     PUBLISHED,
     REVISED,
     SCHEDULES,
@@ -47,7 +51,21 @@ ROWS_AT_ONCE = 10_000
 Column = NDArray[np.int64]
 Pairs = tuple[Column, Column]
 
-LISTED = (POSTED, PUBLISHED, SHARES, COMMENTS_ON, OWNS, REVISED, LOGGED_IN, LAPSES, SCHEDULES, ATTACHED)
+LISTED = (
+    POSTED,
+    POSTED_TO_FOLLOWERS,
+    POSTED_ASIDE,
+    PUBLISHED,
+    SHARES,
+    COMMENTS_ON,
+    COMMENTS_ASIDE_ON,
+    OWNS,
+    REVISED,
+    LOGGED_IN,
+    LAPSES,
+    SCHEDULES,
+    ATTACHED,
+)
 """Types whose associations follow from objects alone, besides the tags."""
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -149,12 +167,12 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
                 yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
             for tag in node.tags:
                 yield tag_id(tag), TAG_OF.number, node.id
-            if node.parent_id:
-                yield node.id, COMMENTS_ON.number, node.parent_id
+            yield from _placed(node)
             yield from _attached(node.media, node.id)
         case Share():
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
+            yield from _placed(node)
         case Media():
             yield node.owner_id, OWNS.number, node.id
         case ScheduledPost():
@@ -168,6 +186,10 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
                 yield node.member_id, LAPSES.number, node.id
         case Grant():
             yield node.member_id, LAPSES.number, node.id
+
+
+def _placed(entry: Post | Share) -> Iterator[Triple]:
+    return ((id1, atype.number, id2) for id1, atype, id2 in places(entry))
 
 
 def _attached(media: Sequence[int], post_id: int) -> Iterator[Triple]:

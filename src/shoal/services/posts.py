@@ -16,8 +16,8 @@ from shoal.core.text import check_text, mentions_of, tags_of, text_length
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
+from shoal.graph.listings import relist
 from shoal.graph.schema import (
-    COMMENTS_ON,
     PINS,
     POSTED,
     PUBLISHED,
@@ -155,8 +155,8 @@ def _creation(post: Post, shard: int, now: int) -> Batch:
     for tag in tag_ids:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(post.version))
     attach(batch, post.id, post.media, post.id)
+    relist(batch, None, post, post.id)
     if post.parent_id:
-        batch.assoc_add(post.id, COMMENTS_ON, post.parent_id, post.id)
         batch.expect(post.parent_id)
     batch.emit(
         PostCreated(
@@ -270,8 +270,7 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
     polls.exchange(batch, poll, None, now)
     for tag in map(tag_id, post.tags):
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))
-    if post.parent_id:
-        batch.assoc_del(post.id, COMMENTS_ON, post.parent_id, now)
+    relist(batch, post, None, now)
     batch.emit(
         PostDeleted(
             post_id=post.id,

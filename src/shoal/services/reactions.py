@@ -11,7 +11,18 @@ from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph.access import access_post, own_post
 from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing
-from shoal.graph.schema import BOOKMARKS, LIKES, MUTES_THREAD, PINS, POSTED, SHARES, AssocType, share_key
+from shoal.graph.listings import relist
+from shoal.graph.schema import (
+    BOOKMARKS,
+    LIKES,
+    MUTES_THREAD,
+    PINS,
+    POSTED,
+    POSTED_TO_FOLLOWERS,
+    SHARES,
+    AssocType,
+    share_key,
+)
 from shoal.services.writes import Writes, add_node
 
 
@@ -63,6 +74,7 @@ async def share(
         batch = Batch(shard)
         batch.obj_add(made)
         batch.assoc_add(member_id, POSTED, made.id, made.id)
+        relist(batch, None, made, made.id)
         batch.assoc_add(member_id, SHARES, post.id, new_id, made.id.to_bytes(8), tally=post.author_id)
         # One share a post: of two requests at the same time one finds this key taken.
         batch.key_add(share_key(member_id, shard, post.id), made.id)
@@ -88,6 +100,7 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
         batch = Batch(shard)
         batch.obj_del(share_id)
         batch.assoc_del(member_id, POSTED, share_id, now)
+        batch.assoc_del(member_id, POSTED_TO_FOLLOWERS, share_id, now)
         batch.assoc_del(member_id, SHARES, post.id, now, tally=post.author_id)
         batch.key_del(share_key(member_id, shard, post.id), share_id)
         batch.expect(share_id)
