@@ -10,12 +10,18 @@ import pytest
 
 from shoal import Handle, Shoal
 from shoal.core.errors import NotFound
+from shoal.core.events import PostDeleted
+from shoal.core.ids import shard_of
 from shoal.core.model import Post
+from shoal.fanout import cleanup
 from shoal.feeds.hydrate import Entry
-from shoal.graph.contract import Assoc
-from shoal.graph.schema import AssocType
-from shoal.services import reactions
+from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.schema import BOOKMARKED_BY, LIKED_BY, SHARED_BY, AssocType
+from shoal.services import members, posts, reactions
+from shoal.services.posts import Draft
 from shoal.services.writes import Writes
+from shoal.settings import build
+from shoal.wiring import open_network
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -220,3 +226,28 @@ async def test_a_late_unshare_does_not_end_a_share_that_was_made_since(monkeypat
         await ben.unshare(post)
         entry = await ben.read(post)
         assert (entry.shared, entry.shares) == (False, 0)
+
+
+@pytest.mark.parametrize("atype", [LIKED_BY, SHARED_BY, BOOKMARKED_BY], ids=repr)
+@in_loop
+async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_cleared_too(
+    atype: AssocType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleanup, "_PAGE", 2)
+    clear = {LIKED_BY: cleanup.clear_likes, SHARED_BY: cleanup.clear_shares, BOOKMARKED_BY: cleanup.clear_bookmarks}
+    async with open_network(build(store="memory://"), background=False) as network:
+        ann, ben = [await members.register(network.writes, name) for name in ("ann", "ben")]
+        post = await posts.create(network.writes, ann.id, Draft(text="hello"))
+        batch = Batch(shard_of(post.id))
+        for n in range(5):
+            stray = AssocOp(post.id, atype.number, ben.id + n, post.id + n, alive=True, data=bytes(8), plain=True)
+            batch.put(stray._replace(tally=ann.id if atype.tallied else 0))
+        await network.store.commit(batch)
+        await posts.delete(network.writes, ann.id, post.id)
+        event = PostDeleted(post_id=post.id, author_id=ann.id, visibility=post.visibility)
+        pages = 1
+        while await clear[atype](network.effects, event, 0) is not None:
+            pages += 1
+            assert pages <= 3
+        assert await network.store.assoc_range(post.id, atype, limit=10) == []
+        assert await network.store.assoc_count((post.id, ann.id), (atype,)) == {atype: {}}

@@ -183,6 +183,7 @@ async def test_tags_are_followed_by_any_spelling_and_up_to_a_limit(monkeypatch: 
         await ann.follow_tag("sea")
         with pytest.raises(NotAllowed, match="at most 2"):
             await ann.follow_tag("dawn")
+        assert await ann.follow_tag("SEA") == "sea"
         await ann.unfollow_tag("#TIDE")
         await ann.unfollow_tag("tide")
         assert await ann.follow_tag("dawn") == "dawn"

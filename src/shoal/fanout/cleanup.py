@@ -13,7 +13,7 @@ from shoal.core.events import PollRemoved, PostDeleted, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Revision
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import Assoc, Batch, Missing
+from shoal.graph.contract import Assoc, AssocOp, Batch, Missing
 from shoal.graph.schema import (
     ATTACHED,
     BOOKMARKED_BY,
@@ -76,7 +76,22 @@ async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: 
     page = await effects.graph.assoc_range(event.post_id, atype, limit=_PAGE)
     waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
     await asyncio.gather(*waiting)
+    await _end_strays(effects, event.post_id, atype, page, event.author_id if atype.tallied else 0)
     return 1 if len(page) == _PAGE else None
+
+
+async def _end_strays(effects: Effects, id1: int, atype: AssocType, page: Sequence[Assoc], tally: int = 0) -> None:
+    """End what is still listed after it was cleared: its near end is not there, or has yet to be heard of.
+
+    Else the page after this one would be the same for ever.
+    """
+    left = (await effects.graph.assoc_get(id1, (atype,), [assoc.id2 for assoc in page]))[atype] if page else {}
+    batch = Batch(shard_of(id1))
+    for assoc in left.values():
+        op = AssocOp(id1, atype.number, assoc.id2, assoc.time + 1, alive=False, tally=tally, plain=True)
+        batch.put(op)
+    if batch.assocs:
+        await effects.graph.commit(batch)
 
 
 async def _clear_like(effects: Effects, event: PostDeleted, liker: Assoc) -> None:
@@ -138,6 +153,7 @@ async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | 
     keys = {voter.id2: vote_key(voter.id2, shard_of(voter.id2), event.poll_id) for voter in page}
     held = await effects.graph.key_get(list(keys.values())) if keys else {}
     await asyncio.gather(*(_clear_vote(effects, event, voter, key, held.get(key, 0)) for voter, key in keys.items()))
+    await _end_strays(effects, event.poll_id, VOTED_BY, page)
     return 1 if len(page) == _PAGE else None
 
 

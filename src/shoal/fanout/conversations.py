@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 
+from shoal.core.errors import Conflict
 from shoal.core.events import PostCreated, PostUpdated
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
 from shoal.fanout.effects import Effects
 from shoal.fanout.welcome import is_welcome
-from shoal.graph.contract import Batch
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import CONVERSES
-from shoal.graph.talks import root_of, talk_id, went_on
+from shoal.graph.talks import knows, root_of, talk_id, went_on
 from shoal.streaming import updates
 
 
@@ -40,9 +43,24 @@ async def _tell(effects: Effects, post_id: int, members: Iterable[int]) -> None:
 async def _tell_one(effects: Effects, post: Post, member_id: int) -> None:
     if member_id != post.author_id and not await is_welcome(effects, member_id, post.author_id, post):
         return
-    root = root_of(post)
-    held = (await effects.graph.assoc_get(member_id, (CONVERSES,), (talk_id(root),)))[CONVERSES]
+    await retry_on_conflict(partial(_add, effects, post, member_id))
+    await effects.channel.publish(updates.encode(updates.ConversationChanged(member_id, root_of(post))))
+
+
+async def _add(effects: Effects, post: Post, member_id: int) -> None:
+    """Add the post, and look whether it is there: of two that are added at once one wins, and the other comes again."""
+    held = await _held(effects, post, member_id)
+    if held is not None and knows(held, post):
+        return
     batch = Batch(shard_of(member_id))
-    batch.put(went_on(member_id, post, held.get(talk_id(root))))
+    batch.put(went_on(member_id, post, held))
     await effects.graph.commit(batch)
-    await effects.channel.publish(updates.encode(updates.ConversationChanged(member_id, root)))
+    now = await _held(effects, post, member_id)
+    # None: the member has done with the conversation since.
+    if now is not None and not knows(now, post):
+        raise Conflict("another post came to the conversation at the same time")
+
+
+async def _held(effects: Effects, post: Post, member_id: int) -> Assoc | None:
+    id_ = talk_id(root_of(post))
+    return (await effects.graph.assoc_get(member_id, (CONVERSES,), (id_,)))[CONVERSES].get(id_)

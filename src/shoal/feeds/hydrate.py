@@ -316,16 +316,15 @@ async def profiles(
     """
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
     followers, following, posted, aside, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
-    found: dict[int, Profile] = {}
-    for id_, member in members.items():
-        posts = posted.get(id_, 0)
-        if aside:
-            posts -= aside.get(id_, 0)
-        if id_ in reserved and id_ != viewer and not stands[id_].following:
-            posts -= reserved[id_]
-        # Not below zero: the lists are read one after the other.
-        found[id_] = Profile(member, followers.get(id_, 0), following.get(id_, 0), max(posts, 0))
-    return found
+    if reserved:
+        strange = (id_ for id_ in reserved if id_ != viewer and not stands[id_].following)
+        posted = {**posted, **{id_: posted.get(id_, 0) - reserved[id_] for id_ in strange}}
+    if aside:
+        posted = {**posted, **{id_: posted.get(id_, 0) - aside[id_] for id_ in aside}}
+    return {
+        id_: Profile(member, followers.get(id_, 0), following.get(id_, 0), posted.get(id_, 0))
+        for id_, member in members.items()
+    }
 
 
 async def profiles_by_id(graph: Reader, viewer: int | None, ids: Sequence[int]) -> list[Profile]:

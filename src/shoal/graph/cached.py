@@ -95,13 +95,13 @@ class CachedGraph:
             if held is None:
                 missing.append(id1)
                 continue
-            for number, counts in numbered:
-                n = held.get(number)
-                if n:
-                    counts[id1] = n
-                elif n is None:
-                    missing.append(id1)
-                    break
+            try:
+                for number, counts in numbered:
+                    if n := held[number]:
+                        counts[id1] = n
+            except KeyError:
+                # Remembered, but not of all these types.
+                missing.append(id1)
         if missing:
             await self._count(missing, atypes, answer, ticket)
         return answer

@@ -1,12 +1,13 @@
 """Conversations, as associations say them: threads of direct posts, each under the newest post in it.
 
-The time is the id of that post. Reading it sets the time to the next one, so that news of the same post, coming late or
-again, change nothing, and the next post does.
+The time is the id of that post. Reading it sets the time to the next one, so that news of the same post, coming again,
+change nothing, and the next post does. A post that comes late, after a newer one, is added in its place, and the conversation
+stays read or unread as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import msgspec
 
@@ -46,13 +47,20 @@ def talk_of(assoc: Assoc) -> Talk:
     return _decoder.decode(assoc.data)
 
 
+def knows(held: Assoc, post: Post) -> bool:
+    """Whether a conversation has this post, or would not remember it."""
+    known = talk_of(held).post_ids
+    return post.id in known or (len(known) == _REMEMBERED and post.id < known[-1])
+
+
 def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
-    """A post has come to the member's conversation."""
-    before: Sequence[int] = talk_of(held).post_ids if held else ()
+    """A post has come to the member's conversation, which does not know it yet."""
+    before = talk_of(held) if held else Talk(root_of(post), unread=False, post_ids=())
+    newest = not before.post_ids or post.id > before.post_ids[0]
     # Mostly the post that is answered came before it; it may be no part of the conversation, which a reader sees.
-    posts = _newest((*before, post.id, *filter(None, (post.parent_id,))))
-    talk = Talk(root_of(post), unread=post.author_id != member, post_ids=posts)
-    return _op(member, talk, post.id)
+    posts = _newest((*before.post_ids, post.id, *filter(None, (post.parent_id,))))
+    talk = Talk(root_of(post), unread=post.author_id != member if newest else before.unread, post_ids=posts)
+    return _op(member, talk, max(post.id, held.time + 1 if held else 0))
 
 
 def read_or_not(member: int, held: Assoc, *, unread: bool) -> AssocOp:

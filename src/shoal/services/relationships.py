@@ -160,11 +160,12 @@ async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Rela
 async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
     """Public posts under a tag come to the member's home; the canonical form of the tag."""
     tag = check_tag(name)
+    if await _stands(writes, member_id, FOLLOWS_TAG, tag_id(tag)):
+        return tag
     held = await writes.graph.assoc_count((member_id,), (FOLLOWS_TAG,))
     if held[FOLLOWS_TAG].get(member_id, 0) >= MAX_FOLLOWED_TAGS:
         raise NotAllowed(f"a member follows at most {MAX_FOLLOWED_TAGS} tags")
-    if not await _stands(writes, member_id, FOLLOWS_TAG, tag_id(tag)):
-        await _begin(writes, member_id, FOLLOWS_TAG, tag_id(tag), tag.encode())
+    await _begin(writes, member_id, FOLLOWS_TAG, tag_id(tag), tag.encode())
     return tag
 
 

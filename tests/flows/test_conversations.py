@@ -1,0 +1,126 @@
+"""What a member has of a thread of direct posts, whatever order its posts come in, and however often."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from itertools import permutations
+from typing import Any, cast
+
+import pytest
+
+from shoal.core.events import PostCreated
+from shoal.core.model import Post, Visibility
+from shoal.fanout.conversations import go_on
+from shoal.fanout.effects import Effects
+from shoal.graph.contract import Assoc, Graph
+from shoal.graph.schema import CONVERSES
+from shoal.graph.talks import Talk, talk_of
+from shoal.services import conversations, members, posts
+from shoal.services.posts import Draft
+from shoal.settings import build
+from shoal.wiring import Network, open_network
+from tests.running import in_loop
+
+
+class Meeting:
+    """A graph whose first readers of a conversation wait for each other, so that they all know the same of it."""
+
+    def __init__(self, graph: Graph, guests: int) -> None:
+        self._graph = graph
+        self._guests = asyncio.Barrier(guests)
+        self._left = guests
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    async def assoc_get(self, id1: int, atypes: Any, id2s: Any) -> Any:
+        found = await self._graph.assoc_get(id1, atypes, id2s)
+        if CONVERSES in atypes and self._left:
+            self._left -= 1
+            await self._guests.wait()
+        return found
+
+
+async def a_thread(network: Network) -> tuple[int, int, list[Post]]:
+    """Ann and Ben, and what they wrote to each other: Ann, Ann, Ben, Ann."""
+    ann, ben = [(await members.register(network.writes, name)).id for name in ("ann", "ben")]
+    told: list[Post] = []
+    for author, text in ((ann, "@ben 1"), (ann, "@ben 2"), (ben, "@ann 3"), (ann, "@ben 4")):
+        parent = told[0].id if told else 0
+        draft = Draft(text=text, visibility=Visibility.DIRECT, parent_id=parent)
+        told.append(await posts.create(network.writes, author, draft))
+    return ann, ben, told
+
+
+def event(post: Post) -> PostCreated:
+    return PostCreated(
+        post_id=post.id,
+        author_id=post.author_id,
+        visibility=post.visibility,
+        mention_ids=tuple(mention.id for mention in post.mentions),
+    )
+
+
+async def held(network: Network, member: int) -> Assoc:
+    (found,) = await network.store.assoc_range(member, CONVERSES, limit=5)
+    return found
+
+
+async def talk(network: Network, member: int) -> Talk:
+    return talk_of(await held(network, member))
+
+
+def newest_first(told: list[Post]) -> tuple[int, ...]:
+    return tuple(post.id for post in reversed(told))
+
+
+@pytest.mark.parametrize("at_once", [2, 4])
+@in_loop
+async def test_posts_that_are_worked_off_side_by_side_are_all_remembered(at_once: int) -> None:
+    async with open_network(build(store="memory://"), background=False) as network:
+        ann, ben, told = await a_thread(network)
+        for post in told[: 4 - at_once]:
+            await go_on(network.effects, event(post), 0)
+        # Each post is worked off for both members.
+        graph = cast("Graph", Meeting(network.effects.graph, 2 * at_once))
+        effects: Effects = replace(network.effects, graph=graph)
+        await asyncio.gather(*(go_on(effects, event(post), 0) for post in told[4 - at_once :]))
+        for member, unread in ((ann, False), (ben, True)):
+            assert await talk(network, member) == Talk(told[0].id, unread, newest_first(told))
+
+
+@in_loop
+async def test_posts_may_come_in_any_order_and_again() -> None:
+    for order in permutations(range(4)):
+        async with open_network(build(store="memory://"), background=False) as network:
+            ann, ben, told = await a_thread(network)
+            for at in (*order, *order):
+                await go_on(network.effects, event(told[at]), 0)
+            for member, unread in ((ann, False), (ben, True)):
+                assert await talk(network, member) == Talk(told[0].id, unread, newest_first(told))
+
+
+@in_loop
+async def test_a_post_that_comes_late_leaves_read_what_was_read() -> None:
+    async with open_network(build(store="memory://"), background=False) as network:
+        _, ben, told = await a_thread(network)
+        await go_on(network.effects, event(told[3]), 0)
+        await conversations.mark(network.writes, ben, told[0].id, unread=False)
+        await go_on(network.effects, event(told[1]), 0)
+        await go_on(network.effects, event(told[3]), 0)
+        assert await talk(network, ben) == Talk(told[0].id, False, (told[3].id, told[1].id, told[0].id))
+
+
+@in_loop
+async def test_what_a_member_has_done_with_comes_back_with_the_next_post_alone() -> None:
+    async with open_network(build(store="memory://"), background=False) as network:
+        _, ben, told = await a_thread(network)
+        for post in told[:3]:
+            await go_on(network.effects, event(post), 0)
+        await conversations.remove(network.writes, ben, told[0].id)
+        for post in told[:3]:
+            await go_on(network.effects, event(post), 0)
+        assert await network.store.assoc_range(ben, CONVERSES, limit=5) == []
+        await go_on(network.effects, event(told[3]), 0)
+        assert (await talk(network, ben)).unread
