@@ -60,7 +60,9 @@ async def change(shoal: Shoal, who: Handle, **values: Any) -> None:
     batch = Batch(shard_of(who.id))
     batch.obj_set(msgspec.structs.replace(node, version=node.version + 1, **values))
     await shoal.network.store.commit(batch)
-    await member_services.update_profile(shoal.network.writes, who.id, member_services.Profile(note="changed"))
+    await member_services.update_profile(
+        shoal.network.writes, who.id, member_services.Profile(note=f"change {node.version}")
+    )
 
 
 def fresh(shoal: Shoal) -> Any:
