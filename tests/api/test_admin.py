@@ -255,3 +255,34 @@ def test_a_page_looks_at_a_bounded_part_and_its_link_goes_on(
     assert sorted(found) == ["ann", "ben", "mo"]
     assert found[0] == "ben"
     assert 2 < pages < 200
+
+
+def test_an_address_is_shown_of_members_below_the_role_alone(w: World, mod: Someone, boss: Someone) -> None:
+    for name, role in (("ann", Role.NONE), ("mia", Role.MODERATOR), ("ada", Role.ADMIN)):
+        made = w.run(members.register(w.network.writes, name, email=f"{name}@example.org"))
+        w.run(moderation.set_role(w.network.writes, made.id, role))
+    w.settle()
+
+    def seen(who: Someone) -> dict[str, str]:
+        listed = w.json("GET", "/api/v2/admin/accounts", who)
+        for one in listed:
+            assert w.json("GET", f"{ACCOUNTS}/{one['id']}", who)["email"] == one["email"]
+        found = {one["username"]: one["email"] for one in listed if one["username"] in {"ann", "mia", "ada"}}
+        by_address = {
+            name: names(w.json("GET", f"{ACCOUNTS}?email={name}@example.org", who)) == [name] for name in found
+        }
+        # Who may not see an address does not learn whose it is by asking for it.
+        assert by_address == {name: bool(email) for name, email in found.items()}
+        return found
+
+    assert seen(mod) == {"ann": "ann@example.org", "mia": "", "ada": ""}
+    assert seen(boss) == {"ann": "ann@example.org", "mia": "mia@example.org", "ada": ""}
+
+
+def test_a_report_shows_no_address_either(w: World, mod: Someone) -> None:
+    ann = w.join("ann")
+    ada = w.run(members.register(w.network.writes, "ada", email="ada@example.org"))
+    w.run(moderation.set_role(w.network.writes, ada.id, Role.ADMIN))
+    w.json("POST", "/api/v1/reports", ann, json={"account_id": str(ada.id)})
+    (report,) = w.json("GET", "/api/v1/admin/reports", mod)
+    assert (report["target_account"]["username"], report["target_account"]["email"]) == ("ada", "")

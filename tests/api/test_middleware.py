@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from shoal.api.server import build
 from tests.api.harness import ask, make_app
+from tests.api.world import World, world
 
 
 @pytest.mark.parametrize(
@@ -80,3 +84,56 @@ def test_a_method_that_a_path_does_not_have_is_refused_with_those_it_has() -> No
 def test_a_slash_at_the_end_makes_no_difference_and_no_redirect() -> None:
     for path in ("/api/v1/instance/", "/api/v1/statuses/5/"):
         assert ask(make_app(), "GET", path, token="member").status_code == 200
+
+
+PUBLIC = (
+    "/api/v1/instance",
+    "/api/v1/nothing",
+    "/api/v1/crash",
+    "/oauth/nothing",
+    "/nodeinfo/2.0",
+    "/health",
+    "/media/x",
+)
+
+
+@pytest.mark.parametrize("path", [*PUBLIC, "/", "/@nobody", "/docs", "/openapi.json", "/oauth/authorize", "/style.css"])
+def test_no_answer_is_taken_for_something_else(shared: World, path: str) -> None:
+    answer = shared.ask("GET", path)
+    assert answer.headers.get_list("x-content-type-options") == ["nosniff"]
+    assert "strict-transport-security" not in answer.headers
+
+
+@pytest.mark.parametrize("path", ["/", "/@nobody", "/@framed", "/docs", "/oauth/authorize", "/nothing"])
+def test_no_page_can_be_framed(shared: World, path: str) -> None:
+    if path == "/@framed":
+        shared.join("framed")
+    answer = shared.ask("GET", path)
+    assert "frame-ancestors 'none'" in answer.headers["content-security-policy"]
+    assert answer.headers.get_list("x-frame-options") == ["DENY"]
+
+
+def test_where_clients_come_by_https_they_are_told_to_go_on_so() -> None:
+    with world() as shoal:
+        app = build(replace(shoal.deps, base_url="https://shoal.test"))
+        for path in ("/", "/api/v1/instance", "/api/v1/timelines/home", "/oauth/authorize", "/media/none.jpg"):
+            assert ask(app, "GET", path).headers["strict-transport-security"] == "max-age=31536000", path
+
+
+def test_what_is_answered_to_a_token_is_kept_nowhere(shared: World) -> None:
+    ann = shared.join("private_ann")
+    post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})["id"]
+    asked = [
+        ("GET", "/api/v1/timelines/home"),
+        ("GET", f"/api/v1/statuses/{post}"),
+        ("GET", "/api/v1/statuses/1"),
+        ("GET", "/api/v1/admin/accounts"),
+        ("POST", f"/api/v1/statuses/{post}/favourite"),
+    ]
+    for method, path in asked:
+        assert shared.ask(method, path, ann).headers.get_list("cache-control") == ["private, no-store"], path
+    assert "cache-control" not in shared.ask("GET", f"/api/v1/statuses/{post}").headers
+    # What says itself for how long it may be kept says it alone.
+    for order in ("for_you", "name"):
+        drawn = shared.ask("GET", f"/api/shoal/v1/tags/cloud.svg?order={order}", ann)
+        assert len(drawn.headers.get_list("cache-control")) == 1, (drawn.status_code, drawn.text)

@@ -438,3 +438,40 @@ def test_an_address_needs_no_confirmation(shared: World) -> None:
     answer = shared.ask("POST", "/api/v1/emails/confirmations", shared.join("val"), data={"email": "v@example.org"})
     assert answer.status_code == 403
     assert answer.json()["error"] == "This method is only available while the e-mail is awaiting confirmation"
+
+
+def test_a_code_is_shown_only_for_apps_that_registered_that(shared: World) -> None:
+    client = Client(shared)
+    for method in ("GET", "POST"):
+        answer = shared.ask(method, "/oauth/authorize", params=client.query(redirect_uri=OUT_OF_BAND))
+        assert (answer.status_code, "redirect uri" in answer.text) == (400, True)
+
+
+MISLEADING = (
+    "https://bank.example\\@evil.example/",
+    "https://bank.example\\.evil.example/",
+    "https://bank.example@evil.example/",
+    "https://bank.example:secret@evil.example/",
+    "https://@evil.example/",
+    "https://bank.example@evil.example?x",
+    "custom://user@app/",
+)
+
+
+@pytest.mark.parametrize("uri", MISLEADING)
+def test_an_address_that_leads_elsewhere_than_it_seems_is_refused(shared: World, uri: str) -> None:
+    form = {"client_name": "Tide", "redirect_uris": f"{CALLBACK} {uri}"}
+    answer = shared.ask("POST", "/api/v1/apps", data=form)
+    assert (answer.status_code, list(answer.json()["details"])) == (422, ["redirect_uris"])
+    # Nor is anybody sent there for an app that registered it before.
+    old = Client(shared, uri)
+    answer = shared.ask("GET", "/oauth/authorize", params=old.query(redirect_uri=uri))
+    assert (answer.status_code, "location" in answer.headers) == (400, False)
+
+
+@pytest.mark.parametrize(
+    "uri", ["https://client.example/@ann?to=a@b", "urn:ietf:wg:oauth:2.0:oob", "mail:a@b", "app://x"]
+)
+def test_an_at_sign_elsewhere_misleads_nobody(shared: World, uri: str) -> None:
+    form = {"client_name": "Tide", "redirect_uris": uri}
+    assert shared.ask("POST", "/api/v1/apps", data=form).json()["redirect_uri"] == uri

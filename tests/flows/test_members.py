@@ -241,3 +241,12 @@ async def test_a_new_password_ends_every_token() -> None:
             with pytest.raises(Unauthenticated):
                 await apps.check_token(writes.graph, token.text)
         assert (await shoal.log_in("ann", "a second password")).id == ann.id
+
+
+@quick
+@in_loop
+async def test_callers_inside_the_process_may_hash_as_many_passwords_as_they_like() -> None:
+    async with Shoal.open("memory://") as shoal:
+        names = [f"member{number}" for number in range(passwords.AT_ONCE + passwords.WAITING + 2)]
+        made = await asyncio.gather(*(shoal.register(name, password=SECRET) for name in names))
+        assert [one.name for one in made] == names

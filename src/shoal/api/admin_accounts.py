@@ -145,13 +145,15 @@ async def _several(context: Context, params: Wanted | WantedNow, test: _Test) ->
     if params.email:
         found = Members([], None)
         member = await members.find(front.writes, params.email) if "@" in params.email else None
-        if member is not None and test(member) and cursor.after < member.id < cursor.before:
+        # Who may not see the address does not learn whose it is either.
+        seen = member is not None and _sees_address(context, member)
+        if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
             found = Members([member], None)
     elif test.roles and Role.NONE not in test.roles:
         found = await _staff(front, cursor, test)
     else:
         found = await everybody.page(front.scanner, cursor, test)
-    body = msgspec.json.encode(await shown(front, found.members))
+    body = msgspec.json.encode(await shown(context, found.members))
     return paged(context, body, [member.id for member in found.members], found.next, cursor)
 
 
@@ -165,23 +167,27 @@ async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
     return Members([staff[id_] for id_ in here], here[-1] if more or (here and cursor.oldest_first) else None)
 
 
-async def shown(front: Front, found: Sequence[Member]) -> list[AdminAccount]:
-    """Members as moderators see them; two reads."""
+async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
+    """Members as moderators see them; two reads. The address is for those of a higher role than the member's alone."""
+    front: Front = context.deps
     members = {member.id: member for member in found}
     known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
     logins = await front.graph.obj_get([member.login_id for member in found if member.login_id])
     answer = []
     for member in found:
         login = logins.get(member.login_id)
-        email = login.email if isinstance(login, Login) else ""
+        email = login.email if isinstance(login, Login) and _sees_address(context, member) else ""
         answer.append(moderation_entities.admin_account(member, email, present.account(known[member.id], front.at)))
     return answer
 
 
+def _sees_address(context: Context, member: Member) -> bool:
+    return context.caller.role.rank > member.role.rank
+
+
 async def one(context: Context, params: One) -> object:
     """An account, whatever became of it."""
-    front: Front = context.deps
-    return (await shown(front, [await _member(front, params.id)]))[0]
+    return (await shown(context, [await _member(context.deps, params.id)]))[0]
 
 
 async def delete(context: Context, params: One) -> object:
@@ -220,7 +226,7 @@ def _undoing(verb: Verb, what: str) -> Handler:
         target = await _target(context, params.id)
         changed = await verb(front.writes, target.id)
         _log.info("%s: %s %s (%s)", actor(context), verb.__name__, target.name, target.id)
-        return (await shown(front, [changed]))[0]
+        return (await shown(context, [changed]))[0]
 
     handler.__doc__ = what
     return handler

@@ -55,7 +55,7 @@ async def several(context: Context, params: Wanted) -> object:
     front: Front = context.deps
     cursor = cursor_of(params, 100, 200)
     found, after = await _page(front, cursor, params)
-    return paged(context, msgspec.json.encode(await _shown(front, found)), [one.id for one in found], after, cursor)
+    return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
 
 
 async def _page(front: Front, cursor: Cursor, wanted: Wanted) -> tuple[list[Report], int | None]:
@@ -134,14 +134,15 @@ async def _done(context: Context, what: str, report: Report) -> AdminReport:
 
 
 async def _answer(context: Context, report: Report) -> AdminReport:
-    return (await _shown(context.deps, [report]))[0]
+    return (await _shown(context, [report]))[0]
 
 
-async def _shown(front: Front, found: Sequence[Report]) -> list[AdminReport]:
+async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
     """Reports with all that they name; people and statuses are read for all of them together."""
+    front: Front = context.deps
     ids = {id_ for report in found for id_ in _people(report) if id_}
     people = await members_by_id(front.graph, list(ids))
-    accounts = {int(account.id): account for account in await shown(front, list(people.values()))}
+    accounts = {int(account.id): account for account in await shown(context, list(people.values()))}
     entries = await hydrate_reported(front.graph, list({id_ for report in found for id_ in report.post_ids}))
     statuses = {entry.id: await _status(front, entry) for entry in entries}
     rules = {rule.id: rule for rule in moderation_entities.rules_of(front.settings)}

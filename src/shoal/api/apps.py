@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import present, scopes
+from shoal.api.authorize_request import leads_where_it_seems
 from shoal.api.calls import Context
 from shoal.api.front import Front
 from shoal.core.errors import InvalidInput, Unauthenticated
@@ -75,4 +76,8 @@ def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
             or "#" in uri
         ):
             raise InvalidInput("Redirect URI must be an absolute URI without a fragment", field="redirect_uris")
+        if not leads_where_it_seems(uri):
+            raise InvalidInput(
+                "Redirect URI must have no backslash, and no user before its host", field="redirect_uris"
+            )
     return uris

@@ -14,8 +14,8 @@ from shoal.api.sheets import sheet
 from shoal.core.model import Member
 
 # No `form-action`: Chromium holds it against the address that a form is sent on to, which is the app's.
-_POLICY = "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"
-_HEADERS = {"Cache-Control": "no-store", "X-Frame-Options": "DENY"}
+_POLICY = "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'"
+_HEADERS = {"Cache-Control": "no-store"}
 
 
 def login(front: Front, asked: Asked, stamp: str, told: str, name: str, status: int) -> Response:

@@ -89,8 +89,23 @@ async def read(graph: Reader, params: Authorization) -> Asked:
 
 
 def redirects_to(app: App, redirect_uri: str) -> bool:
-    """Whether the app may be answered there: an address that it registered, to the letter, or none."""
-    return redirect_uri in app.redirect_uris or redirect_uri == OUT_OF_BAND
+    """Whether the app may be answered there: at an address that it registered, to the letter, and that leads where it seems to."""
+    return redirect_uri in app.redirect_uris and leads_where_it_seems(redirect_uri)
+
+
+def leads_where_it_seems(redirect_uri: str) -> bool:
+    """Whether everybody reads the same host in an address.
+
+    Browsers take a backslash for a slash, others do not; and `https://bank.example@evil.example/` shows one host to people
+    and goes to another.
+    """
+    return "\\" not in redirect_uri and "@" not in _authority(redirect_uri)
+
+
+def _authority(uri: str) -> str:
+    """What stands between `//` and the path; empty for an address without."""
+    rest = uri.partition(":")[2]
+    return re.split(r"[/?#]", rest.removeprefix("//"), maxsplit=1)[0] if rest.startswith("//") else ""
 
 
 def address_of(params: Authorization) -> str:

@@ -24,6 +24,8 @@ from shoal.core.model import Role
 from shoal.graph.freshness import one_request
 
 _CLOSE = (b"connection", b"close")
+_PRIVATE = (b"cache-control", b"private, no-store")
+"""Of whatever is answered to a token, unless the answer itself says for how long it may be kept."""
 
 
 class Entry(NamedTuple):
@@ -84,7 +86,8 @@ class Api:
             answer = refusal(reply) if _is_page(found) else reply
             content = encode(reply.body)
         if isinstance(answer, Response):
-            answer.raw_headers.extend(more)
+            kept = "cache-control" in answer.headers
+            answer.raw_headers.extend(header for header in more if not kept or header is not _PRIVATE)
             await answer(scope, inbox.receive, send)
         else:
             await deliver(answer, content, more, inbox, send)
@@ -115,6 +118,7 @@ class Api:
         if failure is not None:
             raise failure
         if caller.token_id:
+            more.append(_PRIVATE)
             _check_rights(route, caller)
         elif route.auth in {"app", "client", "user"}:
             raise Unauthenticated

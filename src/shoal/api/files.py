@@ -29,7 +29,6 @@ _DRAWN = {MISSING_AVATAR: placeholders.avatar, MISSING_HEADER: placeholders.head
 _HEADERS = {
     "Accept-Ranges": "bytes",
     "Cache-Control": "public, max-age=31536000, immutable",
-    "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'",
 }
 _RANGE = re.compile(r"bytes=(\d{0,15})-(\d{0,15})", re.ASCII)

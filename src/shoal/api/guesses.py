@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.types import Scope
+
 from shoal.api.admission import outside
 from shoal.api.calls import Context
 from shoal.api.front import Front
 from shoal.api.ratelimit import Key, Limiter, address_of, network_key
 from shoal.core.errors import TooMany
 from shoal.core.model import Member
-from shoal.services import members
+from shoal.services import members, passwords
+
+
+@asynccontextmanager
+async def hashing(scope: Scope) -> AsyncIterator[None]:
+    """Within, passwords are hashed: the request holds one of few places for that, and none of the admission gate.
+
+    Raises `Unavailable` when all are taken.
+    """
+    with passwords.place():
+        async with outside(scope):
+            yield
 
 
 class Attempt:
@@ -41,14 +57,14 @@ class Attempt:
 async def log_in(context: Context, name: str, password: str) -> Member:
     """The member with this name or address and this password. Raises as `members.log_in`."""
     front: Front = context.deps
-    async with outside(context.request.scope):
+    async with hashing(context.request.scope):
         return await members.log_in(front.writes, name, password, _attempt(context))
 
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
     """A new password for a member who knows the one they have. Raises as `members.change_password`."""
     front: Front = context.deps
-    async with outside(context.request.scope):
+    async with hashing(context.request.scope):
         await members.change_password(front.writes, member_id, current, password, _attempt(context))
 
 

@@ -1,4 +1,5 @@
-"""What surrounds every request: cross-origin rules and the request id, on errors as on answers. Pure ASGI, a few microseconds.
+"""What surrounds every request: cross-origin rules, the request id and what browsers may not do with an answer, on errors as on
+answers. Pure ASGI, a few microseconds.
 
 Web clients of the API come from other origins and carry a token, never a cookie, so every origin is let in.
 """
@@ -34,6 +35,11 @@ _PREFLIGHT = (
     (b"access-control-allow-headers", b"Authorization, Content-Type, Idempotency-Key, Last-Event-ID"),
     (b"access-control-max-age", b"86400"),
 )
+_EVERYWHERE = ((b"x-content-type-options", b"nosniff"),)
+_SECURE = ((b"strict-transport-security", b"max-age=31536000"),)
+"""Where clients come by https they are to go on so for a year; subdomains are not ours to speak for."""
+_PAGE = ((b"content-security-policy", b"frame-ancestors 'none'"), (b"x-frame-options", b"DENY"))
+"""What other origins may not read they may not show in a frame either. It adds to the policy that a page has."""
 _GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 REQUEST_ID = "shoal.request_id"
@@ -43,9 +49,12 @@ REQUEST_ID = "shoal.request_id"
 class Edge:
     """The outermost application: answers preflights, adds headers to whatever the inner one answers."""
 
-    def __init__(self, app: ASGIApp, *, cors_paths: tuple[str, ...] = CORS_PATHS) -> None:
+    def __init__(self, app: ASGIApp, *, cors_paths: tuple[str, ...] = CORS_PATHS, https: bool = False) -> None:
         self._app = app
         self._cors_paths = cors_paths
+        always = _EVERYWHERE + (_SECURE if https else ())
+        self._page = always + _PAGE
+        self._shared = (_ORIGIN, _EXPOSE, *always)
         # An id need only be unique, so one random part for the process and a number are enough.
         self._process = secrets.token_hex(6)
         self._numbers = itertools.count(1)
@@ -58,13 +67,13 @@ class Edge:
         request_id = self._request_id(scope)
         named = (b"x-request-id", request_id)
         if not scope["path"].startswith(self._cors_paths):
-            extra: tuple[tuple[bytes, bytes], ...] = (named,)
+            extra: tuple[tuple[bytes, bytes], ...] = (*self._page, named)
         elif scope["method"] == "OPTIONS":
             await send({"type": "http.response.start", "status": 204, "headers": [*_PREFLIGHT, named]})
             await send({"type": "http.response.body", "body": b""})
             return
         else:
-            extra = (_ORIGIN, _EXPOSE, named)
+            extra = (*self._shared, named)
 
         async def send_more(message: Message) -> None:
             if message["type"] == "http.response.start":

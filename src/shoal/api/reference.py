@@ -27,7 +27,6 @@ def _source(text: str) -> str:
 HEADERS: Final = {
     "Content-Security-Policy": f"default-src 'none'; style-src {_source(STYLE)}; script-src {_source(SCRIPT)}; base-uri 'none'; "
     "form-action 'none'",
-    "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
 }
 

@@ -33,11 +33,12 @@ def build_app(
     websocket: ASGIApp | None = None,
     gate: Gate | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
+    https: bool = False,
 ) -> ASGIApp:
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
 
     `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket. The `gate` says how many requests are
-    at work at a time; without one, as many as come.
+    at work at a time; without one, as many as come. `https`: clients come by it.
     """
     trie: Trie[Entry] = Trie()
     for route in routes:
@@ -47,7 +48,7 @@ def build_app(
             prepare(route.params)
         trie.add(route.method, route.path, Entry(route, names))
     api: ASGIApp = Api(trie, deps, authenticate, limiter, fallback, websocket)
-    return Edge(Admission(api, gate) if gate else api, cors_paths=cors_paths)
+    return Edge(Admission(api, gate) if gate else api, cors_paths=cors_paths, https=https)
 
 
 def _check(route: Route, names: tuple[str, ...], limiter: Limiter) -> None:

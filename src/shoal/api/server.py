@@ -102,6 +102,7 @@ def _application(front: Front) -> ASGIApp:
         gate=_gate(front.settings),
         websocket=Sockets(front),
         cors_paths=(*CORS_PATHS, *_DRAWN),
+        https=front.at.root.startswith("https:"),
     )
 
 

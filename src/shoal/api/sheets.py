@@ -9,8 +9,8 @@ from starlette.responses import HTMLResponse, Response
 
 from shoal.api.replies import Reply
 
-_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "same-origin"}
-_REFUSAL_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_HEADERS = {"Referrer-Policy": "same-origin"}
+_REFUSAL_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'"
 
 
 def sheet(

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import present
-from shoal.api.admission import outside
 from shoal.api.apps import app_of
 from shoal.api.calls import Context
 from shoal.api.errors import Blank, NotAccepted, Several
 from shoal.api.front import Front
+from shoal.api.guesses import hashing
 from shoal.core.errors import InvalidInput, NotAllowed, Taken
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
@@ -52,7 +52,7 @@ async def sign_up(context: Context, params: SignUp) -> object:
         raise NotAllowed("This server takes no new members")
     await _check(front, params)
     app = await app_of(front, context.caller.app_id)
-    async with outside(context.request.scope):
+    async with hashing(context.request.scope):
         member = await members.register(
             front.writes,
             params.username,

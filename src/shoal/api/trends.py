@@ -24,10 +24,7 @@ from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.words import MAX_WORDS, Shown
 
 _MOST_TRENDS = 1_000
-_PICTURE_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
-    "X-Content-Type-Options": "nosniff",
-}
+_PICTURE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
 class Trending(msgspec.Struct, frozen=True):

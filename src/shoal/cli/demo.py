@@ -13,6 +13,7 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from shoal import private
 from shoal.cli.address import check_address
 from shoal.cli.demo_folder import STORE, Demo, clear, recall, remember
 from shoal.cli.serve import run
@@ -50,7 +51,7 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
     settings = build(store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", rate_limits=False)
     if not no_serve:
         check_address(settings.host, port)
-    folder.mkdir(parents=True, exist_ok=True)
+    private.make_folder(folder)
     if fresh:
         clear(folder)
     console = Console(stderr=False)

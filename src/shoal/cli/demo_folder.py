@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from shoal import private
 from shoal.core.errors import InvalidInput, Unavailable
 
 STORE = "shoal.db"
@@ -43,7 +44,7 @@ def recall(folder: Path) -> Demo | None:
 def remember(folder: Path, state: Demo) -> None:
     """Keep this for the next run; a moment of death leaves the old or the new."""
     begun = folder / f"{_MEMORY}.part"
-    begun.write_bytes(msgspec.json.encode(state))
+    private.write(begun, msgspec.json.encode(state))
     begun.replace(folder / _MEMORY)
 
 
@@ -64,7 +65,7 @@ def clear(folder: Path) -> None:
 @contextmanager
 def _owned(folder: Path) -> Iterator[None]:
     """Hold the store's own lock, without opening a store that may be broken or of another version."""
-    lock = os.open(folder / f"{STORE}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = private.open_file(folder / f"{STORE}-lock", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

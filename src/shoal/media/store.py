@@ -20,6 +20,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import LocalStore, MemoryStore, S3Store
 
+from shoal import private
 from shoal.core.errors import InvalidInput, NotFound, StorageFull, Unavailable
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class MediaStore:
         parts = urlsplit(url)
         if parts.scheme == "file" and not parts.netloc and len(parts.path) > 1:
             root = Path(unquote(parts.path))
+            private.make_folder(root)
+            private.narrow(root)
             return cls(LocalStore(root, mkdir=True, automatic_cleanup=True), root=root)
         if parts.scheme == "s3" and parts.netloc:
             return cls(_s3(parts))
@@ -216,10 +219,12 @@ def _s3(parts: SplitResult) -> S3Store:
 
 
 def _settle(file: Path, root: Path) -> None:
-    """Have the disk hold a file, its name, and the directories that lead to it: obstore renames, and leaves it at that."""
+    """Have the disk hold a file, its name, and the directories that lead to it, for nobody else to open: obstore renames, and
+    leaves it at that."""
     for path in (file, *(parent for parent in file.parents if parent.is_relative_to(root))):
         handle = os.open(path, os.O_RDONLY)
         try:
+            private.narrow(handle)
             os.fsync(handle)
         finally:
             os.close(handle)

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from shoal import private
 from shoal.core.errors import Unavailable
 from shoal.ops.cluster_folder import Ports
 from shoal.ops.engines import postgres, rabbitmq, redis
@@ -172,7 +173,7 @@ def _chosen(settings: Settings) -> dict[str, Any]:
 
 def _write(path: Path, settings: Settings) -> None:
     lines = [f"{name} = {_toml(value)}\n" for name, value in _chosen(settings).items()]
-    path.write_text("".join(["# Written by `shoal cluster up`, anew each time.\n", *lines]), "utf-8")
+    private.write(path, "".join(["# Written by `shoal cluster up`, anew each time.\n", *lines]).encode())
 
 
 def _toml(value: Any) -> str:
@@ -192,7 +193,7 @@ def _web(folder: Path, name: str, settings: Settings, ports: Ports) -> Program:
 def _ours(folder: Path, name: str, settings: Settings, *options: str, **given: Any) -> Program:
     """A process of our own program, with these settings whatever the environment says."""
     home = folder / name
-    home.mkdir(exist_ok=True)
+    private.make_folder(home)
     environ = {**environment(settings), "SHOAL_CONFIG": str(folder / SETTINGS_FILE)}
     command = [sys.executable, "-m", "shoal.cli", *(options or ("worker",))]
     return Program(name, command, home, environ=environ, **given)

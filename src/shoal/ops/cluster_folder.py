@@ -18,11 +18,14 @@ from pathlib import Path
 
 import msgspec
 
+from shoal import private
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.ops.engines.program import free_port
 
 _LOCK = "cluster.lock"
 _PORTS = "cluster.json"
+_ENTERED = 0o711
+"""Others may pass through a folder, and not read what is in it."""
 _POLL_SECONDS = 0.05
 _PATIENCE_SECONDS = 90.0
 """How long a cluster may take to stop: its servers finish what they have in hand."""
@@ -35,13 +38,13 @@ def held(folder: Path) -> Iterator[Path]:
     Raises `Unavailable` while another process holds it, `InvalidInput` for a folder that engines could not reach.
     """
     made = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(private.FOLDER, parents=True, exist_ok=True)
     folder = folder.resolve()
-    if made:
-        # Engines run as other users when we are root; each has a folder of its own in this one.
-        folder.chmod(0o755)
+    if made and os.geteuid() == 0:
+        # Engines run as other users then; each has a folder of its own in this one.
+        folder.chmod(_ENTERED)
     _check_reachable(folder)
-    lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = private.open_file(folder / _LOCK, os.O_RDWR)
     try:
         if not _take(lock):
             raise Unavailable(f"a cluster is up in {folder.name}: `shoal cluster down` stops it")
@@ -112,7 +115,7 @@ class Ports:
             port = free_port()
         if self.known.get(name) != port:
             self.known[name] = port
-            self._path.write_bytes(msgspec.json.encode(self.known))
+            private.write(self._path, msgspec.json.encode(self.known))
         return port
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import zipfile
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import IO
 
+from shoal import private
 from shoal.core.errors import InvalidInput
 
 Open = Callable[[str], AbstractContextManager[IO[bytes]]]
@@ -38,13 +40,13 @@ def _folder(root: Path) -> Iterator[Open]:
     @contextmanager
     def opened(name: str) -> Iterator[IO[bytes]]:
         path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb") as file:
+        private.make_folder(path.parent)
+        with os.fdopen(private.open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
             yield file
 
     # Left behind by an export that was killed.
     shutil.rmtree(root, ignore_errors=True)
-    root.mkdir(parents=True)
+    private.make_folder(root)
     try:
         yield opened
     except BaseException:
@@ -56,7 +58,10 @@ def _folder(root: Path) -> Iterator[Open]:
 def _zip(path: Path) -> Iterator[Open]:
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        with (
+            os.fdopen(private.open_file(path, os.O_RDWR | os.O_TRUNC), "w+b") as file,
+            zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
+        ):
 
             @contextmanager
             def opened(name: str) -> Iterator[IO[bytes]]:

@@ -52,7 +52,7 @@ class Asker(Protocol):
 async def fits(writes: Writes, login: Login | None, name: str, password: str, asker: Asker | None) -> bool:
     """Whether this is the password of the login. Nothing is counted for a caller inside the process, None.
 
-    `name` is what the caller gave. The caller holds a `passwords.place`. Raises `TooMany`.
+    `name` is what the caller gave. Raises `TooMany`.
     """
     stored, given = login.password if login else "", password[: writes.limits.password_most]
     if asker is None:

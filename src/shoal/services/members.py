@@ -88,7 +88,7 @@ async def register(
     key, shard = user_name_key(name), place(name).shard
     if await writes.graph.key_get((key,)):
         raise Taken("Username has already been taken", field="username")
-    secret = "" if password is None else await _hashed(check_password(writes, password))
+    secret = "" if password is None else await passwords.hashed(check_password(writes, password))
     login = Login(id=writes.new_id(shard), member_id=writes.new_id(shard), email=address, password=secret)
     if address:
         await _hold_address(writes, address, login.member_id)
@@ -143,10 +143,9 @@ async def log_in(writes: Writes, name_or_email: str, password: str, asker: Asker
     Raises `Unauthenticated`, the same for each thing that is wrong, `NotAllowed` for a member who may not come in, and
     `TooMany` where wrong passwords are counted.
     """
-    with passwords.place():
-        member = await find(writes, name_or_email)
-        login = await _login_of(writes, member) if member is not None else None
-        fits = await guesses.fits(writes, login, name_or_email, password, asker)
+    member = await find(writes, name_or_email)
+    login = await _login_of(writes, member) if member is not None else None
+    fits = await guesses.fits(writes, login, name_or_email, password, asker)
     if member is None or not fits:
         raise Unauthenticated(_WRONG)
     check_welcome(member)
@@ -172,7 +171,7 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
     """Replace the password. Every token of the member, and every code on its way, is worth nothing from then on."""
     if await _login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
-    await _replace_password(writes, member_id, await _hashed(check_password(writes, password)))
+    await _replace_password(writes, member_id, await passwords.hashed(check_password(writes, password)))
 
 
 async def change_password(
@@ -183,13 +182,12 @@ async def change_password(
     Wrong passwords count as those of `log_in` do.
     """
     check_password(writes, password, field="new_password")
-    with passwords.place():
-        member = await access_member(writes.graph, member_id)
-        login = await _login_of(writes, member)
-        fits = await guesses.fits(writes, login, member.name, current, asker)
-        if login is None or not fits:
-            raise InvalidInput(_WRONG_CURRENT, field="current_password")
-        secret = await passwords.hashed(password)
+    member = await access_member(writes.graph, member_id)
+    login = await _login_of(writes, member)
+    fits = await guesses.fits(writes, login, member.name, current, asker)
+    if login is None or not fits:
+        raise InvalidInput(_WRONG_CURRENT, field="current_password")
+    secret = await passwords.hashed(password)
     await _replace_password(writes, member_id, secret, login.password, guesses.networks_after(login, asker))
 
 
@@ -212,11 +210,6 @@ async def _replace_password(
         await writes.graph.commit(batch)
 
     await retry_on_conflict(attempt)
-
-
-async def _hashed(password: str) -> str:
-    with passwords.place():
-        return await passwords.hashed(password)
 
 
 async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Member:

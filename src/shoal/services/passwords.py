@@ -1,7 +1,7 @@
 """Passwords as argon2id hashes.
 
-Hashing takes about 50 ms and 64 MiB by design, so it runs in threads, two at a time. At most sixteen more callers wait: a
-flood of passwords is refused at once instead of growing a queue.
+Hashing takes about 50 ms and 64 MiB by design, so it runs in threads, two at a time. Of those who ask from outside at most
+sixteen more wait: a flood of passwords is refused at once instead of growing a queue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSfvb7X
 def place() -> Iterator[None]:
     """Hold a place among the callers that hash or wait to. Raises `Unavailable` when all are taken.
 
-    A verb takes it before its first read, so that a refusal costs nothing.
+    The front end takes it before it calls a verb, so that a refusal costs no read. Callers inside the process need none: how
+    many of them there are is for them to say.
     """
     if not _places.acquire(blocking=False):
         raise Unavailable("Too many passwords are being checked; try again in a moment", retry_after=_RETRY_SECONDS)
@@ -46,15 +47,12 @@ def place() -> Iterator[None]:
 
 
 async def hashed(password: str) -> str:
-    """The hash to store. The caller holds a `place`."""
+    """The hash to store."""
     return await asyncio.get_running_loop().run_in_executor(_threads, _hasher.hash, password)
 
 
 async def matches(password: str, stored: str) -> bool:
-    """Whether the password has this hash; an empty hash matches nothing, and takes as long to say so.
-
-    The caller holds a `place`.
-    """
+    """Whether the password has this hash; an empty hash matches nothing, and takes as long to say so."""
     fits = await asyncio.get_running_loop().run_in_executor(_threads, _verify, password, stored or _NOBODY)
     return fits and bool(stored)
 

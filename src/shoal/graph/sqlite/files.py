@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from shoal import private
 from shoal.core.errors import Unavailable
 
 _PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
@@ -15,6 +18,8 @@ _WAL_SECONDS = 5.0
 
 def connect(path: Path, cache_kib: int, *, read_only: bool = False) -> sqlite3.Connection:
     """A connection; one for reading neither makes the file nor changes it."""
+    if not read_only:
+        _make_private(path)
     name = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
     connection = sqlite3.connect(name, uri=True, isolation_level=None, check_same_thread=False, cached_statements=512)
     try:
@@ -27,6 +32,15 @@ def connect(path: Path, cache_kib: int, *, read_only: bool = False) -> sqlite3.C
         connection.close()
         raise
     return connection
+
+
+def _make_private(path: Path) -> None:
+    """Make the file, so that SQLite does not: the files that it makes beside have the mode of this one."""
+    # What is wrong with the path, SQLite says.
+    with contextlib.suppress(OSError):
+        os.close(private.open_file(path, os.O_RDWR))
+        for beside in ("-wal", "-shm"):
+            private.narrow(path.with_name(path.name + beside))
 
 
 def _to_wal(connection: sqlite3.Connection) -> None:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from shoal import private
 from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.events import InverseOp
@@ -284,7 +285,7 @@ class SqliteGraph:
 
 def _own(path: Path) -> int:
     """Take the lock file that says which process owns the store."""
-    lock = os.open(f"{path}-lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = private.open_file(f"{path}-lock", os.O_RDWR)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:

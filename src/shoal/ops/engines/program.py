@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from shoal import private
 from shoal.core.errors import Unavailable
 
 _POLL_SECONDS = 0.02
@@ -103,7 +104,8 @@ class Program:
 
     def start(self) -> None:
         """Return when it answers. Raises `Unavailable`, with the end of its log, when it ends or stays silent."""
-        with self.log.open("ab") as log:
+        private.narrow(self.folder)
+        with os.fdopen(private.open_file(self.log, os.O_WRONLY | os.O_APPEND), "ab") as log:
             self._process = subprocess.Popen(  # noqa: S603  # a program that we named
                 self._command,
                 cwd=self.folder,
@@ -114,6 +116,7 @@ class Program:
                 user=self._user,
                 extra_groups=[] if self._user else None,
                 start_new_session=True,
+                umask=0o077,
             )
         deadline = time.monotonic() + self._patience
         while not self._answers():

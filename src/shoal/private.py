@@ -1,0 +1,45 @@
+"""Files and folders that only their owner may open, whatever the umask: they hold what was written for few, and secrets."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+FILE = 0o600
+FOLDER = 0o700
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder, and those that lead to it. One that is there already is left as it is."""
+    if not path.is_dir():
+        make_folder(path.parent)
+        path.mkdir(FOLDER, exist_ok=True)
+
+
+def open_file(path: str | Path, flags: int) -> int:
+    """As `os.open`, for a file that is made where there is none."""
+    handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE)
+    try:
+        narrow(handle)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def write(path: Path, data: bytes) -> None:
+    """Replace what the file holds."""
+    with os.fdopen(open_file(path, os.O_WRONLY | os.O_TRUNC), "wb") as file:
+        file.write(data)
+
+
+def narrow(what: int | Path) -> None:
+    """Take from all others what they may do with an open file or folder, or with one by its path. Nothing happens where there
+    is none, nor to somebody else's unless we are root."""
+    try:
+        known = os.stat(what)  # noqa: PTH116  # it may be a handle
+        if os.geteuid() in {0, known.st_uid} and stat.S_IMODE(known.st_mode) & 0o077:
+            os.chmod(what, stat.S_IMODE(known.st_mode) & FOLDER)  # noqa: PTH101  # as above
+    except FileNotFoundError:
+        return

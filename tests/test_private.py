@@ -1,0 +1,146 @@
+"""Whatever holds data or secrets may be opened by its owner alone, whatever the umask is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from shoal import private
+from shoal.cli import demo_folder
+from shoal.ops import cluster_folder
+from shoal.ops.cluster import _write
+from shoal.ops.control import listening
+from shoal.ops.crate import crate
+from shoal.ops.engines.program import Program
+from shoal.services import media, members, posts
+from shoal.services.posts import Draft
+from shoal.settings import Settings, build
+from shoal.wiring import control_path, open_network
+from tests.api.world import picture
+from tests.running import in_loop
+
+
+@pytest.fixture(autouse=True)
+def _open_to_all() -> Iterator[None]:
+    """A umask that keeps nobody out."""
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def modes(folder: Path) -> dict[str, str]:
+    """Which rights there are, by what has them; those of our own that are as they should be are left out."""
+    return {
+        str(path.relative_to(folder)): stat.filemode(path.lstat().st_mode)
+        for path in folder.rglob("*")
+        if stat.S_IMODE(path.lstat().st_mode) & 0o077
+    }
+
+
+def names_in(folder: Path) -> set[str]:
+    """The names of all that lies in it."""
+    return {path.name for path in folder.rglob("*")}
+
+
+def open_up(folder: Path) -> None:
+    """Everybody may read all that lies in it, as a usual umask makes it."""
+    for path in folder.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+
+
+async def a_network(folder: Path) -> set[str]:
+    """Files of every kind lie in the folder while it runs; their names."""
+    settings = build(store=f"sqlite:///{folder / 'shoal.db'}")
+    async with AsyncExitStack() as stack:
+        network = await stack.enter_async_context(open_network(settings))
+        path = control_path(settings)
+        assert path is not None
+        await stack.enter_async_context(listening(network, path))
+        ann = await members.register(network.writes, "ann")
+        uploaded = await media.upload(network.writes, ann.id, picture())
+        await posts.create(network.writes, ann.id, Draft(text="low #tide", media=(uploaded.id,)))
+        await network.settle()
+        assert modes(folder) == {}
+        return names_in(folder)
+
+
+@in_loop
+async def test_every_file_of_a_network_is_for_its_owner_alone(tmp_path: Path) -> None:
+    names = await a_network(tmp_path)
+    for name in (
+        "shoal.db",
+        "shoal.db-wal",
+        "shoal.db-shm",
+        "shoal.db-lock",
+        "shoal.db.sock",
+        "shoal.db.tags",
+        "shoal.db.media",
+    ):
+        assert name in names
+    assert any("search" in name for name in names)
+    assert any(name.endswith((".jpg", ".png")) for name in names), "no picture was stored"
+    assert modes(tmp_path) == {}
+
+
+@in_loop
+async def test_a_network_from_before_is_shut_to_others_when_it_is_opened(tmp_path: Path) -> None:
+    await a_network(tmp_path)
+    open_up(tmp_path)
+    settings = build(store=f"sqlite:///{tmp_path / 'shoal.db'}")
+    async with open_network(settings):
+        # What lies below the directory of pictures cannot be reached through it.
+        assert all(name.startswith("shoal.db.media/") for name in modes(tmp_path)), modes(tmp_path)
+
+
+@pytest.fixture
+def reached() -> Iterator[Path]:
+    """A folder that other users can come to, as those can whom engines run as."""
+    path = Path(tempfile.mkdtemp(prefix="shoal-private-"))
+    path.chmod(0o755)
+    yield path
+    cluster_folder.clear(path)
+    shutil.rmtree(path)
+
+
+def test_what_demo_and_cluster_keep_is_for_its_owner_alone(reached: Path) -> None:
+    folder = reached / "demo"
+    private.make_folder(folder)
+    demo_folder.remember(folder, demo_folder.Demo(1, 2, 3, 4))
+    demo_folder.clear(folder)
+    demo_folder.remember(folder, demo_folder.Demo(1, 2, 3, 4))
+    with cluster_folder.held(reached / "cluster") as held:
+        cluster_folder.Ports(held).get("web")
+        _write(held / "shoal.toml", Settings(broker="amqp://user:password@127.0.0.1/"))
+        program = Program("true", ["/bin/sh", "-c", "echo x > made; mkdir sub"], held, answers=lambda: True)
+        program.start()
+        program.stop()
+    found = modes(reached)
+    # Engines run as other users where we are root, and pass through to folders of their own.
+    assert found.pop("cluster", "drwx--x--x") == "drwx--x--x"
+    assert found == {}
+    assert {"cluster.json", "cluster.lock", "shoal.toml", "true.log"} <= {path.name for path in held.iterdir()}
+
+
+@pytest.mark.parametrize("name", ["export", "export.zip"])
+def test_an_export_is_for_its_owner_alone(tmp_path: Path, name: str) -> None:
+    with crate(tmp_path / name) as opened, opened("media/one.jpg") as file:
+        file.write(b"x")
+    assert (tmp_path / name).exists()
+    assert modes(tmp_path) == {}
+
+
+def test_what_is_narrowed_keeps_what_its_owner_may_do_and_what_is_not_there_is_let_be(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("x")
+    script.chmod(0o755)
+    private.narrow(script)
+    assert stat.S_IMODE(script.stat().st_mode) == 0o700
+    private.narrow(tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()
