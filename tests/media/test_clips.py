@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -16,7 +19,7 @@ from shoal.media.clips import Clips, MadeClip
 from shoal.media.limits import ClipLimits
 from shoal.media.programs import Programs
 from shoal.media.sniff import is_animated_gif, sniff_clip
-from tests.media.clips import PICTURE, TONE, clip, film, moving_gif, needed, silent, tone
+from tests.media.clips import PICTURE, SECRET, TONE, clip, film, moving_gif, needed, silent, tone
 
 
 def made(data: bytes, limits: ClipLimits | None = None) -> MadeClip:
@@ -54,6 +57,64 @@ def test_a_film_without_sound_and_a_gif_that_moves_are_gifv() -> None:
     assert made(silent()).kind is MediaKind.GIFV
     found = made(moving_gif())
     assert (found.kind, found.facts.width, found.facts.height) == (MediaKind.GIFV, 48, 32)
+
+
+H264 = ("-c:v", "libx264", "-pix_fmt", "yuv420p", "-profile:v", "high", "-c:a", "aac")
+"""As a camera of a phone writes it, but for the rotation."""
+
+
+@cache
+def packets(data: bytes, stream: str, *bare: str) -> tuple[str, ...]:
+    """The hash of every packet of a stream, passed through a filter if one is given."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        asked = ("ffmpeg", "-v", "error", "-i", file.name, "-map", f"0:{stream}", "-c", "copy", *bare)
+        said = subprocess.run([*asked, "-f", "framehash", "-"], check=True, capture_output=True, text=True).stdout
+    return tuple(line.rpartition(",")[2].strip() for line in said.splitlines() if not line.startswith("#"))
+
+
+@pytest.mark.parametrize("suffix", [".mp4", ".mov", ".mkv"])
+def test_streams_that_play_everywhere_are_copied(suffix: str) -> None:
+    source = clip(suffix, *PICTURE, *TONE, *SECRET, *H264, "-b:a", "128k")
+    found = made(source)
+    bare = ("-bsf:v", "filter_units=remove_types=6")
+    assert packets(found.data, "v", *bare) == packets(source, "v", *bare)
+    assert found.poster.startswith(b"\x89PNG")
+    assert 0 < found.data.index(b"moov") < found.data.index(b"mdat")
+    for told in (b"secret", b"x264 - core"):
+        assert told in source
+        assert told not in found.data
+    if suffix != ".mkv":  # it does not say how many bits its sound has
+        assert packets(found.data, "a") == packets(source, "a")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("-pix_fmt", "yuv444p", "-c:v", "libx264"),
+        (*H264, "-vf", "scale=1400:800"),
+        (*H264, "-vf", "setsar=2"),
+        (*H264, "-r", "90"),
+        (*H264, "-level", "5.1"),
+        ("-c:v", "mpeg4", "-c:a", "aac"),
+    ],
+    ids=["4:4:4", "large", "wide pixels", "fast", "high level", "mpeg4"],
+)
+def test_a_film_that_does_not_play_everywhere_is_encoded(how: tuple[str, ...]) -> None:
+    source = clip(".mp4", *PICTURE, *TONE, *how)
+    found = made(source)
+    assert packets(found.data, "v") != packets(source, "v")
+    assert found.facts.film_plays
+    assert found.facts.sound_plays
+
+
+def test_a_film_that_lies_on_its_side_is_made_upright() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        flat = Path(folder) / "flat.mp4"
+        flat.write_bytes(clip(".mp4", *PICTURE, *H264))
+        turned = clip(".mp4", "-i", str(flat), "-c", "copy", "-metadata:s:v", "rotate=90")
+    assert (made(turned).facts.width, made(turned).facts.height) == (90, 160)
 
 
 @pytest.mark.parametrize("suffix", [".mp3", ".ogg", ".wav", ".flac", ".m4a", ".aac"])

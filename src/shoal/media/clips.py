@@ -1,12 +1,12 @@
 """A video or sound made into what every browser plays, under limits: H.264 and AAC in MP4, or MP3; and a picture for it.
 
-Metadata, chapters and subtitles are left behind. The same file gives the same bytes, so a second run does no harm.
+A stream that already is what every browser plays is copied, not encoded again. Metadata, chapters and subtitles are left behind. The
+same file gives the same bytes, so a second run does no harm.
 """
 
 from __future__ import annotations
 
 import asyncio
-from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -25,6 +25,13 @@ MP3: Final = "audio/mpeg"
 
 _SAME: Final = ("-fflags", "+bitexact", "-flags:v", "+bitexact", "-flags:a", "+bitexact")
 _BARE: Final = ("-map_metadata", "-1", "-map_chapters", "-1", "-sn", "-dn")
+
+# Without supplemental messages (H.264, annex D): cameras write places and times into them.
+_FILM_AS_IT_IS: Final = ("-c:v", "copy", "-bsf:v", "filter_units=remove_types=6")
+_MOST_FRAMES: Final = 60
+"""Frames a second of what is made."""
+_TIMES_BITS: Final = 2
+"""A stream with up to so many times the bits that ours would have is left as it is."""
 
 
 class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,20 +109,40 @@ class Clips:
         return facts
 
     def _as_film(self, facts: Facts) -> tuple[str, ...]:
-        limits = self.limits
         # What does not say how long it plays is cut off a second past what is taken, and refused then.
-        longest = limits.max_duration + 1
-        bits = min(limits.bits, int(limits.max_made * 8 * 0.8 / (facts.duration or longest)))
-        fit = f"scale='min({limits.edge},iw)':'min({limits.edge},ih)':force_original_aspect_ratio=decrease"
-        rate = ("-fpsmax", "60") if facts.frame_rate > Fraction(60) else ()
+        longest = f"{self.limits.max_duration + 1:g}"
         return (
-            *("-map", "0:v:0", "-map", "0:a:0?", *_BARE, *_SAME, "-t", f"{longest:g}"),
+            *("-map", "0:v:0", "-map", "0:a:0?", *_BARE, *_SAME, "-t", longest),
+            *(_FILM_AS_IT_IS if self._film_fits(facts) else self._film_anew(facts)),
+            *(("-c:a", "copy") if self._sound_fits(facts) else self._sound_anew()),
+            *("-movflags", "+faststart", "-f", "mp4"),
+        )
+
+    def _film_fits(self, facts: Facts) -> bool:
+        """Whether encoding it again would only take time."""
+        return (
+            facts.film_plays
+            and max(facts.width, facts.height) <= self.limits.edge
+            and facts.frame_rate <= _MOST_FRAMES
+            and facts.film_bits <= _TIMES_BITS * self.limits.bits
+        )
+
+    def _sound_fits(self, facts: Facts) -> bool:
+        return facts.sound_plays and 0 < facts.sound_bits <= _TIMES_BITS * self.limits.sound_bits
+
+    def _film_anew(self, facts: Facts) -> tuple[str, ...]:
+        limits = self.limits
+        bits = min(limits.bits, int(limits.max_made * 8 * 0.8 / (facts.duration or limits.max_duration + 1)))
+        fit = f"scale='min({limits.edge},iw)':'min({limits.edge},ih)':force_original_aspect_ratio=decrease"
+        rate = ("-fpsmax", str(_MOST_FRAMES)) if facts.frame_rate > _MOST_FRAMES else ()
+        return (
             *("-vf", f"{fit}:force_divisible_by=2,setsar=1,format=yuv420p", *rate),
             *("-c:v", "libx264", "-preset", "veryfast", "-crf", "23", "-profile:v", "main"),
             *("-maxrate", str(bits), "-bufsize", str(2 * bits), "-g", "250"),
-            *("-c:a", "aac", "-b:a", str(limits.sound_bits), "-ac", "2"),
-            *("-movflags", "+faststart", "-f", "mp4"),
         )
+
+    def _sound_anew(self) -> tuple[str, ...]:
+        return ("-c:a", "aac", "-b:a", str(self.limits.sound_bits), "-ac", "2")
 
     def _as_sound(self, facts: Facts) -> tuple[str, ...]:
         longest = f"{self.limits.max_duration + 1:g}"

@@ -11,13 +11,28 @@ from shoal.core.model import Sound
 from shoal.media.limits import ClipLimits
 
 
+_PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"})
+_HIGHEST_LEVEL = 42
+"""H.264 level 4.2, times ten: what phones of ten years ago decode."""
+
+
 class _Disposition(msgspec.Struct):
     attached_pic: int = 0
+
+
+class _SideData(msgspec.Struct):
+    rotation: float = 0
 
 
 class _Stream(msgspec.Struct):
     codec_type: str = ""
     codec_name: str = ""
+    profile: str = ""
+    level: int = 0
+    pix_fmt: str = ""
+    field_order: str = ""
+    sample_aspect_ratio: str = ""
+    bit_rate: str = "0"
     width: int = 0
     height: int = 0
     avg_frame_rate: str = "0/0"
@@ -26,6 +41,24 @@ class _Stream(msgspec.Struct):
     sample_rate: str = "0"
     channels: int = 0
     disposition: _Disposition = msgspec.field(default_factory=_Disposition)
+    side_data_list: list[_SideData] = []
+
+    @property
+    def plays_everywhere(self) -> bool:
+        """Whether every browser plays it as it is: H.264 in 8 bits of 4:2:0, whole frames, upright; or AAC-LC in stereo."""
+        if self.codec_type == "audio":
+            plain = self.codec_name == "aac" and self.profile == "LC"
+            return plain and self.channels <= 2 and _number(self.sample_rate) <= 48_000
+        return (
+            self.codec_name == "h264"
+            and self.profile in _PLAIN_PROFILES
+            and 0 < self.level <= _HIGHEST_LEVEL
+            and self.pix_fmt == "yuv420p"
+            and self.field_order in {"", "unknown", "progressive"}
+            and self.sample_aspect_ratio in {"", "1:1", "0:1"}
+            and self.width % 2 == self.height % 2 == 0
+            and not any(side.rotation for side in self.side_data_list)
+        )
 
 
 class _Format(msgspec.Struct):
@@ -49,6 +82,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     frame_rate: Fraction = Fraction(0)
     sound: Sound | None = None
     cover: bool = False
+    film_bits: int = 0
+    """Bits a second of the picture, or of all where the file does not say."""
+    film_plays: bool = False
+    """Whether the picture needs no other encoding to be played everywhere."""
+    sound_bits: int = 0
+    sound_plays: bool = False
 
     def check(self, limits: ClipLimits) -> None:
         """Raise `InvalidInput` or `TooLarge` for what is not taken."""
@@ -83,6 +122,10 @@ def facts_of(probed: bytes) -> Facts:
         frame_rate=_fraction(film.avg_frame_rate) or _fraction(film.r_frame_rate),
         sound=Sound(sound.codec_name, int(_number(sound.sample_rate)), sound.channels) if sound else None,
         cover=len(pictures) > len(films),
+        film_bits=int(_number(film.bit_rate) or _number(found.format.bit_rate)),
+        film_plays=film.plays_everywhere,
+        sound_bits=int(_number(sound.bit_rate)) if sound else 0,
+        sound_plays=sound is not None and sound.plays_everywhere,
     )
 
 
