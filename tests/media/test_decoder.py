@@ -400,3 +400,42 @@ def test_any_damage_to_a_good_file_is_survived(attempt: Callable[[bytes], None],
         file[data.draw(st.integers(0, len(file) - 1))] = data.draw(st.integers(0, 255))
     attempt(bytes(file[: data.draw(st.integers(1, len(file)))]))
     attempt(bytes(file))
+
+
+def test_the_picture_of_one_member_does_not_wait_for_all_of_another_s() -> None:
+    async def story() -> None:
+        async with Decoder(max_of_one=30) as decoder:
+            done: list[str] = []
+
+            async def render(member: str) -> None:
+                await decoder.render(picture(), member=member)
+                done.append(member)
+
+            await stopped_child(decoder)
+            jobs = [asyncio.create_task(render("ann")) for _ in range(25)]
+            await asyncio.sleep(0)
+            jobs.append(asyncio.create_task(render("ben")))
+            await asyncio.sleep(0)
+            os.kill(decoder.children[0], signal.SIGCONT)
+            await asyncio.gather(*jobs)
+            assert done.index("ben") <= 2
+
+    asyncio.run(story())
+
+
+def test_one_member_cannot_take_the_whole_queue() -> None:
+    async def story() -> None:
+        async with Decoder(max_waiting=4, max_of_one=2) as decoder:
+            pid = await stopped_child(decoder)
+            jobs = [asyncio.create_task(decoder.render(picture(), member="ann")) for _ in range(3)]
+            await asyncio.sleep(0.05)
+            with pytest.raises(Unavailable, match="too many pictures"):
+                await decoder.render(picture(), member="ann")
+            jobs.append(asyncio.create_task(decoder.render(picture(), member="ben")))
+            await asyncio.sleep(0.05)
+            jobs[1].cancel()
+            os.kill(pid, signal.SIGCONT)
+            made = await asyncio.gather(*jobs, return_exceptions=True)
+            assert [isinstance(each, asyncio.CancelledError) for each in made] == [False, True, False, False]
+
+    asyncio.run(story())

@@ -22,7 +22,8 @@ from shoal.media.library import PlacedClip
 
 async def make(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.Future[None]:
     """Make it, as soon as it is its turn."""
-    return effects.workshop.begin(event.media_id, lambda: _make(effects, event.media_id))
+    # A member's media are on the member's shard, which few share: good enough to take turns by, without a read.
+    return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
 
 
 async def _make(effects: Effects, media_id: int) -> None:

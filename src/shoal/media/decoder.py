@@ -15,6 +15,7 @@ from shoal.core.errors import InvalidInput, Unavailable
 from shoal.media.child import Child, ChildDied
 from shoal.media.limits import Limits
 from shoal.media.protocol import OUT_OF_MEMORY, Crop, Failure, Job, Rendering, error_of
+from shoal.media.turns import Turns
 
 _Kind = TypeVar("_Kind", Rendering, Crop)
 _log = logging.getLogger(__name__)
@@ -29,17 +30,18 @@ class Decoder:
         *,
         children: int = 1,
         max_waiting: int = 64,
+        max_of_one: int = 32,
         jobs_per_child: int = 1000,
         idle_seconds: float = 60.0,
     ) -> None:
-        """At most `children` pictures at once and `max_waiting` in the queue; a child is replaced after `jobs_per_child`."""
+        """At most `children` pictures at once and `max_waiting` in the queue, `max_of_one` of a member's.
+
+        A child is replaced after `jobs_per_child`.
+        """
         self.limits = limits or Limits()
         self._jobs_per_child = jobs_per_child
         self._idle_seconds = idle_seconds
-        self._children = children
-        self._turns = asyncio.Semaphore(children)
-        self._callers = 0
-        self._max_callers = children + max_waiting
+        self._turns = Turns(children, max_waiting, max_of_one)
         self._busy: set[Child] = set()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -55,8 +57,7 @@ class Decoder:
         for child in self._busy:
             child.kill()
         # Whoever holds all the turns knows that no caller is left who reads from a child.
-        for _ in range(self._children):
-            await self._turns.acquire()
+        await self._turns.all_taken()
         for child in [*self._idle]:
             self._drop(child)
         while self._ending:
@@ -67,28 +68,22 @@ class Decoder:
         """The process ids of the children that run, for metrics and tests."""
         return [child.pid for child in [*self._busy, *self._idle]]
 
-    async def render(self, data: bytes, *, keep_kind: bool = False) -> Rendering:
-        """The sizes of an uploaded file; `keep_kind`: see `Job`.
+    async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False) -> Rendering:
+        """The sizes of an uploaded file. It waits its turn among those of this `member`; `keep_kind`: see `Job`.
 
         `InvalidInput` says what is wrong with it; `Unavailable` that too many wait.
         """
-        return await self._answer(Job(data=data, keep_kind=keep_kind), Rendering)
+        return await self._answer(Job(data=data, keep_kind=keep_kind), Rendering, member)
 
-    async def crop(self, data: bytes, width: int, height: int) -> Crop:
-        """The middle of an uploaded file in a given shape, at most `width` x `height` pixels. Errors as in `render`."""
-        return await self._answer(Job(data=data, crop=(width, height)), Crop)
+    async def crop(self, data: bytes, width: int, height: int, *, member: str = "") -> Crop:
+        """The middle of an uploaded file in a given shape, at most `width` x `height` pixels. Turns and errors as in `render`."""
+        return await self._answer(Job(data=data, crop=(width, height)), Crop, member)
 
-    async def _answer(self, job: Job, kind: type[_Kind]) -> _Kind:
+    async def _answer(self, job: Job, kind: type[_Kind], member: str) -> _Kind:
         self._check_open()
         self.limits.check_size(len(job.data))
-        if self._callers >= self._max_callers:
-            raise Unavailable("too many pictures are waiting to be decoded: try again in a few seconds")
-        self._callers += 1
-        try:
-            async with self._turns:
-                answer = await self._decoded(job, kind)
-        finally:
-            self._callers -= 1
+        async with self._turns.taken(member):
+            answer = await self._decoded(job, kind)
         if isinstance(answer, Failure):
             raise error_of(answer)
         return answer

@@ -10,7 +10,6 @@ from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.model import Sound
 from shoal.media.limits import ClipLimits
 
-
 _PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"})
 _HIGHEST_LEVEL = 42
 """H.264 level 4.2, times ten: what phones of ten years ago decode."""

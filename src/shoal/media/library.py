@@ -90,7 +90,7 @@ class MediaLibrary:
         nothing is stored. The same upload again gives the same keys.
         """
         self._check(data)
-        made = await self._decoder.render(data)
+        made = await self._decoder.render(data, member=media_path(user_name))
         stem = f"{media_path(user_name)}/{media_id}-{_hash(made.feed.data)}"
         key, key_files = _files(stem, made.feed, made.content_type)
         preview_key, preview_files = _files(f"{stem}-small", made.preview, made.content_type)
@@ -184,7 +184,7 @@ class MediaLibrary:
             return Poster()
 
     async def _poster(self, stem: str, data: bytes, *, keep_kind: bool = False) -> Poster:
-        made: Rendering = await self._decoder.render(data, keep_kind=keep_kind)
+        made: Rendering = await self._decoder.render(data, member=stem.rpartition("/")[0], keep_kind=keep_kind)
         key, files = _files(f"{stem}-{_hash(made.preview.data)}-small", made.preview, made.content_type)
         await self._put_all(files)
         return Poster(
@@ -211,7 +211,7 @@ class MediaLibrary:
 
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
-        made = await self._decoder.crop(data, *size)
+        made = await self._decoder.crop(data, *size, member=media_path(user_name))
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}"
         key, files = _files(stem, made.picture, made.content_type)
         await self._put_all(files)

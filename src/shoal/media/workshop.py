@@ -3,36 +3,79 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
-from typing import Final
+from typing import Final, NamedTuple
 
 from shoal.core.errors import NotYet, Unavailable
 from shoal.media.library import MediaLibrary
 
 _AT_ONCE: Final = 1
+_MOST_WAITING: Final = 1_000
+"""Pieces of work, and members, that are remembered."""
+_FORGOTTEN_SECONDS: Final = 5.0
+"""What had to wait comes again within a second, as a rule; what has not come for so long holds up nobody."""
+
+
+class _Wait(NamedTuple):
+    member: int
+    at: float
+    """When it last came, by the monotonic clock."""
 
 
 class Workshop:
-    """The library, and who works in it. A piece of work is known by a number: while it goes on, it is not begun again."""
+    """The library, and who works in it. A piece of work is known by a number: while it goes on, it is not begun again.
+
+    Those that had to come again get a place in turn by their members: the one who was served longest ago is next.
+    """
 
     def __init__(self, library: MediaLibrary, at_once: int = _AT_ONCE) -> None:
         self.library = library
         self._at_once = at_once
         self._works: dict[int, asyncio.Task[None]] = {}
+        self._waiting: dict[int, _Wait] = {}
+        # The member who was served longest ago comes first.
+        self._served: dict[int, None] = {}
         self._closed = False
 
-    def begin(self, number: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
-        """Done when the work is. `NotYet` when as much goes on as may; `Unavailable` when the workshop closes."""
+    def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
+        """Done when the work is. `NotYet` when as much goes on as may, or another member comes first.
+
+        `Unavailable` when the workshop closes.
+        """
         if self._closed:
             raise Unavailable("the server is stopping")
         task = self._works.get(number)
         if task is None:
-            if len(self._works) >= self._at_once:
+            first = self._next(number, member)
+            if len(self._works) >= self._at_once or first != member:
                 raise NotYet("other media come first")
+            self._waiting.pop(number, None)
+            self._note_served(member)
             task = self._works[number] = asyncio.create_task(self._guarded(number, work), name=f"shoal-media-{number}")
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         task.add_done_callback(lambda ended: _pass_on(ended, done))
         return done
+
+    def _next(self, number: int, member: int) -> int:
+        """The member who is served next, now that this piece of work has come (again)."""
+        now = time.monotonic()
+        self._waiting.pop(number, None)
+        self._waiting[number] = _Wait(member, now)
+        # The one that came longest ago comes first; what does not come again was done elsewhere, or is gone.
+        for old, wait in [*self._waiting.items()]:
+            if wait.at > now - _FORGOTTEN_SECONDS and len(self._waiting) <= _MOST_WAITING:
+                break
+            del self._waiting[old]
+        members = {wait.member: None for wait in self._waiting.values()}
+        never = [each for each in members if each not in self._served]
+        return never[0] if never else next(each for each in self._served if each in members)
+
+    def _note_served(self, member: int) -> None:
+        self._served.pop(member, None)
+        self._served[member] = None
+        if len(self._served) > _MOST_WAITING:
+            del self._served[next(iter(self._served))]
 
     async def close(self) -> None:
         """Stop all work. Its jobs stay in the outbox, and are begun anew by whoever takes them."""

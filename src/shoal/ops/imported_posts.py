@@ -46,15 +46,15 @@ class Rememberer(Decoder):
     """Decodes the same bytes once in a run, as long as the results fit into a bounded memory."""
 
     def __init__(self, limits: Limits, *, children: int) -> None:
-        super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE)
+        super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
         self._made: dict[bytes, asyncio.Task[Rendering]] = {}
         self._room = _REMEMBERED_BYTES
 
-    async def render(self, data: bytes, *, keep_kind: bool = False) -> Rendering:
+    async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False) -> Rendering:
         name = sha256(data).digest()
         task = self._made.get(name)
         if task is None:
-            task = asyncio.create_task(super().render(data, keep_kind=keep_kind))
+            task = asyncio.create_task(super().render(data, member=member, keep_kind=keep_kind))
             self._room -= len(data)
             if self._room > 0:
                 self._made[name] = task
