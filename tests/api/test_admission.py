@@ -11,7 +11,7 @@ import httpx
 import pytest
 from starlette.responses import StreamingResponse
 
-from shoal.api.admission import Gate
+from shoal.api.admission import Gate, outside
 from shoal.api.calls import Context, Route
 from shoal.api.ratelimit import OFF, MemoryLimiter
 from shoal.api.routing import build_app
@@ -24,6 +24,8 @@ class Works:
 
     def __init__(self) -> None:
         self.go = asyncio.Event()
+        self.done_elsewhere = asyncio.Event()
+        self.waiting = 0
         self.busy = 0
         self.most = 0
 
@@ -40,6 +42,13 @@ class Works:
         finally:
             self.busy -= 1
         return {}
+
+    async def wait(self, context: Context, _params: None) -> object:
+        """Waits for what others do, and then works."""
+        self.waiting += 1
+        async with outside(context.request.scope):
+            await self.done_elsewhere.wait()
+        return await self.work(context, None)
 
     async def stream(self, _context: Context, _params: None) -> object:
         """Begins at once and lasts."""
@@ -63,6 +72,7 @@ async def behind(gate: Gate) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
     more = [
         Route("GET", "/api/v1/work", works.work, auth="public", limit_class="api", answer=dict),
         Route("POST", "/api/v1/work", works.work, auth="public", limit_class="api", max_body=1 << 20, answer=dict),
+        Route("GET", "/api/v1/wait", works.wait, auth="public", limit_class="api", answer=dict),
         Route("GET", "/api/v1/stream", works.stream, auth="public", limit_class="api", answer=dict),
         Route("GET", "/api/v1/crashes", works.crash, auth="public", limit_class="api", answer=dict),
         Route("GET", "/health", works.work, auth="public", limit_class="api", answer=dict),
@@ -142,6 +152,24 @@ async def test_neither_streams_nor_health_nor_slow_senders_hold_a_place() -> Non
 
 
 _MEMBER = {"Authorization": "Bearer member", "Content-Type": "application/json"}
+
+
+@in_loop
+async def test_who_waits_for_what_is_done_elsewhere_holds_no_place() -> None:
+    async with behind(Gate(places=2, waiting=4, seconds=5)) as (works, client):
+        waiting = [asyncio.create_task(client.get("/api/v1/wait")) for _ in range(6)]
+
+        async def how_many() -> int:
+            return works.waiting
+
+        await eventually(how_many, 6)
+        others = [asyncio.create_task(client.get("/api/v1/work")) for _ in range(2)]
+        await eventually(works.at_work, 2)
+        works.done_elsewhere.set()
+        works.go.set()
+        answers = await asyncio.gather(*waiting, *others)
+        assert {answer.status_code for answer in answers} == {200}
+        assert works.most <= 2
 
 
 @in_loop

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import random
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -310,6 +311,26 @@ def test_a_server_that_is_killed_in_the_middle_makes_it_after_it_came_back(store
         assert server.stop() == 0
 
 
+def test_an_old_upload_holds_no_place_while_its_video_is_made(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    with (
+        served_process(store, SHOAL_REQUESTS_AT_WORK="1") as server,
+        httpx.Client(base_url=server.url, timeout=60) as client,
+        ThreadPoolExecutor() as aside,
+    ):
+        token = signed_up(client)
+        files = {"file": ("a.mp4", film_of_a_while())}
+        old = aside.submit(httpx.post, f"{server.url}/api/v1/media", headers=token, files=files, timeout=60)
+        until = time.monotonic() + 60
+        while not [*Path(f"{store}.media").rglob("*.raw")]:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        assert client.get("/api/v1/timelines/public").status_code == 200
+        assert not old.done()
+        server.kill()
+        assert isinstance(old.exception(), httpx.HTTPError)
+
+
 def film_of_a_while() -> bytes:
     """Some seconds of work."""
-    return clip(".mp4", "-f", "lavfi", "-i", "testsrc2=size=1280x720:rate=30:duration=8", "-preset", "ultrafast")
+    return clip(".mp4", "-f", "lavfi", "-i", "testsrc2=size=1400x800:rate=30:duration=8", "-preset", "ultrafast")

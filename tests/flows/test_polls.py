@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ids import shard_of
 from shoal.core.model import Poll, Post
 from shoal.feeds.hydrate import PollView, hydrate
-from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES
+from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES, vote_key
 from shoal.ops.check import check
 from shoal.services import polls, posts
 from shoal.services.polls import PollDraft
@@ -78,6 +79,41 @@ async def test_several_options_are_chosen_only_where_that_is_allowed() -> None:
         await vote(shoal, cyd, several, 2)
         seen = await view(ben, several)
         assert (seen.votes, seen.voters, seen.choices) == ((1, 0, 2), 2, (0, 2))
+
+
+@in_loop
+async def test_where_several_options_are_allowed_others_can_be_added_later() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ask(shoal, ann, PollDraft(options=("a", "b", "c"), seconds=600, multiple=True))
+        await vote(shoal, ben, post, 2)
+        with pytest.raises(InvalidInput, match="already voted"):
+            await vote(shoal, ben, post, 2)
+        with pytest.raises(InvalidInput, match="already voted"):
+            await vote(shoal, ben, post, 0, 2)
+        await vote(shoal, ben, post, 0)
+        seen = await view(ben, post)
+        assert (seen.votes, seen.voters, seen.choices) == ((1, 0, 1), 1, (0, 2))
+        await vote(shoal, ben, post, 1)
+        assert (await view(ben, post)).choices == (0, 1, 2)
+        await posts.delete(shoal.network.writes, ann.id, post.id)
+        await shoal.settle()
+        keys = [vote_key(ben.id, shard_of(ben.id), post.poll_id, turn) for turn in range(3)]
+        assert await shoal.network.store.key_get(keys) == {}
+
+
+@in_loop
+async def test_votes_of_one_member_at_once_are_each_counted_once() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ask(shoal, ann, PollDraft(options=("a", "b", "c", "d"), seconds=600, multiple=True))
+        made = await asyncio.gather(
+            *(vote(shoal, ben, post, choice) for choice in (0, 1, 2, 3, 0, 1, 2, 3)), return_exceptions=True
+        )
+        assert sum(outcome is None for outcome in made) == 4
+        assert all(outcome is None or isinstance(outcome, InvalidInput) for outcome in made)
+        seen = await view(ben, post)
+        assert (seen.votes, seen.voters, seen.choices) == ((1, 1, 1, 1), 1, (0, 1, 2, 3))
 
 
 @in_loop

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api.admission import outside
 from shoal.api.calls import Context
 from shoal.api.convert import Id, Upload
 from shoal.api.front import Front
@@ -62,7 +63,8 @@ async def upload_and_wait(context: Context, params: NewMedia) -> object:
     made = await _uploaded(context, params)
     until = time.monotonic() + _PATIENCE_SECONDS
     while made.state is MediaState.PROCESSING and time.monotonic() < until:
-        await asyncio.sleep(_LOOK_SECONDS)
+        async with outside(context.request.scope):
+            await asyncio.sleep(_LOOK_SECONDS)
         made = await media.own_media(front.writes, actor(context), made.id)
     return _shown(context, made, 202)
 

@@ -58,7 +58,7 @@ async def one(context: Context, params: One) -> object:
 
 
 async def vote(context: Context, params: Votes) -> object:
-    """Vote, once."""
+    """Vote; where several options are allowed, again for others."""
     front: Front = context.deps
     if not params.choices:
         raise Malformed("choices is missing", field="choices")

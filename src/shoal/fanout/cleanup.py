@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 
 from shoal.core.events import PollRemoved, PostDeleted, ShareDeleted
 from shoal.core.ids import shard_of
@@ -150,19 +150,29 @@ async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
 async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | None:
     """Nobody has voted in a poll that is gone."""
     page = await effects.graph.assoc_range(event.poll_id, VOTED_BY, limit=_PAGE)
-    keys = {voter.id2: vote_key(voter.id2, shard_of(voter.id2), event.poll_id) for voter in page}
-    held = await effects.graph.key_get(list(keys.values())) if keys else {}
-    await asyncio.gather(*(_clear_vote(effects, event, voter, key, held.get(key, 0)) for voter, key in keys.items()))
+    keys = {voter.id2: _vote_keys(voter.id2, event) for voter in page}
+    held = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
+    await asyncio.gather(
+        *(
+            _clear_vote(effects, event, voter, {key: held[key] for key in each if key in held})
+            for voter, each in keys.items()
+        )
+    )
     await _end_strays(effects, event.poll_id, VOTED_BY, page)
     return 1 if len(page) == _PAGE else None
 
 
-async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, key: Key, vote: int) -> None:
+def _vote_keys(voter: int, event: PollRemoved) -> list[Key]:
+    """All that a member may have in a poll: at most one vote for each option."""
+    return [vote_key(voter, shard_of(voter), event.poll_id, turn) for turn in range(max(1, len(event.option_ids)))]
+
+
+async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, held: Mapping[Key, int]) -> None:
     batch = Batch(shard_of(voter))
     now = effects.new_id(batch.shard)
     batch.assoc_del(voter, VOTES, event.poll_id, now)
     for option in event.option_ids:
         batch.assoc_del(voter, CHOOSES, option, now)
-    if vote:
+    for key, vote in held.items():
         batch.key_del(key, vote)
     await effects.graph.commit(batch)

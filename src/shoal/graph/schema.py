@@ -191,9 +191,12 @@ def share_key(member_id: int, shard: int, post_id: int) -> Key:
     return Key(shard, "share", f"{member_id}:{post_id}")
 
 
-def vote_key(member_id: int, shard: int, poll_id: int) -> Key:
-    """Of a member's vote in a poll, of which there is one: an id of the vote's own, so that a second one finds it taken."""
-    return Key(shard, "vote", f"{member_id}:{poll_id}")
+def vote_key(member_id: int, shard: int, poll_id: int, turn: int = 0) -> Key:
+    """Of a member's vote in a poll: an id of the vote's own, so that another at the same moment finds it taken.
+
+    Where several options are allowed a member may vote again: `turn` counts these votes.
+    """
+    return Key(shard, "vote", f"{member_id}:{poll_id}:{turn}" if turn else f"{member_id}:{poll_id}")
 
 
 def import_key(shard: int, source: str) -> Key:

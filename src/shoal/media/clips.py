@@ -1,7 +1,7 @@
 """A video or sound made into what every browser plays, under limits: H.264 and AAC in MP4, or MP3; and a picture for it.
 
-A stream that already is what every browser plays is copied, not encoded again. Metadata, chapters and subtitles are left behind. The
-same file gives the same bytes, so a second run does no harm.
+A stream that already is what every browser plays is copied, not encoded again. Metadata, chapters and subtitles are left
+behind. The same file gives the same bytes, so a second run does no harm.
 """
 
 from __future__ import annotations

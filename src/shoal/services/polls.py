@@ -1,6 +1,7 @@
 """Polls: what a post asks, and who votes for what.
 
-A vote is one commit on the voter's shard: that they voted, what they chose, and a key that a second vote finds taken.
+A vote is one commit on the voter's shard: that they voted, what they chose, and a key that a vote at the same moment finds
+taken. Where several options are allowed, a later vote adds others to those before, with a key of its own.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from shoal.core.model import Poll, PollOption, Post
 from shoal.core.text import check_text
 from shoal.graph.access import access_poll
 from shoal.graph.agenda import put_on, take_off
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing, Reader
 from shoal.graph.schema import CHOOSES, VOTES, vote_key
 from shoal.services.writes import Limits, Writes
@@ -106,28 +108,46 @@ def titles(poll: Poll | None) -> tuple[str, ...]:
 
 
 async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[int]) -> Poll:
-    """Vote for options by their positions, once. Raises `NotFound` for a poll whose post the member may not see.
+    """Vote for options by their positions. Raises `NotFound` for a poll whose post the member may not see.
 
-    Raises `InvalidInput` for a poll that is over, or one's own; for an option that is not there; and for a second vote, as
-    which two choices count where one is allowed.
+    Where one option is allowed there is one vote; where several are, a later vote adds others. Raises `InvalidInput` for a
+    poll that is over, or one's own; for an option that is not there, or was voted for; and for more than is allowed.
     """
-    poll = await access_poll(writes.graph, member_id, poll_id)
-    shard = shard_of(member_id)
-    now = writes.new_id(shard)
-    _check_vote(poll, member_id, choices, milliseconds_of(now))
-    batch = Batch(shard)
-    batch.key_add(vote_key(member_id, shard, poll.id), now)
-    batch.assoc_add(member_id, VOTES, poll.id, now, bytes(sorted(choices)))
-    for choice in choices:
-        batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now)
-    batch.expect(poll.id)
-    try:
-        await writes.graph.commit(batch)
-    except KeyTaken as error:
-        raise InvalidInput(_VOTED, field="choices") from error
-    except Missing as error:
-        raise NotFound("Record not found") from error
-    return poll
+
+    async def attempt() -> Poll:
+        poll = await access_poll(writes.graph, member_id, poll_id)
+        shard = shard_of(member_id)
+        now = writes.new_id(shard)
+        _check_vote(poll, member_id, choices, milliseconds_of(now))
+        turn, before = await _votes_before(writes, member_id, poll) if poll.multiple else (0, b"")
+        if set(choices) & set(before):
+            raise InvalidInput(_VOTED, field="choices")
+        batch = Batch(shard)
+        batch.key_add(vote_key(member_id, shard, poll.id, turn), now)
+        batch.assoc_add(member_id, VOTES, poll.id, now, bytes(sorted({*before, *choices})))
+        for choice in choices:
+            batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now)
+        batch.expect(poll.id)
+        try:
+            await writes.graph.commit(batch)
+        except KeyTaken as error:
+            if poll.multiple:
+                raise
+            raise InvalidInput(_VOTED, field="choices") from error
+        except Missing as error:
+            raise NotFound("Record not found") from error
+        return poll
+
+    return await retry_on_conflict(attempt)
+
+
+async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int, bytes]:
+    """How often the member has voted, and for what."""
+    keys = [vote_key(member_id, shard_of(member_id), poll.id, turn) for turn in range(len(poll.options))]
+    # The keys first: of a vote that comes between the two reads, the choices are known and its key is taken.
+    turn = len(await writes.graph.key_get(keys))
+    voted = (await writes.graph.assoc_get(member_id, (VOTES,), (poll.id,)))[VOTES].get(poll.id)
+    return turn, voted.data if voted else b""
 
 
 def _check_vote(poll: Poll, member_id: int, choices: Sequence[int], now: int) -> None:
