@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
 
+from shoal.services import moderation
 from tests.api.world import Someone, World
 
 
@@ -68,3 +70,98 @@ def test_nobody_elses_share_or_status_can_be_deleted(shoal: World, pair: tuple[S
     assert shoal.ask("DELETE", f"/api/v1/statuses/{share['id']}", ann).status_code == 404
     assert shoal.ask("DELETE", f"/api/v1/statuses/{post['id']}", ben).status_code == 404
     assert shoal.json("GET", f"/api/v1/statuses/{share['id']}", ben)["reblog"]["id"] == post["id"]
+
+
+BARE = {
+    "content": "",
+    "spoiler_text": "",
+    "sensitive": False,
+    "language": None,
+    "media_attachments": [],
+    "mentions": [],
+    "tags": [],
+    "poll": None,
+    "edited_at": None,
+    "in_reply_to_id": None,
+    "in_reply_to_account_id": None,
+    "replies_count": 0,
+    "reblogs_count": 0,
+    "favourites_count": 0,
+}
+"""What an answer says of a status that may not be seen."""
+
+
+def _block(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
+    shoal.json("POST", f"/api/v1/accounts/{ben.id}/block", ann)
+
+
+def _unfollow(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
+    shoal.json("POST", f"/api/v1/accounts/{ann.id}/unfollow", ben)
+
+
+def _hide(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
+    shoal.run(moderation.hide(shoal.network.writes, int(post_id)))
+
+
+def _suspend(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:
+    shoal.run(moderation.suspend(shoal.network.writes, int(ann.id)))
+    shoal.settle()
+
+
+WAYS = {
+    "blocked": ("public", _block),
+    "blocked, unlisted": ("unlisted", _block),
+    "no follower any more": ("private", _unfollow),
+    "hidden": ("public", _hide),
+    "suspended": ("public", _suspend),
+}
+VERBS = {"favourite": "unfavourite", "bookmark": "unbookmark", "reblog": "unreblog"}
+
+
+@pytest.mark.parametrize(
+    ("way", "verb"),
+    # Nobody else may share what is for followers.
+    [(way, verb) for way, verb in product(WAYS, VERBS) if (WAYS[way][0], verb) != ("private", "reblog")],
+)
+def test_the_answer_says_nothing_of_a_status_that_may_not_be_seen(
+    shoal: World, pair: tuple[Someone, Someone], way: str, verb: str
+) -> None:
+    ann, ben = pair
+    visibility, shut_out = WAYS[way]
+    shoal.json("POST", f"/api/v1/accounts/{ann.id}/follow", ben)
+    said = {
+        "status": "a secret for @ben #tide",
+        "spoiler_text": "hush",
+        "language": "en",
+        "visibility": visibility,
+        "poll": {"options": ["yes", "no"], "expires_in": 3600},
+        "shoal": {"data": {"a": 1}, "place": {"latitude": 1, "longitude": 2}},
+    }
+    if visibility == "private":
+        # Whom it names sees it whatever happens.
+        said["status"] = "a secret #tide"
+    post = shoal.json("POST", "/api/v1/statuses", ann, json=said)
+    shoal.json("POST", "/api/v1/statuses", ann, json={"status": "so", "in_reply_to_id": post["id"]})
+    shoal.json("POST", f"/api/v1/statuses/{post['id']}/{verb}", ben)
+    before = shoal.json("GET", f"/api/v1/statuses/{post['id']}", ben)
+    shut_out(shoal, ann, ben, post["id"])
+    assert shoal.ask("GET", f"/api/v1/statuses/{post['id']}", ben).status_code == 404
+    answer = shoal.json("POST", f"/api/v1/statuses/{post['id']}/{VERBS[verb]}", ben)
+    assert set(answer) == set(before) - {"shoal"}
+    assert {key: answer[key] for key in BARE} == BARE
+    assert (answer["id"], answer["url"], answer["created_at"]) == (post["id"], post["url"], post["created_at"])
+    account = answer["account"]
+    assert (account["id"], account["acct"]) == (ann.id, "ann")
+    assert set(account) == set(post["account"])
+    text = str(answer)
+    assert not any(word in text for word in ("secret", "hush", "tide", "yes"))
+
+
+def test_an_own_share_that_is_deleted_says_nothing_of_what_it_showed(
+    shoal: World, pair: tuple[Someone, Someone]
+) -> None:
+    ann, ben = pair
+    _, share = reacted_then_blocked(shoal, ann, ben, "reblog")
+    gone = shoal.json("DELETE", f"/api/v1/statuses/{share['id']}", ben)
+    assert gone["id"] == share["id"]
+    assert {key: gone["reblog"][key] for key in BARE} == BARE

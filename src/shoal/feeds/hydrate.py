@@ -180,12 +180,37 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
-    """What the member has just taken something of their own back from, though they may no longer see it; None when it is gone.
+    """What the member has just taken something of their own back from; None when it is gone.
 
-    Only for the answer to that act: it does not ask who may see what.
+    A post that they may not see (any more) is answered bare: which it is and whose, and nothing that it says or counts.
     """
-    found = await _hydrated(Sight(graph, member_id, _there), (id_,))
-    return found[0] if found else None
+    seen = Sight(graph, member_id, _there)
+    rows = await seen.look((id_,))
+    if not rows:
+        return None
+    (entry,) = await seen.entries(rows)
+    return entry if _visible(member_id, may_see, rows[0], seen.members, seen.stands) else _bare(entry)
+
+
+def _bare(entry: Entry) -> Entry:
+    """An entry without what its post says, shows, asks and counts; of a suspended author only the name."""
+    post, author = entry.post, entry.author
+    return msgspec.structs.replace(
+        entry,
+        post=Post(
+            id=post.id,
+            author_id=post.author_id,
+            visibility=post.visibility,
+            created_at=post.created_at,
+            version=post.version,
+        ),
+        author=Profile(Member(id=author.member.id, name=author.member.name)) if author.member.suspended else author,
+        media=(),
+        poll=None,
+        likes=0,
+        shares=0,
+        comments=0,
+    )
 
 
 async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
