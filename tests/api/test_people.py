@@ -219,14 +219,17 @@ def test_preferences_are_what_the_profile_says(shoal: World) -> None:
         "reading:expand:media": "default",
         "reading:expand:spoilers": False,
         "reading:autoplay:gifs": False,
+        "shoal:aggregate_reblogs": True,
     }
     assert shoal.json("GET", "/api/v1/preferences", ann) == expected
     change(shoal, ann, json={"source": {"privacy": "unlisted", "sensitive": True, "language": "fr"}})
+    change(shoal, ann, data={"shoal[aggregate_reblogs]": "false"})
     assert shoal.json("GET", "/api/v1/preferences", ann) == {
         **expected,
         "posting:default:visibility": "unlisted",
         "posting:default:sensitive": True,
         "posting:default:language": "fr",
+        "shoal:aggregate_reblogs": False,
     }
 
 

@@ -62,3 +62,27 @@ def test_a_list_of_sharers_costs_the_same_reads_however_many_there_are(shoal: Wo
     shoal.settle()
     costs.append(reads_of(shoal, scene.cyd, path))
     assert costs[0] == costs[1]
+
+
+def test_a_status_stands_once_at_home_and_says_who_reblogged_it(shoal: World) -> None:
+    ann, ben, cyd, eve = map(shoal.join, ("ann", "ben", "cyd", "eve"))
+    for other in (ben, cyd, eve):
+        shoal.json("POST", f"/api/v1/accounts/{other.id}/follow", ann)
+    theirs = shoal.json("POST", "/api/v1/statuses", ben, json={"status": "hello", "shoal": {"data": {"n": 1}}})
+    afar = shoal.json("POST", "/api/v1/statuses", shoal.join("dan"), json={"status": "from afar"})
+    for post in (theirs, afar):
+        for other in (cyd, eve):
+            shoal.json("POST", f"/api/v1/statuses/{post['id']}/reblog", other)
+    shoal.settle()
+    shared, own = shoal.json("GET", "/api/v1/timelines/home", ann)
+    assert (shared["reblog"]["id"], shared["account"]["acct"], own["id"]) == (afar["id"], "cyd", theirs["id"])
+    assert [one["acct"] for one in shared["shoal"]["shared_by"]["accounts"]] == ["eve"]
+    assert shared["shoal"]["shared_by"]["count"] == 1
+    assert "shared_by" not in shared["reblog"].get("shoal", {})
+    assert [one["acct"] for one in own["shoal"]["shared_by"]["accounts"]] == ["cyd", "eve"]
+    assert own["shoal"]["shared_by"]["count"] == 2
+    assert "shared_by" not in shoal.json("GET", f"/api/v1/statuses/{theirs['id']}", ann).get("shoal", {})
+    shoal.json("PATCH", "/api/v1/accounts/update_credentials", ann, data={"shoal[aggregate_reblogs]": "0"})
+    plain = shoal.json("GET", "/api/v1/timelines/home", ann)
+    assert [one["account"]["acct"] for one in plain] == ["eve", "cyd", "eve", "cyd", "ben"]
+    assert all("shared_by" not in one.get("shoal", {}) for one in plain)

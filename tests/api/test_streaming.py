@@ -62,6 +62,7 @@ async def test_a_home_hears_of_what_comes_changes_and_goes() -> None:
     async with a_place() as place:
         ann, ben = await place.join("ann"), await place.join("ben")
         await place.ask(ben, "POST", f"/api/v1/accounts/{ann.id}/follow")
+        await place.ask(ben, "PATCH", "/api/v1/accounts/update_credentials", shoal={"aggregate_reblogs": False})
         await place.settle()
         async with place.ear(ben, "user") as at_ben:
             post = await place.post(ann, "low tide")

@@ -126,9 +126,24 @@ class World:
         in_earshot = post.parent_author_id in heard or (viewer, post.parent_author_id) in follows
         return (viewer, post.author_id) in follows and in_earshot
 
-    def home(self, viewer: int) -> list[int]:
-        """The whole home timeline, newest first."""
-        return sorted((id_ for id_, node in self.objects.items() if self.in_home(viewer, node)), reverse=True)
+    def home(self, viewer: int, reach: int) -> list[int]:
+        """The whole home timeline, newest first: without a share where an entry of the same post is among `reach` below it."""
+        entries = sorted((id_ for id_, node in self.objects.items() if self.in_home(viewer, node)), reverse=True)
+        member = self.objects[viewer]
+        if not (isinstance(member, Member) and member.folds_shares):
+            return entries
+        shown = [post.id for id_ in entries if (post := self.post_of(self.objects[id_])) is not None]
+        return [
+            id_
+            for at, id_ in enumerate(entries)
+            if not isinstance(self.objects[id_], Share) or shown[at] not in shown[at + 1 : at + 1 + reach]
+        ]
+
+    def stands_by_another(self, viewer: int, share: int) -> bool:
+        """Whether another, older entry of a member's home timeline shows the post that this share shows."""
+        post = self.post_of(self.objects.get(share))
+        nodes = [node for id_, node in self.objects.items() if id_ < share and self.in_home(viewer, node)]
+        return post is not None and any(found.id == post.id for node in nodes if (found := self.post_of(node)))
 
     # What does not hold
 

@@ -63,6 +63,9 @@ async def a_scene(*, suspended: bool) -> AsyncIterator[Scene]:
         names = [*(name for name in VIEWERS if name != "anonymous"), "host", "sharer"]
         people = {name: await shoal.register(name) for name in names}
         question = await people["host"].create("What do you see?")
+        for handle in people.values():
+            # So that a share is seen beside its post.
+            await handle.update_profile(folds_shares=False)
         scene = Scene(shoal, people, question)
         await _relate(people)
         for visibility in Visibility:

@@ -329,6 +329,7 @@ async def test_shares_come_home_beside_the_post_and_leave_again() -> None:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         await cyd.follow(ann)
         await cyd.follow(ben)
+        await cyd.update_profile(folds_shares=False)
         await warm(cyd)
         post = await ann.create("hello")
         share = await ben.share(post)

@@ -72,6 +72,7 @@ async def test_a_list_shows_its_members_and_nobody_else() -> None:
 async def test_a_list_leaves_out_what_a_follow_or_a_mute_does() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ann.update_profile(folds_shares=False)
         made = await a_list(ann, ben, cyd)
         await ben.share(await cyd.create("shared", language="en"))
         await cyd.create("auf deutsch", language="de")
@@ -215,6 +216,7 @@ async def test_lists_have_limits() -> None:
 async def test_posts_of_an_exclusive_list_do_not_come_home() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ann.update_profile(folds_shares=False)
         made = await a_list(ann, ben, ann, exclusive=True)
         await ann.follow(cyd)
         await ben.share(await cyd.create("by cyd"))

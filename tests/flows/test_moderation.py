@@ -85,6 +85,7 @@ async def test_a_suspended_member_is_gone_with_all_that_counts_and_comes_back(mo
         ann = await shoal.register("ann", "a long password")
         ben = await shoal.register("ben")
         await ben.follow(ann)
+        await ben.update_profile(folds_shares=False)
         posts = [await ann.create(f"{number} #dawn #n{number}") for number in range(5)]
         await ann.share(await ben.create("#dawn, says Ben"))
         await shoal.hide(posts[4])

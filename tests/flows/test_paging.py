@@ -240,3 +240,23 @@ async def _vanish(shoal: Shoal, author: Handle) -> None:
         batch = Batch(shard_of(post.id))
         batch.obj_del(post.id)
         await shoal.network.store.commit(batch)
+
+
+@in_loop
+async def test_a_bound_of_work_skips_nothing_that_was_found_and_not_yet_shown() -> None:
+    """The first half of a long list falls away when it is shown only: what was sifted is shown before the page ends."""
+    numbers = Numbers(4 * paging.ENOUGH)
+    shown = set(range(numbers.count - 5, numbers.count + 1)) | set(range(1, 2 * paging.ENOUGH, 97))
+
+    async def show(found: Sequence[int]) -> list[int]:
+        return [n for n in found if n in shown]
+
+    walked, before = list[int](), numbers.count + 1
+    while True:
+        cursor = Cursor(before=before, limit=30)
+        items, after = await read_items(cursor, Rows(cursor, numbers.read, unsifted, int), show, int)
+        walked += items
+        if after is None:
+            break
+        before = after
+    assert walked == sorted(shown, reverse=True)

@@ -35,6 +35,14 @@ class SourceParams(msgspec.Struct, frozen=True):
     language: Annotated[str, Meta(max_length=35)] | None = None
 
 
+class ShoalProfileParams(msgspec.Struct, frozen=True):
+    """How the caller reads, as far as the server decides it."""
+
+    aggregate_reblogs: bool | None = None
+    """Whether a status stands once in home and lists: a reblog is left out where the status or an older reblog of it stands
+    among the 40 below."""
+
+
 class Changes(msgspec.Struct, frozen=True):
     """What is to change: a value that is not there stays."""
 
@@ -49,6 +57,7 @@ class Changes(msgspec.Struct, frozen=True):
     indexable: bool | None = None
     fields_attributes: Annotated[tuple[FieldParams, ...], Meta(max_length=100)] | None = None
     source: SourceParams = SourceParams()
+    shoal: ShoalProfileParams = ShoalProfileParams()
 
 
 async def verify(context: Context, _params: None) -> object:
@@ -69,6 +78,7 @@ async def update(context: Context, params: Changes) -> object:
         locked=params.locked,
         hides_connections=params.hide_collections,
         indexable=params.indexable,
+        folds_shares=params.shoal.aggregate_reblogs,
         default_visibility=present.VISIBILITY[source.privacy] if source.privacy else None,
         default_sensitive=source.sensitive,
         default_language=source.language,

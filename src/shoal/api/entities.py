@@ -123,11 +123,20 @@ class Place(msgspec.Struct):
     longitude: float
 
 
+class SharedBy(msgspec.Struct):
+    """Who else reblogged a status, of those whose reblogs would stand just above it in a home or list."""
+
+    accounts: list[Account]
+    """The first three."""
+    count: int
+
+
 class Extras(msgspec.Struct, omit_defaults=True):
     """What Shoal knows of a status and Mastodon does not."""
 
     data: msgspec.Raw | UnsetType = UNSET
     place: Place | None = None
+    shared_by: SharedBy | UnsetType = UNSET
 
 
 class StatusContent(msgspec.Struct, kw_only=True):

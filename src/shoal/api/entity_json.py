@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
+from msgspec import UnsetType
 
-from shoal.api import present
+from shoal.api import entities, present
 from shoal.api.addresses import Addresses
+from shoal.api.replies import raw
 from shoal.core.model import App, Media, Member, Post, Share
-from shoal.feeds.hydrate import Entry, Profile
+from shoal.feeds.hydrate import Entry, Profile, SharedBy
 from shoal.graph.contract import Reader
 from shoal.graph.recent import Recent
 
@@ -39,6 +41,8 @@ _TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(64))
 """By flags; to be formatted with the poll, the three counts and what filters match."""
 _PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(64))
 """The same for what has no poll and matches no filter: most of all."""
+_AUTHOR = b',"reblog":null,"account":'
+_SHOWN = b',"reblog":'
 _ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
 
 
@@ -123,7 +127,7 @@ class Presenter:
         if share is None or sharer is None:
             pieces += (self._content(entry), self.account(entry.author), self._tail(viewer, entry, post.author_id))
             return
-        pieces += (self._share(share, sharer), self._content(entry), self.account(entry.author))
+        pieces += (self._share(share, sharer, entry.shared_by), self._content(entry), self.account(entry.author))
         pieces += (self._tail(viewer, entry, post.author_id), b',"account":', self.account(sharer))
         pieces.append(self._tail(viewer, entry, share.author_id, of_share=True))
 
@@ -143,21 +147,37 @@ class Presenter:
     def _content(self, entry: Entry) -> bytes:
         """A status up to its author."""
         post, media = entry.post, entry.media
+        if entry.shared_by is not None and entry.share is None:
+            return _encode(self._telling(self._made(entry), entry.shared_by))[:-1] + _AUTHOR
         known = self._posts.get(post.id)
         # The graph keeps objects decoded, so as a rule this compares addresses.
         if known is not None and (known[0] is post or known[0] == post) and known[1] == media:
             return known[2]
-        app = self._apps.get(post.app_id) if post.app_id else None
-        content = present.content(post, entry.author.member.name, media, app, self._at)
-        made = _encode(content)[:-1] + b',"reblog":null,"account":'
+        made = _encode(self._made(entry))[:-1] + _AUTHOR
         self._posts.put(post.id, (post, media, made), _weight(made))
         return made
 
-    def _share(self, share: Share, sharer: Profile) -> bytes:
+    def _made(self, entry: Entry) -> entities.StatusContent:
+        post = entry.post
+        app = self._apps.get(post.app_id) if post.app_id else None
+        return present.content(post, entry.author.member.name, entry.media, app, self._at)
+
+    def _telling(self, content: entities.StatusContent, shared: SharedBy) -> entities.StatusContent:
+        """The same, saying who else shared it: this changes with the neighbours of the entry, and is not remembered."""
+        accounts = [raw(self.account(profile)) for profile in shared.first]
+        extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
+        extras.shared_by = entities.SharedBy(accounts, shared.number)
+        content.shoal = extras
+        return content
+
+    def _share(self, share: Share, sharer: Profile, shared: SharedBy | None) -> bytes:
         """A share up to the post that it shows."""
+        if shared is not None:
+            content = present.share_content(share, sharer.member.name, self._at)
+            return _encode(self._telling(content, shared))[:-1] + _SHOWN
         known = self._shares.get(share.id)
         if known is not None and (known[0] is share or known[0] == share):
             return known[1]
-        made = _encode(present.share_content(share, sharer.member.name, self._at))[:-1] + b',"reblog":'
+        made = _encode(present.share_content(share, sharer.member.name, self._at))[:-1] + _SHOWN
         self._shares.put(share.id, (share, made), _weight(made))
         return made

@@ -52,6 +52,8 @@ class Preferences(msgspec.Struct, kw_only=True):
     media: str = msgspec.field(name="reading:expand:media", default="default")
     spoilers: bool = msgspec.field(name="reading:expand:spoilers", default=False)
     gifs: bool = msgspec.field(name="reading:autoplay:gifs", default=False)
+    aggregate_reblogs: bool = msgspec.field(name="shoal:aggregate_reblogs", default=True)
+    """Whether a status stands once in home and lists; changed by `shoal[aggregate_reblogs]` of `update_credentials`."""
 
 
 def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
@@ -71,9 +73,10 @@ def user_list(found: MemberList) -> UserList:
 
 
 def preferences(member: Member) -> Preferences:
-    """How a member posts; how they read is for their client to know."""
+    """How a member posts; how they read is mostly for their client to know."""
     return Preferences(
         visibility=WIRE_VISIBILITY[member.default_visibility],
         sensitive=member.default_sensitive,
         language=member.default_language or None,
+        aggregate_reblogs=member.folds_shares,
     )

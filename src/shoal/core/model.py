@@ -98,6 +98,8 @@ class Member(Node, frozen=True, tag="member"):
     """Whom they follow, and who follows them, is for themselves alone to see in lists."""
     indexable: bool = True
     """Whether others find their public posts by the words in them."""
+    folds_shares: bool = True
+    """Whether a post stands once in their timelines where it was shared several times."""
     silenced: bool = False
     """Moderation: their posts come to no public list, but for those who follow them."""
     disabled: bool = False

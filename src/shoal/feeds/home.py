@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -17,10 +18,11 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Visibility
 from shoal.core.visibility import Relation, may_come
 from shoal.feeds import lists
-from shoal.feeds.filtering import NO_SIEVE, Sieve, sieve_of
+from shoal.feeds.filtering import NO_SIEVE, sieve_of
+from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
-from shoal.feeds.paging import Rows, read_items
-from shoal.feeds.pipeline import Page, Skeleton, entry_id, itself
+from shoal.feeds.paging import Rows
+from shoal.feeds.pipeline import Page, Skeleton, itself
 from shoal.feeds.pull import Cursor, Sources, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME, Reader
@@ -55,11 +57,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
         plain = not (held[FOLLOWS_TAG] or held[OWNS_LIST])
         tastes = _PLAIN if plain else await _tastes(reads.graph, viewer)
         sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME) if held[OWNS_FILTER] else NO_SIEVE
-
-        async def skeleton(at: Cursor) -> list[int]:
-            return await _materialised(reads, viewer, at)
-
-        return await _page(reads, viewer, cursor, skeleton, tastes, sieve)
+        return await read_folded(_folds(reads, viewer, partial(_materialised, reads, viewer), tastes), cursor, sieve)
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
@@ -67,33 +65,33 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
     tastes = await _tastes(reads.graph, viewer)
     sources = await _sources(reads.graph, viewer, tastes.tags)
     sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
-
-    async def skeleton(at: Cursor) -> list[int]:
-        return await pull(reads.graph, sources, at)
-
-    return await _page(reads, viewer, cursor, skeleton, tastes, sieve)
+    return await read_folded(
+        _folds(reads, viewer, partial(pull, reads.graph, sources), tastes), cursor, sieve, thorough=True
+    )
 
 
-async def _page(reads: Reads, viewer: int, cursor: Cursor, skeleton: Skeleton, tastes: _Tastes, sieve: Sieve) -> Page:
-    seen = sight(reads.graph, viewer)
+def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes) -> Folds:
+    """The home as rows: what belongs to it and what leaves shares out of it."""
+    seen = sight(reads.graph, viewer, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
         return _belonging(seen, viewer, await seen.look(ids), tastes)
 
-    async def show(rows: Sequence[Row]) -> list[Entry]:
-        return await sieve.admitted(await seen.entries(rows))
+    def opened(cursor: Cursor) -> Rows[int, Row]:
+        return Rows(cursor, skeleton, sift, itself)
 
-    return Page(*await read_items(cursor, Rows(cursor, skeleton, sift, itself), show, entry_id))
+    return Folds(seen, opened, partial(folds_shares, reads.graph, viewer), tastes.tags)
 
 
 async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
     """Those of these entries that are in the viewer's home at this moment, as `page` would show them; in their order."""
     with one_request():
-        seen = sight(reads.graph, viewer)
-        rows = await seen.look(ids)
+        tastes = await _tastes(reads.graph, viewer)
+        folds = _folds(reads, viewer, partial(_materialised, reads, viewer), tastes)
+        rows = _belonging(folds.seen, viewer, await folds.seen.look(ids), tastes)
         if not rows:
             return []
-        here = await seen.entries(_belonging(seen, viewer, rows, await _tastes(reads.graph, viewer)))
+        here = await folds.seen.entries(await unfolded(folds, rows))
         return await (await sieve_of(reads.graph, viewer, FilterContext.HOME)).admitted(here)
 
 

@@ -68,6 +68,14 @@ class Filtered(msgspec.Struct, frozen=True):
     posts: tuple[int, ...] = ()
 
 
+class SharedBy(msgspec.Struct, frozen=True):
+    """Who else shared a post, of those whose shares would stand beside an entry that shows it: it stands for theirs."""
+
+    first: tuple[Profile, ...]
+    """The first few."""
+    number: int
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One entry of a feed: a post, with who shared it when it is there as a share."""
 
@@ -92,6 +100,7 @@ class Entry(msgspec.Struct, frozen=True):
     share: Share | None = None
     sharer: Profile | None = None
     sharer_relation: Relation | None = None
+    shared_by: SharedBy | None = None
 
 
 Row = tuple[int, Post, Share | None]
@@ -271,9 +280,12 @@ async def _assemble(
 ) -> list[Entry]:
     post_ids = list({post.id for _, post, _ in rows})
     counts = await graph.assoc_count(post_ids, _POST_COUNTS)
-    shown = {post.author_id for _, post, _ in rows}
-    shown.update([share.author_id for _, _, share in rows if share is not None])
-    known = await profiles(graph, {id_: members[id_] for id_ in shown}, viewer, stands)
+    if len(members) > len(rows):
+        # More was looked at than is shown.
+        shown = {post.author_id for _, post, _ in rows}
+        shown.update([share.author_id for _, _, share in rows if share is not None])
+        members = {id_: members[id_] for id_ in shown}
+    known = await profiles(graph, members, viewer, stands)
     roots = [root for _, post, _ in rows if (root := post.root_id)]
     polls = [poll for _, post, _ in rows if post.poll_id and isinstance(poll := nodes.get(post.poll_id), Poll)]
     types = (*_VIEWER_STATE, *((PINS,) if viewer in members else ()), *((VOTES,) if polls else ()))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from shoal.core.model import MemberList, Post, RepliesPolicy
 from shoal.core.visibility import may_come
+from shoal.feeds.filtering import NO_SIEVE
+from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
-from shoal.feeds.pipeline import Page, read_page
+from shoal.feeds.paging import Rows
+from shoal.feeds.pipeline import Page, itself
 from shoal.feeds.pull import Cursor, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.access import own_list
@@ -24,26 +28,32 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor) -> Page:
     """A page of the timeline of the viewer's own list. Raises `NotFound` for any other."""
     with one_request():
         shown = await own_list(reads.graph, viewer, list_id)
-        members = await members_of(reads.graph, shown)
-
-        async def skeleton(at: Cursor) -> list[int]:
-            return await pull(reads.graph, {POSTED: members}, at)
-
-        async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
-            return await _wanted(seen, shown, members, rows)
-
-        return await read_page(reads, viewer, cursor, skeleton, keep)
+        folds = _folds(reads, viewer, shown, await members_of(reads.graph, shown))
+        return await read_folded(folds, cursor, NO_SIEVE)
 
 
 async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
     """Those of these entries that are in the list at this moment, as `page` would show them; in their order."""
     with one_request():
         shown = await own_list(reads.graph, viewer, list_id)
-        seen = sight(reads.graph, viewer)
-        rows = await seen.look(ids)
-        if not rows:
-            return []
-        return await seen.entries(await _wanted(seen, shown, await members_of(reads.graph, shown), rows))
+        members = await members_of(reads.graph, shown)
+        folds = _folds(reads, viewer, shown, members)
+        rows = await _wanted(folds.seen, shown, members, await folds.seen.look(ids))
+        return await folds.seen.entries(await unfolded(folds, rows)) if rows else []
+
+
+def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int]) -> Folds:
+    """The list as rows: what belongs to it and what leaves shares out of it."""
+    seen = sight(reads.graph, viewer, lasting=reads.lasting)
+    skeleton = partial(pull, reads.graph, {POSTED: members})
+
+    async def sift(ids: Sequence[int]) -> list[Row]:
+        return await _wanted(seen, shown, members, await seen.look(ids))
+
+    def opened(cursor: Cursor) -> Rows[int, Row]:
+        return Rows(cursor, skeleton, sift, itself)
+
+    return Folds(seen, opened, partial(folds_shares, reads.graph, viewer))
 
 
 async def members_of(graph: Reader, shown: MemberList) -> list[int]:

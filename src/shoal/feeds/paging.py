@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from shoal.feeds.pull import Cursor, check_limit
 
@@ -24,10 +24,38 @@ MOST_AT_ONCE = 1_000
 MOST_SHOWN = 200
 """So many rows at most are shown at once."""
 ENOUGH = 20_000
-"""After so many a page that has something is answered as it is: about a tenth of a second."""
+"""After so many a page that has something is answered as it is: a twentieth of a second, on SQLite."""
 
 Fit = Callable[[Sequence[Item]], int]
 """How many of these, from the first, fit on a page."""
+
+
+class Taking(Protocol[Row]):
+    """Rows that are taken one part after the other."""
+
+    async def take(self, n: int) -> list[Row]:
+        """The next `n` rows; fewer where that would be too much work, none at the end alone."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing follows."""
+        ...
+
+    @property
+    def drained(self) -> bool:
+        """Whether all that was looked at has been taken."""
+        ...
+
+    @property
+    def looked(self) -> int:
+        """How many rows of the list were looked at."""
+        ...
+
+    @property
+    def at(self) -> Cursor:
+        """The part of the list behind what was looked at."""
+        ...
 
 
 class Rows(Generic[Raw, Row]):
@@ -62,18 +90,22 @@ class Rows(Generic[Raw, Row]):
         """Whether nothing follows."""
         return self._at_end and not self._raw and not self._ready
 
+    @property
+    def drained(self) -> bool:
+        """Whether every row that was found has been taken."""
+        return not self._ready
+
     async def take(self, n: int) -> list[Row]:
-        """The next `n` rows. None at the end alone; fewer there, and where `ENOUGH` were looked at in vain for more."""
-        enough = self.looked + ENOUGH
+        """The next `n` rows. None at the end alone; fewer there, and from where `ENOUGH` were looked at."""
         while len(self._ready) < n and not (self._at_end and not self._raw):
-            if self._ready and self.looked >= enough:
+            if self._ready and self.looked >= ENOUGH:
                 break
             await self._go_on(n - len(self._ready))
         taken, self._ready = self._ready[:n], self._ready[n:]
         return taken
 
     async def _go_on(self, missing: int) -> None:
-        wanted = _likely(missing, self.looked, self._found)
+        wanted = likely(missing, self.looked, self._found)
         if not self._raw:
             if self.looked:
                 # Stores that are embedded answer at once: others get a turn.
@@ -99,7 +131,7 @@ async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
     return rows
 
 
-def _likely(missing: int, looked: int, found: int) -> int:
+def likely(missing: int, looked: int, found: int) -> int:
     """How many to look at to find what is missing, if it goes on as it went so far."""
     if not looked:
         return missing
@@ -108,7 +140,7 @@ def _likely(missing: int, looked: int, found: int) -> int:
 
 async def read_items(
     cursor: Cursor,
-    rows: Rows[Raw, Row],
+    rows: Taking[Row],
     show: Callable[[Sequence[Row]], Awaitable[Sequence[Item]]],
     place: Callable[[Item], int],
     fits: Fit[Item] | None = None,
@@ -128,7 +160,7 @@ async def read_items(
     while True:
         # One more than is missing tells whether another page follows.
         missing = step - len(kept) if len(kept) < step else step
-        part = await rows.take(min(_likely(missing, taken, len(kept)), max(missing, MOST_SHOWN)))
+        part = await rows.take(min(likely(missing, taken, len(kept)), max(missing, MOST_SHOWN)))
         taken += len(part)
         if part:
             kept += await show(part)
@@ -137,7 +169,7 @@ async def read_items(
             kept = kept[:fit]
             after = place(kept[-1])
             break
-        if rows.ended or (kept and rows.looked >= ENOUGH):
+        if rows.ended or (kept and rows.looked >= ENOUGH and rows.drained):
             after = None if rows.ended else rows.at.before
             break
     if cursor.oldest_first:

@@ -35,6 +35,7 @@ _PLAIN = (
     "locked",
     "hides_connections",
     "indexable",
+    "folds_shares",
     "default_visibility",
     "default_sensitive",
 )
@@ -55,6 +56,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     locked: bool | None = None
     hides_connections: bool | None = None
     indexable: bool | None = None
+    folds_shares: bool | None = None
     default_visibility: Visibility | None = None
     default_sensitive: bool | None = None
     default_language: str | None = None
