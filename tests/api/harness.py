@@ -16,6 +16,7 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from shoal.api.intake import Intake, Memory
 from shoal.api.params import Id, Upload, read_params
 from shoal.api.ratelimit import OFF, Limiter, MemoryLimiter
 from shoal.api.routing import Caller, Context, Route, build_app
@@ -41,6 +42,16 @@ class StatusParams(msgspec.Struct, frozen=True):
     media_ids: Annotated[tuple[Id, ...], Meta(max_length=4)] = ()
     sensitive: bool = False
     avatar: Upload | None = None
+
+
+class Held:
+    """Bytes that stay."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def close(self) -> None:
+        """Nothing happens."""
 
 
 async def authenticate(request: Request) -> Caller | None:
@@ -143,7 +154,18 @@ def params_of(body: bytes = b"", content_type: str = "", *, query: str = "", max
     headers = [(b"content-length", str(len(body)).encode())] if body else []
     headers += [(b"content-type", content_type.encode())] if content_type else []
     scope = {"type": "http", "method": "POST", "path": "/", "query_string": query.encode(), "headers": headers}
-    return asyncio.run(read_params(Request(scope, receive), max_body=max_body))
+
+    async def read() -> dict[str, Any]:
+        async with Intake(Memory(), scope) as intake:
+            params = await read_params(Request(scope, receive), intake, max_body=max_body)
+            await intake.load()
+            for value in params.values():
+                if isinstance(value, Upload):
+                    # It is looked at when the request is over.
+                    value._bytes = Held(value.data)
+            return params
+
+    return asyncio.run(read())
 
 
 def json_params(value: object) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.api.bodies import Inbox
-from shoal.api.dispatch import deliver
+from shoal.api.bodies import Inbox, deliver
 from shoal.api.errors import reply_for
 from shoal.api.replies import encode
 from shoal.core.errors import Unavailable

@@ -7,11 +7,14 @@ then the rest of the body is drained, for at most `DRAIN_BYTES` and `DRAIN_SECON
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 from starlette.requests import ClientDisconnect, Request
-from starlette.types import Message, Receive, Scope
+from starlette.types import Message, Receive, Scope, Send
 
 from shoal.api.errors import Malformed
+from shoal.api.replies import RawHeader, Reply, start
 from shoal.core.errors import TooLarge
 
 DRAIN_BYTES = 128 << 20
@@ -47,36 +50,66 @@ class Inbox:
             return
 
 
+async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbox, send: Send) -> None:
+    """Send the answer, whatever the client is still sending."""
+    if not inbox.unread:
+        await send(start(reply.status, content, more, reply.headers))
+        await send({"type": "http.response.body", "body": content})
+        return
+    # The whole answer goes out first, for clients that read while they send; the end of it, which closes, when they are done.
+    await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+    await inbox.drain()
+    await send({"type": "http.response.body", "body": b""})
+
+
+_CLOSE = (b"connection", b"close")
 _BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 
 
-async def read_body(request: Request, maximum: int) -> bytes:
-    """The whole body. `TooLarge` as soon as it is known to pass `maximum` bytes, from Content-Length before the first one."""
+class Room(Protocol):
+    """Where the bytes of a body are counted."""
+
+    async def hold(self, size: int) -> None:
+        """Have room for so many bytes more."""
+
+
+async def read_body(request: Request, room: Room, maximum: int) -> bytes:
+    """The whole body, all of it held. Errors are those of `pieces`, and of `hold`."""
+    chunks: list[bytes] = []
+    async for chunk in pieces(request, maximum):
+        await room.hold(len(chunk))
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def pieces(request: Request, maximum: int) -> AsyncIterator[bytes]:
+    """The body as it comes. `TooLarge` as soon as it is known to pass `maximum` bytes, from Content-Length before the first one."""
     declared = request.headers.get("content-length", "0")
     if not declared.isascii() or not declared.isdigit():
         raise Malformed("Content-Length is not a number")
     if int(declared[:19]) > maximum:
         raise _too_large(maximum)
-    try:
-        async with asyncio.timeout(READ_SECONDS):
-            return await _read(request, maximum)
-    except TimeoutError:
-        raise Malformed(f"the body did not arrive within {READ_SECONDS:.0f} seconds") from None
-
-
-async def _read(request: Request, maximum: int) -> bytes:
-    chunks: list[bytes] = []
+    until = asyncio.get_running_loop().time() + READ_SECONDS
     size, more = 0, True
     while more:
-        message = await request.receive()
+        message = await _next(request, until)
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         chunk, more = message.get("body", b""), message.get("more_body", False)
         size += len(chunk)
         if size > maximum:
             raise _too_large(maximum)
-        chunks.append(chunk)
-    return b"".join(chunks)
+        if chunk:
+            yield chunk
+
+
+async def _next(request: Request, until: float) -> Message:
+    try:
+        async with asyncio.timeout_at(until):
+            return await request.receive()
+    except TimeoutError:
+        raise Malformed(f"the body did not arrive within {READ_SECONDS:.0f} seconds") from None
 
 
 def _too_large(maximum: int) -> TooLarge:

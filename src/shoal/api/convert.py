@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -21,14 +21,34 @@ from shoal.core.ids import MAX_ID
 T = TypeVar("T")
 
 
+class Bytes(Protocol):
+    """Where the bytes of a file are."""
+
+    @property
+    def data(self) -> bytes:
+        """All of them."""
+
+    def close(self) -> None:
+        """Forget them."""
+
+
 class Upload:
     """A file that came with a request: the name its sender gave it, and its bytes."""
 
-    __slots__ = ("data", "filename")
+    __slots__ = ("_bytes", "filename")
 
-    def __init__(self, filename: str, data: bytes) -> None:
+    def __init__(self, filename: str, data: Bytes) -> None:
         self.filename = filename
-        self.data = data
+        self._bytes = data
+
+    @property
+    def data(self) -> bytes:
+        """Its bytes, until it is closed."""
+        return self._bytes.data
+
+    def close(self) -> None:
+        """Forget its bytes before the request is answered: whoever waits for something else need not keep them meanwhile."""
+        self._bytes.close()
 
 
 class _Whole(type):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect, Request
@@ -9,21 +10,21 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.api import ratelimit
-from shoal.api.bodies import Inbox, read_body
+from shoal.api.bodies import Inbox, deliver, read_body
 from shoal.api.calls import ANONYMOUS, Authenticate, Caller, Context, Route
 from shoal.api.convert import convert
 from shoal.api.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
+from shoal.api.intake import Intake, Memory, Turns
 from shoal.api.matching import Trie
 from shoal.api.middleware import REQUEST_ID
-from shoal.api.params import read_params
-from shoal.api.replies import RawHeader, Reply, encode, start
+from shoal.api.params import MAX_WORDS, is_multipart, read_params
+from shoal.api.replies import RawHeader, Reply, encode
 from shoal.api.scopes import granted
 from shoal.api.sheets import refusal
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated
 from shoal.core.model import Role
 from shoal.graph.freshness import one_request
 
-_CLOSE = (b"connection", b"close")
 _PRIVATE = (b"cache-control", b"private, no-store")
 """Of whatever is answered to a token, unless the answer itself says for how long it may be kept."""
 
@@ -46,6 +47,8 @@ class Api:
         limiter: ratelimit.Limiter,
         fallback: ASGIApp | None,
         websocket: ASGIApp | None,
+        memory: Memory,
+        turns: Turns,
     ) -> None:
         self._find = trie.find
         self._deps = deps
@@ -53,6 +56,8 @@ class Api:
         self._limiter = limiter
         self._fallback = fallback
         self._websocket = websocket or _refuse_websocket
+        self._memory = memory
+        self._turns = turns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
@@ -139,13 +144,27 @@ class Api:
     async def _run(
         self, entry: Entry, values: tuple[str, ...], caller: Caller, request: Request, inbox: Inbox
     ) -> Reply | Response:
+        intake = Intake(self._memory, request.scope)
+        if not inbox.unread:
+            return await self._handled(entry, values, caller, request, intake)
+        async with AsyncExitStack() as stack:
+            if entry.route.max_body > MAX_WORDS and is_multipart(request):
+                who = caller.member_id or ratelimit.address_of(request.scope)
+                await stack.enter_async_context(self._turns.of(who, request.scope))
+            await stack.enter_async_context(intake)
+            if entry.route.params is None:
+                await read_body(request, intake, entry.route.max_body)
+            return await self._handled(entry, values, caller, request, intake)
+
+    async def _handled(
+        self, entry: Entry, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake
+    ) -> Reply | Response:
         route, names = entry
         path = dict(zip(names, values, strict=True))
         params = None
         if route.params is not None:
-            params = convert({**await read_params(request, max_body=route.max_body), **path}, route.params)
-        elif inbox.unread:
-            await read_body(request, route.max_body)
+            params = convert({**await read_params(request, intake, max_body=route.max_body), **path}, route.params)
+            await intake.load()
         answer = await route.handler(Context(caller, request, self._deps, path), params)
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
 
@@ -159,19 +178,6 @@ def _check_rights(route: Route, caller: Caller) -> None:
         raise NotAllowed("This action is not allowed")
     if route.role is not Role.NONE and caller.role.rank < route.role.rank:
         raise NotAllowed("This action is not allowed")
-
-
-async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbox, send: Send) -> None:
-    """Send the answer, whatever the client is still sending."""
-    if not inbox.unread:
-        await send(start(reply.status, content, more, reply.headers))
-        await send({"type": "http.response.body", "body": content})
-        return
-    # The whole answer goes out first, for clients that read while they send; the end of it, which closes, when they are done.
-    await send(start(reply.status, content, [*more, _CLOSE], reply.headers))
-    await send({"type": "http.response.body", "body": content, "more_body": True})
-    await inbox.drain()
-    await send({"type": "http.response.body", "body": b""})
 
 
 def _is_page(found: tuple[dict[str, Entry], tuple[str, ...]] | None) -> bool:

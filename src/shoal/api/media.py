@@ -98,14 +98,18 @@ async def delete(context: Context, params: One) -> object:
 
 async def _uploaded(context: Context, params: NewMedia) -> Media:
     front: Front = context.deps
-    return await media.upload(
-        front.writes,
-        actor(context),
-        params.file.data,
-        description=params.description,
-        focus=focus_of(params.focus) if params.focus else (0.0, 0.0),
-        thumbnail=params.thumbnail.data if params.thumbnail else None,
-    )
+    try:
+        return await media.upload(
+            front.writes,
+            actor(context),
+            params.file.data,
+            description=params.description,
+            focus=focus_of(params.focus) if params.focus else (0.0, 0.0),
+            thumbnail=params.thumbnail.data if params.thumbnail else None,
+        )
+    finally:
+        # Whoever waits for a video to be made needs it no more.
+        params.file.close()
 
 
 def _shown(context: Context, made: Media, unready: int) -> Reply:

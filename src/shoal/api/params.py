@@ -7,7 +7,7 @@ as clients send none or nonsense. `convert` (in `convert.py`) makes a typed stru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -15,10 +15,11 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from shoal.api.bodies import read_body
+from shoal.api.bodies import pieces, read_body
 from shoal.api.brackets import MAX_DEPTH, MAX_FIELDS, unfold
 from shoal.api.convert import Cursor, Id, Limit, Upload, convert
 from shoal.api.errors import Malformed
+from shoal.api.intake import Intake, Spool
 from shoal.core.errors import InvalidInput, TooLarge
 
 __all__ = ["MAX_BODY", "Cursor", "Id", "Limit", "Params", "Upload", "convert", "read_params"]
@@ -33,25 +34,39 @@ MAX_WORDS = 1 << 20
 """The largest JSON or urlencoded body of any route, in bytes: 40 MB of brackets would become gigabytes of lists."""
 
 
-async def read_params(request: Request, *, max_body: int = MAX_BODY) -> Params:
-    """Everything that the request says; `Malformed` (400), `InvalidInput` (422) or `TooLarge` (413)."""
+_MULTIPART = b"multipart/form-data"
+
+
+async def read_params(request: Request, intake: Intake, *, max_body: int = MAX_BODY) -> Params:
+    """Everything that the request says; `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503)."""
     raw_query: bytes = request.scope["query_string"]
     params = unfold(_form(raw_query)) if raw_query else {}
     headers = request.headers
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return params
-    body = await read_body(request, max_body)
-    if body:
-        params.update(_parse(body, headers.get("content-type", "")))
+    kind, options = parse_options_header(headers.get("content-type", ""))
+    if kind == _MULTIPART:
+        params.update(unfold(await _multipart(pieces(request, max_body), options, intake)))
+    elif body := await _words(request, intake, max_body):
+        params.update(_parse(body, kind))
     return params
 
 
-def _parse(body: bytes, content_type: str) -> Params:
-    kind, options = parse_options_header(content_type)
-    if kind == b"multipart/form-data":
-        return unfold(_multipart(body, options))
-    if len(body) > MAX_WORDS:
-        raise TooLarge(f"a body that is not multipart may have at most {MAX_WORDS} bytes")
+async def _words(request: Request, intake: Intake, max_body: int) -> bytes:
+    try:
+        return await read_body(request, intake, min(max_body, MAX_WORDS))
+    except TooLarge:
+        if max_body > MAX_WORDS:
+            raise TooLarge(f"a body that is not multipart may have at most {MAX_WORDS} bytes") from None
+        raise
+
+
+def is_multipart(request: Request) -> bool:
+    """Whether the body may bring files."""
+    return parse_options_header(request.headers.get("content-type", ""))[0] == _MULTIPART
+
+
+def _parse(body: bytes, kind: bytes) -> Params:
     if kind == b"application/x-www-form-urlencoded":
         return unfold(_form(body))
     # A body that opens a brace is JSON whatever it is called: Mastodon.py and curl users mislabel it.
@@ -110,54 +125,75 @@ def _children(item: object) -> list[object]:
 class _Parts:
     """Collects the parts of a multipart body from the parser's calls."""
 
-    def __init__(self) -> None:
+    def __init__(self, intake: Intake) -> None:
         self.fields: list[tuple[str, object]] = []
         self.ended = False
+        self.words = 0
+        """Bytes of what is no file."""
+        self._intake = intake
         self._name = self._value = b""
         self._headers: dict[bytes, bytes] = {}
         self._chunks: list[bytes] = []
+        self._file: Spool | None = None
 
     def begin(self) -> None:
         """A part starts."""
         if len(self.fields) >= MAX_FIELDS:
             raise InvalidInput(f"at most {MAX_FIELDS} fields may be sent")
-        self._headers, self._chunks = {}, []
+        self._headers, self._chunks, self._file = {}, [], None
 
     def header_name(self, data: bytes, start: int, end: int) -> None:
         """Bytes of a header's name."""
-        self._name += data[start:end]
+        self._name += self._counted(data[start:end])
 
     def header_value(self, data: bytes, start: int, end: int) -> None:
         """Bytes of a header's value."""
-        self._value += data[start:end]
+        self._value += self._counted(data[start:end])
 
     def header_end(self) -> None:
         """A header is complete."""
         self._headers[self._name.lower()] = self._value
         self._name = self._value = b""
 
-    def data(self, data: bytes, start: int, end: int) -> None:
-        """Bytes of the part itself."""
-        self._chunks.append(data[start:end])
-
-    def part_end(self) -> None:
-        """The part is complete: a file when it has a file name, else a text."""
+    def headers_end(self) -> None:
+        """All headers are complete: a file has a file name, a text has none."""
         options = parse_options_header(self._headers.get(b"content-disposition", b""))[1]
         if b"name" not in options:
             raise Malformed("a part of the body has no name")
-        name, content = _text(options[b"name"]), b"".join(self._chunks)
-        if b"filename" not in options:
-            self.fields.append((name, _text(content)))
-        elif content or options[b"filename"]:  # a browser's empty file field has neither
-            self.fields.append((name, Upload(options[b"filename"].decode("utf-8", "replace"), content)))
+        self._options = options
+        if b"filename" in options:
+            self._file = self._intake.file()
+
+    def data(self, data: bytes, start: int, end: int) -> None:
+        """Bytes of the part itself."""
+        if self._file is None:
+            self._chunks.append(self._counted(data[start:end]))
+        else:
+            self._file.write(data[start:end])
+
+    def part_end(self) -> None:
+        """The part is complete."""
+        name = _text(self._options[b"name"])
+        if self._file is None:
+            self.fields.append((name, _text(b"".join(self._chunks))))
+        elif self._file.size or self._options[b"filename"]:  # a browser's empty file field has neither
+            self.fields.append((name, Upload(self._options[b"filename"].decode("utf-8", "replace"), self._file)))
 
     def end(self) -> None:
         """The closing boundary was seen."""
         self.ended = True
 
+    def _counted(self, data: bytes) -> bytes:
+        self.words += len(data)
+        if self.words > MAX_WORDS:
+            raise TooLarge(f"what is no file may have at most {MAX_WORDS} bytes")
+        return data
 
-def _multipart(body: bytes, options: Mapping[bytes, bytes]) -> list[tuple[str, object]]:
-    parts = _Parts()
+
+async def _multipart(
+    body: AsyncIterator[bytes], options: Mapping[bytes, bytes], intake: Intake
+) -> list[tuple[str, object]]:
+    parts = _Parts(intake)
     try:
         parser = MultipartParser(
             options.get(b"boundary", b""),
@@ -166,12 +202,17 @@ def _multipart(body: bytes, options: Mapping[bytes, bytes]) -> list[tuple[str, o
                 "on_header_field": parts.header_name,
                 "on_header_value": parts.header_value,
                 "on_header_end": parts.header_end,
+                "on_headers_finished": parts.headers_end,
                 "on_part_data": parts.data,
                 "on_part_end": parts.part_end,
                 "on_end": parts.end,
             },
         )
-        parser.write(body)
+        held = 0
+        async for chunk in body:
+            parser.write(chunk)
+            await intake.hold(parts.words - held)
+            held = parts.words
     except FormParserError:
         raise Malformed("the multipart body is malformed") from None
     if not options.get(b"boundary") or not parts.ended:

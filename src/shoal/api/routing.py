@@ -15,6 +15,7 @@ from shoal.api.calls import ANONYMOUS, Authenticate, Caller, Context, Handler, R
 from shoal.api.convert import prepare
 from shoal.api.declared import complaint
 from shoal.api.dispatch import Api, Entry
+from shoal.api.intake import Memory, Turns
 from shoal.api.matching import Trie, parameters
 from shoal.api.middleware import CORS_PATHS, Edge
 from shoal.api.ratelimit import Limiter
@@ -32,13 +33,16 @@ def build_app(
     fallback: ASGIApp | None = None,
     websocket: ASGIApp | None = None,
     gate: Gate | None = None,
+    memory: Memory | None = None,
+    turns: Turns | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
     https: bool = False,
 ) -> ASGIApp:
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
 
     `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket. The `gate` says how many requests are
-    at work at a time; without one, as many as come. `https`: clients come by it.
+    at work at a time; without one, as many as come. The `memory` is for the bytes of bodies, the `turns` are for uploads.
+    `https`: clients come by it.
     """
     trie: Trie[Entry] = Trie()
     for route in routes:
@@ -47,7 +51,7 @@ def build_app(
         if route.params is not None:
             prepare(route.params)
         trie.add(route.method, route.path, Entry(route, names))
-    api: ASGIApp = Api(trie, deps, authenticate, limiter, fallback, websocket)
+    api: ASGIApp = Api(trie, deps, authenticate, limiter, fallback, websocket, memory or Memory(), turns or Turns())
     return Edge(Admission(api, gate) if gate else api, cors_paths=cors_paths, https=https)
 
 

@@ -1,0 +1,261 @@
+"""Bodies take a bounded part of memory, whoever sends them, and uploads of a member a bounded number of turns."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import tempfile
+from collections.abc import AsyncIterator
+from typing import IO, Any
+
+import httpx
+import pytest
+
+from shoal.api import intake
+from shoal.api.calls import Context, Route
+from shoal.api.intake import SPOOL_BYTES, Budget, Intake, Memory, Spool, Turns
+from shoal.api.ratelimit import OFF, MemoryLimiter
+from shoal.api.routing import build_app
+from shoal.core.errors import StorageFull, TooMany, Unavailable
+from tests.api.harness import ROUTES, StatusParams, authenticate, serving
+from tests.running import eventually, in_loop
+
+LARGE = b"x" * (SPOOL_BYTES + 1)
+MANY = 20_000_000
+
+
+@in_loop
+async def test_a_budget_is_given_in_the_order_of_asking() -> None:
+    budget = Budget(10)
+    assert [await budget.take(size, {}) for size in (4, 6, 0)] == [4, 6, 0]
+    large, small = (asyncio.create_task(budget.take(size, {})) for size in (8, 1))
+    await asyncio.sleep(0)
+    budget.give(4)
+    await asyncio.sleep(0)
+    # There would be room for the small one, but then the large one might wait for ever.
+    assert (large.done(), small.done(), budget.take_now(1)) == (False, False, 0)
+    budget.give(6)
+    assert (await large, await small, budget.free) == (8, 1, 1)
+
+
+@in_loop
+async def test_who_waits_too_long_for_room_is_told() -> None:
+    budget = Budget(10, seconds=0.05)
+    await budget.take(5, {})
+    with pytest.raises(Unavailable):
+        await budget.take(10, {})
+    assert await budget.take(5, {}) == 5
+
+
+@in_loop
+async def test_when_one_gives_up_others_come_next() -> None:
+    budget = Budget(10)
+    await budget.take(5, {})
+    large = asyncio.create_task(budget.take(10, {}))
+    await asyncio.sleep(0)
+    small = asyncio.create_task(budget.take(5, {}))
+    await asyncio.sleep(0)
+    large.cancel()
+    assert (await small, budget.free) == (5, 0)
+
+
+@in_loop
+async def test_room_that_comes_while_one_gives_up_is_not_lost() -> None:
+    budget = Budget(10)
+    await budget.take(10, {})
+    waiting = asyncio.create_task(budget.take(10, {}))
+    await asyncio.sleep(0)
+    budget.give(10)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert budget.free == 10
+
+
+@in_loop
+async def test_what_is_larger_than_the_budget_takes_all_of_it() -> None:
+    budget = Budget(10)
+    assert await budget.take(50, {}) == 10
+    budget.give(10)
+    assert budget.free == 10
+
+
+@in_loop
+async def test_a_small_file_stays_in_memory_and_a_large_one_lies_on_disk_until_it_is_loaded() -> None:
+    memory = Memory()
+    async with Intake(memory, {}) as taken:
+        small, large = taken.file(), taken.file()
+        small.write(b"abc")
+        small.write(b"def")
+        large.write(LARGE[:1000])
+        large.write(LARGE[1000:])
+        assert (small.on_disk, large.on_disk) == (False, True)
+        assert (memory.coming.free, memory.loaded.free) == (intake.COMING_BYTES - 6, intake.LOADED_BYTES)
+        await taken.load()
+        assert (small.data, large.data) == (b"abcdef", LARGE)
+        assert memory.loaded.free == intake.LOADED_BYTES - len(LARGE)
+        large.close()
+        assert memory.loaded.free == intake.LOADED_BYTES
+    assert (memory.coming.free, memory.loaded.free) == (intake.COMING_BYTES, intake.LOADED_BYTES)
+
+
+@in_loop
+async def test_small_files_go_to_disk_as_well_when_many_come() -> None:
+    memory = Memory(coming=1_000)
+    async with Intake(memory, {}) as taken:
+        files = [taken.file() for _ in range(10)]
+        for file in files:
+            file.write(b"x" * 100)
+        assert [file.on_disk for file in files] == [False] * 5 + [True] * 5
+        # What has to be in memory has the other half.
+        await taken.hold(500)
+    assert memory.coming.free == 1_000
+
+
+@in_loop
+async def test_files_of_a_request_are_loaded_together_or_not_at_all() -> None:
+    memory = Memory(loaded=3 * SPOOL_BYTES, seconds=0.05)
+    async with Intake(memory, {}) as one, Intake(memory, {}) as other:
+        for taken in (one, one, other, other):
+            taken.file().write(LARGE)
+        await one.load()
+        with pytest.raises(Unavailable):
+            await other.load()
+    assert memory.loaded.free == 3 * SPOOL_BYTES
+
+
+def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full:
+        def write(self, _data: memoryview) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        def close(self) -> None:
+            pass
+
+    def full(**_options: Any) -> IO[bytes]:
+        return Full()  # type: ignore[return-value]
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    spool = Spool(Memory())
+    with pytest.raises(StorageFull):
+        spool.write(LARGE)
+    spool.close()
+
+
+@in_loop
+async def test_a_member_has_so_many_turns_and_others_have_theirs() -> None:
+    turns = Turns(each=2, waiting=1, seconds=20.0)
+    async with turns.of(1, {}), turns.of(2, {}), contextlib.AsyncExitStack() as second:
+        await second.enter_async_context(turns.of(1, {}))
+        third = asyncio.create_task(_held(turns, 1))
+        await asyncio.sleep(0)
+        with pytest.raises(TooMany):
+            await _held(turns, 1)
+        assert not third.done()
+        await second.aclose()
+        await third
+        await _held(turns, 2)
+    assert not turns._turns
+
+
+@in_loop
+async def test_who_waits_too_long_for_a_turn_is_told() -> None:
+    turns = Turns(each=1, seconds=0.05)
+    async with turns.of(1, {}):
+        with pytest.raises(TooMany):
+            await _held(turns, 1)
+    await _held(turns, 1)
+
+
+async def _held(turns: Turns, who: int) -> None:
+    async with turns.of(who, {}):
+        pass
+
+
+class Works:
+    """A handler that waits, and counts who is with it and what they have in memory."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.busy = self.most = 0
+
+    async def work(self, _context: Context, params: StatusParams) -> object:
+        self.busy += 1
+        self.most = max(self.most, self.busy)
+        await self.go.wait()
+        self.busy -= 1
+        assert params.avatar is not None
+        return {"size": len(params.avatar.data)}
+
+    async def at_work(self) -> int:
+        return self.busy
+
+
+@contextlib.asynccontextmanager
+async def taking(memory: Memory, turns: Turns | None = None) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
+    """A server that takes uploads."""
+    works = Works()
+    row = {"auth": "user", "limit_class": "media", "answer": dict, "params": StatusParams, "scope": "write:media"}
+    route = Route("POST", "/api/v1/files", works.work, max_body=MANY, **row)  # type: ignore[arg-type]
+    limiter = MemoryLimiter(OFF)
+    app = build_app((*ROUTES, route), None, authenticate=authenticate, limiter=limiter, memory=memory, turns=turns)
+    async with (
+        serving(app) as port,
+        httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{port}", timeout=20, limits=httpx.Limits(max_connections=None)
+        ) as client,
+    ):
+        yield works, client
+
+
+def _post(client: httpx.AsyncClient, size: int) -> asyncio.Task[httpx.Response]:
+    files = {"avatar": ("a.png", b"x" * size)}
+    headers = {"Authorization": "Bearer member"}
+    return asyncio.create_task(client.post("/api/v1/files", files=files, headers=headers))
+
+
+@in_loop
+async def test_uploads_are_worked_on_as_far_as_memory_goes() -> None:
+    memory = Memory(coming=1 << 20, loaded=4_500_000)
+    async with taking(memory, Turns(each=100)) as (works, client):
+        uploads = [_post(client, 2_000_000) for _ in range(10)]
+        await eventually(works.at_work, 2)
+        works.go.set()
+        answers = [await upload for upload in uploads]
+        assert [answer.json() for answer in answers] == [{"size": 2_000_000}] * 10
+        assert works.most == 2
+        assert (memory.coming.free, memory.loaded.free) == (1 << 20, 4_500_000)
+
+
+@in_loop
+async def test_uploads_of_a_member_have_their_turns() -> None:
+    async with taking(Memory(), Turns(each=3, waiting=5)) as (works, client):
+        uploads = [_post(client, 10) for _ in range(10)]
+        await eventually(works.at_work, 3)
+
+        async def refused() -> list[int]:
+            return [upload.result().status_code for upload in uploads if upload.done()]
+
+        await eventually(refused, [429, 429])
+        works.go.set()
+        assert sorted([(await upload).status_code for upload in uploads]) == [200] * 8 + [429] * 2
+        assert works.most == 3
+
+
+@in_loop
+async def test_words_beside_a_file_have_a_maximum_too() -> None:
+    async with taking(Memory()) as (_, client):
+        headers = {"Authorization": "Bearer member"}
+        body = {"status": "x" * (1 << 20), "sensitive": "1"}
+        answer = await client.post("/api/v1/files", data=body, files={"avatar": ("a", b"x")}, headers=headers)
+        assert answer.status_code == 413
+
+
+@in_loop
+async def test_no_room_for_words_is_said() -> None:
+    memory = Memory(coming=100, seconds=0.05)
+    memory.coming.take_now(100)
+    async with taking(memory) as (_, client):
+        headers = {"Authorization": "Bearer member"}
+        answer = await client.post("/api/v1/statuses", json={"status": "hello"}, headers=headers)
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
