@@ -290,7 +290,7 @@ BODIES: dict[str, tuple[bytes, Mapping[str, str], int]] = {
     "a number of medias": (b'{"status": "x", "media_ids": {"a": 1}}', JSON, 404),
     "a list for a text": (b'{"status": ["x"]}', JSON, 422),
     "an object for a text": (b'{"status": {"a": 1}}', JSON, 422),
-    "a text for a truth": (b'{"status": "x", "sensitive": "maybe"}', JSON, 422),
+    "a list for a truth": (b'{"status": "x", "sensitive": [true]}', JSON, 422),
     "a visibility of nobody's": (b'{"status": "x", "visibility": "everyone"}', JSON, 422),
     "a place off the globe": (b'{"status": "x", "shoal": {"place": {"latitude": 91, "longitude": 0}}}', JSON, 422),
     "half a place": (b'{"status": "x", "shoal": {"place": {"latitude": 1}}}', JSON, 400),
@@ -339,7 +339,7 @@ def test_a_profile_with_something_wrong_is_left_alone(shared: World, ann: Someon
         {"fields_attributes": [{"name": str(n), "value": "x"} for n in range(5)]},
         {"source": {"privacy": "nobody"}},
         {"avatar": "not a file"},
-        {"bot": "perhaps"},
+        {"bot": ["true"]},
     ):
         refused(shared, 422, "PATCH", path, ann, json={"display_name": "New", **wrong})
     refused(shared, 422, "PATCH", path, ann, data={"display_name": "New"}, files={"header": b"no picture"})

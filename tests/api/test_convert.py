@@ -72,12 +72,12 @@ def field(name: str, value: object) -> Any:
     return getattr(convert({name: value}, Everything), name)
 
 
-@pytest.mark.parametrize("said", [True, 1, "1", "true", "True", "TRUE", "on"])
+@pytest.mark.parametrize("said", [True, 1, 2, -1, 0.5, "1", "t", "true", "True", "TRUE", "on", "yes", " ", "no"])
 def test_true_has_many_spellings(said: object) -> None:
     assert field("flag", said) is True
 
 
-@pytest.mark.parametrize("said", [False, 0, "0", "false", "False", "off", "", None])
+@pytest.mark.parametrize("said", [False, 0, 0.0, "0", "f", "F", "false", "False", "FALSE", "off", "OFF", "", None])
 def test_false_has_many_spellings(said: object) -> None:
     assert field("flag", said) is False
 
@@ -154,7 +154,8 @@ def test_an_id_that_names_nothing_is_not_found(said: object) -> None:
         ("text", ["a"], "text must be a text"),
         ("text", True, "text must be a text"),
         ("text", "a\0b", r"text must not contain the character U\+0000"),
-        ("flag", "maybe", "flag must be true or false"),
+        ("flag", ["true", "false"], "flag must be true or false"),
+        ("flag", {"a": "true"}, "flag must be true or false"),
         ("count", "101", "count must be at most 100"),
         ("count", -1, "count must be at least 0"),
         ("count", 10**30, "count must be at most 100"),

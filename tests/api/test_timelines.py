@@ -96,3 +96,11 @@ def test_a_filtered_page_is_full_or_the_end_and_says_so(shoal: World) -> None:
     shoal.json("POST", f"/api/v1/statuses/{last}/pin", ann)
     assert ids(shoal.json("GET", f"{path}&pinned=true")) == [last]
     assert ids(shoal.json("GET", f"{path}&pinned=true&tagged=reef")) == []
+
+
+def test_a_flag_is_given_in_the_words_of_go(shoal: World) -> None:
+    ann = shoal.join("ann")
+    shoal.json("POST", "/api/v1/statuses", ann, json={"status": "hello"})
+    shoal.settle()
+    for said, shown in (("local=t", 1), ("remote=t", 0), ("remote=f", 1), ("only_media=t", 0), ("only_media=F", 1)):
+        assert len(shoal.json("GET", f"/api/v1/timelines/public?{said}", ann)) == shown, said

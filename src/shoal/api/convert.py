@@ -1,8 +1,9 @@
 """From what a request says to a typed struct: lenient about how a value is written, strict about what it is.
 
-Leniency is what clients need (Mastodon's own server is as lenient): numbers and booleans as strings, one value where a list is
-expected, a list as a dictionary of numbers, null and, save for texts, "" for a value that is not given; a field that may
-be UNSET or None takes them for None. Every refusal is an `InvalidInput` that names the field and says what is allowed.
+Leniency is what clients need (Mastodon's own server is as lenient): numbers and booleans as strings, any text or number for
+true that is no word for false, one value where a list is expected, a list as a dictionary of numbers, null and, save for
+texts, "" for a value that is not given; a field that may be UNSET or None takes them for None. Every refusal is an
+`InvalidInput` that names the field and says what is allowed.
 """
 
 from __future__ import annotations
@@ -210,11 +211,14 @@ def _fix_text(value: Any) -> object:
     return value
 
 
-_TRUTHS = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False, "": _ABSENT}
+_FALSE = frozenset({"0", "f", "false", "off"})
+"""How false is written, in any case, as Rails has it: but `False`, which is true there, is never meant so by Python's clients."""
 
 
 def _fix_bool(value: Any) -> object:
-    return _TRUTHS.get(value.lower(), value) if isinstance(value, str) else value
+    if isinstance(value, str):
+        return _ABSENT if value == "" else value.lower() not in _FALSE
+    return bool(value) if isinstance(value, int | float) else value
 
 
 def _fix_float(value: Any) -> object:
