@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Collection, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.core.errors import ShoalError
 from shoal.core.words import Clause, clause_of, words_of
+from shoal.discovery import sqlite_sql
 from shoal.discovery.contract import FORM, PUBLIC, Ask, Change, MemberRow, PostRow, SearchIndex, State, TagUses, by, to
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.postgres import PostgresIndex
@@ -222,6 +225,28 @@ async def test_the_directory_knows_who_posted_last_and_who_joined_last(backend: 
         assert await index.directory("new", 1, 1) == [2]
         await index.write(Change(gone=[71]))
         assert await index.directory("active", 10) == [1, 3, 2]
+
+
+@in_loop
+async def test_a_file_of_an_older_version_knows_who_posted_last(tmp_path: Path) -> None:
+    path = tmp_path / "old.search"
+    rows = [post(70, "x", 1), post(71, "x", 2)]
+    with closing(sqlite3.connect(path)) as old:
+        old.executescript(sqlite_sql.MIGRATIONS[0])
+        old.execute("PRAGMA user_version = 1")
+        for row in rows:
+            values = (row.id, row.author_id, row.written, row.public, msgspec.msgpack.encode(row))
+            old.execute(sqlite_sql.POST_PUT, values)
+            old.execute(sqlite_sql.WORDS_PUT, (row.id, " ".join((*row.marks, *row.words))))
+        old.commit()
+    index = await SqliteIndex.open(path)
+    await index.write(Change(members=[member(1, "ann"), member(2, "ben")]))
+    assert await index.directory("active", 10) == [2, 1]
+    await index.write(Change(posts=[post(72, "y", 1)]))
+    assert await index.directory("active", 10) == [1, 2]
+    await index.write(Change(gone=[72]))
+    assert await index.directory("active", 10) == [2, 1]
+    await index.close()
 
 
 @in_loop

@@ -26,6 +26,7 @@ from shoal.core.model import Member, Post
 from shoal.graph.contract import Batch
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, Key
 from shoal.graph.sqlite import SqliteGraph, sql
+from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
 from tests import disks
 from tests.running import in_loop, run
 from tests.stores import ANN, BEN, CYD, add, all_links, all_objects, begin, broken_promises, id_on, ids_of, moment
@@ -210,6 +211,37 @@ async def test_an_empty_file_becomes_a_store(path: Path) -> None:
         await graph.commit(posting(1))
     with aside(path) as other:
         assert other.execute("PRAGMA user_version").fetchone() == (len(sql.MIGRATIONS),)
+
+
+@in_loop
+async def test_a_new_file_has_small_pages_and_an_old_one_keeps_its_own(path: Path) -> None:
+    async with opened(path):
+        pass
+    with aside(path) as file:
+        assert file.execute("PRAGMA page_size").fetchone() == (PAGE_BYTES,)
+    old = path.with_name("old.db")
+    with aside(old) as file:
+        file.execute("PRAGMA page_size = 4096")
+        for version, script in enumerate(sql.MIGRATIONS, 1):
+            file.executescript(f"{script}; PRAGMA user_version = {version}")
+    async with opened(old) as graph:
+        await add(graph, member())
+    with aside(old) as file:
+        assert file.execute("PRAGMA page_size").fetchone() == (4_096,)
+        assert file.execute("SELECT count(*) FROM object").fetchone() == (1,)
+
+
+@in_loop
+async def test_the_log_is_copied_into_the_file_when_it_has_a_size_and_not_before(path: Path) -> None:
+    async with opened(path) as graph:
+        log = path.with_name(f"{path.name}-wal")
+        written, peak = 0, 0
+        while written < 3 * LOG_BYTES:
+            await graph.commit(posting(written, 1 << 20))
+            written += 1 << 20
+            peak = max(peak, log.stat().st_size)
+            assert written > LOG_BYTES // 2 or path.stat().st_size < LOG_BYTES // 4  # noqa: ASYNC240  # one look
+        assert LOG_BYTES <= peak < 2 * LOG_BYTES
 
 
 @in_loop
@@ -551,17 +583,19 @@ async def test_a_full_disk_refuses_only_the_batches_that_do_not_fit(small_disk: 
 @in_loop
 async def test_a_store_on_a_full_disk_can_be_closed_and_gives_its_events_again(small_disk: Path) -> None:
     async with opened(small_disk / "shoal.db") as graph:
-        await graph.commit(posting(1))
-        jobs = await graph.claim(10, 60)
+        # So many that forgetting them takes more than the room that is left in the last block of the log.
+        await asyncio.gather(*[graph.commit(posting(n)) for n in range(400)])
+        jobs = await graph.claim(1_000, 60)
         fill(small_disk)
         with pytest.raises(StorageFull):
-            await graph.commit(posting(2, 20_000))
+            await graph.commit(posting(1_000, 20_000))
         await graph.ack(jobs)
         await graph.put_back(jobs[0]._replace(mark=3))
         await asyncio.wait_for(graph.close(), 10)
     empty(small_disk)
     async with opened(small_disk / "shoal.db") as graph:
-        assert [job.event for job in await graph.claim(10, 60)] == [PostCreated(post_id=id_on(0, 1), author_id=ANN)]
+        assert [job.event for job in await graph.claim(1_000, 60)] == [job.event for job in jobs]
+        assert len(jobs) == 400
 
 
 @in_loop

@@ -80,6 +80,8 @@ class Span(NamedTuple):
     domain: str = ""
 
 
+# A text that is written is asked for its length, its mentions and its tags, one after the other.
+@lru_cache(maxsize=64)
 def parse(text: str) -> tuple[Span, ...]:
     """The mentions, tags and links of a text, in order; no two overlap. Whether anybody has the name is not asked here."""
     if "@" not in text and "#" not in text and "://" not in text:

@@ -8,6 +8,7 @@ last row of an object is always that of the object as it is.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
@@ -20,6 +21,9 @@ from shoal.graph.schema import AnyNode
 AT_ONCE = 1_000
 """Objects that are written together."""
 _FEW = 20
+_PAUSE_SECONDS = 0.2
+"""After it has written more than a few together, the next write may wait so long for more: each write is a sync, and touches
+pages that the next one touches again."""
 
 
 class _Wanted(NamedTuple):
@@ -35,6 +39,7 @@ class Filler:
         self.index = index
         self.written = 0
         self._wanted: _Wanted | None = None
+        self._enough = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def look(self, graph: Reader, ids: Iterable[int]) -> asyncio.Future[None]:
@@ -46,6 +51,8 @@ class Filler:
             self._wanted = _Wanted(graph, asyncio.get_running_loop().create_future(), set())
         wanted = self._wanted
         wanted.ids.update(ids)
+        if len(wanted.ids) >= AT_ONCE:
+            self._enough.set()
         if self._task is None:
             self._task = asyncio.ensure_future(self._work())
         return wanted.done
@@ -59,9 +66,19 @@ class Filler:
         try:
             while (wanted := self._wanted) is not None:
                 self._wanted = None
+                self._enough.clear()
+                ended = asyncio.get_running_loop().time() + _PAUSE_SECONDS
                 await self._answer(wanted)
+                if len(wanted.ids) > _FEW:
+                    await self._pause(ended)
         finally:
             self._task = None
+
+    async def _pause(self, ended: float) -> None:
+        """Until that moment, or until enough is asked for."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(ended):
+                await self._enough.wait()
 
     async def _answer(self, wanted: _Wanted) -> None:
         try:

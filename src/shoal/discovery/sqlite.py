@@ -147,16 +147,20 @@ class SqliteIndex:
 def _write(connection: sqlite3.Connection, change: Change) -> None:
     with transaction(connection):
         uses: Counter[str] = Counter()
-        authors = _write_posts(connection, change, uses)
-        authors |= _write_members(connection, change)
+        newest, unsure = _write_posts(connection, change, uses)
+        unsure |= _write_members(connection, change)
         counted = {name: n for name, n in uses.items() if n}
         connection.executemany(sql.TAG_COUNT, counted.items())
         connection.execute(sql.TAGS_DROP, (_json(name for name, n in counted.items() if n < 0),))
-        connection.execute(sql.ACTIVE, (_json(authors),))
+        connection.executemany(sql.ACTIVE, [(newest[author], author) for author in newest.keys() - unsure])
+        connection.executemany(sql.ACTIVE_ANEW, [(author, f'"{PUBLIC}" AND "{by(author)}"') for author in unsure])
 
 
-def _write_posts(connection: sqlite3.Connection, change: Change, uses: Counter[str]) -> set[int]:
-    """Whose posts were changed; `uses` is told of how many more or fewer posts each tag has."""
+def _write_posts(connection: sqlite3.Connection, change: Change, uses: Counter[str]) -> tuple[dict[int, int], set[int]]:
+    """The newest public post of each author who has a new one, and the authors one of whose posts was there before.
+
+    `uses` is told of how many more or fewer posts each tag has.
+    """
     put = {row.id: row for row in change.posts}
     held = _held_posts(connection, [*put, *change.gone])
     new = [row for id_, row in put.items() if held.get(id_) != row]
@@ -171,7 +175,12 @@ def _write_posts(connection: sqlite3.Connection, change: Change, uses: Counter[s
         sql.POST_PUT, [(row.id, row.author_id, row.written, row.public, _encode(row)) for row in new]
     )
     connection.executemany(sql.WORDS_PUT, [(row.id, _text(row)) for row in new])
-    return {row.author_id for row in (*old, *new)}
+    newest = {row.author_id: row.id for row in sorted(new, key=_id) if row.public}
+    return newest, {row.author_id for row in old}
+
+
+def _id(row: PostRow) -> int:
+    return row.id
 
 
 def _write_members(connection: sqlite3.Connection, change: Change) -> set[int]:

@@ -40,6 +40,7 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE VIRTUAL TABLE post_words USING fts5 (words, content='', columnsize=0, tokenize="ascii tokenchars ':'");
     CREATE VIRTUAL TABLE member_words USING fts5 (names, note, content='', columnsize=0, tokenize="ascii tokenchars ':'")
     """,
+    "DROP INDEX post_by_author",
 )
 """Schema versions in order; `PRAGMA user_version` counts those that have been applied. They only ever grow at the end."""
 
@@ -55,9 +56,12 @@ MEMBER_DROP = "DELETE FROM member WHERE id = ?"
 MEMBER_PUT = """
     INSERT OR REPLACE INTO member (id, name, joined, active, listed, shy, suspended, data)
     VALUES (?, ?, ?, 0, ?, ?, ?, ?)"""
-ACTIVE = """
-    UPDATE member SET active = coalesce((SELECT max(p.id) FROM post AS p WHERE p.author = member.id AND p.public), 0)
-    WHERE id IN (SELECT value FROM json_each(?))"""
+ACTIVE = "UPDATE member SET active = max(active, ?) WHERE id = ?"
+# No index of posts by their authors: it would be a page of its own for each post that is written.
+ACTIVE_ANEW = """
+    UPDATE member SET active = coalesce((
+        SELECT w.rowid FROM post_words AS w WHERE post_words MATCH ?2 ORDER BY w.rowid DESC LIMIT 1), 0)
+    WHERE id = ?1"""
 TAG_COUNT = "INSERT INTO tag (name, uses) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET uses = uses + ?2"
 TAGS_DROP = "DELETE FROM tag WHERE uses = 0 AND name IN (SELECT value FROM json_each(?))"
 

@@ -62,6 +62,8 @@ class Effects:
     """Makes clips of what was uploaded."""
     page: int = 20_000
     """How many followers are pushed to, or read, before other jobs have a turn."""
+    across: bool = True
+    """Whether the ends of an association may lie in different stores, so that one may be there before the other."""
     merge: int = 800
     """How many entries of a source a follow brings into a timeline at the most."""
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))

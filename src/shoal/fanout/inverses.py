@@ -33,7 +33,10 @@ async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> 
 
 
 async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> int | None:
-    """A post stands in the lists of its tags before it is pushed: else those who read the list meanwhile would miss it."""
+    """A post stands in the lists of its tags before it is pushed: else those who read the list meanwhile would miss it.
+
+    Where there is one store it does so since its commit.
+    """
     await _settle(effects, event.post_id, TAGGED, event.tag_ids)
     return None
 
@@ -46,7 +49,7 @@ async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> 
 
 async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
     """Apply the inverses that have not arrived; two reads when all have."""
-    if not id2s:
+    if not id2s or not effects.across:
         return
     held = (await effects.graph.assoc_get(id1, (atype,), id2s))[atype]
     times = [assoc.time for assoc in held.values()]

@@ -71,10 +71,11 @@ async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int 
     """Those who watch the author, unless the post answers somebody else, or names them anyway."""
     if event.visibility is Visibility.DIRECT:
         return None
-    post = await _post(effects, event.post_id)
+    # The watchers first: most authors have none, and then the post need not be read.
+    page = await _page(effects, event.author_id, WATCHED_BY, mark)
+    post = await _post(effects, event.post_id) if page else None
     if post is None or (post.parent_id and post.parent_author_id != post.author_id):
         return None
-    page = await _page(effects, event.author_id, WATCHED_BY, mark)
     watchers = [watcher.id2 for watcher in page if watcher.id2 not in event.mention_ids]
     await _tell_each(effects, watchers, Notice(Kind.POST, post.author_id, post.id), post.id, post)
     return _next(page)

@@ -48,7 +48,7 @@ from shoal.timelines.memory import MemoryTimelines
 from shoal.wiring.places import domain_of, media_url
 from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
-from shoal.wiring.stores import open_store
+from shoal.wiring.stores import open_store, spans_stores
 from shoal.wiring.tags import TagCounting, open_tags
 
 _STEP_SECONDS = 60.0
@@ -189,6 +189,7 @@ async def _assemble(
         new_id,
         counting.emitter,
         workshop,
+        across=spans_stores(settings),
         merge=settings.timeline_length,
         search=search,
     )

@@ -59,6 +59,12 @@ async def open_store(settings: Settings, stack: AsyncExitStack, *, read_only: bo
     return ShardedGraph(stores, owners)
 
 
+def spans_stores(settings: Settings) -> bool:
+    """Whether the graph is in several stores, or may be while it is open."""
+    known = map_of(settings)
+    return len(known.stores) > 1 or _lives(known)
+
+
 def map_of(settings: Settings) -> ShardMap:
     """The shard map of the settings. Raises `InvalidInput`."""
     try:

@@ -15,9 +15,14 @@ from shoal.core.errors import Unavailable
 _PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
 _WAL_SECONDS = 5.0
 
+LOG_BYTES = 16 << 20
+"""Size of the write-ahead log at which its pages are copied into the file: one that changed many times is copied once."""
 
-def connect(path: Path, cache_kib: int, *, read_only: bool = False) -> sqlite3.Connection:
-    """A connection; one for reading neither makes the file nor changes it."""
+
+def connect(
+    path: Path, cache_kib: int, *, read_only: bool = False, page_bytes: int = 4_096, log_bytes: int = LOG_BYTES
+) -> sqlite3.Connection:
+    """A connection; one for reading neither makes the file nor changes it. A file that is there keeps its size of pages."""
     if not read_only:
         _make_private(path)
     name = f"{path.absolute().as_uri()}?mode={'rw' if read_only else 'rwc'}"
@@ -27,7 +32,9 @@ def connect(path: Path, cache_kib: int, *, read_only: bool = False) -> sqlite3.C
         if read_only:
             connection.execute("PRAGMA query_only = ON")
         else:
+            connection.execute(f"PRAGMA page_size = {page_bytes}")
             _to_wal(connection)
+            _bound_log(connection, log_bytes)
     except BaseException:
         connection.close()
         raise
@@ -41,6 +48,13 @@ def _make_private(path: Path) -> None:
         os.close(private.open_file(path, os.O_RDWR))
         for beside in ("-wal", "-shm"):
             private.narrow(path.with_name(path.name + beside))
+
+
+def _bound_log(connection: sqlite3.Connection, log_bytes: int) -> None:
+    (page_bytes,) = connection.execute("PRAGMA page_size").fetchone()
+    connection.execute(f"PRAGMA wal_autocheckpoint = {log_bytes // page_bytes}")
+    # A reader that stayed long may have let it grow: it shrinks when it is begun anew.
+    connection.execute(f"PRAGMA journal_size_limit = {log_bytes}")
 
 
 def _to_wal(connection: sqlite3.Connection) -> None:

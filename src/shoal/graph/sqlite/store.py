@@ -40,6 +40,9 @@ _PLACED = [atype.number for atype in ASSOC_TYPES.values() if atype.placed]
 _INLINE_LISTS = 64
 """So many lists are read on the event loop; more in the thread."""
 
+PAGE_BYTES = 2_048
+"""A small change in the middle of a list writes a page, so pages are small. Files of 4,096 keep them."""
+LOG_BYTES = 32 << 20
 _WRITER_CACHE_KIB = 65_536
 _READER_CACHE_KIB = 16_384
 
@@ -59,7 +62,7 @@ class SqliteGraph:
             if not read_only:
                 self._lock = _own(path)
                 undo.callback(os.close, self._lock)
-                writing = undo.enter_context(closing(connect(path, _WRITER_CACHE_KIB)))
+                writing = undo.enter_context(closing(_connect(path)))
                 migrate(writing, path, sql.MIGRATIONS)
             self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
             self._scanning = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
@@ -281,6 +284,10 @@ class SqliteGraph:
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    return connect(path, _WRITER_CACHE_KIB, page_bytes=PAGE_BYTES, log_bytes=LOG_BYTES)
 
 
 def _own(path: Path) -> int:

@@ -1,0 +1,278 @@
+"""The cost of a post by its parts: bytes written to disk, pages by table, syncs, and processor time.
+
+The same posts are made in a network of its own for each part that is added to the last: the graph alone, its search index, two
+tags a post, their cloud, and somebody who is named and listens. Bytes are those that the kernel says this process wrote, from the
+first post to the end of the checkpoint with which the store is closed. Pages are read from the write-ahead logs of a second
+run, which are not checkpointed: how many were logged, and how many different ones there are, which a single checkpoint would
+write. Both depend little on what else the machine is doing. Syncs are the commits of that run: each ends with one.
+The raw engine is bare SQLite with the rows of the graph, without tags, in groups of the same size.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import sqlite3
+import struct
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import uvloop
+
+from benchmarks.end_to_end import copied, draw_authors
+from benchmarks.measure import REAL_DATA, Report, keep_option, parser, workplace
+from benchmarks.raw_sqlite import insert_posts
+from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph, url_of
+from shoal.library import Handle, Shoal
+from shoal.settings import Settings
+from shoal.wiring import Network, open_network
+
+_TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes grey at six."
+_TAGS = 2_000
+"""Different tags, some far more common than others."""
+_WAL_HEAD, _FRAME_HEAD = 32, 24
+
+
+class Part(NamedTuple):
+    """What one run adds. Stores that are no files are in memory."""
+
+    name: str
+    search: bool = False
+    tags: bool = False
+    cloud: bool = False
+    heard: bool = False
+
+
+PARTS = (
+    Part("the graph alone"),
+    Part("and search", search=True),
+    Part("the graph, two tags a post", tags=True),
+    Part("and the tag cloud", tags=True, cloud=True),
+    Part("and search, all of it", search=True, tags=True, cloud=True),
+    Part("and a mention, and a listener", search=True, tags=True, cloud=True, heard=True),
+)
+
+
+class Cost(NamedTuple):
+    """Of all posts of a run."""
+
+    bytes: int
+    cpu: float
+    seconds: float
+    groups: list[int]
+
+
+class Logged(NamedTuple):
+    """What a write-ahead log holds: frames by table, different pages by table, and commits."""
+
+    frames: Counter[str]
+    pages: Counter[str]
+    commits: int
+
+
+def written_bytes() -> int:
+    """Bytes that this process has caused to be written to disks so far."""
+    lines = Path("/proc/self/io").read_text("utf-8").splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("write_bytes"))
+
+
+def logged(path: Path) -> Logged:
+    """Read the log of an open store that is not checkpointed."""
+    log = Path(f"{path}-wal").read_bytes()
+    size = struct.unpack_from(">I", log, 8)[0] if log else 0
+    salt = log[16:24]
+    numbers: list[int] = []
+    commits = 0
+    for at in range(_WAL_HEAD, len(log), _FRAME_HEAD + size):
+        number, ends = struct.unpack_from(">II", log, at)
+        if log[at + 8 : at + 16] != salt:
+            break
+        numbers.append(number)
+        commits += ends != 0
+    with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
+        names = dict(store.execute("SELECT pageno, name FROM dbstat"))
+    name_of = [names.get(number, "free") for number in numbers]
+    return Logged(Counter(name_of), Counter(names.get(number, "free") for number in set(numbers)), commits)
+
+
+def writers_of(network: Network) -> list[Any]:
+    """The connections that write, of the stores that are files."""
+    stores: tuple[Any, ...] = (network.store, network.search.index, network.counting.store)
+    found = [getattr(getattr(store, "_store", store), "_writing", None) for store in stores]
+    return [connection for connection in found if connection is not None]
+
+
+@asynccontextmanager
+async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
+    """The network of a part, as it ships."""
+    memory = "memory://"
+    async with open_network(
+        Settings(
+            store=url_of(path), media=memory, search="" if part.search else memory, tags="" if part.cloud else memory
+        )
+    ) as network:
+        yield network
+
+
+def texts(part: Part, names: Sequence[str]) -> itertools.cycle[str]:
+    """What is posted."""
+    rng = np.random.default_rng(8)
+    weights = 1 / (np.arange(_TAGS) + 1.0)
+    drawn = rng.choice(_TAGS, (5_000, 2), p=weights / weights.sum())
+    made = []
+    for number, (one, other) in enumerate(drawn.tolist()):
+        text = _TEXT.format(number)
+        text += f" #quay{one} #reef{other}" if part.tags else ""
+        text += f" @{names[number % len(names)]}" if part.heard else ""
+        made.append(text)
+    return itertools.cycle(made)
+
+
+async def posted(network: Network, authors: Sequence[int], part: Part, names: Sequence[str], writers: int) -> list[int]:
+    """Make the posts, so many at a time, and see what follows done; the sizes of group commits."""
+    shoal = Shoal(network)
+    handles: dict[int, Handle] = {id_: await shoal.member(id_) for id_ in set(authors)}
+    order, text = iter(authors), texts(part, names)
+    groups: list[int] = []
+    answering = False
+
+    def answered() -> None:
+        nonlocal answering
+        answering = False
+
+    async def write() -> None:
+        nonlocal answering
+        for author in order:
+            await handles[author].create(next(text))
+            if not answering:
+                # All posts of one group commit are answered in the same turn of the event loop.
+                answering = True
+                groups.append(0)
+                asyncio.get_running_loop().call_soon(answered)
+            groups[-1] += 1
+
+    await asyncio.gather(*(write() for _ in range(writers)))
+    await network.settle(300)
+    return groups
+
+
+async def run_cost(path: Path, part: Part, authors: Sequence[int], names: Sequence[str], writers: int) -> Cost:
+    """As it ships: bytes and time."""
+    async with opened(path, part) as network:
+        listening = asyncio.create_task(_listen(network, authors[0])) if part.heard else None
+        await asyncio.sleep(0.05)
+        cpu, began, before = time.process_time(), time.perf_counter(), written_bytes()
+        groups = await posted(network, authors, part, names, writers)
+        cpu, seconds = time.process_time() - cpu, time.perf_counter() - began
+        if listening is not None:
+            listening.cancel()
+    return Cost(written_bytes() - before, cpu, seconds, groups)
+
+
+async def _listen(network: Network, member: int) -> None:
+    async for _ in (await Shoal(network).member(member)).live():
+        pass
+
+
+async def run_pages(
+    path: Path, part: Part, authors: Sequence[int], names: Sequence[str], writers: int
+) -> dict[str, Logged]:
+    """Without checkpoints: pages, by file."""
+    async with opened(path, part) as network:
+        for connection in writers_of(network):
+            connection.execute("PRAGMA wal_autocheckpoint = 0")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        await posted(network, authors, part, names, writers)
+        files = {
+            "graph": path,
+            "search": path.with_name(f"{path.name}.search"),
+            "tags": path.with_name(f"{path.name}.tags"),
+        }
+        return {name: logged(file) for name, file in files.items() if _has_log(file)}
+
+
+def _has_log(path: Path) -> bool:
+    return Path(f"{path}-wal").exists()
+
+
+def posts_in(path: Path) -> int:
+    """How many posts the store has."""
+    with closing(sqlite3.connect(path)) as store:
+        return int(store.execute("SELECT count(*) FROM association WHERE atype = 13").fetchone()[0])
+
+
+def tell(
+    report: Report, part: Part, posts: int, cost: Cost, files: dict[str, Logged], raw: tuple[float, float]
+) -> None:
+    """The rows of one part."""
+    name = part.name
+    report.add(f"{name}: bytes written, a post", cost.bytes / posts, "B", raw=raw[0])
+    report.add(f"{name}: processor time, a post", cost.cpu / posts * 1e6, "us", raw=raw[1])
+    report.add(f"{name}: posts a group", posts / max(1, len(cost.groups)))
+    report.add(f"{name}: posts", posts / cost.seconds, "1/s")
+    for file, held in files.items():
+        report.add(f"{name}: {file}: commits, each with a sync, of 1,000 posts", held.commits / posts * 1_000)
+        report.add(f"{name}: {file}: pages logged, a post", held.frames.total() / posts)
+        report.add(f"{name}: {file}: different pages, a post", held.pages.total() / posts)
+        print(f"  {name}: {file}: pages of 1,000 posts, logged (different), by table")
+        for table, frames in held.frames.most_common():
+            print(f"    {table:32} {frames / posts * 1_000:9,.0f} ({held.pages[table] / posts * 1_000:,.0f})")
+
+
+def raw_costs(path: Path, authors: Sequence[int], groups: list[int]) -> tuple[float, float]:
+    """Bytes and microseconds a post of bare SQLite."""
+    before, cpu = written_bytes(), time.process_time()
+    insert_posts(path, list(authors), "x" * 102, groups)
+    return (written_bytes() - before) / len(authors), (time.process_time() - cpu) / len(authors) * 1e6
+
+
+def main() -> None:
+    """Build, post, report."""
+    options = parser(__doc__, quick={"members": 500, "posts": 6_000}, smallest={"members": 60, "posts": 128})
+    keep_option(options)
+    options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
+    options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
+    options.add_argument("--posts", type=int, default=20_000, help="how many are made for each part")
+    options.add_argument("--writers", type=int, default=64, help="how many post at a time")
+    options.add_argument("--only", type=int, nargs="+", help="these parts, by their number from 0")
+    chosen = options.parse_args()
+    report = Report("post_costs", chosen.size)
+    with workplace(chosen.keep) as place:
+        measure(place, chosen, report)
+    report.show()
+
+
+def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
+    """Every part in turn."""
+    made_up = chosen.members
+    names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
+    store, path = place / f"costs-{len(names)}.db", place / "post_costs.db"
+    build(store, names, follows, real_authors(len(names), follows))
+    degrees: Ints = np.bincount(follows[:, 1], minlength=len(names))
+    drawn = draw_authors(degrees, chosen.posts, min(403, len(names) / 20))
+    authors = ids_of(names)[drawn].tolist()
+    raw: tuple[float, float] | None = None
+    for number, part in enumerate(PARTS):
+        if chosen.only and number not in chosen.only:
+            continue
+        copied(store, path)
+        before = posts_in(path)
+        cost = uvloop.run(run_cost(path, part, authors, names, chosen.writers))
+        report.check(f"{part.name}: posts that are in the file", posts_in(path) - before, len(authors))
+        if raw is None:
+            copied(store, path)
+            raw = raw_costs(path, authors, cost.groups)
+        copied(store, path)
+        files = uvloop.run(run_pages(path, part, authors, names, chosen.writers))
+        tell(report, part, len(authors), cost, files, raw)
+        report.check(f"{part.name}: files with a log", len(files), 1 + part.search + part.cloud)
+
+
+if __name__ == "__main__":
+    main()

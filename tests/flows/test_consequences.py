@@ -1,0 +1,97 @@
+"""What follows from a post costs little where nobody listens, is named or watches."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from shoal import Shoal
+from shoal.core.model import Post
+from shoal.discovery.contract import Change
+from shoal.discovery.filler import AT_ONCE, Filler
+from shoal.discovery.memory import MemoryIndex
+from shoal.graph.contract import Batch
+from shoal.graph.memory import MemoryGraph
+from shoal.graph.sqlite import SqliteGraph
+from tests.running import in_loop
+
+READS = ("obj_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count", "key_get")
+
+
+@in_loop
+async def test_posts_that_nobody_is_told_of_are_read_together_and_nothing_else_is(tmp_path: Path) -> None:
+    async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
+        ann = await shoal.register("ann")
+        # Whom the author and the tags have as followers is known from then on.
+        await ann.create("the first #sea #tide")
+        await shoal.settle()
+        await shoal.network.runner.stop()
+        for n in range(40):
+            await ann.create(f"{n} #sea #tide")
+        read: Counter[str] = Counter()
+        posts: list[int] = []
+
+        def counting(name: str) -> Any:
+            method = getattr(SqliteGraph, name)
+
+            async def count(store: SqliteGraph, *args: Any, **more: Any) -> Any:
+                read[name] += 1
+                if name == "obj_get":
+                    posts.append(len(args[0]))
+                return await method(store, *args, **more)
+
+            return count
+
+        with patch.multiple(SqliteGraph, **{name: counting(name) for name in READS}):
+            while await shoal.network.runner.turn():
+                pass
+            await shoal.network.search.close()
+        assert sum(posts) == 40
+        assert read.keys() <= {"obj_get", "assoc_count"}
+        # Who watches the author is asked again after each commit of theirs: once, then it is remembered.
+        assert read.total() <= 6
+
+
+class Writes(MemoryIndex):
+    """Notes how much is written at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    async def write(self, change: Change) -> None:
+        self.sizes.append(len(change.posts))
+        await super().write(change)
+
+
+async def _posts(graph: MemoryGraph, ids: Sequence[int]) -> None:
+    for id_ in ids:
+        batch = Batch(0)
+        batch.obj_add(Post(id=id_, author_id=1, text="tide"))
+        await graph.commit(batch)
+
+
+@in_loop
+async def test_a_busy_index_waits_for_more_between_its_writes_and_a_quiet_one_does_not() -> None:
+    graph, index = MemoryGraph(), Writes()
+    filler = Filler(index)
+    ids = [n << 20 for n in range(1, 2 * AT_ONCE)]
+    await _posts(graph, ids)
+    await filler.look(graph, ids[:1])
+    await filler.look(graph, ids[1:2])
+    assert index.sizes == [1, 1]
+    await filler.look(graph, ids[:100])
+    waits = []
+    for id_ in ids[100:200]:
+        waits.append(filler.look(graph, (id_,)))
+        await asyncio.sleep(0)
+    await asyncio.gather(*waits)
+    assert index.sizes == [1, 1, 100, 100]
+    # Enough is written at once, and so is what comes before the end.
+    await filler.look(graph, ids[:AT_ONCE])
+    await filler.close()
+    assert index.sizes[4:] == [AT_ONCE]
