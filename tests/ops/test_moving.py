@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import sqlite3
 import subprocess
@@ -254,7 +255,7 @@ def test_the_server_must_be_stopped_first(tmp_path: Path) -> None:
 
     done = asyncio.run(held())
     assert done.returncode == 1
-    assert "here.db is in use by another process: stop that one first" in done.stderr
+    assert f"here.db is in use by another process, {os.getpid()} (" in done.stderr
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM key").fetchone() == (0,)
     connection.close()

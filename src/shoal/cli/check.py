@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import click
 
@@ -12,7 +12,8 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import Unavailable
 from shoal.ops import check as checks
-from shoal.ops.control import ask_check
+from shoal.ops.control import NoServer, ask
+from shoal.ops.operations import Check
 from shoal.ops.report import Progress, Report
 from shoal.settings import Settings
 from shoal.wiring import control_path, open_network
@@ -37,9 +38,9 @@ def check(settings: Settings, repair: bool, sample: int | None) -> None:
 
 
 async def _checked(settings: Settings, repair: bool, sample: int | None, progress: Progress) -> Report:
-    path = control_path(settings)
-    if path is not None and (report := await ask_check(path, repair=repair, sample=sample, progress=progress)):
-        return report
+    if (path := control_path(settings)) is not None:
+        with suppress(NoServer):
+            return await ask(path, Check(repair, sample), progress)
     async with AsyncExitStack() as stack:
         held = False
         try:

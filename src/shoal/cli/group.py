@@ -5,13 +5,12 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import re
 import sys
 from typing import Any
 
 import click
 
-from shoal.core.errors import ShoalError
+from shoal.core.errors import ShoalError, in_words
 from shoal.graph.sharded import parse_shard_map
 from shoal.settings import Settings, SettingsError, load
 
@@ -37,9 +36,6 @@ COMMANDS = {
 
 What each is for is said here, so that `shoal --help` need not import them all.
 """
-
-
-_ERRNO = re.compile(r"\[Errno -?\d+\] ")
 
 
 class Commands(click.Group):
@@ -74,17 +70,8 @@ class Commands(click.Group):
         try:
             return super().main(*args, **kwargs)
         except (ShoalError, SettingsError, OSError) as error:
-            click.echo(f"shoal: {_told(error)}", err=True)
+            click.echo(f"shoal: {in_words(error)}", err=True)
             sys.exit(1)
-
-
-def _told(error: Exception) -> str:
-    """In one line, with the path that it is about, and without the number that the system has for it."""
-    if isinstance(error, FileNotFoundError) and error.filename:
-        return f"{error.filename} is not there"
-    if isinstance(error, OSError) and error.filename and error.strerror:
-        return f"{error.filename}: {error.strerror}"
-    return _ERRNO.sub("", str(error))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,12 @@ from rich.table import Column, Table
 
 from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
+from shoal.cli.stores import perform
 from shoal.core.errors import InvalidInput
-from shoal.ops.imports import BEST_CONNECTED, MATCH, Sources, import_all, in_directory
-from shoal.ops.report import Progress
-from shoal.ops.summary import Summary
+from shoal.ops.imports import BEST_CONNECTED, MATCH, Sources, in_directory
+from shoal.ops.operations import Import
+from shoal.ops.summary import ImportReport
 from shoal.settings import Settings
-from shoal.wiring import open_network
 
 _FILE = click.Path(path_type=Path)
 
@@ -45,24 +43,29 @@ _FILE = click.Path(path_type=Path)
 def import_(
     settings: Settings, /, folder: Path | None, columns: tuple[str, ...], refused: Path | None, **files: Any
 ) -> None:
-    """Import a network. It may be interrupted at any moment and run again: what is there is recognised.
+    """Import a network, beside a running server or without one.
+
+    It may be interrupted at any moment and run again: what is there is recognised.
 
     FOLDER holds graph/nodes.csv, graph/edges.csv, posts/*.jsonl.gz and photos/; the options name other files.
     """
-    given = {name: value for name, value in files.items() if value is not None}
-    sources = structs.replace(in_directory(folder) if folder else Sources(), columns=_named(columns), **given)
+    # A server that does it has another working directory.
+    given = {
+        name: value.absolute() if isinstance(value, Path) else value
+        for name, value in files.items()
+        if value is not None
+    }
+    found = in_directory(folder.absolute()) if folder else Sources()
+    sources = structs.replace(found, columns=_named(columns), **given)
     if not (sources.members or sources.follows or sources.posts):
         raise click.UsageError("nothing to import: name a FOLDER, or files with --members, --follows, --posts")
-    with ExitStack() as stack:
-        summary = Summary(stack.enter_context(refused.open("wb")) if refused else None)
-        progress = stack.enter_context(bars())
-        try:
-            asyncio.run(_import(settings, sources, summary, progress))
-        except KeyboardInterrupt:
-            stack.close()
-            click.echo("interrupted; the same command again goes on where it was", err=True)
-            raise SystemExit(130) from None
-    _tell(summary)
+    try:
+        with bars() as progress:
+            report = perform(settings, Import(sources, refused.absolute() if refused else None), progress)
+    except KeyboardInterrupt:
+        click.echo("interrupted; the same command again goes on where it was", err=True)
+        raise SystemExit(130) from None
+    _tell(report)
 
 
 def _named(columns: tuple[str, ...]) -> dict[str, str]:
@@ -72,12 +75,7 @@ def _named(columns: tuple[str, ...]) -> dict[str, str]:
     return named
 
 
-async def _import(settings: Settings, sources: Sources, summary: Summary, progress: Progress) -> None:
-    async with open_network(settings) as network:
-        await import_all(network, sources, summary, progress)
-
-
-def _tell(summary: Summary) -> None:
+def _tell(summary: ImportReport) -> None:
     numbers = (Column(name, justify="right") for name in ("taken", "already there", "refused"))
     table = Table("", *numbers, box=None)
     for kind, tally in summary.tallies.items():
@@ -87,6 +85,6 @@ def _tell(summary: Summary) -> None:
         for reason, found in tally.refused.items():
             examples = ", ".join(filter(None, found.examples))
             click.echo(f"{kind} refused, {found.count:,}: {reason}{f' ({examples})' if examples else ''}")
-    for (one, many), count in summary.notes.items():
+    for count, one, many in summary.notes:
         click.echo(f"{count:,} {one if count == 1 else many}")
-    click.echo(f"in {sum(summary.seconds.values()):.1f} s")
+    click.echo(f"in {summary.seconds:.1f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import click
 import msgspec
@@ -11,7 +12,8 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.ops import jobs as work
-from shoal.ops.control import ask_replay
+from shoal.ops.control import NoServer, ask
+from shoal.ops.operations import Replay
 from shoal.settings import Settings
 from shoal.wiring import control_path
 from shoal.wiring.outboxes import open_outboxes
@@ -69,8 +71,9 @@ def replay(settings: Settings, names: tuple[str, ...], everything: bool) -> None
 
 async def _replayed(settings: Settings, names: list[str] | None) -> int:
     path = control_path(settings)
-    if path is not None and not settings.broker and (given := await ask_replay(path, names)) is not None:
-        return given
+    if path is not None and not settings.broker:
+        with suppress(NoServer):
+            return await ask(path, Replay(names))
     try:
         async with open_outboxes(settings, read_only=False) as outboxes:
             return await work.replay(outboxes, names)

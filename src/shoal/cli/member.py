@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
 
 import click
 
 from shoal.cli.group import pass_settings
-from shoal.cli.stores import existing
-from shoal.core.errors import InvalidInput, NotFound, Taken
+from shoal.cli.stores import existing, perform
+from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Role
 from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
-from shoal.services import members, moderation
-from shoal.services.writes import Writes
+from shoal.ops.operations import AddMember, CheckFree, CheckThere, SetPassword, SetRole, SetSuspended
 from shoal.settings import Settings
-from shoal.wiring import Network, open_network
+from shoal.wiring import open_network
 
 _PAGE = 1_000
 _NO_ROLE = "none"
@@ -43,28 +42,14 @@ def member() -> None:
 @_password
 @pass_settings
 def add(settings: Settings, /, name: str, email: str, display_name: str, reserved: bool, piped: bool) -> None:
-    """Make the member NAME, with a password. The server must not be running."""
+    """Make the member NAME, with a password. Works beside a running server."""
     if not piped:
         _need_terminal()
-        asyncio.run(_check_free(settings, check_user_name(name, reserved=reserved), email))
+        # Nobody types a password in vain.
+        perform(settings, CheckFree(check_user_name(name, reserved=reserved), email))
     secret = _ask(piped=piped)
-    made = asyncio.run(_add(settings, name, secret, email=email, display_name=display_name, reserved=reserved))
+    made = perform(settings, AddMember(name, secret, email, display_name, reserved))
     click.echo(f"{made.name} is a member now: id {made.id}")
-
-
-async def _check_free(settings: Settings, name: str, email: str) -> None:
-    """Nobody types a password in vain: the store can be had, and neither the name nor the address belongs to anybody."""
-    async with open_network(settings, background=False) as network:
-        for taken in filter(None, (name, email)):
-            if await members.find(network.writes, taken):
-                raise Taken(f"{taken} belongs to a member already")
-
-
-async def _add(settings: Settings, name: str, secret: str, *, email: str, display_name: str, reserved: bool) -> Member:
-    async with open_network(settings, background=False) as network:
-        return await members.register(
-            network.writes, name, password=secret, email=email, display_name=display_name, reserved=reserved
-        )
 
 
 @member.command()
@@ -72,39 +57,21 @@ async def _add(settings: Settings, name: str, secret: str, *, email: str, displa
 @_password
 @pass_settings
 def password(settings: Settings, /, name: str, piped: bool) -> None:
-    """Give the member NAME another password. The server must not be running."""
+    """Give the member NAME another password. Works beside a running server."""
     existing(settings)
     if not piped:
         _need_terminal()
-        asyncio.run(_check_there(settings, name))
-    asyncio.run(_set_password(settings, name, _ask(piped=piped)))
+        perform(settings, CheckThere(name))
+    perform(settings, SetPassword(name, _ask(piped=piped)))
     click.echo(f"{name} has a new password")
-
-
-async def _set_password(settings: Settings, name: str, secret: str) -> None:
-    async with open_network(settings, background=False) as network:
-        found = await _found(network, name)
-        await members.set_password(network.writes, found.id, secret)
-
-
-async def _check_there(settings: Settings, name: str) -> None:
-    async with open_network(settings, background=False) as network:
-        await _found(network, name)
-
-
-async def _found(network: Network, name: str) -> Member:
-    found = await members.find(network.writes, name)
-    if found is None:
-        raise NotFound(f"there is no member {name!r}")
-    return found
 
 
 @member.command()
 @click.argument("name")
 @pass_settings
 def suspend(settings: Settings, /, name: str) -> None:
-    """Take the member NAME out of sight, with all they posted. On SQLite the server must not be running."""
-    asyncio.run(_moderate(existing(settings), name, moderation.suspend))
+    """Take the member NAME out of sight, with all they posted. Works beside a running server."""
+    perform(existing(settings), SetSuspended(name, suspended=True))
     click.echo(f"{name} is suspended")
 
 
@@ -112,8 +79,8 @@ def suspend(settings: Settings, /, name: str) -> None:
 @click.argument("name")
 @pass_settings
 def restore(settings: Settings, /, name: str) -> None:
-    """Undo the suspension of the member NAME. On SQLite the server must not be running."""
-    asyncio.run(_moderate(existing(settings), name, moderation.restore))
+    """Undo the suspension of the member NAME. Works beside a running server."""
+    perform(existing(settings), SetSuspended(name, suspended=False))
     click.echo(f"{name} is back")
 
 
@@ -122,19 +89,10 @@ def restore(settings: Settings, /, name: str) -> None:
 @click.argument("role", type=click.Choice([*(role.value for role in _ROLES), _NO_ROLE]))
 @pass_settings
 def role(settings: Settings, /, name: str, role: str) -> None:
-    """Let the member NAME look after the network, or not any more. On SQLite the server must not be running."""
+    """Let the member NAME look after the network, or not any more. Works beside a running server."""
     given = Role.NONE if role == _NO_ROLE else Role(role)
-
-    async def give(writes: Writes, member_id: int) -> Member:
-        return await moderation.set_role(writes, member_id, given)
-
-    asyncio.run(_moderate(existing(settings), name, give))
+    perform(existing(settings), SetRole(name, given))
     click.echo(f"{name} has no role" if given is Role.NONE else f"{name} is {_ROLES[given]}")
-
-
-async def _moderate(settings: Settings, name: str, verb: Callable[[Writes, int], Awaitable[Member]]) -> None:
-    async with open_network(settings, background=False) as network:
-        await verb(network.writes, (await _found(network, name)).id)
 
 
 @member.command("list")

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-
 import click
 
 from shoal.cli.group import pass_settings
-from shoal.cli.stores import existing
-from shoal.core.model import Post
-from shoal.services import moderation
-from shoal.services.writes import Writes
+from shoal.cli.stores import existing, perform
+from shoal.ops.operations import SetHidden
 from shoal.settings import Settings
-from shoal.wiring import open_network
 
 _post_id = click.argument("post_id", type=click.IntRange(min=1))
 
@@ -27,8 +21,8 @@ def post() -> None:
 @_post_id
 @pass_settings
 def hide(settings: Settings, /, post_id: int) -> None:
-    """Nobody but its author sees the post POST_ID any more. On SQLite the server must not be running."""
-    asyncio.run(_moderate(existing(settings), post_id, moderation.hide))
+    """Nobody but its author sees the post POST_ID any more. Works beside a running server."""
+    perform(existing(settings), SetHidden(post_id, hidden=True))
     click.echo(f"{post_id} is out of sight")
 
 
@@ -36,11 +30,6 @@ def hide(settings: Settings, /, post_id: int) -> None:
 @_post_id
 @pass_settings
 def reveal(settings: Settings, /, post_id: int) -> None:
-    """Show the post POST_ID again. On SQLite the server must not be running."""
-    asyncio.run(_moderate(existing(settings), post_id, moderation.reveal))
+    """Show the post POST_ID again. Works beside a running server."""
+    perform(existing(settings), SetHidden(post_id, hidden=False))
     click.echo(f"{post_id} is in sight")
-
-
-async def _moderate(settings: Settings, post_id: int, verb: Callable[[Writes, int], Awaitable[Post]]) -> None:
-    async with open_network(settings, background=False) as network:
-        await verb(network.writes, post_id)

@@ -6,6 +6,10 @@ one fixed sentence. One table in `api/errors.py` maps these to statuses.
 
 from __future__ import annotations
 
+import re
+
+_ERRNO = re.compile(r"\[Errno -?\d+\] ")
+
 
 class ShoalError(Exception):
     """The root of everything Shoal raises on purpose; `str(error)` may be shown to anybody."""
@@ -97,3 +101,12 @@ class StorageFull(Unavailable):
 def is_refusal(error: BaseException) -> bool:
     """Whether it is certain that nothing was stored, so that files made for it can be deleted."""
     return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown)
+
+
+def in_words(error: Exception) -> str:
+    """Say an error in one line, with the path that it is about, and without the number that the system has for it."""
+    if isinstance(error, FileNotFoundError) and error.filename:
+        return f"{error.filename} is not there"
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return _ERRNO.sub("", str(error))

@@ -1,7 +1,8 @@
 """A way into a running server for its operator: a socket file beside the store, which only the owner may open.
 
-One connection is one request: a line of JSON with a verb, answered by lines of JSON. `check` is answered by progress and then
-a report, `status` by what the server holds, `replay` by how many jobs were given again. Whoever hangs up ends what they asked for.
+One connection is one operation (`ops/operations.py`): a line of JSON, answered by lines of JSON. Progress comes while it is under
+way, and an empty line of it at least every two seconds, so that a server that hangs is told from one that works. The last line
+is the answer or an error. Whoever hangs up ends what they asked for.
 """
 
 from __future__ import annotations
@@ -12,174 +13,163 @@ import os
 import socket
 import stat
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import aclosing, asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
+from typing import TypeVar, cast
 
 import msgspec
 
-from shoal.core.errors import InvalidInput, ShoalError, Unavailable
-from shoal.ops.check import check
-from shoal.ops.jobs import replay
+from shoal.core.errors import ShoalError, Unavailable, in_words
 from shoal.ops.network import AnyNetwork
-from shoal.ops.report import Progress, Report
+from shoal.ops.operations import AnyOperation, Operation
+from shoal.ops.report import Progress, nothing
+
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 _LONGEST_LINE = 1 << 20
+_MOST_AT_ONCE = 16
+_REQUEST_SECONDS = 10.0
 _PROGRESS_SECONDS = 0.2
-_MOST_WARM = 10_000_000
+_BEAT_SECONDS = 2.0
+_SILENCE_SECONDS = 60.0
+"""A server that has said nothing for so long hangs; one on a machine with much else to do is given time."""
 _INTERNAL = "the server met an error of its own; its log says which"
+_UNKNOWN = "the server does not know this operation: it is of another version, so restart it"
+_BUSY = "another check or import is under way: wait for it"
 
 
-class Request(msgspec.Struct):
-    """What is asked: `check` (with `repair` and `sample` as in `ops.check`), `status`, or `replay` (of `jobs`; None: all)."""
-
-    verb: str
-    repair: bool = False
-    sample: int | None = None
-    jobs: list[str] | None = None
+class NoServer(ShoalError):
+    """Nobody listens: no server has the store open."""
 
 
-class Status(msgspec.Struct):
-    """What a running server holds."""
-
-    pid: int
-    warm_timelines: int
-    events_waiting: int
-    events_set_aside: int
-
-
-class Answer(msgspec.Struct, omit_defaults=True):
-    """One line: one of these."""
+class _Line(msgspec.Struct, omit_defaults=True):
+    """One line: one of these, or nothing, which only says that the server lives."""
 
     progress: tuple[str, int, int] | None = None
-    report: Report | None = None
-    status: Status | None = None
-    replayed: int | None = None
+    answer: msgspec.Raw = msgspec.Raw()
     error: str = ""
 
 
 @asynccontextmanager
 async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
     """Answer at `path` until the block ends. Whoever holds the store's lock may call this: an old socket is replaced."""
-    checking = asyncio.Lock()
-    meetings: set[asyncio.Task[None]] = set()
-
-    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with closing(writer):
-            meeting = asyncio.create_task(_meet(network, checking, reader, writer))
-            meetings.add(meeting)
-            meeting.add_done_callback(meetings.discard)
-            with suppress(asyncio.CancelledError):
-                await meeting
-
+    desk = _Desk(network)
     with _at(path) as address:
         _remove(path)
-        server = await asyncio.start_unix_server(meet, sock=_bound(address), limit=_LONGEST_LINE)
+        server = await asyncio.start_unix_server(desk.meet, sock=_bound(address), limit=_LONGEST_LINE)
     try:
         async with server:
             yield
     finally:
         _remove(path)
         # The store closes next: nobody may still read it.
-        for meeting in (under_way := list(meetings)):
-            meeting.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        await desk.close()
 
 
-async def ask_check(path: Path, *, repair: bool, sample: int | None, progress: Progress) -> Report | None:
-    """Have the server that holds the store check itself; None when none answers. Raises `Unavailable` when it breaks off."""
-    async with aclosing(_ask(path, Request("check", repair, sample))) as answers:
-        async for answer in answers:
-            if answer.progress is not None:
-                progress(*answer.progress)
-            elif answer.report is not None:
-                return answer.report
-    return None
-
-
-async def ask_status(path: Path) -> Status | None:
-    """What the server that holds the store says of itself; None when none answers."""
-    async with aclosing(_ask(path, Request("status"))) as answers:
-        async for answer in answers:
-            return answer.status
-    return None
-
-
-async def ask_replay(path: Path, jobs: list[str] | None) -> int | None:
-    """Have the server that holds the store give these buried jobs again; how many, or None when none answers."""
-    async with aclosing(_ask(path, Request("replay", jobs=jobs))) as answers:
-        async for answer in answers:
-            return answer.replayed
-    return None
-
-
-async def _ask(path: Path, request: Request) -> AsyncGenerator[Answer, None]:
+async def ask(
+    path: Path, operation: Operation[T], progress: Progress = nothing, *, silence: float = _SILENCE_SECONDS
+) -> T:
+    """Have the server at `path` carry this out. Raises `NoServer`, `Unavailable` when it breaks off, else as it says."""
     try:
         with _at(path) as address:
             reader, writer = await asyncio.open_unix_connection(address, limit=_LONGEST_LINE)
-    except (FileNotFoundError, ConnectionRefusedError):
-        return
+    except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
+        raise NoServer(f"no server listens at {path}") from error
+    except PermissionError as error:
+        raise Unavailable(f"the store belongs to another user: {path} may not be opened") from error
     with closing(writer):
-        writer.write(msgspec.json.encode(request) + b"\n")
-        while line := await reader.readline():
-            answer = msgspec.json.decode(line, type=Answer)
-            if answer.error:
-                raise Unavailable(f"the server that holds the store: {answer.error}")
-            yield answer
-            if answer.progress is None:
-                return
+        writer.write(msgspec.json.encode(operation, enc_hook=_path_out) + b"\n")
+        while line := await _next_line(reader, silence):
+            told = msgspec.json.decode(line, type=_Line)
+            if told.error:
+                raise ShoalError(told.error)
+            if told.progress is not None:
+                progress(*told.progress)
+            elif bytes(told.answer):
+                return cast("T", msgspec.json.decode(told.answer, type=operation.answer))
     raise Unavailable("the server that holds the store ended before it answered")
 
 
-async def _meet(
-    network: AnyNetwork, checking: asyncio.Lock, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-) -> None:
+async def _next_line(reader: asyncio.StreamReader, silence: float) -> bytes:
     try:
-        request = msgspec.json.decode(await reader.readline(), type=Request)
-        work = asyncio.create_task(_answered(network, checking, request, writer))
+        async with asyncio.timeout(silence):
+            return await reader.readline()
+    except TimeoutError as error:
+        raise Unavailable(
+            f"the server that holds the store has been silent for {silence:.0f} s: look at its log, or restart it"
+        ) from error
+    except ConnectionError:
+        return b""
+
+
+class _Desk:
+    """The server's side: a few operations at a time, and of those that take long one."""
+
+    def __init__(self, network: AnyNetwork) -> None:
+        self._network = network
+        self._long = asyncio.Lock()
+        self._meetings: set[asyncio.Task[None]] = set()
+
+    async def meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one connection."""
+        with closing(writer):
+            if len(self._meetings) >= _MOST_AT_ONCE:
+                _say(writer, _Line(error=f"{_MOST_AT_ONCE} commands are under way already: try again"))
+                return
+            meeting = asyncio.create_task(self._meet(reader, writer))
+            self._meetings.add(meeting)
+            meeting.add_done_callback(self._meetings.discard)
+            with suppress(asyncio.CancelledError):
+                await meeting
+
+    async def close(self) -> None:
+        """End what is under way."""
+        for meeting in (under_way := list(self._meetings)):
+            meeting.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_REQUEST_SECONDS):
+                line = await reader.readline()
+            operation: Operation[object] = msgspec.json.decode(line, type=AnyOperation, dec_hook=_path_in)
+        except (msgspec.DecodeError, ValueError, TimeoutError):
+            _say(writer, _Line(error=_UNKNOWN))
+            return
+        except ConnectionError:
+            return
+        work = asyncio.create_task(self._answered(operation, writer))
+        beat = asyncio.create_task(_beat(writer))
         gone = asyncio.create_task(reader.read())
         try:
             await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
-            work.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
+            for task in (work, beat, gone):
+                task.cancel()
+            await asyncio.gather(work, beat, gone, return_exceptions=True)
         if not work.cancelled():
-            _say(writer, work.result())
-            await writer.drain()
-    except (msgspec.DecodeError, ValueError):
-        _say(writer, Answer(error="this is no request"))
-    except ConnectionError:
-        # They hung up.
-        return
+            with suppress(ConnectionError):
+                _say(writer, work.result())
+                await writer.drain()
 
-
-async def _answered(
-    network: AnyNetwork, checking: asyncio.Lock, request: Request, writer: asyncio.StreamWriter
-) -> Answer:
-    try:
-        if request.verb == "status":
-            return Answer(status=await _status(network))
-        if request.verb == "replay":
-            return Answer(replayed=await replay({"store": network.store}, request.jobs))
-        if request.verb != "check":
-            raise InvalidInput("the verbs are check, status and replay")  # noqa: TRY301  # answered like any other refusal
-        async with checking:
-            told = _Telling(writer)
-            return Answer(report=await check(network, repair=request.repair, sample=request.sample, progress=told))
-    except ShoalError as error:
-        return Answer(error=str(error))
-    except Exception:  # noqa: BLE001  # the server goes on
-        _log.exception("a request of the operator failed")
-        return Answer(error=_INTERNAL)
-
-
-async def _status(network: AnyNetwork) -> Status:
-    store = network.store
-    warm = await network.timelines.members(_MOST_WARM)
-    return Status(os.getpid(), len(warm), await store.backlog(), len(await store.buried()))
+    async def _answered(self, operation: Operation[object], writer: asyncio.StreamWriter) -> _Line:
+        try:
+            if not operation.alone:
+                answer = await operation.carry_out(self._network, _Telling(writer))
+            elif self._long.locked():
+                return _Line(error=_BUSY)
+            else:
+                async with self._long:
+                    answer = await operation.carry_out(self._network, _Telling(writer))
+            return _Line(answer=msgspec.Raw(msgspec.json.encode(answer)))
+        except (ShoalError, OSError) as error:
+            return _Line(error=in_words(error))
+        except Exception:  # noqa: BLE001  # the server goes on
+            _log.exception("a request of the operator failed")
+            return _Line(error=_INTERNAL)
 
 
 class _Telling:
@@ -190,14 +180,34 @@ class _Telling:
         self._told = 0.0
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        if time.monotonic() - self._told > _PROGRESS_SECONDS:
+        if time.monotonic() - self._told > _PROGRESS_SECONDS or done == total:
             self._told = time.monotonic()
-            _say(self._writer, Answer(progress=(phase, done, total)))
+            _say(self._writer, _Line(progress=(phase, done, total)))
 
 
-def _say(writer: asyncio.StreamWriter, answer: Answer) -> None:
-    if not writer.is_closing():
-        writer.write(msgspec.json.encode(answer) + b"\n")
+async def _beat(writer: asyncio.StreamWriter) -> None:
+    while True:
+        await asyncio.sleep(_BEAT_SECONDS)
+        _say(writer, _Line())
+
+
+def _say(writer: asyncio.StreamWriter, line: _Line) -> None:
+    """Send a line. To somebody who does not read, only so much is said as their buffer takes."""
+    if not writer.is_closing() and writer.transport.get_write_buffer_size() < _LONGEST_LINE:
+        writer.write(msgspec.json.encode(line) + b"\n")
+
+
+def _path_out(value: object) -> str:
+    """The one type of operations that JSON does not have."""
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} cannot be sent")
+
+
+def _path_in(kind: type, value: object) -> object:
+    if kind is Path and isinstance(value, str):
+        return Path(value)
+    raise ValueError(f"{kind.__name__} cannot be received")
 
 
 @contextmanager

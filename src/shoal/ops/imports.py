@@ -1,12 +1,13 @@
 """A network from files: members, follows and posts of another one become ours.
 
 Every record is recognised, so an import that was ended at any moment, even by `kill -9`, is run again and goes on where it
-was; in the end the counts are the same. The import owns the store while it runs. Passwords are not imported: the operator
-sets those that are wanted (`shoal member password`).
+was; in the end the counts are the same. It runs in the process that owns the store, which may be a server. Passwords are not
+imported: the operator sets those that are wanted (`shoal member password`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import os
 import time
@@ -86,8 +87,9 @@ async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, pr
     check_columns(sources.columns)
     with _timed(summary, "reading"):
         people = await _people(network, sources, summary)
-        edges = _edges(sources, people, summary)
-        records = _records(sources, summary)
+        # In a thread, for files may be long: a server goes on answering meanwhile.
+        edges = await asyncio.to_thread(_edges, sources, people, summary)
+        records = await asyncio.to_thread(_records, sources, summary)
         authors = _authors(sources, records, people, edges)
     with _timed(summary, "members"):
         if sources.members:
@@ -116,13 +118,17 @@ def _timed(summary: Summary, phase: str) -> Iterator[None]:
 
 async def _people(network: AnyNetwork, sources: Sources, summary: Summary) -> People:
     if sources.members:
-        return read_members(read_lines(sources.members), sources.columns, summary)
+        return await asyncio.to_thread(_members, sources.members, sources, summary)
     names: set[str] = set()
     if sources.follows:
         names.update(references(read_lines(sources.follows), sources.columns))
     if sources.posts and sources.authors == MATCH:
         names.update(record.author for record in read_posts(read_lines(sources.posts), sources.columns, Summary()))
     return await imported_members.members_there(network, sorted(names))
+
+
+def _members(path: Path, sources: Sources, summary: Summary) -> People:
+    return read_members(read_lines(path), sources.columns, summary)
 
 
 def _edges(sources: Sources, people: People, summary: Summary) -> Edges:

@@ -29,6 +29,16 @@ class Tally(msgspec.Struct):
         return sum(reason.count for reason in self.refused.values())
 
 
+class ImportReport(msgspec.Struct):
+    """What a finished import says of itself."""
+
+    tallies: dict[str, Tally]
+    """By kind of record."""
+    notes: list[tuple[int, str, str]]
+    """How often something was changed on the way in, and what it was, in words for one and for many."""
+    seconds: float
+
+
 class Summary:
     """Counts, and a file that takes every refusal in full: JSON lines of kind, record and reason."""
 
@@ -42,6 +52,11 @@ class Summary:
 
     def __getitem__(self, kind: str) -> Tally:
         return self.tallies.setdefault(kind, Tally())
+
+    def report(self) -> ImportReport:
+        """The counts, as they are told."""
+        notes = [(count, one, many) for (one, many), count in self.notes.items()]
+        return ImportReport(self.tallies, notes, sum(self.seconds.values()))
 
     def refuse(self, kind: str, record: str, reason: str) -> None:
         """One record is not taken."""

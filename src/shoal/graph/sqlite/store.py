@@ -30,7 +30,7 @@ from shoal.graph.leases import Leases
 from shoal.graph.resolve import Owns
 from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
-from shoal.graph.sqlite import bulk, sql
+from shoal.graph.sqlite import bulk, holder, sql
 from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.writer import Writer
 
@@ -296,10 +296,10 @@ def _own(path: Path) -> int:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
+        by = holder.told(lock)
         os.close(lock)
-        raise Unavailable(
-            f"the store {path.name} is in use by another process: stop that one first, or talk to its server"
-        ) from error
+        raise Unavailable(f"the store {path.name} is in use by another process{by}: stop that one first") from error
+    holder.note(lock)
     return lock
 
 

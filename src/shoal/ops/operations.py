@@ -1,0 +1,214 @@
+"""What an operator may ask of a network, each as one typed value that can be carried out.
+
+A command carries it out on a store that it opens itself, or sends it to the server that has the store open (`ops/control.py`).
+Either way the same code runs here.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+
+from shoal.core.errors import NotFound, Taken
+from shoal.core.model import Member, Role
+from shoal.ops import jobs
+from shoal.ops.check import check
+from shoal.ops.imports import Sources, import_all
+from shoal.ops.network import AnyNetwork
+from shoal.ops.report import Progress, Report
+from shoal.ops.summary import ImportReport, Summary
+from shoal.services import members, moderation
+
+T = TypeVar("T")
+
+_MOST_WARM = 10_000_000
+
+
+class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, forbid_unknown_fields=True):
+    """One thing to do. `T` is what it answers, and `answer` says the same when the program runs."""
+
+    answer: ClassVar[Any] = None
+    alone: ClassVar[bool] = False
+    """Whether it takes so long, or touches so much, that no second one of its kind runs beside it."""
+    background: ClassVar[bool] = False
+    """Whether what follows from it is worked off at once where no server runs; otherwise the next server does that."""
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> T:
+        """Do it. Raises `ShoalError`, or `OSError` for a file that cannot be read."""
+        raise TypeError(f"{type(self).__name__} cannot be carried out")
+
+
+class Named(msgspec.Struct):
+    """A member, as commands tell of one."""
+
+    id: int
+    name: str
+
+
+class CheckFree(Operation[None]):
+    """Raise `Taken` when the name or the address of a new member belongs to somebody."""
+
+    name: str
+    email: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        for taken in filter(None, (self.name, self.email)):
+            if await members.find(network.writes, taken):
+                raise Taken(f"{taken} belongs to a member already")
+
+
+class AddMember(Operation[Named]):
+    """Make a member who logs in with this password. `reserved` allows a name that is kept for the operator."""
+
+    answer = Named
+    name: str
+    password: str
+    email: str = ""
+    display_name: str = ""
+    reserved: bool = False
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> Named:
+        made = await members.register(
+            network.writes,
+            self.name,
+            password=self.password,
+            email=self.email,
+            display_name=self.display_name,
+            reserved=self.reserved,
+        )
+        return Named(made.id, made.name)
+
+
+class CheckThere(Operation[None]):
+    """Raise `NotFound` when there is no member of this name or address."""
+
+    name: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await _found(network, self.name)
+
+
+class SetPassword(Operation[None]):
+    """Give a member another password, which ends all sessions."""
+
+    name: str
+    password: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await members.set_password(network.writes, (await _found(network, self.name)).id, self.password)
+
+
+class SetSuspended(Operation[None]):
+    """Take a member out of sight, with all they posted; or undo that."""
+
+    name: str
+    suspended: bool
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        verb = moderation.suspend if self.suspended else moderation.restore
+        await verb(network.writes, (await _found(network, self.name)).id)
+
+
+class SetRole(Operation[None]):
+    """Make a member a moderator or an admin, or neither."""
+
+    name: str
+    role: Role
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await moderation.set_role(network.writes, (await _found(network, self.name)).id, self.role)
+
+
+class SetHidden(Operation[None]):
+    """Take a post out of everybody's sight but its author's; or show it again."""
+
+    post_id: int
+    hidden: bool
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        verb = moderation.hide if self.hidden else moderation.reveal
+        await verb(network.writes, self.post_id)
+
+
+class Import(Operation[ImportReport]):
+    """Take in files of this machine, named by absolute paths. Every refused record is written to `refused`."""
+
+    answer = ImportReport
+    alone = True
+    background = True
+    sources: Sources
+    refused: Path | None = None
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> ImportReport:
+        with ExitStack() as stack:
+            summary = Summary(stack.enter_context(self.refused.open("wb")) if self.refused else None)
+            await import_all(network, self.sources, summary, progress)
+            return summary.report()
+
+
+class Check(Operation[Report]):
+    """Compare what is stored with what is promised. See `ops.check.check`."""
+
+    answer = Report
+    alone = True
+    repair: bool = False
+    sample: int | None = None
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> Report:
+        return await check(network, repair=self.repair, sample=self.sample, progress=progress)
+
+
+class Replay(Operation[int]):
+    """Give jobs that were set aside another chance (None: all of them); how many there were."""
+
+    answer = int
+    names: list[str] | None = None
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> int:
+        return await jobs.replay({"store": network.store}, self.names)
+
+
+class Status(msgspec.Struct):
+    """What a running server holds."""
+
+    pid: int
+    warm_timelines: int
+    events_waiting: int
+    events_set_aside: int
+
+
+class AskStatus(Operation[Status]):
+    """Ask a server what it holds."""
+
+    answer = Status
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> Status:
+        store = network.store
+        warm = await network.timelines.members(_MOST_WARM)
+        return Status(os.getpid(), len(warm), await store.backlog(), len(await store.buried()))
+
+
+AnyOperation = (
+    CheckFree
+    | AddMember
+    | CheckThere
+    | SetPassword
+    | SetSuspended
+    | SetRole
+    | SetHidden
+    | Import
+    | Check
+    | Replay
+    | AskStatus
+)
+
+
+async def _found(network: AnyNetwork, name: str) -> Member:
+    found = await members.find(network.writes, name)
+    if found is None:
+        raise NotFound(f"there is no member {name!r}")
+    return found

@@ -1,0 +1,177 @@
+"""Every command on an SQLite store, beside a server that has it open and without one: the same words, the same exit status."""
+
+from __future__ import annotations
+
+import re
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import httpx
+import pytest
+from click.testing import CliRunner
+from tests.running import at_a_desk
+from tests.serving import served
+
+from shoal.cli import main
+from shoal.cli.group import COMMANDS
+
+PASSWORD = "a long password"
+Shoal = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def command(store: Path, *arguments: str) -> list[str]:
+    """What is typed."""
+    return [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", *arguments]
+
+
+def run(store: Path, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a command in this process, which starts none for it."""
+    done = CliRunner().invoke(main, ["--store", f"sqlite:///{store}", *arguments], input=typed)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+
+
+@pytest.fixture(params=["alone", "served"])
+def shoal(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shoal]:
+    """Commands on a store with Ann in it, which says #tide in the post 7."""
+    store = tmp_path / "shoal.db"
+    lay_out(tmp_path)
+    made = run(store, "import", str(tmp_path / "data"))
+    assert made.returncode == 0, made.stderr
+    assert run(store, "member", "password", "ann", "--password-stdin", typed=PASSWORD).returncode == 0
+    with ExitStack() as stack:
+        if request.param == "served":
+            stack.enter_context(served(store))
+
+        def typed(*arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
+            return run(store, *arguments, typed=typed)
+
+        yield typed
+
+
+def lay_out(folder: Path) -> None:
+    """A network to import."""
+    for name in ("graph", "posts"):
+        (folder / "data" / name).mkdir(parents=True)
+    (folder / "data" / "graph" / "nodes.csv").write_text("id,name\n1,ann\n2,ben\n3,!\n")
+    (folder / "data" / "graph" / "edges.csv").write_text("follower,followee\n1,2\n")
+    post = '{"id": 7, "author": "ann", "created_at": "2024-01-01", "text": "Low #tide", "tags": ["tide"]}\n'
+    (folder / "data" / "posts" / "posts.jsonl").write_text(post)
+
+
+def told(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command that must succeed prints."""
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def refused(done: subprocess.CompletedProcess[str]) -> str:
+    """What a command that must fail says, in one line."""
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done
+    return done.stderr.strip()
+
+
+def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
+    made = told(shoal("member", "add", "cyd", "--email", "c@example.org", "--password-stdin", typed=PASSWORD))
+    assert re.fullmatch(r"cyd is a member now: id \d+\n", made)
+    assert "already been taken" in refused(shoal("member", "add", "cyd", "--password-stdin", typed=PASSWORD))
+    assert "8 to 1024" in refused(shoal("member", "add", "dan", "--password-stdin", typed="short"))
+    assert (
+        told(shoal("member", "password", "cyd", "--password-stdin", typed="another one")) == "cyd has a new password\n"
+    )
+    assert told(shoal("member", "role", "cyd", "admin")) == "cyd is an admin\n"
+    assert told(shoal("member", "suspend", "cyd")) == "cyd is suspended\n"
+    assert told(shoal("member", "restore", "cyd")) == "cyd is back\n"
+    assert refused(shoal("member", "suspend", "nobody")) == "shoal: there is no member 'nobody'"
+    assert [line.split("\t")[0] for line in told(shoal("member", "list")).splitlines()[1:]] == ["ann", "ben", "cyd"]
+
+
+def test_posts_are_hidden_and_shown(shoal: Shoal, tmp_path: Path) -> None:
+    assert told(shoal("export", "ann", "--to", str(tmp_path / "ann"))) == f"the data of ann is in {tmp_path / 'ann'}\n"
+    (post,) = re.findall(r'"id": ?"(\d+)"', (tmp_path / "ann" / "posts.json").read_text())
+    assert told(shoal("post", "hide", post)) == f"{post} is out of sight\n"
+    assert told(shoal("post", "reveal", post)) == f"{post} is in sight\n"
+    assert refused(shoal("post", "hide", "12")) == "shoal: Record not found"
+
+
+def test_an_import_goes_on_where_one_was(shoal: Shoal, tmp_path: Path) -> None:
+    (tmp_path / "data" / "graph" / "nodes.csv").write_text("id,name\n1,ann\n2,ben\n3,!\n4,cyd\n")
+    done = told(shoal("import", str(tmp_path / "data"), "--refused", str(tmp_path / "refused.jsonl")))
+    for line in (r"members +1 +2 +1", r"follows +0 +2 +0", r"posts +0 +1 +0"):
+        assert re.search(line, done), done
+    assert "members refused, 1: a user name is 1 to 30 characters" in done
+    assert (tmp_path / "refused.jsonl").read_text().count("\n") == 1
+    missing = tmp_path / "none.csv"
+    assert refused(shoal("import", "--members", str(missing))) == f"shoal: {missing} is not there"
+    unfit = ("import", "--members", str(tmp_path / "data" / "posts" / "posts.jsonl"), "--column", "members.name=title")
+    assert "there is no column 'title'" in refused(shoal(*unfit))
+
+
+def test_everything_else(shoal: Shoal, tmp_path: Path) -> None:
+    assert told(shoal("search", "rebuild")) == "3 members and posts can be found\n"
+    assert told(shoal("tags", "deny", "tide")) == "#tide\tis denied\n"
+    assert told(shoal("tags", "rules")) == "#tide\tis denied\n"
+    assert told(shoal("tags", "allow", "tide")).startswith("#tide\tis shown")
+    assert told(shoal("tags", "merge", "tide", "ebb")) == "#tide\tcounts as #ebb\n"
+    assert told(shoal("tags", "unmerge", "tide")).startswith("#tide\tis shown")
+    assert "#tide" in told(shoal("tags", "show", "tide"))
+    assert "tide" in told(shoal("tags"))
+    assert "drawn into" in told(shoal("tags", "picture", str(tmp_path / "cloud.svg")))
+    assert "set aside: 0" in told(shoal("jobs"))
+    assert told(shoal("jobs", "replay", "--all")) == "0 replayed\n"
+    assert "all holds" in told(shoal("check", "--repair"))
+    assert "over the data sources" in told(shoal("shards"))
+
+
+def test_a_server_does_what_a_command_asks_at_once(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    with served(store) as server:
+        door = store.with_name("shoal.db.sock")
+        assert stat.S_IMODE(door.stat().st_mode) == 0o600
+        told(run(store, "member", "add", "ann", "--password-stdin", typed=PASSWORD))
+        profile = f"{server.url}/api/v1/accounts/lookup?acct=ann"
+        assert httpx.get(profile, timeout=60).status_code == 200
+        told(run(store, "member", "suspend", "ann"))
+        assert httpx.get(profile, timeout=60).status_code == 410
+        assert "home timelines (I1) equal their definition: 1 checked, all right" in told(run(store, "check"))
+        server.stop()
+    assert not door.exists()
+
+
+def test_ctrl_c_ends_an_import_that_a_server_does(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text("name\n" + "\n".join(f"member{n}" for n in range(60_000)))
+    store = tmp_path / "shoal.db"
+    with served(store):
+        importing = subprocess.Popen(
+            command(store, "import", "--members", str(tmp_path / "m.csv")),
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=at_a_desk,  # noqa: PLW1509  # no thread of the tests holds a lock here
+        )
+        while run(store, "member", "list").stdout.count("\n") < 2:
+            assert importing.poll() is None
+        importing.send_signal(signal.SIGINT)
+        _, complaint = importing.communicate(timeout=60)
+        assert (importing.returncode, complaint) == (130, "interrupted; the same command again goes on where it was\n")
+        # The next one is not told that the first is still under way.
+        assert run(store, "check", "--sample", "0").returncode == 0
+
+
+def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    with served(store) as server:
+        for arguments in (("serve", "--port", "0"), ("move", "--to", f"sqlite:///{tmp_path / 'there.db'}")):
+            said = refused(run(store, *arguments))
+            assert f"in use by another process, {server.process.pid} (" in said
+            assert " serve --port 0): stop that one first" in said
+        store.with_name("shoal.db.sock").unlink()
+        assert f", {server.process.pid} (" in refused(run(store, "member", "role", "ann", "admin"))
+
+
+def test_every_command_is_tried_here_or_needs_no_server() -> None:
+    tried = {"member", "post", "export", "import", "search", "tags", "jobs", "check", "shards", "serve", "move"}
+    assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "placement", "bench"}
