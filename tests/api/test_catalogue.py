@@ -61,6 +61,15 @@ NEEDED = """
     POST /api/v1/follow_requests/{}/authorize
     POST /api/v1/follow_requests/{}/reject
     GET /api/v1/directory
+    GET PATCH /api/v2/notifications/policy
+    GET PATCH /api/v1/notifications/policy
+    GET /api/v1/notifications/requests
+    GET /api/v1/notifications/requests/merged
+    POST /api/v1/notifications/requests/accept
+    POST /api/v1/notifications/requests/dismiss
+    GET /api/v1/notifications/requests/{}
+    POST /api/v1/notifications/requests/{}/accept
+    POST /api/v1/notifications/requests/{}/dismiss
     GET POST /api/v1/statuses
     GET PUT DELETE /api/v1/statuses/{}
     GET /api/v1/statuses/{}/context
@@ -166,8 +175,6 @@ SHAPES = """
     GET POST DELETE /api/v1/domain_blocks
     GET /api/v1/accounts/{}/endorsements
     GET /api/v1/trends/links
-    GET PATCH /api/v2/notifications/policy
-    GET /api/v1/notifications/requests
 """
 """What is asked for, and may be empty."""
 

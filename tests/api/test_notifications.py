@@ -165,16 +165,6 @@ def test_unread_ones_are_counted_from_the_marker_on(shoal: World) -> None:
     assert shoal.json("GET", f"{V1}/unread_count?types[]=mention", ann) == {"count": 0}
 
 
-def test_every_notification_is_accepted(shoal: World) -> None:
-    ann = shoal.join("ann")
-    for path in ("/api/v2/notifications/policy", f"{V1}/policy"):
-        found = shoal.json("GET", path, ann)
-        assert found["summary"] == {"pending_requests_count": 0, "pending_notifications_count": 0}
-        assert shoal.json("PATCH", path, ann, json={"for_not_following": "drop"}) == found
-    assert shoal.json("GET", "/api/v2/notifications/policy", ann)["for_not_following"] == "accept"
-    assert shoal.json("GET", f"{V1}/requests", ann) == []
-
-
 def test_staff_hear_of_who_joins(shoal: World) -> None:
     ann = shoal.join("ann")
     promote(shoal, ann)

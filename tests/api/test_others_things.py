@@ -49,6 +49,14 @@ def group(shoal: World, ann: Someone, _ben: Someone) -> str:
     return str(groups[0]["group_key"])
 
 
+def held_back(shoal: World, ann: Someone, ben: Someone) -> str:
+    """What ben says to ann waits for her to decide."""
+    shoal.json("PATCH", "/api/v2/notifications/policy", ann, json={"for_not_following": "filter"})
+    shoal.json("POST", "/api/v1/statuses", ben, json={"status": f"@{ann.member.name} hello"})
+    shoal.settle()
+    return listed("/api/v1/notifications/requests")(shoal, ann, ben)
+
+
 def session(shoal: World, ann: Someone, _ben: Someone) -> str:
     """Where ann is logged in."""
     return str(shoal.json("GET", "/api/shoal/v1/sessions", ann)[0]["id"])
@@ -96,6 +104,7 @@ OWNED: Mapping[str, Make] = {
     "/api/v2/filters/": FILTER,
     "/api/v1/filters/": post("/api/v1/filters", phrase=SECRET, context=["home"]),
     "/api/v1/featured_tags/": post("/api/v1/featured_tags", name="annsowntag"),
+    "/api/v1/notifications/requests/": held_back,
     "/api/v1/notifications/": listed("/api/v1/notifications"),
     "/api/v2/notifications/": group,
     "/api/v1/conversations/": listed("/api/v1/conversations"),

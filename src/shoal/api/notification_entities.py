@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.api.entities import Account, Status
 from shoal.api.moderation_entities import Report
+from shoal.core.notice_policy import Treatment
 
 
 class Notification(msgspec.Struct, kw_only=True):
@@ -68,31 +67,50 @@ class UnreadCount(msgspec.Struct):
 
 
 class PolicySummary(msgspec.Struct):
-    """What a policy holds back: nothing."""
+    """What a policy holds back now; each up to 100."""
 
-    pending_requests_count: int = 0
-    pending_notifications_count: int = 0
+    pending_requests_count: int
+    pending_notifications_count: int
 
 
 class NotificationPolicy(msgspec.Struct, kw_only=True):
-    """Whose notifications are held back: nobody's."""
+    """Whose notifications are shown, held back or dropped: each rule is `accept`, `filter` or `drop`."""
 
-    for_not_following: Literal["accept"] = "accept"
-    for_not_followers: Literal["accept"] = "accept"
-    for_new_accounts: Literal["accept"] = "accept"
-    for_private_mentions: Literal["accept"] = "accept"
-    for_limited_accounts: Literal["accept"] = "accept"
-    summary: PolicySummary = msgspec.field(default_factory=PolicySummary)
+    for_not_following: Treatment
+    for_not_followers: Treatment
+    for_new_accounts: Treatment
+    for_private_mentions: Treatment
+    for_limited_accounts: Treatment
+    summary: PolicySummary
 
 
 class OldNotificationPolicy(msgspec.Struct, kw_only=True):
-    """The same in the older shape."""
+    """The same in the older shape: true for what is not accepted."""
 
-    filter_not_following: bool = False
-    filter_not_followers: bool = False
-    filter_new_accounts: bool = False
-    filter_private_mentions: bool = False
-    summary: PolicySummary = msgspec.field(default_factory=PolicySummary)
+    filter_not_following: bool
+    filter_not_followers: bool
+    filter_new_accounts: bool
+    filter_private_mentions: bool
+    summary: PolicySummary
+
+
+class NotificationRequest(msgspec.Struct, kw_only=True):
+    """A sender whose notifications are held back. The id is that of the account."""
+
+    id: str
+    created_at: str
+    updated_at: str
+    notifications_count: str
+    """Up to 100."""
+    account: Account
+    last_status: Status | UnsetType = UNSET
+    """The newest of what is held back, where that is about one."""
+
+
+class Merged(msgspec.Struct):
+    """Whether all that was accepted is among the notifications: it is once accepting is answered."""
+
+    merged: bool = True
 
 
 class Marker(msgspec.Struct):

@@ -1,4 +1,4 @@
-"""Notifications one by one, and the policy that holds none of them back."""
+"""Notifications one by one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,7 @@ from shoal.api.calls import Context
 from shoal.api.convert import Id, Limit
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged
-from shoal.api.notification_entities import (
-    Notification,
-    NotificationPolicy,
-    OldNotificationPolicy,
-    UnreadCount,
-)
+from shoal.api.notification_entities import Notification, UnreadCount
 from shoal.api.pages import PageQuery, page_size
 from shoal.api.replies import raw
 from shoal.core.ids import milliseconds_of
@@ -50,6 +45,8 @@ class Several(PageQuery, frozen=True, kw_only=True):
     types: Types = ()
     exclude_types: Types = ()
     account_id: Id | None = None
+    """Of this account, those included that the policy holds back."""
+    include_filtered: bool = False
 
 
 class Unread(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +65,8 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
 def wish_of(params: Several | Unread) -> Wish:
     """Which notifications are wanted."""
     kinds = kinds_of(params.types) if params.types else None
-    return Wish(kinds, kinds_of(params.exclude_types), params.account_id or 0)
+    held = isinstance(params, Several) and (params.include_filtered or params.account_id is not None)
+    return Wish(kinds, kinds_of(params.exclude_types), params.account_id or 0, held=held)
 
 
 def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
@@ -110,21 +108,6 @@ async def unread_count(context: Context, params: Unread) -> object:
     """How many notifications came since the marker of that timeline; up to 100, or the limit."""
     front: Front = context.deps
     return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), wish_of(params)))
-
-
-async def policy(_context: Context, _params: None) -> object:
-    """Every notification is accepted."""
-    return NotificationPolicy()
-
-
-async def old_policy(_context: Context, _params: None) -> object:
-    """Every notification is accepted (the older shape)."""
-    return OldNotificationPolicy()
-
-
-async def requests(_context: Context, _params: None) -> object:
-    """An empty list: no notification is held back."""
-    return b"[]"
 
 
 async def shown(front: Front, viewer: int, items: Sequence[feed.Notification]) -> list[Notification]:

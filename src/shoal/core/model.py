@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from shoal.core.ids import milliseconds_of
+from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -107,6 +108,7 @@ class Member(Node, frozen=True, tag="member"):
     role: Role = Role.NONE
     generation: int = 0
     """How often the password was changed: whatever was given to a client before is worth nothing."""
+    notices: NoticePolicy = ACCEPT_ALL
     created_at: int = 0
     """When the member joined, where that is not the moment of the id (an import). Use `joined`."""
 

@@ -20,14 +20,17 @@ from shoal.core.events import (
 )
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Poll, Post, Share, Visibility
+from shoal.core.notice_policy import Treatment
 from shoal.core.visibility import may_see_share
 from shoal.fanout.effects import Effects
-from shoal.fanout.welcome import is_welcome
+from shoal.fanout.welcome import reception
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc, Batch
-from shoal.graph.notices import Kind, Notice, begun, end_of_poll, ended
+from shoal.graph.notices import Kind, Notice, begun, end_of_poll, ended, release
 from shoal.graph.schema import (
+    ACCEPTS_NOTICES,
     FOLLOWS,
+    HELD,
     LIKES,
     NOTIFIED,
     REQUESTED_BY,
@@ -154,12 +157,35 @@ async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | No
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
     """The member is notified of these no longer; one read, and one commit where there is anything to forget."""
     ids = [notice.id for notice in notices]
-    found = (await effects.graph.assoc_get(member_id, (NOTIFIED,), ids))[NOTIFIED] if ids else {}
-    if found:
+    found = await effects.graph.assoc_get(member_id, (NOTIFIED, HELD), ids) if ids else {}
+    if any(found.values()):
         batch = Batch(shard_of(member_id))
-        for assoc in found.values():
-            batch.put(ended(member_id, assoc))
+        for atype, assocs in found.items():
+            for assoc in assocs.values():
+                batch.put(ended(member_id, assoc, atype))
         await effects.graph.commit(batch)
+
+
+async def tell(effects: Effects, member_id: int, notice: Notice, time: int, post: Post | None) -> None:
+    """Note what happened as the member wants it: at once, held back, or not at all."""
+    treatment = await reception(effects, member_id, notice, post)
+    if treatment is Treatment.ACCEPT:
+        await note(effects, member_id, notice, time)
+    elif treatment is Treatment.FILTER:
+        await _hold(effects, member_id, notice, time)
+
+
+async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
+    batch = Batch(shard_of(member_id))
+    batch.put(begun(member_id, notice, time, HELD))
+    await effects.graph.commit(batch)
+    between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES,), (notice.actor_id,))
+    if between[ACCEPTS_NOTICES]:
+        # Accepted meanwhile: what the member accepted may not have had this one yet.
+        held = (await effects.graph.assoc_get(member_id, (HELD,), (notice.id,)))[HELD]
+        again = Batch(batch.shard)
+        release(again, member_id, held.values())
+        await effects.graph.commit(again)
 
 
 async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
@@ -178,8 +204,8 @@ async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Stan
     while True:
         if time is None:
             await forget(effects, member_id, (notice,))
-        elif await is_welcome(effects, member_id, notice.actor_id, post):
-            await note(effects, member_id, notice, time)
+        else:
+            await tell(effects, member_id, notice, time, post)
         # It may have been taken back, or done again, meanwhile; the event of that may even have been worked off already.
         time, before = await stands(), time
         if time == before:
@@ -206,13 +232,8 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
     """Nobody is told of what they did themselves; that their poll is over is none of it."""
-
-    async def tell(member_id: int) -> None:
-        if await is_welcome(effects, member_id, notice.actor_id, post):
-            await note(effects, member_id, notice, time)
-
     others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
-    await asyncio.gather(*map(tell, others))
+    await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 
 
 async def _page(effects: Effects, id1: int, atype: AssocType, mark: int) -> list[Assoc]:

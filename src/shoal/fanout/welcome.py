@@ -1,13 +1,26 @@
-"""Whether a member is to be told at all of what another did: asked before anything is noted for them."""
+"""Whether a member is to be told at all of what another did, and at once: asked before anything is noted for them."""
 
 from __future__ import annotations
 
-from shoal.core.model import Member, Post
-from shoal.core.visibility import may_see
+import time
+from collections.abc import Iterator
+
+from shoal.core.ids import milliseconds_of
+from shoal.core.model import Member, Post, Role, Visibility
+from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy, Treatment
+from shoal.core.visibility import Relation, may_see
 from shoal.fanout.effects import Effects
 from shoal.graph.access import relations
-from shoal.graph.schema import MUTES_THREAD
+from shoal.graph.notices import NEVER_HELD, Kind, Notice
+from shoal.graph.schema import ACCEPTS_NOTICES, FOLLOWED_BY, MUTES_THREAD
 from shoal.graph.talks import root_of
+from shoal.graph.wishes import follow_terms
+
+_DAY_MS = 86_400_000
+_NEW_MS = 30 * _DAY_MS
+"""An account is new for so long."""
+_FOLLOWER_MS = 3 * _DAY_MS
+"""Whoever has followed for a shorter time does not count as a follower yet."""
 
 
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
@@ -16,19 +29,78 @@ async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post
     Not from whom they mute together with their notifications, or across a block; not from who is suspended, about a post that
     they may not see, or in a thread of which they want to hear nothing more. What is noted already is for `feeds` to show or not.
     """
+    return await _meeting(effects, member_id, actor_id, post) is not None
+
+
+async def reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
+    """What becomes of a notice: `DROP` where it is not welcome, else what the member's policy says.
+
+    Three reads, and two more where there is a policy.
+    """
+    met = await _meeting(effects, member_id, notice.actor_id, post)
+    if met is None:
+        return Treatment.DROP
+    member, actor, stand = met
+    if member.notices == ACCEPT_ALL or notice.kind in NEVER_HELD or actor.role is not Role.NONE:
+        return Treatment.ACCEPT
+    between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES, FOLLOWED_BY), (actor.id,))
+    if actor.id in between[ACCEPTS_NOTICES]:
+        return Treatment.ACCEPT
+    now = int(time.time() * 1000)
+    fan = between[FOLLOWED_BY].get(actor.id)
+    follows_since = milliseconds_of(follow_terms(fan.data).began(fan.time)) if fan else now
+    answers = not _is_private(notice, post) or await _began_thread(effects, member_id, post)
+    rules = _rules(member.notices, actor, stand, now, follows_since, answers=answers)
+    return max(rules, key=list(Treatment).index, default=Treatment.ACCEPT)
+
+
+def _rules(
+    policy: NoticePolicy, actor: Member, stand: Relation, now: int, follows_since: int, *, answers: bool
+) -> Iterator[Treatment]:
+    """What the rules that apply to this actor say; `answers` is whether the notice is no private mention out of the blue."""
+    if now - follows_since < _FOLLOWER_MS:
+        yield policy.not_followers
+    if stand.following:
+        return
+    yield policy.not_following
+    if now - actor.joined < _NEW_MS:
+        yield policy.new_accounts
+    if actor.silenced:
+        yield policy.limited_accounts
+    if not answers:
+        yield policy.private_mentions
+
+
+def _is_private(notice: Notice, post: Post | None) -> bool:
+    return notice.kind is Kind.MENTION and post is not None and post.visibility is Visibility.DIRECT
+
+
+async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> bool:
+    """Whether a post answers the member, or stands in a thread of theirs."""
+    if post is None or not post.parent_id:
+        return False
+    root = (await effects.graph.obj_get((post.root_id,))).get(post.root_id)
+    return post.parent_author_id == member_id or (isinstance(root, Post) and root.author_id == member_id)
+
+
+async def _meeting(
+    effects: Effects, member_id: int, actor_id: int, post: Post | None
+) -> tuple[Member, Member, Relation] | None:
+    """The member, the actor and how the first stands to the second; None where nothing of this comes to the member."""
     graph = effects.graph
     author_id = post.author_id if post else actor_id
     nodes = await graph.obj_get(list({member_id, actor_id, author_id}))
     member, actor = nodes.get(member_id), nodes.get(actor_id)
     if not isinstance(member, Member) or not isinstance(actor, Member) or actor.suspended:
-        return False
+        return None
     stands = await relations(graph, member_id, {actor_id, author_id})
     if stands[actor_id].severed or stands[actor_id].muting_notifications:
-        return False
-    if post is None:
-        return True
-    author = nodes.get(author_id)
-    if not may_see(member_id, post, author if isinstance(author, Member) else None, stands[author_id]):
-        return False
-    root = root_of(post)
-    return root not in (await graph.assoc_get(member_id, (MUTES_THREAD,), (root,)))[MUTES_THREAD]
+        return None
+    if post is not None:
+        author = nodes.get(author_id)
+        if not may_see(member_id, post, author if isinstance(author, Member) else None, stands[author_id]):
+            return None
+        root = root_of(post)
+        if root in (await graph.assoc_get(member_id, (MUTES_THREAD,), (root,)))[MUTES_THREAD]:
+            return None
+    return member, actor, stands[actor_id]

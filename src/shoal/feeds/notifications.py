@@ -5,8 +5,11 @@ What is stored is looked at once more before it is shown: who did it, to which p
 
 from __future__ import annotations
 
+import asyncio
+import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -24,7 +27,7 @@ from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc
 from shoal.graph.marks import CLEARED, NOTIFICATIONS, marks
 from shoal.graph.notices import ABOUT_POSTS, FOR_STAFF, GROUPED, Group, Kind, Notice, group_of, notice_of
-from shoal.graph.schema import NOTIFIED, AnyNode
+from shoal.graph.schema import HELD, NOTIFIED, AnyNode
 
 MOST_OF_A_GROUP = 400
 """Of a group, so many are looked at."""
@@ -76,6 +79,8 @@ class Wish:
     without: frozenset[Kind] = frozenset()
     actor_id: int = 0
     about: int = 0
+    held: bool = False
+    """Whether those are wanted, too, that the viewer's policy holds back."""
 
     def admits(self, notice: Notice) -> bool:
         """Whether one is wanted."""
@@ -154,16 +159,22 @@ async def _read(
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
 
     async def read(at: Cursor) -> list[Assoc]:
-        return await reads.graph.assoc_range(
-            viewer, NOTIFIED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+        lists = await asyncio.gather(
+            *(
+                reads.graph.assoc_range(
+                    viewer, atype, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+                )
+                for atype in ((NOTIFIED, HELD) if wish.held else (NOTIFIED,))
+            )
         )
+        return heapq.nsmallest(at.limit, chain(*lists), key=_time if at.oldest_first else _newest)
 
     async def sift(found: Sequence[Assoc]) -> list[tuple[Assoc, Notice]]:
         rows = [(assoc, notice_of(assoc)) for assoc in found]
         return rows if wish == ALL else [row for row in rows if wish.admits(row[1])]
 
     async def show(rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
-        return await _shown(reads, viewer, rows)
+        return await shown(reads, viewer, rows)
 
     rows = Rows(at, read, sift, _time)
     return Notifications(*await read_items(at, rows, show, _time, fitting, at_once=at_once))
@@ -173,7 +184,11 @@ def _time(one: Assoc | Notification) -> int:
     return one.time
 
 
-async def _shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
+def _newest(one: Assoc) -> int:
+    return -one.time
+
+
+async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
     """Those of the rows that the viewer may be shown now, with all that is shown of them; at most fourteen reads."""
     posts = dict.fromkeys(notice.about for _, notice in rows if notice.kind in ABOUT_POSTS)
     sieve = await sieve_of(reads.graph, viewer, FilterContext.NOTIFICATIONS)

@@ -7,14 +7,15 @@ data: that beats every repetition of the same act, and no later one.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NamedTuple
 
 import msgspec
 
 from shoal.core.ids import EPOCH_MS, floor_at, milliseconds_of, named
-from shoal.graph.contract import Assoc, AssocOp
-from shoal.graph.schema import NOTIFIED
+from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.schema import HELD, NOTIFIED, AssocType
 
 GROUP_HOURS = 12
 """What is alike and happened in the same stretch of so many hours (UTC) is one group."""
@@ -49,6 +50,8 @@ ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.ED
 GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
 """Kinds that come in numbers, and are shown together."""
 FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT})
+NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST}
+"""Kinds that no policy holds back: the member asked for them."""
 
 
 class Notice(NamedTuple):
@@ -73,15 +76,22 @@ def notice_of(assoc: Assoc) -> Notice:
     return _decoder.decode(assoc.data)
 
 
-def begun(member: int, notice: Notice, time: int) -> AssocOp:
-    """The member is notified of what happened at that time."""
+def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -> AssocOp:
+    """The member is notified of what happened at that time; as `HELD` it is held back."""
     data = msgspec.msgpack.encode(notice)
-    return AssocOp(member, NOTIFIED.number, notice.id, time, alive=True, data=data, plain=True)
+    return AssocOp(member, atype.number, notice.id, time, alive=True, data=data, plain=True)
 
 
-def ended(member: int, assoc: Assoc) -> AssocOp:
+def ended(member: int, assoc: Assoc, atype: AssocType = NOTIFIED) -> AssocOp:
     """The member is notified of it no longer: of the same act never again, of the next one they are."""
-    return AssocOp(member, NOTIFIED.number, assoc.id2, assoc.time, alive=False, data=assoc.data + b"\0", plain=True)
+    return AssocOp(member, atype.number, assoc.id2, assoc.time, alive=False, data=assoc.data + b"\0", plain=True)
+
+
+def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
+    """What was held back is among the member's notifications from now on, each at its own time."""
+    for assoc in held:
+        batch.put(ended(member, assoc, HELD))
+        batch.put(begun(member, notice_of(assoc), assoc.time))
 
 
 class Group(NamedTuple):

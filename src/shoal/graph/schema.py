@@ -111,6 +111,8 @@ COMMENTS_ASIDE_ON = AssocType(55, "comments_aside_on", inverse=56)  # comment th
 COMMENTED_ASIDE_BY = AssocType(56, "commented_aside_by", inverse=55)
 POSTED_TO_FOLLOWERS = AssocType(57, "posted_to_followers")  # member -> own post or share that followers may find
 POSTED_ASIDE = AssocType(58, "posted_aside")  # member -> own post that is direct or hidden
+HELD = AssocType(64, "held")  # member -> what they would be notified of, held back by their policy; as `NOTIFIED`
+ACCEPTS_NOTICES = AssocType(65, "accepts_notices")  # member -> member whom their policy does not apply to
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)

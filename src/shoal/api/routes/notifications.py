@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from shoal.api import conversations, grouped, markers, notifications
+from shoal.api import conversations, grouped, markers, notice_policy, notifications
 from shoal.api.calls import Route
 from shoal.api.entities import Account
 from shoal.api.listing import One
@@ -12,8 +12,10 @@ from shoal.api.notification_entities import (
     Conversation,
     GroupedNotificationsResults,
     Marker,
+    Merged,
     Notification,
     NotificationPolicy,
+    NotificationRequest,
     OldNotificationPolicy,
     UnreadCount,
 )
@@ -54,13 +56,25 @@ def _in_groups() -> tuple[Route, ...]:
 
 
 def _policy() -> tuple[Route, ...]:
-    change = partial(route, "PATCH", scope="write:notifications", stub=True)
+    change = partial(route, "PATCH", scope="write:notifications")
+    requests, request = f"{_V1}/requests", f"{_V1}/requests/{{id}}"
     return (
-        _read(f"{_V2}/policy", notifications.policy, stub=True, answer=NotificationPolicy),
-        change(f"{_V2}/policy", notifications.policy, answer=NotificationPolicy),
-        _read(f"{_V1}/policy", notifications.old_policy, stub=True, answer=OldNotificationPolicy),
-        change(f"{_V1}/policy", notifications.old_policy, answer=OldNotificationPolicy),
-        _read(f"{_V1}/requests", notifications.requests, stub=True, answer=list),
+        _read(f"{_V2}/policy", notice_policy.policy, answer=NotificationPolicy),
+        change(f"{_V2}/policy", notice_policy.change_policy, params=notice_policy.Policy, answer=NotificationPolicy),
+        _read(f"{_V1}/policy", notice_policy.old_policy, answer=OldNotificationPolicy),
+        change(
+            f"{_V1}/policy",
+            notice_policy.change_old_policy,
+            params=notice_policy.OldPolicy,
+            answer=OldNotificationPolicy,
+        ),
+        page("GET", requests, notice_policy.requests, scope="read:notifications", answer=list[NotificationRequest]),
+        _read(f"{requests}/merged", notice_policy.merged, answer=Merged),
+        _write(f"{requests}/accept", notice_policy.accept_several, params=notice_policy.Several),
+        _write(f"{requests}/dismiss", notice_policy.dismiss_several, params=notice_policy.Several),
+        _read(request, notice_policy.request, params=One, answer=NotificationRequest),
+        _write(f"{request}/accept", notice_policy.accept, params=One),
+        _write(f"{request}/dismiss", notice_policy.dismiss, params=One),
     )
 
 

@@ -1,0 +1,171 @@
+"""Whose notifications are held back, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta
+
+from shoal.api.calls import Context
+from shoal.api.convert import Id
+from shoal.api.front import Front
+from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.api.notification_entities import (
+    Merged,
+    NotificationPolicy,
+    NotificationRequest,
+    OldNotificationPolicy,
+    PolicySummary,
+)
+from shoal.api.notifications import moment_of
+from shoal.api.pages import PageQuery
+from shoal.api.replies import raw
+from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.feeds import notice_requests as feed
+from shoal.feeds.notice_requests import NoticeRequest
+from shoal.graph.access import access_member
+from shoal.services import notice_policy as verbs
+
+_RULES = {f"for_{name}": name for name in NoticePolicy.__struct_fields__}
+"""Rules by their names on the wire."""
+_OLD_RULES = {f"filter_{name}": name for name in NoticePolicy.__struct_fields__ if name != "limited_accounts"}
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules to be changed: accept, filter or drop. None stays as it is."""
+
+    for_not_following: Treatment | None = None
+    for_not_followers: Treatment | None = None
+    for_new_accounts: Treatment | None = None
+    for_private_mentions: Treatment | None = None
+    for_limited_accounts: Treatment | None = None
+
+
+class OldPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules to be changed in the older shape: true for filter, false for accept."""
+
+    filter_not_following: bool | None = None
+    filter_not_followers: bool | None = None
+    filter_new_accounts: bool | None = None
+    filter_private_mentions: bool | None = None
+
+
+class Several(msgspec.Struct, frozen=True):
+    """Requests by their ids."""
+
+    id: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=100)]
+
+
+async def policy(context: Context, _params: None) -> object:
+    """Whose notifications are held back, and how much of it there is."""
+    return await _policy(context, await _own(context))
+
+
+async def change_policy(context: Context, params: Policy) -> object:
+    """Hold back other notifications from now on."""
+    return await _policy(context, await _changed(context, params, _RULES, Treatment))
+
+
+async def old_policy(context: Context, _params: None) -> object:
+    """Whose notifications are held back (the older shape)."""
+    return await _old_policy(context, await _own(context))
+
+
+async def change_old_policy(context: Context, params: OldPolicy) -> object:
+    """Hold back other notifications from now on (the older shape)."""
+    return await _old_policy(context, await _changed(context, params, _OLD_RULES, _of_old))
+
+
+async def requests(context: Context, params: PageQuery) -> object:
+    """Those whose notifications are held back, the one heard of last first."""
+    front: Front = context.deps
+    cursor = cursor_of(params, 40, 80)
+    page = await feed.page(front.reads, actor(context), cursor)
+    shown = [await _shown(context, item) for item in page.items]
+    return paged(context, msgspec.json.encode(shown), [item.last for item in page.items], page.next, cursor)
+
+
+async def request(context: Context, params: One) -> object:
+    """One of those whose notifications are held back."""
+    front: Front = context.deps
+    return await _shown(context, await feed.one(front.reads, actor(context), params.id))
+
+
+async def accept(context: Context, params: One) -> object:
+    """Show what is held back of an account, and hold back nothing of theirs any more."""
+    front: Front = context.deps
+    await verbs.accept(front.writes, actor(context), {params.id})
+    return {}
+
+
+async def dismiss(context: Context, params: One) -> object:
+    """Forget what is held back of an account."""
+    front: Front = context.deps
+    await verbs.dismiss(front.writes, actor(context), {params.id})
+    return {}
+
+
+async def accept_several(context: Context, params: Several) -> object:
+    """Show what is held back of several accounts, and hold back nothing of theirs any more."""
+    front: Front = context.deps
+    await verbs.accept(front.writes, actor(context), {*params.id})
+    return {}
+
+
+async def dismiss_several(context: Context, params: Several) -> object:
+    """Forget what is held back of several accounts."""
+    front: Front = context.deps
+    await verbs.dismiss(front.writes, actor(context), {*params.id})
+    return {}
+
+
+async def merged(_context: Context, _params: None) -> object:
+    """Whether what was accepted is among the notifications."""
+    return Merged()
+
+
+async def _own(context: Context) -> NoticePolicy:
+    front: Front = context.deps
+    return (await access_member(front.reads.graph, actor(context))).notices
+
+
+async def _changed(
+    context: Context, params: Policy | OldPolicy, rules: Mapping[str, str], treatment: Callable[[Any], Treatment]
+) -> NoticePolicy:
+    front: Front = context.deps
+    changes = {rule: treatment(value) for name, rule in rules.items() if (value := getattr(params, name)) is not None}
+    return await verbs.set_policy(front.writes, actor(context), changes)
+
+
+def _of_old(held: bool) -> Treatment:
+    return Treatment.FILTER if held else Treatment.ACCEPT
+
+
+async def _policy(context: Context, policy: NoticePolicy) -> NotificationPolicy:
+    rules = {name: getattr(policy, rule) for name, rule in _RULES.items()}
+    return NotificationPolicy(**rules, summary=await _summary(context))
+
+
+async def _old_policy(context: Context, policy: NoticePolicy) -> OldNotificationPolicy:
+    rules = {name: getattr(policy, rule) is not Treatment.ACCEPT for name, rule in _OLD_RULES.items()}
+    return OldNotificationPolicy(**rules, summary=await _summary(context))
+
+
+async def _summary(context: Context) -> PolicySummary:
+    front: Front = context.deps
+    return PolicySummary(*await feed.held_back(front.reads, actor(context)))
+
+
+async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
+    front: Front = context.deps
+    statuses = await front.present.each(actor(context), [item.entry] if item.entry else [])
+    return NotificationRequest(
+        id=str(item.sender.member.id),
+        created_at=moment_of(item.first),
+        updated_at=moment_of(item.last),
+        notifications_count=str(item.count),
+        account=raw(front.present.account(item.sender)),
+        last_status=raw(statuses[item.entry.id]) if item.entry else UNSET,
+    )
