@@ -32,9 +32,10 @@ class Server:
 
 
 @contextmanager
-def served(store: Path, *options: str, **environment: str) -> Iterator[Server]:
-    """Serve a store on a free port until the block ends."""
+def served(store: Path, *options: str, files: int = 0, **environment: str) -> Iterator[Server]:
+    """Serve a store on a free port until the block ends; with `files` it may not open more than so many."""
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "serve", "--port", "0", *options]
+    command = [*(["prlimit", f"--nofile={files}"] if files else []), *command]
     process = subprocess.Popen(
         command,
         stdout=subprocess.PIPE,

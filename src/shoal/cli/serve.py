@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import socket
 import sys
@@ -28,6 +29,20 @@ _SWITCH_SECONDS = 0.0005
 """How long a thread keeps the interpreter: the writer thread waits so long for its turn, several times a commit."""
 _GC_THRESHOLD = 50_000
 """Objects made between two collections: caches hold many that live long, and looking at them again and again is waste."""
+
+_MMAP_THRESHOLD = -3
+"""glibc's M_MMAP_THRESHOLD."""
+_LARGE_BYTES = 1 << 20
+
+
+def _give_back_large_blocks() -> None:
+    """Have blocks of a megabyte and more given back to the system when they are freed.
+
+    glibc raises its limit for that to 32 MB once one of them was freed, and then keeps the memory of uploads.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
 
 
 @click.command()
@@ -87,6 +102,7 @@ def _say_where(url: str) -> None:
 async def run(settings: Settings, ready: Callable[[str], None], listener: socket.socket | None = None) -> None:
     """Open the network and serve it, until a signal ends it; on this socket, if one is given."""
     sys.setswitchinterval(_SWITCH_SECONDS)
+    _give_back_large_blocks()
     async with AsyncExitStack() as stack:
         network = await stack.enter_async_context(open_network(settings))
         if (path := control_path(settings)) is not None:

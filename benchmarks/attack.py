@@ -1,0 +1,175 @@
+"""What another client notices while the server is attacked, and what memory that takes.
+
+`shoal serve` runs as a child on SQLite with a file limit of 1,024 that it may raise, with the default maximum of connections for
+one address and without rate limits, which would end most attacks before they begin. The attackers (`benchmarks.attackers`) are
+another child, on other addresses of the loopback interface. One client asks for a home page every 20 ms all the while.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import resource
+import shlex
+import sys
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import uvloop
+
+from benchmarks.attackers import Target
+from benchmarks.child import Child, free_port, serving
+from benchmarks.http_client import Server, ask
+from benchmarks.http_load import homes, is_page
+from benchmarks.measure import REPOSITORY, Report, parser, spread, tree_rss, workplace
+from benchmarks.network import Shape, build
+from benchmarks.stores import url_of
+
+_COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port}}"
+_MIB = 1 << 20
+_PACE_SECONDS = 0.02
+_FILES = 1_024
+_SIZES = {"silent": 1_100, "scattered": 1_100, "heads": 50, "drips": 300, "uploads": 30, "passwords": 700}
+"""How many connections each attack opens."""
+_APP = b'{"client_name":"attack","redirect_uris":"urn:ietf:wg:oauth:2.0:oob","scopes":"read"}'
+
+
+class _App(msgspec.Struct):
+    client_id: str
+    client_secret: str
+
+
+class Watch:
+    """What is measured while something goes on: seconds an answer took, answers that were wrong, and the most memory."""
+
+    def __init__(self, child: Child) -> None:
+        self.seconds: list[float] = []
+        self.wrong = 0
+        self.memory = 0
+        self._child = child
+
+    @asynccontextmanager
+    async def watching(self, requests: Sequence[bytes]) -> AsyncIterator[None]:
+        """Ask and look until the block ends."""
+        tasks = [asyncio.create_task(self._ask(requests)), asyncio.create_task(self._look())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _ask(self, requests: Sequence[bytes]) -> None:
+        for request in itertools.cycle(requests):
+            began = time.perf_counter()
+            try:
+                wrong = is_page(*await ask(self._child.server, request))
+            except OSError:
+                wrong = "no answer"
+            self.seconds.append(time.perf_counter() - began)
+            self.wrong += bool(wrong)
+            await asyncio.sleep(_PACE_SECONDS)
+
+    async def _look(self) -> None:
+        while True:
+            self.memory = max(self.memory, tree_rss(self._child.pid))
+            await asyncio.sleep(0.05)
+
+
+async def attacked(target: Target, name: str, count: int, seconds: float) -> Mapping[str, int]:
+    """Have it attacked by another process; what became of the attackers' connections."""
+    command = ["-c", "from benchmarks.attackers import main; main()", name, str(count), str(seconds)]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *command,
+        msgspec.json.encode(target).decode(),
+        cwd=REPOSITORY,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        said, _ = await asyncio.wait_for(process.communicate(), seconds + 60)
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+    return msgspec.json.decode(said, type=dict[str, int])
+
+
+async def measure(child: Child, tokens: list[str], chosen: argparse.Namespace, report: Report) -> None:
+    """Each attack in turn."""
+    server = child.server
+    app = msgspec.json.decode((await ask(server, _post(server, "/api/v1/apps", _APP)))[1], type=_App)
+    target = Target(server.port, tokens[1:], app.client_id, app.client_secret)
+    requests = list(itertools.islice(homes(server, tokens[:1]), 1))
+    peace = Watch(child)
+    async with peace.watching(requests):
+        await asyncio.sleep(min(2.0, chosen.seconds))
+    _tell(report, "in peace", peace, {})
+    for name in chosen.attacks.split(","):
+        count = max(5, int(_SIZES[name] * chosen.part))
+        watch = Watch(child)
+        async with watch.watching(requests):
+            found = await attacked(target, name, count, chosen.seconds)
+        _tell(report, name, watch, found)
+        report.check(f"{name}: wrong answers to the other client", watch.wrong, 0)
+        report.check(f"{name}: the attack took place", float(sum(found.values()) >= count), 1)
+        # The next one begins in peace: what this one left is closed, and its memory is free.
+        await asyncio.sleep(min(3.0, chosen.seconds))
+    status, _ = await ask(server, server.request("GET", "/health"))
+    report.check("the server is up", status, 200)
+
+
+def _post(server: Server, path: str, body: bytes) -> bytes:
+    return server.request("POST", path, "", body, "application/json")
+
+
+def _tell(report: Report, name: str, watch: Watch, found: Mapping[str, int]) -> None:
+    told = spread(watch.seconds)
+    report.add(f"{name}: p50 of another client", told.median * 1_000, "ms")
+    report.add(f"{name}: p99 of another client", told.p99 * 1_000, "ms", most=500)
+    report.add(f"{name}: most memory", watch.memory / _MIB, "MiB", most=250)
+    for outcome, times in sorted(found.items()):
+        report.add(f"{name}: {outcome}", times)
+
+
+def _raise_files() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
+    """Build a small network, serve it, attack it."""
+    keys = await build(place / "attack.db", Shape(chosen.circle, 20, 10, 25 * chosen.circle))
+    port = free_port()
+    serve = chosen.command.format(store=url_of(place / "attack.db"), port=port)
+    command = ["sh", "-c", f"ulimit -Sn {_FILES}; exec {shlex.join(shlex.split(serve))}"]
+    environ = {"SHOAL_RATE_LIMITS": "false", "SHOAL_TRUSTED_PROXIES": "[]", "SHOAL_MEDIA": f"file://{place}/media"}
+    async with serving(command, port, "/api/v1/instance", environ) as child:
+        await measure(child, keys.all, chosen, report)
+
+
+def main() -> None:
+    """Build, serve, attack, report."""
+    options = parser(
+        __doc__,
+        quick={"seconds": 5.0, "part": 0.3, "circle": 60},
+        smallest={"seconds": 1.5, "part": 0.05, "circle": 30},
+    )
+    options.add_argument("--circle", type=int, default=100, help="members of the network")
+    options.add_argument("--seconds", type=float, default=15.0, help="for how long each attack goes on")
+    options.add_argument("--part", type=float, default=1.0, help="the part of the full number of connections")
+    options.add_argument("--attacks", default=",".join(_SIZES), help="which, with commas between")
+    options.add_argument("--command", default=_COMMAND, help="how the server is started, with {store} and {port}")
+    chosen = options.parse_args()
+    _raise_files()
+    report = Report("attack", chosen.size)
+    with workplace(None) as place:
+        uvloop.run(run(place, chosen, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()

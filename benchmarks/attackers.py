@@ -1,0 +1,195 @@
+"""Clients that mean no good, for `benchmarks.attack` and the tests of faults: only ever against this machine itself.
+
+Each takes a server on the loopback interface, how many connections to open and for how long to go on, and gives back what became
+of them, counted by a word: "open" for connections that the server kept, "closed", or the status of an answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import sys
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+Outcomes = Counter[str]
+
+_MP4 = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom"
+_BOUNDARY = "attack"
+_MIB = 1 << 20
+
+
+class Target(msgspec.Struct, frozen=True):
+    """A server on this machine, tokens of its members, and an app that may ask for some."""
+
+    port: int
+    tokens: list[str] = []
+    client_id: str = ""
+    client_secret: str = ""
+
+
+class _Wire:
+    """A connection from an address of one's own."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    @classmethod
+    async def open(cls, target: Target, source: str) -> _Wire:
+        return cls(*await asyncio.open_connection("127.0.0.1", target.port, local_addr=(source, 0)))
+
+    async def send(self, pieces: Iterator[bytes], pause: float) -> None:
+        """Until there are no more, or nobody takes them."""
+        with suppress(OSError):
+            for piece in pieces:
+                self._writer.write(piece)
+                await self._writer.drain()
+                await asyncio.sleep(pause)
+
+    async def status(self) -> str:
+        """That of the answer; "closed" without one."""
+        with suppress(OSError):
+            line = await self._reader.readline()
+            if line.startswith(b"HTTP/"):
+                return line.split()[1].decode()
+        return "closed"
+
+    async def talk(self, pieces: Iterator[bytes], pause: float, seconds: float) -> str:
+        """Send, and look what comes back; "open" when nothing has by the end."""
+        sending = asyncio.create_task(self.send(pieces, pause))
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.status()
+        except TimeoutError:
+            return "open"
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            self._writer.close()
+
+
+async def _together(count: int, one: Callable[[int], Awaitable[str]]) -> Outcomes:
+    async def guarded(number: int) -> str:
+        try:
+            return await one(number)
+        except OSError:
+            return "closed"
+
+    return Counter(await asyncio.gather(*[guarded(number) for number in range(count)]))
+
+
+async def silent(target: Target, count: int, seconds: float, *, sources: int = 1) -> Outcomes:
+    """Connections that say nothing."""
+
+    async def one(number: int) -> str:
+        wire = await _Wire.open(target, f"127.0.1.{1 + number % sources}")
+        return await wire.talk(iter(()), 0.0, seconds)
+
+    return await _together(count, one)
+
+
+async def scattered(target: Target, count: int, seconds: float) -> Outcomes:
+    """The same from as many addresses as it takes to be under the maximum for one."""
+    return await silent(target, count, seconds, sources=1 + count // 200)
+
+
+async def heads(target: Target, count: int, seconds: float) -> Outcomes:
+    """Heads without an end, sent as fast as they are taken, again and again."""
+    until = asyncio.get_running_loop().time() + seconds
+    found: Outcomes = Counter()
+
+    async def one(number: int) -> str:
+        while (left := until - asyncio.get_running_loop().time()) > 0:
+            with suppress(OSError):
+                wire = await _Wire.open(target, f"127.0.2.{1 + number % 8}")
+                head = itertools.chain([b"GET / HTTP/1.1\r\nX: "], itertools.repeat(b"a" * 65_536))
+                found[await wire.talk(head, 0.0, left)] += 1
+            await asyncio.sleep(0.01)
+        return "closed"
+
+    await _together(count, one)
+    return found
+
+
+async def drips(target: Target, count: int, seconds: float) -> Outcomes:
+    """Uploads of 31 MB that begin with 1 MB and go on with 4 KB a second: slow, and fast enough to be borne."""
+
+    async def one(number: int) -> str:
+        wire = await _Wire.open(target, f"127.0.3.{1 + number % 8}")
+        slowly = itertools.chain([_upload_head(target, number, 31 * _MIB), bytes(_MIB)], itertools.repeat(bytes(4_096)))
+        return await wire.talk(slowly, 1.0, seconds)
+
+    return await _together(count, one)
+
+
+async def uploads(target: Target, count: int, seconds: float) -> Outcomes:
+    """Whole uploads of 31 MB, all at once."""
+
+    async def one(number: int) -> str:
+        wire = await _Wire.open(target, f"127.0.4.{1 + number % 8}")
+        pieces = itertools.chain(
+            [_upload_head(target, number, 31 * _MIB)], itertools.repeat(bytes(_MIB), 31), [_upload_end()]
+        )
+        return await wire.talk(pieces, 0.0, seconds)
+
+    return await _together(count, one)
+
+
+async def passwords(target: Target, count: int, seconds: float) -> Outcomes:
+    """Wrong passwords, all at once."""
+
+    async def one(number: int) -> str:
+        form = {
+            "grant_type": "password",
+            "client_id": target.client_id,
+            "client_secret": target.client_secret,
+            "username": f"member_{number % 20}",
+            "password": f"wrong {number}",
+        }
+        body = urlencode(form).encode()
+        head = _head("POST", "/oauth/token", "", "application/x-www-form-urlencoded", len(body))
+        wire = await _Wire.open(target, f"127.0.{10 + number % 100}.1")
+        return await wire.talk(iter([head + body]), 0.0, seconds)
+
+    return await _together(count, one)
+
+
+ATTACKS: Mapping[str, Callable[[Target, int, float], Coroutine[Any, Any, Outcomes]]] = {
+    "silent": silent,
+    "scattered": scattered,
+    "heads": heads,
+    "drips": drips,
+    "uploads": uploads,
+    "passwords": passwords,
+}
+
+
+def _head(method: str, path: str, token: str, kind: str, length: int) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Type: {kind}", f"Content-Length: {length}"]
+    lines += [f"Authorization: Bearer {token}"] if token else []
+    return "\r\n".join([*lines, "", ""]).encode()
+
+
+def _upload_head(target: Target, number: int, size: int) -> bytes:
+    part = f'--{_BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.mp4"\r\n\r\n'.encode() + _MP4
+    token = target.tokens[number % len(target.tokens)]
+    length = len(part) + size + len(_upload_end())
+    return _head("POST", "/api/v2/media", token, f"multipart/form-data; boundary={_BOUNDARY}", length) + part
+
+
+def _upload_end() -> bytes:
+    return f"\r\n--{_BOUNDARY}--\r\n".encode()
+
+
+def main() -> None:
+    """Attack as the arguments say: a name, a count, seconds, and the target as JSON. Prints the outcomes as JSON."""
+    name, count, seconds, target = sys.argv[1:]
+    attack = ATTACKS[name](msgspec.json.decode(target, type=Target), int(count), float(seconds))
+    print(json.dumps(asyncio.run(attack)))

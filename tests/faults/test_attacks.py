@@ -1,0 +1,132 @@
+"""A server that is attacked serves the others, takes a bounded part of memory and files, and is well afterwards.
+
+All in small: the large form is `shoal bench attack`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from benchmarks.attackers import ATTACKS, Outcomes, Target
+from benchmarks.measure import tree_rss
+from tests.running import run
+from tests.serving import Server, served
+
+from shoal.services import apps, members
+from shoal.settings import Settings
+from shoal.wiring import open_network
+
+MIB = 1 << 20
+SCOPES = ("read", "write")
+
+
+class Place:
+    """A server with a member, and what attackers know of it."""
+
+    def __init__(self, server: Server, target: Target, token: str) -> None:
+        self.server = server
+        self.target = target
+        self.client = httpx.Client(base_url=server.url, headers={"Authorization": f"Bearer {token}"}, timeout=20)
+
+    def is_well(self) -> None:
+        """Another client posts and reads on new connections."""
+        for _ in range(5):
+            with httpx.Client(base_url=self.server.url, headers=self.client.headers, timeout=20) as client:
+                assert client.post("/api/v1/statuses", json={"status": "all is well"}).status_code == 200
+                assert client.get("/api/v1/timelines/home").status_code == 200
+
+    @property
+    def memory(self) -> float:
+        """Megabytes of the server and its children."""
+        return tree_rss(self.server.process.pid) / MIB
+
+    def attacked(self, name: str, count: int, seconds: float) -> tuple[Outcomes, float]:
+        """What became of the attackers, and the most memory that was seen while others were served."""
+
+        async def story() -> tuple[Outcomes, float]:
+            attack = asyncio.create_task(ATTACKS[name](self.target, count, seconds))
+            most = 0.0
+            while not attack.done():
+                most = max(most, self.memory)
+                await asyncio.to_thread(self.is_well)
+            return await attack, most
+
+        return run(story())
+
+
+async def _people(store: Path) -> list[str]:
+    """Tokens of members, on a new store."""
+    async with open_network(Settings(store=f"sqlite:///{store}", media="memory://"), background=False) as network:
+        app = (await apps.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        made = [await members.register(network.writes, f"member_{number}") for number in range(21)]
+        return [(await apps.issue_token(network.writes, app.id, one.id, SCOPES)).text for one in made]
+
+
+@contextmanager
+def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Place]:
+    """A served network whose attackers come from other addresses than its one good client."""
+    tokens = run(_people(tmp_path / "shoal.db"))
+    environment = {"SHOAL_TRUSTED_PROXIES": "[]", "SHOAL_LOG_LEVEL": "error", **environment}
+    media = f"file://{tmp_path / 'media'}"
+    with served(tmp_path / "shoal.db", files=files, SHOAL_MEDIA=media, **environment) as server:
+        app = httpx.post(f"{server.url}/api/v1/apps", json={"client_name": "x", "redirect_uris": "urn:x"}).json()
+        port = int(server.url.rpartition(":")[2])
+        place = Place(server, Target(port, tokens[1:], app["client_id"], app["client_secret"]), tokens[0])
+        place.is_well()
+        with place.client:
+            yield place
+            place.is_well()
+
+
+def test_silent_connections_of_one_address_leave_room_for_others(tmp_path: Path) -> None:
+    with placed(tmp_path, SHOAL_CONNECTIONS_PER_ADDRESS="20") as place:
+        found, _ = place.attacked("silent", 150, 3.0)
+        # Those that were refused may be told so, or find a connection that is closed already.
+        assert found["open"] == 20
+        assert found["429"] + found["closed"] == 130
+
+
+def test_more_connections_than_files_leave_the_stores_theirs(tmp_path: Path) -> None:
+    with placed(tmp_path, files=400, SHOAL_TRUSTED_PROXIES='["127.0.0.1"]') as place:
+        found, _ = place.attacked("scattered", 350, 3.0)
+        assert 0 < found["open"] <= 200
+        assert found["503"] + found["closed"] == 350 - found["open"]
+
+
+def test_heads_without_an_end_take_no_memory(tmp_path: Path) -> None:
+    with placed(tmp_path) as place:
+        before = place.memory
+        found, most = place.attacked("heads", 20, 3.0)
+        assert found["431"] + found["closed"] > 20
+        assert most < before + 60
+
+
+def test_slow_uploads_take_no_memory(tmp_path: Path) -> None:
+    with placed(tmp_path) as place:
+        before = place.memory
+        found, most = place.attacked("drips", 60, 4.0)
+        assert found == {"open": 60}
+        assert most < before + 60
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
+def test_large_uploads_at_once_take_a_bounded_part_of_memory(tmp_path: Path) -> None:
+    with placed(tmp_path) as place:
+        found, most = place.attacked("uploads", 10, 60.0)
+        assert found == {"202": 10}
+        assert most < 250
+
+
+def test_wrong_passwords_at_once_are_refused_soon(tmp_path: Path) -> None:
+    with placed(tmp_path) as place:
+        found, most = place.attacked("passwords", 60, 60.0)
+        assert found["400"] >= 2
+        assert found["503"] >= 20
+        assert found.keys() <= {"400", "429", "503"}
+        assert most < 250
