@@ -75,6 +75,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Pixels of the longer edge of the largest copy of a picture that a feed shows; 640 to 8,192."""
     keep_originals: bool = False
     """Whether larger pictures are also kept in all of their pixels (without metadata), as `shoal.original_url`."""
+    max_member_bytes: Positive = 10_000_000_000
+    """Bytes of all pictures, videos and sounds of a member, as they are stored."""
     max_video_bytes: Positive = 40 * 1024 * 1024
     """Bytes of an uploaded video or sound. They are taken where `ffmpeg` is installed."""
     max_video_seconds: Positive = 600

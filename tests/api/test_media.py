@@ -228,6 +228,7 @@ def test_media_are_deleted_unless_a_status_has_them(shared: World, ann: Someone)
     shared.json("DELETE", f"/api/v1/statuses/{posted['id']}", ann)
     assert shared.json("DELETE", path, ann) == {}
     assert shared.ask("GET", path, ann).status_code == 404
+    shared.settle()
     assert file_of(shared, made["url"]).status_code == 404
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -21,8 +22,9 @@ from shoal.feeds.pull import Cursor
 from shoal.feeds.user import Wish
 from shoal.graph.contract import AssocOp, Batch, Store
 from shoal.graph.schema import ATTACHED
+from shoal.ops.agenda import Agenda
 from shoal.ops.check import check
-from shoal.services import media, members, posts
+from shoal.services import media, members, posts, scheduling
 from shoal.services.members import Profile
 from shoal.services.posts import Draft
 from tests.flows.people import home_texts, register, texts
@@ -48,7 +50,7 @@ async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> N
         await shoal.settle()
         entries = (await ben.home()).entries
         assert [entry.post.id for entry in entries] == [plain.id, bare.id, post.id]
-        assert entries[2].media == tuple(stored)
+        assert [shown.id for shown in entries[2].media] == [made.id for made in stored]
         assert [shown.description for shown in entries[2].media] == ["picture 0", "picture 1"]
         assert stored[0].key.startswith(f"{media_path('ann')}/")
         assert (stored[0].width, stored[0].height) == (64, 48)
@@ -66,6 +68,7 @@ async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> N
 
         await ann.delete(post)
         await media.discard(shoal.network.writes, ann.id, stored[0].id)
+        await shoal.settle()
         with pytest.raises(NotFound):
             await shoal.network.media.read(stored[0].key)
         with pytest.raises(NotFound):
@@ -93,7 +96,7 @@ async def test_what_a_post_has_or_had_cannot_be_deleted_and_is_let_go_with_it() 
         with pytest.raises(NotFound):
             await ann.create("gone", media=[after])
         again = await ann.create("again", media=[before])
-        assert (await ann.read(again)).media == (before,)
+        assert [made.id for made in (await ann.read(again)).media] == [before.id]
 
 
 @in_loop
@@ -152,7 +155,8 @@ async def test_a_description_has_its_limit_and_a_focus_its_frame() -> None:
         with pytest.raises(NotFound):
             await media.describe(writes, ben.id, stored.id, description="mine")
         post = await ann.create("look", media=[stored])
-        assert (await ben.read(post)).media == (described,)
+        (shown,) = (await ben.read(post)).media
+        assert (shown.id, shown.description, shown.focus) == (described.id, "a boat", (0.5, -1.0))
 
 
 @in_loop
@@ -177,6 +181,7 @@ async def test_an_avatar_that_is_replaced_is_removed() -> None:
         assert first.startswith(f"{media_path('ann')}/avatar-")
         second = (await ann.update_profile(avatar=picture((90, 90)), note="new face")).avatar
         assert second != first
+        await shoal.settle()
         await shoal.network.media.read(second)
         with pytest.raises(NotFound):
             await shoal.network.media.read(first)
@@ -210,3 +215,95 @@ async def files_of(shoal: Shoal) -> set[str]:
     """The keys of all stored files."""
     lists = [shoal.network.media._store.list(media_path(name)) for name in ("ann", "ben")]
     return {key for keys in lists async for key in keys}
+
+
+async def sweep(shoal: Shoal, hours: float) -> int:
+    """What the agenda does so much later, with all that follows; how many things that were."""
+    later = time.time_ns() // 1_000_000 + int(hours * 3_600_000)
+    done = await Agenda(shoal.network.writes, clock=lambda: later).once()
+    await shoal.settle()
+    return done
+
+
+async def there(shoal: Shoal, *media: Media) -> list[bool]:
+    """Which of these are there, with all their files."""
+    found, files = await shoal.network.store.obj_get([made.id for made in media]), await files_of(shoal)
+    held = [made.id in found for made in media]
+    assert [{made.key, made.preview_key} <= files for made in media] == held
+    return held
+
+
+@in_loop
+async def test_what_never_came_to_a_post_goes_after_a_day_and_what_an_edit_took_out_with_its_post() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        never, before, after, planned = [await ann.upload(picture((20 + n, 20))) for n in range(4)]
+        post = await ann.create("look", media=[before])
+        await posts.update(shoal.network.writes, ann.id, post.id, Draft(text="look", media=[after.id]))
+        in_a_week = time.time_ns() // 1_000_000 + 7 * 86_400_000
+        await scheduling.schedule(shoal.network.writes, ann.id, Draft(text="soon", media=[planned.id]), in_a_week)
+        assert await sweep(shoal, 23) == 0
+        assert await sweep(shoal, 24.5) == 4
+        assert await there(shoal, never, before, after, planned) == [False, True, True, True]
+        await ann.delete(post)
+        await shoal.settle()
+        assert await sweep(shoal, 25) == 2
+        assert await there(shoal, before, after, planned) == [False, False, True]
+        assert await sweep(shoal, 7 * 24 + 1) == 2
+        assert [len(entry.media) for entry in (await ann.posts()).entries] == [1]
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_what_a_deleted_post_had_can_be_posted_again_for_a_day() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        made, other = await ann.upload(picture()), await ann.upload(picture((20, 20)))
+        first = await ann.create("a tpyo", media=[made, other])
+        await sweep(shoal, 25)
+        await ann.delete(first)
+        await shoal.settle()
+        again = await ann.create("a typo", media=[made])
+        assert await sweep(shoal, 23) == 0
+        assert await sweep(shoal, 25) == 2
+        assert await there(shoal, made, other) == [True, False]
+        assert [shown.id for shown in (await ann.read(again)).media] == [made.id]
+
+
+@in_loop
+async def test_two_avatars_at_once_leave_one_file_each() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        writes = shoal.network.writes
+        for _ in range(3):
+            both = [
+                members.update_profile(writes, ann.id, Profile(avatar=picture(), header=picture())) for _ in range(2)
+            ]
+            await asyncio.gather(*both)
+        await members.remove_picture(writes, ann.id, "header")
+        await shoal.settle()
+        assert await files_of(shoal) == {(await ann.profile()).member.avatar}
+
+
+@in_loop
+async def test_a_member_stores_so_many_bytes_and_no_more_also_at_once() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        size = (await ann.upload(picture())).stored
+        assert size == (await ann.profile()).member.media_bytes > 0
+    async with Shoal.open("memory://", max_member_bytes=3 * size) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        made = await asyncio.gather(*[ann.upload(picture()) for _ in range(6)], return_exceptions=True)
+        kept = [media for media in made if isinstance(media, Media)]
+        refused = [str(error) for error in made if isinstance(error, Unfit)]
+        assert (len(kept), len(refused)) == (3, 3)
+        assert refused[0].startswith(
+            f"Your media take {3 * size} bytes of the {3 * size} bytes that a member may store"
+        )
+        assert len(await files_of(shoal)) == 6
+        await ben.upload(picture())
+        await media.discard(shoal.network.writes, ann.id, kept[0].id)
+        await ann.upload(picture())
+        with pytest.raises(Unfit):
+            await ann.upload(picture())
+        assert (await ann.profile()).member.media_bytes == 3 * size

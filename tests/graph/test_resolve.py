@@ -14,7 +14,7 @@ from shoal.core.events import InverseOp, InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import source_of
-from shoal.graph.contract import AssocOp, Batch, IdTaken, KeyTaken, Missing
+from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing
 from shoal.graph.resolve import Changes, Known, Link, Touched, decide
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, moment
@@ -198,7 +198,7 @@ def test_each_refusal_has_its_own_kind() -> None:
     taken.obj_add(Member(id=ANN, name="ann"))
     stale.obj_set(Member(id=ANN, name="ann", version=3))
     missing.expect(ANN + 9)
-    for batch, kind in ((taken, IdTaken), (stale, Conflict), (missing, Missing)):
+    for batch, kind in ((taken, IdTaken), (stale, Changed), (missing, Missing)):
         with pytest.raises(kind) as refusal:
             decide(batch, known_world(), Changes(), owns=everywhere, now=NOW)
         assert refusal.type is kind

@@ -157,6 +157,12 @@ class MediaUploaded(Event, frozen=True, tag="media_uploaded"):
     media_id: int
 
 
+class FilesReleased(Event, frozen=True, tag="files_released"):
+    """Nothing has these files any more: keys of the media store, those of copies included."""
+
+    keys: tuple[str, ...]
+
+
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
     """Tokens of a member are worth nothing any more: these, or every one that there was.
 
@@ -224,6 +230,7 @@ AnyEvent = (
     | FiltersChanged
     | ListChanged
     | MediaUploaded
+    | FilesReleased
     | SessionsEnded
     | ProfileChanged
     | Blocked

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from shoal.core.model import Media, Member
+from shoal.core.model import Media, MediaKind, MediaState, Member
 
 COPIES: Final = (".avif", ".webp")
 """Suffixes of the smaller copies."""
@@ -34,3 +34,16 @@ def files_of(media: Media) -> tuple[str, ...]:
 def files_of_member(member: Member) -> tuple[str, ...]:
     """All keys of the files of a profile: avatar and header."""
     return with_copies(member.avatar, member.header)
+
+
+def lasting_files_of(media: Media) -> tuple[str, ...]:
+    """All keys of the files that a media object has now: what came in goes once a clip was made of it, or could not be."""
+    if media.kind is MediaKind.IMAGE or media.state is MediaState.PROCESSING:
+        return files_of(media)
+    return with_copies(media.key if media.state is MediaState.READY else "", media.preview_key)
+
+
+def id_in(key: str) -> int:
+    """The id that the name of a file begins with; 0 for an avatar and whatever else has none."""
+    number = key.rpartition("/")[2].partition("-")[0]
+    return int(number) if number.isascii() and number.isdecimal() and len(number) < 20 else 0

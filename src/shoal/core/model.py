@@ -109,6 +109,8 @@ class Member(Node, frozen=True, tag="member"):
     generation: int = 0
     """How often the password was changed: whatever was given to a client before is worth nothing."""
     notices: NoticePolicy = ACCEPT_ALL
+    media_bytes: int = 0
+    """Bytes of the files of all media of the member's; avatar and header do not count."""
     created_at: int = 0
     """When the member joined, where that is not the moment of the id (an import). Use `joined`."""
 
@@ -258,6 +260,21 @@ class Media(Node, frozen=True, tag="media"):
     description: str = ""
     focus: tuple[float, float] = (0.0, 0.0)
     """The point that a crop must keep: x and y in -1..1, y upwards."""
+    file_bytes: int = 0
+    """Bytes of all its files but those of the preview."""
+    preview_bytes: int = 0
+    """Bytes of the preview, and of the copy beside it."""
+    unused_since: int = 0
+    """Since when it has been in no post, in Unix milliseconds; 0 while it is in one, or in the history of one."""
+    let_go: bool = False
+    """It was in posts, which are all deleted: until it is put into another one it is not served."""
+    ticket_id: int = 0
+    """Of the look on the agenda whether it is still unused; 0 when none is planned."""
+
+    @property
+    def stored(self) -> int:
+        """Bytes of all its files."""
+        return self.file_bytes + self.preview_bytes
 
 
 class PollOption(NamedTuple):

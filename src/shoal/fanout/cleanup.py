@@ -14,8 +14,8 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Revision
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, AssocOp, Batch, Missing
+from shoal.graph.media_life import release
 from shoal.graph.schema import (
-    ATTACHED,
     BOOKMARKED_BY,
     BOOKMARKS,
     CHOOSES,
@@ -133,12 +133,9 @@ async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc)
 
 
 async def _release(effects: Effects, event: PostDeleted, media_ids: Sequence[int]) -> None:
-    """They are the author's, as the post was, so they are on one shard."""
-    batch = Batch(shard_of(event.author_id))
+    """One by one: each may wait for another post from now on."""
     for id_ in media_ids:
-        batch.assoc_del(id_, ATTACHED, event.post_id, effects.new_id(batch.shard))
-    if batch.assocs:
-        await effects.graph.commit(batch)
+        await release(effects.graph, effects.new_id, event.post_id, id_)
 
 
 async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:

@@ -13,10 +13,11 @@ import msgspec
 from shoal.core.errors import InvalidInput
 from shoal.core.events import MediaUploaded
 from shoal.core.ids import shard_of
-from shoal.core.model import Media, MediaState
+from shoal.core.model import Media, MediaState, Member
 from shoal.fanout.effects import Effects
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
+from shoal.graph.media_life import charge
 from shoal.media.library import PlacedClip
 
 
@@ -61,6 +62,9 @@ async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Me
         changed = msgspec.structs.replace(change(media), version=media.version + 1)
         batch = Batch(shard_of(media.owner_id))
         batch.obj_set(changed)
+        owner = (await effects.graph.obj_get((media.owner_id,))).get(media.owner_id)
+        if isinstance(owner, Member):
+            charge(batch, owner, changed.stored - media.stored)
         await effects.graph.commit(batch)
         return changed
 
@@ -68,7 +72,7 @@ async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Me
 
 
 def _failed(media: Media) -> Media:
-    return msgspec.structs.replace(media, state=MediaState.FAILED)
+    return msgspec.structs.replace(media, state=MediaState.FAILED, file_bytes=0)
 
 
 def _ready(media: Media, placed: PlacedClip) -> Media:
@@ -82,6 +86,7 @@ def _ready(media: Media, placed: PlacedClip) -> Media:
         content_type=placed.content_type,
         key=placed.key,
         size=placed.size,
+        file_bytes=placed.size,
         width=facts.width,
         height=facts.height,
         duration=facts.duration,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from shoal.core.events import (
     Blocked,
+    FilesReleased,
     FiltersChanged,
     FollowChanged,
     InverseOwed,
@@ -33,6 +34,7 @@ from shoal.fanout import (
     cleanup,
     clips,
     conversations,
+    files,
     forgetting,
     home,
     indexes,
@@ -107,5 +109,6 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     SuspensionChanged: (streams.end_listening, tags.follow_author, indexes.look_at_member),
     FiltersChanged: (streams.tell_filters,),
     MediaUploaded: (clips.make,),
+    FilesReleased: (files.remove,),
     InverseOwed: (inverses.settle_inverse,),
 }

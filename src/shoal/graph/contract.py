@@ -21,6 +21,14 @@ class IdTaken(Conflict):
     """An object with this id exists already: take the next id."""
 
 
+class Changed(Conflict):
+    """An object is not there, or not at the version that the batch replaces; `id` is the object's."""
+
+    def __init__(self, id_: int) -> None:
+        super().__init__("it was changed or deleted in between; read it again and repeat")
+        self.id = id_
+
+
 class KeyTaken(Conflict):
     """The key belongs to another object; `id` is its owner."""
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from shoal.core.errors import Conflict
 from shoal.core.events import AnyEvent, InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
-from shoal.graph.contract import AssocOp, Batch, IdTaken, KeyTaken, Missing
+from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing
 from shoal.graph.schema import ASSOC_TYPES
 
 Triple = tuple[int, int, int]
@@ -103,7 +102,7 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
         if (obj.node is not None or obj.expected) and stored != obj.expected:
             if not obj.expected:
                 raise IdTaken("an object with this id exists")
-            raise Conflict("it was changed or deleted in between; read it again and repeat")
+            raise Changed(obj.id)
     for key in batch.keys:
         owner, until = known.keys.get((key.key.space, key.key.name), (0, 0))
         if key.alive and owner and owner != key.id and not 0 < until <= now:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from secrets import token_hex
 from typing import Final
 
 import msgspec
@@ -44,6 +45,8 @@ class Placed(msgspec.Struct, frozen=True, kw_only=True):
     size: int
     """Bytes of the feed size."""
     blurhash: str
+    file_bytes: int
+    preview_bytes: int
     original_key: str = ""
 
 
@@ -53,6 +56,7 @@ class Poster(msgspec.Struct, frozen=True, kw_only=True):
     preview_key: str = ""
     preview_width: int = 0
     preview_height: int = 0
+    preview_bytes: int = 0
     blurhash: str = ""
 
 
@@ -109,6 +113,8 @@ class MediaLibrary:
             preview_height=made.preview.height,
             size=len(made.feed.data),
             blurhash=made.blurhash,
+            file_bytes=_bytes(key_files) + _bytes(original_files),
+            preview_bytes=_bytes(preview_files),
         )
 
     async def place_avatar(self, user_name: str, data: bytes) -> str:
@@ -151,9 +157,12 @@ class MediaLibrary:
         return key
 
     async def place_poster(self, user_name: str, media_id: int, data: bytes) -> Poster:
-        """Store an uploaded picture as that of a video or sound. It is small: a lossless one stays so whatever it shows."""
+        """Store an uploaded picture as that of a video or sound, each time under another key.
+
+        It is small: a lossless one stays so whatever it shows.
+        """
         self._check(data)
-        return await self._poster(f"{media_path(user_name)}/{media_id}", data, keep_kind=True)
+        return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
 
     async def place_clip(self, original_key: str) -> PlacedClip:
         """Make what is shown of a clip that was kept, and store it beside it. The same again gives the same keys."""
@@ -191,6 +200,7 @@ class MediaLibrary:
             preview_key=key,
             preview_width=made.preview.width,
             preview_height=made.preview.height,
+            preview_bytes=_bytes(files),
             blurhash=made.blurhash,
         )
 
@@ -212,7 +222,8 @@ class MediaLibrary:
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self._decoder.crop(data, *size, member=media_path(user_name))
-        stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}"
+        # The same picture again is another file: whoever removes one of them has nobody else's in hand.
+        stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
         key, files = _files(stem, made.picture, made.content_type)
         await self._put_all(files)
         return key
@@ -237,6 +248,10 @@ def _files(stem: str, picture: Picture, content_type: Made) -> tuple[str, dict[s
     key = f"{stem}{picture.copy_suffix}{SUFFIXES[content_type]}"
     copy = {copy_of(key): (picture.copy, type_of(copy_of(key)))} if picture.copy else {}
     return key, {**copy, key: (picture.data, content_type)}
+
+
+def _bytes(files: Mapping[str, tuple[bytes, str]]) -> int:
+    return sum(len(data) for data, _ in files.values())
 
 
 def _hash(data: bytes) -> str:

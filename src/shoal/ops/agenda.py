@@ -1,4 +1,4 @@
-"""What is due is done: scheduled posts are written, and it is told that polls are over.
+"""What is due is done: scheduled posts are written, it is told that polls are over, and media that no post has are deleted.
 
 Any number of processes may work at it at once, and any of them may stop at any moment: whatever is done is one commit, which
 also ends the thing's ticket and is refused when another was first.
@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, shard_of
-from shoal.core.model import Poll, ScheduledPost
+from shoal.core.model import Media, Poll, ScheduledPost
+from shoal.graph import media_life as life
 from shoal.graph.agenda import take_off
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import AGENDA, DUE, AnyNode
@@ -109,6 +110,8 @@ class Agenda:
                 await self._publish(node)
             case Poll(ticket_id=ticket.id2):
                 await self._end(node)
+            case Media(ticket_id=ticket.id2):
+                await self._look_at(node)
             case _:
                 # It is gone, or was put off, and this ticket was left behind.
                 batch = Batch(shard_of(ticket.id2))
@@ -124,6 +127,24 @@ class Agenda:
             # What it answers is gone, or the author is: it will not become possible again by waiting.
             _log.warning("the scheduled post %d is dropped: %s", scheduled.id, error)
             await scheduling.drop(self._writes, scheduled)
+
+    async def _look_at(self, media: Media) -> None:
+        """Whether it is still in no post, and has been for a day: then it goes."""
+        batch = Batch(shard_of(media.owner_id))
+        ticket = self._writes.new_id(batch.shard)
+        due = media.unused_since + life.UNUSED_MS
+        if not media.unused_since:
+            take_off(batch, media.ticket_id, ticket)
+            batch.obj_set(replace(media, ticket_id=0, version=media.version + 1))
+        elif due > self._clock():
+            # It was let go since.
+            life.plan(batch, media, ticket, due)
+        elif media.id in await scheduling.planned_media(self._writes, media.owner_id):
+            life.plan(batch, media, ticket, self._clock() + life.UNUSED_MS)
+        else:
+            await life.delete(self._writes.graph, self._writes.new_id, media)
+            return
+        await self._writes.graph.commit(batch)
 
     async def _end(self, poll: Poll) -> None:
         batch = Batch(shard_of(poll.id))

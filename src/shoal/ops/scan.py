@@ -17,6 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.listings import places
+from shoal.graph.media_life import file_key
 from shoal.graph.schema import (
     ATTACHED,
     COMMENTS_ASIDE_ON,
@@ -149,6 +150,8 @@ class Named(NamedTuple):
 def names_of(node: AnyNode) -> Named | None:
     """The key that belongs to an object."""
     match node:
+        case Media() if (key := file_key(node)) is not None:
+            return Named(key, node.id)
         case Member():
             return Named(user_name_key(node.name), node.id)
         case Login(email=address) if address:
@@ -201,6 +204,8 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
+        case Media():
+            return (node.ticket_id,)
         case ScheduledPost():
             return (node.ticket_id,)
     return ()

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, ShoalError, Unfit, is_refusal
-from shoal.core.events import MediaUploaded
+from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, ShoalError, Taken, Unfit, is_refusal
+from shoal.core.events import FilesReleased, MediaUploaded
 from shoal.core.ids import shard_of
-from shoal.core.model import Media, MediaKind, MediaState, Post
+from shoal.core.media_files import files_of, with_copies
+from shoal.core.model import Media, MediaKind, MediaState, Member, Post
 from shoal.core.text import check_text
+from shoal.graph import media_life as life
 from shoal.graph.access import access_member
-from shoal.graph.changes import change_object
-from shoal.graph.contract import Batch
-from shoal.graph.schema import ATTACHED, OWNS, import_key
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch, Changed, IdTaken
+from shoal.graph.schema import ATTACHED, import_key
 from shoal.media.library import Poster
 from shoal.media.sniff import GIF, sniff_clip
-from shoal.services.writes import Writes, add_node
+from shoal.services.writes import Writes
 
-_KEYS = ("key", "preview_key", "original_key")
+T = TypeVar("T")
+
+_TRIES = 24
 _MOST_POSTS = 1_000
 """In how many posts media are looked for."""
 _NOT_READY = "Cannot attach files that have not finished processing. Try again in a moment!"
@@ -53,27 +57,66 @@ async def upload(
     key = import_key(shard, record)
     if record and (found := (await writes.graph.key_get((key,))).get(key)):
         return await own_media(writes, owner_id, found)
+    if not record:
+        _check_room(writes, owner, 1)
+    media_id = id_ or writes.new_id(shard)
     placing = _place_clip if not record and writes.media.is_clip(data) else _place_picture
-    placed = await placing(writes, owner.name, id_ or writes.new_id(shard), data, thumbnail)
-
-    def build(new_id: int) -> tuple[Media, Batch]:
-        media = Media(id=id_ or new_id, owner_id=owner_id, description=description, focus=focus, **placed)
-        batch = Batch(shard)
-        batch.obj_add(media)
-        batch.assoc_add(owner_id, OWNS, media.id, media.id)
-        if media.state is MediaState.PROCESSING:
-            batch.emit(MediaUploaded(media_id=media.id))
-        if record:
-            batch.key_add(key, media.id)
-        return media, batch
-
+    placed = await placing(writes, owner.name, media_id, data, thumbnail)
+    media = Media(id=media_id, owner_id=owner_id, description=description, focus=focus, **placed)
     try:
-        return await add_node(writes, shard, build)
+        return await _add(writes, media, record, fixed=bool(id_))
     except ShoalError as error:
         # When the caller goes away, the commit goes on, and the files belong to it.
         if is_refusal(error) and not await _is_there(writes, id_):
-            await writes.media.remove(placed[name] for name in _KEYS if name in placed)
+            await writes.media.remove(files_of(media))
         raise
+
+
+async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
+    """Store the object; when its id is taken and not `fixed`, with the next one."""
+    shard = shard_of(media.owner_id)
+    id_, key = media.id, import_key(shard, record)
+
+    async def attempt() -> Media:
+        nonlocal id_
+        owner = await access_member(writes.graph, media.owner_id)
+        if record and (found := (await writes.graph.key_get((key,))).get(key)):
+            return await own_media(writes, owner.id, found)
+        if not record:
+            _check_room(writes, owner, media.stored)
+        batch = Batch(shard)
+        made = life.add(batch, msgspec.structs.replace(media, id=id_), owner, writes.new_id(shard))
+        if made.state is MediaState.PROCESSING:
+            batch.emit(MediaUploaded(media_id=made.id))
+        if record:
+            batch.key_add(key, made.id)
+        try:
+            await writes.graph.commit(batch)
+        except IdTaken as error:
+            if fixed:
+                raise Taken("another object has this id") from error
+            id_ = writes.new_id(shard)
+            raise
+        return made
+
+    return await retry_on_conflict(attempt)
+
+
+def _check_room(writes: Writes, owner: Member, more: int) -> None:
+    used, most = owner.media_bytes, writes.limits.member_bytes
+    if used + more > most:
+        raise Unfit(
+            f"Your media take {in_words(used)} of the {in_words(most)} that a member may store. Delete some of them first",
+            field="file",
+        )
+
+
+def in_words(size: int) -> str:
+    """Bytes as people say them: 9.9 GB."""
+    for unit, of in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
+        if size >= of:
+            return f"{size / of:.1f} {unit}"
+    return f"{size} bytes"
 
 
 async def _is_there(writes: Writes, id_: int) -> bool:
@@ -104,6 +147,7 @@ async def _place_clip(
         "state": MediaState.PROCESSING,
         "content_type": sniffed.content_type if sniffed else GIF,
         "original_key": kept,
+        "file_bytes": len(data),
         **msgspec.structs.asdict(poster),
     }
 
@@ -124,19 +168,31 @@ async def describe(
     if thumbnail and media.kind is not MediaKind.IMAGE:
         owner = await access_member(writes.graph, owner_id)
         poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
-    replaced: list[str] = []
 
-    def change(held: Media) -> Media:
-        replaced[:] = [held.preview_key]
-        return msgspec.structs.replace(described(writes, held, description=description, focus=focus), **poster)
+    async def attempt() -> Media:
+        held = await own_media(writes, owner_id, media_id)
+        changed = msgspec.structs.replace(described(writes, held, description=description, focus=focus), **poster)
+        if changed != held:
+            changed = await _replace(writes, held, changed)
+        return changed
 
     try:
-        changed = await change_object(writes.graph, lambda: own_media(writes, owner_id, media_id), change)
+        return await retry_on_conflict(attempt)
     except ShoalError as error:
         if is_refusal(error):
-            await writes.media.remove({poster.get("preview_key", "")} - {media.preview_key, ""})
+            await writes.media.remove((poster.get("preview_key", ""),))
         raise
-    await writes.media.remove({*replaced} - {changed.preview_key})
+
+
+async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
+    """Store the next version; the files of a picture that is replaced go with it."""
+    changed = msgspec.structs.replace(changed, version=held.version + 1)
+    batch = Batch(shard_of(held.owner_id))
+    batch.obj_set(changed)
+    if changed.preview_key != held.preview_key:
+        life.charge(batch, await access_member(writes.graph, held.owner_id), changed.stored - held.stored)
+        batch.emit(FilesReleased(keys=with_copies(held.preview_key)))
+    await writes.graph.commit(batch)
     return changed
 
 
@@ -158,32 +214,38 @@ async def discard(writes: Writes, owner_id: int, media_id: int) -> None:
 
     Raises `NotFound` for anybody else's, `Unfit` for what a post has, or had before an edit: its history shows it.
     """
-    media = await own_media(writes, owner_id, media_id)
-    put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, limit=_MOST_POSTS)]
-    if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
-        raise Unfit("Media attachment is currently used by a status")
-    batch = Batch(shard_of(owner_id))
-    now = writes.new_id(batch.shard)
-    batch.obj_del(media.id)
-    batch.assoc_del(owner_id, OWNS, media.id, now)
-    for post_id in put:
-        # A post that is gone, and not cleared away yet.
-        batch.assoc_del(media.id, ATTACHED, post_id, now)
-    await writes.graph.commit(batch)
-    await writes.media.remove(getattr(media, name) for name in _KEYS)
+
+    async def attempt() -> None:
+        media = await own_media(writes, owner_id, media_id)
+        put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, limit=_MOST_POSTS)]
+        if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
+            raise Unfit("Media attachment is currently used by a status")
+        await life.delete(writes.graph, writes.new_id, media)
+
+    await retry_on_conflict(attempt)
 
 
-def attach(batch: Batch, post_id: int, ids: Iterable[int], now: int) -> None:
-    """Note in the commit of a post that it has these media, which fails where one of them has gone in between."""
-    for id_ in ids:
-        batch.assoc_add(id_, ATTACHED, post_id, now)
-        batch.expect(id_)
+async def with_media(
+    writes: Writes, owner_id: int, ids: Sequence[int], attempt: Callable[[Sequence[Media]], Awaitable[T]]
+) -> T:
+    """Run `attempt`, which commits something that has these media; again where one was changed in between.
+
+    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together.
+    """
+    for _ in range(_TRIES):
+        media = await check_attachable(writes, owner_id, ids)
+        try:
+            return await attempt(media)
+        except Changed as changed:
+            if changed.id not in ids:
+                raise
+    raise Conflict("the media are being changed from elsewhere; repeat")
 
 
-async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> None:
-    """Raise `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have these media together."""
+async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> list[Media]:
+    """Each of the media once. Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together."""
     found = await writes.graph.obj_get(ids) if ids else {}
-    kinds: list[MediaKind] = []
+    media: list[Media] = []
     for id_ in dict.fromkeys(ids):
         node = found.get(id_)
         if not isinstance(node, Media):
@@ -192,9 +254,10 @@ async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) ->
             raise NotAllowed("This action is not allowed")
         if node.state is not MediaState.READY:
             raise Unfit(_NOT_READY, field="media_ids")
-        kinds.append(node.kind)
-    if len(kinds) > 1 and any(kind is not MediaKind.IMAGE for kind in kinds):
+        media.append(node)
+    if len(media) > 1 and any(node.kind is not MediaKind.IMAGE for node in media):
         raise Unfit(_NOT_TOGETHER, field="media_ids")
+    return media
 
 
 async def own_media(writes: Writes, owner_id: int, media_id: int) -> Media:

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, TooLarge, TooShort, Unauthenticated, is_refusal
-from shoal.core.events import MemberRegistered, ProfileChanged, SessionsEnded
+from shoal.core.events import FilesReleased, MemberRegistered, ProfileChanged, SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.media_files import files_of_member
 from shoal.core.model import Login, Member, ProfileField, Visibility
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text, check_user_name
@@ -215,40 +216,44 @@ async def _replace_password(
 
 
 async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Member:
-    """Change what is given. Pictures that are replaced are removed from the store afterwards."""
+    """Change what is given. Files of pictures that are replaced go a little later."""
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
-    worn = {member.avatar, member.header, ""}
+    placed: list[str] = []
     try:
         if profile.avatar is not None:
-            changes["avatar"] = await writes.media.place_avatar(member.name, profile.avatar)
+            placed.append(await writes.media.place_avatar(member.name, profile.avatar))
+            changes["avatar"] = placed[-1]
         if profile.header is not None:
-            changes["header"] = await writes.media.place_header(member.name, profile.header)
-        updated = await _change(writes, member_id, changes)
+            placed.append(await writes.media.place_header(member.name, profile.header))
+            changes["header"] = placed[-1]
+        return await _change(writes, member_id, changes)
     except ShoalError as error:
         if is_refusal(error):
             # One picture may have been placed before the other was found to be none.
-            await writes.media.remove({changes.get("avatar", ""), changes.get("header", "")} - worn)
+            await writes.media.remove(placed)
         raise
-    await writes.media.remove(worn - {updated.avatar, updated.header})
-    return updated
 
 
 async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
     """Take the `avatar` or the `header` away."""
-    member = await access_member(writes.graph, member_id)
-    updated = await _change(writes, member_id, {which: ""})
-    await writes.media.remove([getattr(member, which)])
-    return updated
+    return await _change(writes, member_id, {which: ""})
 
 
 async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Member:
     """Apply to whatever the member is now: two changes of different things do not undo each other."""
+
+    def beside(batch: Batch, before: Member, after: Member) -> None:
+        batch.emit(ProfileChanged(member_id=member_id))
+        kept = files_of_member(after)
+        if gone := tuple(key for key in files_of_member(before) if key not in kept):
+            batch.emit(FilesReleased(keys=gone))
+
     return await change_object(
         writes.graph,
         lambda: access_member(writes.graph, member_id),
         lambda member: msgspec.structs.replace(member, **changes),
-        lambda batch, *_: batch.emit(ProfileChanged(member_id=member_id)),
+        beside,
     )
 
 

@@ -11,12 +11,13 @@ import msgspec
 from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from shoal.core.events import PostCreated, PostDeleted, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Mention, Place, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.model import Media, Mention, Place, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.text import check_text, mentions_of, tags_of, text_length
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
 from shoal.graph.listings import relist
+from shoal.graph.media_life import attach
 from shoal.graph.schema import (
     PINS,
     POSTED,
@@ -30,7 +31,7 @@ from shoal.graph.schema import (
 )
 from shoal.graph.tag_uses import tags_used
 from shoal.services import polls
-from shoal.services.media import attach, check_attachable
+from shoal.services.media import check_attachable, with_media
 from shoal.services.polls import PollDraft
 from shoal.services.requests import first_made, made_before, request_keys, take_keys
 from shoal.services.writes import Writes, add_node
@@ -90,7 +91,7 @@ async def create(
     mentions = await _mentions(writes, content["text"])
     tags = _tags(content["text"])
 
-    def build(new_id: int) -> tuple[Post, Batch]:
+    def build(new_id: int, media: Sequence[Media]) -> tuple[Post, Batch]:
         now, post_id = milliseconds_of(new_id), id_ or new_id
         poll = polls.made(writes, asked, author_id, post_id, now) if asked else None
         post = Post(
@@ -107,14 +108,18 @@ async def create(
             **content,
         )
         batch = _creation(post, shard, now)
+        attach(batch, post.id, media, post.id)
         polls.exchange(batch, None, poll, new_id)
         take_keys(batch, keys, post.id, now)
         if together_with is not None:
             together_with(batch, post, new_id)
         return post, batch
 
+    async def attempt(media: Sequence[Media]) -> Post:
+        return await add_node(writes, shard, lambda new_id: build(new_id, media))
+
     try:
-        return await add_node(writes, shard, build)
+        return await with_media(writes, author_id, content["media"], attempt)
     except KeyTaken as error:
         # The same request came twice at the same time: both get the post of the one that was first.
         return _written(await first_made(writes, shard, error.id))
@@ -127,14 +132,13 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> None:
     _content(writes, draft)
     _poll(writes, draft)
     await _access(writes, author_id, draft)
+    await check_attachable(writes, author_id, draft.media)
 
 
 async def _access(writes: Writes, author_id: int, draft: Draft) -> Post | None:
-    """The parent, if the draft has one; all that it names is for the author to use."""
+    """The parent, if the draft has one. Raises `NotFound` for one that the author may not see."""
     await access_member(writes.graph, author_id)
-    parent = await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
-    await check_attachable(writes, author_id, draft.media)
-    return parent
+    return await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
 
 
 def _poll(writes: Writes, draft: Draft) -> PollDraft | None:
@@ -154,7 +158,6 @@ def _creation(post: Post, shard: int, now: int) -> Batch:
     tag_ids = tuple(map(tag_id, post.tags))
     for tag in tag_ids:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(post.version))
-    attach(batch, post.id, post.media, post.id)
     relist(batch, None, post, post.id)
     if post.parent_id:
         batch.expect(post.parent_id)
@@ -186,7 +189,6 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
     content["visibility"] = post.visibility
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
-    await check_attachable(writes, author_id, draft.media)
     if content["text"] != post.text:
         # The same words name whom they named: somebody who has taken such a name since changes no post.
         content["mentions"] = await _mentions(writes, content["text"])
@@ -196,17 +198,24 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
     old = await polls.poll_of(writes.graph, post)
     new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
     edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
-    batch = Batch(shard)
-    if edited != post:
+    changed = edited != post
+    if changed:
         edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=milliseconds_of(now))
-        _edit(batch, post, edited, old, now)
-    polls.exchange(batch, old, new, now)
-    if batch.objects:
-        try:
+
+    async def attempt(media: Sequence[Media]) -> Post:
+        batch = Batch(shard)
+        if changed:
+            _edit(batch, post, edited, old, now)
+            attach(batch, post.id, [each for each in media if each.id not in post.media], now)
+        polls.exchange(batch, old, new, now)
+        if batch.objects:
             await writes.graph.commit(batch)
-        except Missing as error:
-            raise NotFound("Record not found") from error
-    return edited
+        return edited
+
+    try:
+        return await with_media(writes, author_id, content["media"], attempt)
+    except Missing as error:
+        raise NotFound("Record not found") from error
 
 
 def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -> None:
@@ -225,7 +234,6 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
         )
     )
     batch.assoc_add(post.id, REVISED, now, now)
-    attach(batch, post.id, set(edited.media) - set(post.media), now)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
     for tag in after - before:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Post, ScheduledPost
+from shoal.core.model import Media, Post, ScheduledPost
 from shoal.graph.agenda import put_on, take_off
 from shoal.graph.contract import Batch, KeyTaken, Reader
+from shoal.graph.media_life import hold
 from shoal.graph.schema import SCHEDULES
 from shoal.services import posts
+from shoal.services.media import with_media
 from shoal.services.posts import Draft
 from shoal.services.requests import first_made, made_before, plan_key, request_keys, take_keys
 from shoal.services.writes import Writes, add_node
@@ -43,7 +46,7 @@ async def schedule(
     ) >= writes.limits.scheduled:
         raise InvalidInput(f"You have exceeded the limit of {writes.limits.scheduled} scheduled posts")
 
-    def build(new_id: int) -> tuple[ScheduledPost, Batch]:
+    def build(new_id: int, media: Sequence[Media]) -> tuple[ScheduledPost, Batch]:
         made = ScheduledPost(
             id=new_id,
             owner_id=owner_id,
@@ -57,10 +60,14 @@ async def schedule(
         batch.assoc_add(owner_id, SCHEDULES, made.id, made.id)
         put_on(batch, made.ticket_id, at, made.id)
         take_keys(batch, keys, made.id, milliseconds_of(new_id))
+        hold(batch, media)
         return made, batch
 
+    async def attempt(media: Sequence[Media]) -> ScheduledPost:
+        return await add_node(writes, shard, lambda new_id: build(new_id, media))
+
     try:
-        return await add_node(writes, shard, build)
+        return await with_media(writes, owner_id, tuple(dict.fromkeys(draft.media)), attempt)
     except KeyTaken as error:
         return await first_made(writes, shard, error.id)
 
@@ -106,6 +113,13 @@ async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
     return await posts.create(
         writes, scheduled.owner_id, draft_of(scheduled), app_id=scheduled.app_id, together_with=end_plan
     )
+
+
+async def planned_media(writes: Writes, owner_id: int) -> set[int]:
+    """All media that scheduled posts of the member name."""
+    plans = await writes.graph.assoc_range(owner_id, SCHEDULES, limit=writes.limits.scheduled)
+    nodes = await writes.graph.obj_get([plan.id2 for plan in plans])
+    return {id_ for node in nodes.values() if isinstance(node, ScheduledPost) for id_ in draft_of(node).media}
 
 
 def draft_of(scheduled: ScheduledPost) -> Draft:

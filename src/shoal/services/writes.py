@@ -39,6 +39,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Characters that describe a picture."""
     media: int = 4
     """Pictures of a post."""
+    member_bytes: int = 10_000_000_000
+    """Bytes of the files of a member."""
     data: int = 64 * 1024
     """Bytes of an application's own JSON."""
     pins: int = 5
