@@ -1,0 +1,104 @@
+"""Behind the proxies of `deploy/`: uploads, WebSockets and streams get through, and limits are those of the client."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from websockets.sync.client import connect
+
+from shoal.services import apps, members
+from shoal.settings import Settings
+from shoal.wiring import open_network
+from tests.api.world import picture
+from tests.deploy.proxies import PROXIES, trusting
+from tests.running import run
+from tests.serving import served
+
+SCOPES = ("read", "write")
+LIMITS = '{"pages": "2/1h"}'
+MIB = 1 << 20
+
+
+class Front:
+    """A proxy with a server behind it, and the token of a member."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url
+        self.token = token
+
+    def client(self, source: str = "127.0.0.1") -> httpx.Client:
+        """Asks from this address."""
+        transport = httpx.HTTPTransport(verify=trusting(), local_address=source)
+        headers = {"Authorization": f"Bearer {self.token}"}
+        return httpx.Client(base_url=self.url, transport=transport, headers=headers, timeout=30)
+
+
+async def _token(store: Path) -> str:
+    async with open_network(Settings(store=f"sqlite:///{store}", media="memory://"), background=False) as network:
+        app = (await apps.register(network.writes, "x", redirect_uris=("urn:x",), scopes=SCOPES)).app
+        ann = await members.register(network.writes, "ann")
+        return (await apps.issue_token(network.writes, app.id, ann.id, SCOPES)).text
+
+
+@pytest.fixture(scope="module", params=PROXIES)
+def front(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Front]:
+    folder = tmp_path_factory.mktemp(request.param)
+    token = run(_token(folder / "shoal.db"))
+    serving = served(
+        folder / "shoal.db",
+        SHOAL_MEDIA=f"file://{folder / 'media'}",
+        SHOAL_RATE_LIMITS="true",
+        SHOAL_LIMITS=LIMITS,
+        SHOAL_TRUSTED_PROXIES='["127.0.0.1"]',
+    )
+    with serving as server, PROXIES[request.param](folder, int(server.url.rpartition(":")[2])) as url:
+        yield Front(url, token)
+
+
+def test_a_picture_gets_through_and_comes_back(front: Front) -> None:
+    with front.client() as client:
+        made = client.post("/api/v2/media", files={"file": picture()})
+        assert made.status_code == 200
+        path = "/media/" + made.json()["url"].partition("/media/")[2]
+        assert client.get(path).headers["content-type"].startswith("image/")
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
+def test_a_large_upload_gets_through_and_one_that_is_too_large_does_not(front: Front) -> None:
+    clip = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom"
+    with front.client() as client:
+        assert client.post("/api/v2/media", files={"file": clip + bytes(38 * MIB)}).status_code == 202
+        # The refusal may close on a client that is still sending.
+        with contextlib.suppress(httpx.WriteError):
+            assert client.post("/api/v2/media", files={"file": clip + bytes(60 * MIB)}).status_code == 413
+
+
+def test_a_websocket_gets_through(front: Front) -> None:
+    url = f"ws{front.url.removeprefix('http')}/api/v1/streaming?stream=user&access_token={front.token}"
+    with connect(url, ssl=trusting() if url.startswith("wss") else None) as socket, front.client() as client:
+        posted = client.post("/api/v1/statuses", json={"status": "hello"}).json()
+        told = json.loads(socket.recv(20))
+        assert (told["event"], json.loads(told["payload"])["id"]) == ("update", posted["id"])
+
+
+def test_a_stream_of_events_is_not_held_back(front: Front) -> None:
+    with front.client() as client, client.stream("GET", "/api/v1/streaming/user") as answer:
+        lines = answer.iter_lines()
+        assert next(lines) == ":)"
+        posted = client.post("/api/v1/statuses", json={"status": "hello"}).json()
+        assert next(line for line in lines if line.startswith("event:")) == "event: update"
+        assert json.loads(next(lines).removeprefix("data: "))["id"] == posted["id"]
+
+
+def test_limits_are_those_of_the_client_whatever_it_says_of_itself(front: Front) -> None:
+    with front.client("127.0.0.5") as one, front.client("127.0.0.6") as other:
+        for number in range(3):
+            lies = {"X-Forwarded-For": f"203.0.113.{number}", "Forwarded": f"for=203.0.113.{number}"}
+            assert one.get("/", headers=lies).status_code == (200 if number < 2 else 429)
+        assert other.get("/").status_code == 200
