@@ -81,6 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Bytes of an uploaded video or sound. They are taken where `ffmpeg` is installed."""
     max_video_seconds: Positive = 600
     """Seconds that an uploaded video or sound plays."""
+    max_follows: Positive = 7_500
+    """Members whom one may follow; whoever has more followers may follow a tenth more than those. An import may bring more."""
     timeline_length: Positive = 800
     """Entries that a warm home timeline holds."""
     timeline_members: Positive = 100_000

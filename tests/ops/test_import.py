@@ -363,3 +363,15 @@ def test_times_are_read_in_the_usual_forms(value: object, expected: int) -> None
 def test_other_times_are_refused(value: object) -> None:
     with pytest.raises(InvalidInput):
         moment_of(value)
+
+
+@in_loop
+async def test_follows_of_an_import_may_be_more_than_a_member_may_begin(tmp_path: Path) -> None:
+    follows = tmp_path / "f.csv"
+    follows.write_text("from,to\nann,ben\nann,cat\nann,dan\n")
+    async with Shoal.open("memory://", max_follows=1) as shoal:
+        people = [await shoal.register(name) for name in ("ann", "ben", "cat", "dan", "eve")]
+        summary = await import_all(shoal.network, Sources(follows=follows), Summary())
+        assert (summary["follows"].taken, summary["follows"].refusals) == (3, 0)
+        with pytest.raises(InvalidInput, match="at most 1"):
+            await people[0].follow(people[4])

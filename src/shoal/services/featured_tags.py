@@ -7,21 +7,30 @@ from shoal.core.ids import shard_of
 from shoal.core.text import check_tag
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import FEATURES_TAG, tag_id
+from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes
 
 
 async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
     """Show a tag on the profile; its place in the list. A second time changes nothing. Raises `InvalidInput` for one too many."""
     tag = check_tag(name)
-    held = await writes.graph.assoc_range(member_id, FEATURES_TAG, limit=writes.limits.featured_tags)
-    known = next((assoc for assoc in held if assoc.id2 == tag_id(tag)), None)
+
+    async def attempt(claim: Claim) -> Assoc | None:
+        held = await writes.graph.assoc_range(member_id, FEATURES_TAG, limit=writes.limits.featured_tags)
+        known = next((assoc for assoc in held if assoc.id2 == tag_id(tag)), None)
+        if known is not None:
+            return known
+        if len(held) >= writes.limits.featured_tags:
+            raise InvalidInput(f"at most {writes.limits.featured_tags} tags are featured", field="name")
+        batch = Batch(shard_of(member_id))
+        claim(batch)
+        batch.assoc_add(member_id, FEATURES_TAG, tag_id(tag), writes.new_id(batch.shard), tag.encode())
+        await writes.graph.commit(batch)
+        return None
+
+    known = await in_turn(writes, member_id, attempt)
     if known is not None:
         return known
-    if len(held) >= writes.limits.featured_tags:
-        raise InvalidInput(f"at most {writes.limits.featured_tags} tags are featured", field="name")
-    batch = Batch(shard_of(member_id))
-    batch.assoc_add(member_id, FEATURES_TAG, tag_id(tag), writes.new_id(batch.shard), tag.encode())
-    await writes.graph.commit(batch)
     return (await writes.graph.assoc_get(member_id, (FEATURES_TAG,), (tag_id(tag),)))[FEATURES_TAG][tag_id(tag)]
 
 

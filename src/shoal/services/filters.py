@@ -16,10 +16,10 @@ from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeywor
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.text import check_text
 from shoal.graph.access import access_post
-from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.filters import MAX_FILTERS, filters_of
 from shoal.graph.schema import OWNS_FILTER
+from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes, add_node
 
 MAX_KEYWORDS = 100
@@ -58,27 +58,33 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
 
 async def create(writes: Writes, member_id: int, wish: Wish) -> Filter:
     """A new filter. Raises `InvalidInput`."""
-    owned = await filters_of(writes.graph, member_id)
-    if len(owned) >= MAX_FILTERS:
-        raise InvalidInput(f"a member has at most {MAX_FILTERS} filters", field="title")
     if wish.title is None:
         raise InvalidInput("Title can't be blank", field="title")
     if wish.contexts is None:
         raise InvalidInput("Context None or invalid context supplied", field="context")
     shard = shard_of(member_id)
     empty = Filter(id=0, owner_id=member_id, title="")
-    made = _wished(writes, wish)(empty)
-    _check_room(owned, made)
+    wished = _wished(writes, wish)
 
-    def build(id_: int) -> tuple[Filter, Batch]:
-        filter_ = replace(made, id=id_)
-        batch = Batch(shard)
-        batch.obj_add(filter_)
-        batch.assoc_add(member_id, OWNS_FILTER, id_, id_)
-        batch.emit(FiltersChanged(member_id=member_id))
-        return filter_, batch
+    async def attempt(claim: Claim) -> Filter:
+        owned = await filters_of(writes.graph, member_id)
+        if len(owned) >= MAX_FILTERS:
+            raise InvalidInput(f"a member has at most {MAX_FILTERS} filters", field="title")
+        made = wished(empty)
+        _check_room(owned, made)
 
-    return await add_node(writes, shard, build)
+        def build(id_: int) -> tuple[Filter, Batch]:
+            filter_ = replace(made, id=id_)
+            batch = Batch(shard)
+            claim(batch)
+            batch.obj_add(filter_)
+            batch.assoc_add(member_id, OWNS_FILTER, id_, id_)
+            batch.emit(FiltersChanged(member_id=member_id))
+            return filter_, batch
+
+        return await add_node(writes, shard, build)
+
+    return await in_turn(writes, member_id, attempt)
 
 
 async def update(writes: Writes, member_id: int, filter_id: int, wish: Wish) -> Filter:
@@ -151,22 +157,23 @@ async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filte
 async def _change(writes: Writes, member_id: int, filter_id: int, change: Change) -> Filter:
     """Apply to whatever the filter is now; nothing is done where that makes no difference."""
 
-    async def attempt() -> Filter:
+    async def attempt(claim: Claim) -> Filter:
         before = await own_filter(writes.graph, member_id, filter_id)
         after = change(before)
         if after == before:
             return before
+        batch = Batch(shard_of(member_id))
         if len(after.keywords) > len(before.keywords):
             owned = await filters_of(writes.graph, member_id)
             _check_room([other for other in owned if other.id != filter_id], after)
+            claim(batch)
         after = replace(after, version=before.version + 1)
-        batch = Batch(shard_of(member_id))
         batch.obj_set(after)
         batch.emit(FiltersChanged(member_id=member_id))
         await writes.graph.commit(batch)
         return after
 
-    return await retry_on_conflict(attempt)
+    return await in_turn(writes, member_id, attempt)
 
 
 def _wished(writes: Writes, wish: Wish) -> Change:

@@ -18,6 +18,7 @@ from shoal.graph.access import members_by_id, own_list
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Missing
 from shoal.graph.schema import FOLLOWS, LISTS, OWNS_LIST
+from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes, add_node
 
 
@@ -31,20 +32,25 @@ async def create(
 ) -> MemberList:
     """A new list, of nobody. Raises `InvalidInput` for one list too many, or a title that is empty or too long."""
     title = _checked_title(writes, title)
-    held = await writes.graph.assoc_count((member_id,), (OWNS_LIST,))
-    if held[OWNS_LIST].get(member_id, 0) >= writes.limits.lists:
-        raise InvalidInput(f"at most {writes.limits.lists} lists")
     shard = shard_of(member_id)
 
-    def build(id_: int) -> tuple[MemberList, Batch]:
-        made = MemberList(id=id_, owner_id=member_id, title=title, replies=replies, exclusive=exclusive)
-        batch = Batch(shard)
-        batch.obj_add(made)
-        batch.assoc_add(member_id, OWNS_LIST, id_, id_)
-        batch.emit(ListChanged(list_id=id_, owner_id=member_id))
-        return made, batch
+    async def attempt(claim: Claim) -> MemberList:
+        held = await writes.graph.assoc_count((member_id,), (OWNS_LIST,))
+        if held[OWNS_LIST].get(member_id, 0) >= writes.limits.lists:
+            raise InvalidInput(f"at most {writes.limits.lists} lists")
 
-    return await add_node(writes, shard, build)
+        def build(id_: int) -> tuple[MemberList, Batch]:
+            made = MemberList(id=id_, owner_id=member_id, title=title, replies=replies, exclusive=exclusive)
+            batch = Batch(shard)
+            claim(batch)
+            batch.obj_add(made)
+            batch.assoc_add(member_id, OWNS_LIST, id_, id_)
+            batch.emit(ListChanged(list_id=id_, owner_id=member_id))
+            return made, batch
+
+        return await add_node(writes, shard, build)
+
+    return await in_turn(writes, member_id, attempt)
 
 
 async def update(
@@ -97,19 +103,24 @@ async def put_on(writes: Writes, member_id: int, list_id: int, others: Sequence[
     there = await members_by_id(writes.graph, wanted)
     if any(id_ not in there or (id_ not in followed and id_ != member_id) for id_ in wanted):
         raise NotFound("Record not found")
-    if (await writes.graph.assoc_get(list_id, (LISTS,), wanted))[LISTS]:
-        raise Taken("Account has already been taken", field="account_ids")
-    held = await writes.graph.assoc_count((list_id,), (LISTS,))
-    if held[LISTS].get(list_id, 0) + len(wanted) > writes.limits.list_members:
-        raise InvalidInput(f"a list has at most {writes.limits.list_members} members", field="account_ids")
-    batch = _changed(member_id, list_id)
-    batch.expect(list_id)
-    for id_ in wanted:
-        batch.assoc_add(list_id, LISTS, id_, writes.new_id(batch.shard))
-    try:
-        await writes.graph.commit(batch)
-    except Missing:
-        raise NotFound("Record not found") from None
+
+    async def attempt(claim: Claim) -> None:
+        if (await writes.graph.assoc_get(list_id, (LISTS,), wanted))[LISTS]:
+            raise Taken("Account has already been taken", field="account_ids")
+        held = await writes.graph.assoc_count((list_id,), (LISTS,))
+        if held[LISTS].get(list_id, 0) + len(wanted) > writes.limits.list_members:
+            raise InvalidInput(f"a list has at most {writes.limits.list_members} members", field="account_ids")
+        batch = _changed(member_id, list_id)
+        claim(batch)
+        batch.expect(list_id)
+        for id_ in wanted:
+            batch.assoc_add(list_id, LISTS, id_, writes.new_id(batch.shard))
+        try:
+            await writes.graph.commit(batch)
+        except Missing:
+            raise NotFound("Record not found") from None
+
+    await in_turn(writes, member_id, attempt)
 
 
 async def take_off(writes: Writes, member_id: int, list_id: int, others: Sequence[int]) -> None:

@@ -23,6 +23,7 @@ from shoal.graph.schema import (
     AssocType,
     share_key,
 )
+from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes, add_node
 
 
@@ -123,27 +124,23 @@ async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
         raise InvalidInput("Someone else's post cannot be pinned")
     if post.visibility is Visibility.DIRECT:
         raise InvalidInput("Posts that are only visible to mentioned users cannot be pinned")
-    if await _stands(writes, member_id, PINS, post.id) is None:
-        await _check_pins(writes, member_id, writes.limits.pins - 1)
-        batch = Batch(shard_of(member_id))
-        batch.assoc_add(member_id, PINS, post.id, writes.new_id(batch.shard))
-        batch.expect(post.id)
-        try:
-            await writes.graph.commit(batch)
-        except Missing as error:
-            raise NotFound("Record not found") from error
-        try:
-            # Another one may have been pinned at the same time.
-            await _check_pins(writes, member_id, writes.limits.pins)
-        except InvalidInput:
-            await unpin(writes, member_id, post.id)
-            raise
+    await in_turn(writes, member_id, lambda claim: _pin(writes, member_id, post.id, claim))
     return post
 
 
-async def _check_pins(writes: Writes, member_id: int, most: int) -> None:
-    if (await writes.graph.assoc_count((member_id,), (PINS,)))[PINS].get(member_id, 0) > most:
+async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> None:
+    if await _stands(writes, member_id, PINS, post_id) is not None:
+        return
+    if (await writes.graph.assoc_count((member_id,), (PINS,)))[PINS].get(member_id, 0) >= writes.limits.pins:
         raise InvalidInput("You have already pinned the maximum number of posts")
+    batch = Batch(shard_of(member_id))
+    claim(batch)
+    batch.assoc_add(member_id, PINS, post_id, writes.new_id(batch.shard))
+    batch.expect(post_id)
+    try:
+        await writes.graph.commit(batch)
+    except Missing as error:
+        raise NotFound("Record not found") from error
 
 
 async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:

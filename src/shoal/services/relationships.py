@@ -42,9 +42,12 @@ from shoal.graph.wishes import (
     encode,
     follow_terms,
 )
+from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes
 
 MAX_FOLLOWED_TAGS = 1_000
+_NEAR = 512
+"""So near their maximum, follows of one member are counted one after the other: more are never under way at once."""
 MAX_MUTE_SECONDS = 10 * 366 * 86_400
 
 _BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)
@@ -77,9 +80,36 @@ async def follow(writes: Writes, member_id: int, other_id: int, wish: Wish = AS_
     old = held[atype].get(other_id)
     before = _terms(old, watching=other_id in held[WATCHES])
     after = _wished(before, wish)
-    if old is None or after != before:
+    if old is None:
+        await _begin_one_more(writes, member_id, atype, other_id, after)
+    elif after != before:
         await _begin_follow(writes, member_id, atype, other_id, after, old)
     return await relation(writes.graph, member_id, other_id)
+
+
+async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, other_id: int, terms: FollowTerms) -> None:
+    """A new follow or request, within the maximum of follows. Requests do not count until they are granted, as in Mastodon."""
+
+    async def attempt(claim: Claim) -> None:
+        if await _room(writes, member_id) <= 0:
+            raise InvalidInput(
+                "You cannot follow more people than this: at most "
+                f"{writes.limits.follows}, or a tenth more than follow you"
+            )
+        await _begin_follow(writes, member_id, atype, other_id, terms, None, claim)
+
+    if await _room(writes, member_id) > _NEAR:
+        # Follows at the same moment need not wait for each other.
+        await _begin_follow(writes, member_id, atype, other_id, terms, None)
+    else:
+        await in_turn(writes, member_id, attempt)
+
+
+async def _room(writes: Writes, member_id: int) -> int:
+    """How many more the member may follow: as many as the limit says, or a tenth more than follow them."""
+    counts = await writes.graph.assoc_count((member_id,), (FOLLOWS, FOLLOWED_BY))
+    most = max(writes.limits.follows, counts[FOLLOWED_BY].get(member_id, 0) * 11 // 10)
+    return most - counts[FOLLOWS].get(member_id, 0)
 
 
 def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
@@ -106,10 +136,18 @@ def _wished(terms: FollowTerms, wish: Wish) -> FollowTerms:
 
 
 async def _begin_follow(
-    writes: Writes, member_id: int, atype: AssocType, other_id: int, terms: FollowTerms, old: Assoc | None
+    writes: Writes,
+    member_id: int,
+    atype: AssocType,
+    other_id: int,
+    terms: FollowTerms,
+    old: Assoc | None,
+    claim: Claim | None = None,
 ) -> None:
     """Begin a follow or a request, or change it: then it keeps its place in the list, as its time is hardly lifted."""
     batch = Batch(shard_of(member_id))
+    if claim is not None:
+        claim(batch)
     at = old.time if old else writes.new_id(batch.shard)
     if old is not None:
         terms = msgspec.structs.replace(terms, since=terms.began(old.time))
@@ -160,12 +198,16 @@ async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Rela
 async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
     """Public posts under a tag come to the member's home; the canonical form of the tag."""
     tag = check_tag(name)
-    if await _stands(writes, member_id, FOLLOWS_TAG, tag_id(tag)):
-        return tag
-    held = await writes.graph.assoc_count((member_id,), (FOLLOWS_TAG,))
-    if held[FOLLOWS_TAG].get(member_id, 0) >= MAX_FOLLOWED_TAGS:
-        raise NotAllowed(f"a member follows at most {MAX_FOLLOWED_TAGS} tags")
-    await _begin(writes, member_id, FOLLOWS_TAG, tag_id(tag), tag.encode())
+
+    async def attempt(claim: Claim) -> None:
+        if await _stands(writes, member_id, FOLLOWS_TAG, tag_id(tag)):
+            return
+        held = await writes.graph.assoc_count((member_id,), (FOLLOWS_TAG,))
+        if held[FOLLOWS_TAG].get(member_id, 0) >= MAX_FOLLOWED_TAGS:
+            raise NotAllowed(f"a member follows at most {MAX_FOLLOWED_TAGS} tags")
+        await _begin(writes, member_id, FOLLOWS_TAG, tag_id(tag), tag.encode(), claim)
+
+    await in_turn(writes, member_id, attempt)
     return tag
 
 
@@ -257,8 +299,12 @@ async def _stands(writes: Writes, member_id: int, atype: AssocType, other_id: in
     return other_id in (await writes.graph.assoc_get(member_id, (atype,), (other_id,)))[atype]
 
 
-async def _begin(writes: Writes, member_id: int, atype: AssocType, other_id: int, data: bytes = b"") -> None:
+async def _begin(
+    writes: Writes, member_id: int, atype: AssocType, other_id: int, data: bytes = b"", claim: Claim | None = None
+) -> None:
     batch = Batch(shard_of(member_id))
+    if claim is not None:
+        claim(batch)
     batch.assoc_add(member_id, atype, other_id, writes.new_id(batch.shard), data)
     await _commit(writes, batch, member_id, atype, other_id)
 

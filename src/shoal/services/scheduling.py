@@ -15,6 +15,7 @@ from shoal.graph.contract import Batch, KeyTaken, Reader
 from shoal.graph.media_life import hold
 from shoal.graph.schema import SCHEDULES
 from shoal.services import posts
+from shoal.services.maxima import Claim, in_turn
 from shoal.services.media import with_media
 from shoal.services.posts import Draft
 from shoal.services.requests import first_made, made_before, plan_key, request_keys, take_keys
@@ -41,12 +42,21 @@ async def schedule(
     if keys and (found := await made_before(writes, keys)) is not None:
         return found
     await posts.checked(writes, owner_id, draft)
-    if (await writes.graph.assoc_count((owner_id,), (SCHEDULES,)))[SCHEDULES].get(
-        owner_id, 0
-    ) >= writes.limits.scheduled:
-        raise InvalidInput(f"You have exceeded the limit of {writes.limits.scheduled} scheduled posts")
 
-    def build(new_id: int, media: Sequence[Media]) -> tuple[ScheduledPost, Batch]:
+    async def attempt(claim: Claim) -> ScheduledPost | Post:
+        held = (await writes.graph.assoc_count((owner_id,), (SCHEDULES,)))[SCHEDULES].get(owner_id, 0)
+        if held >= writes.limits.scheduled:
+            raise InvalidInput(f"You have exceeded the limit of {writes.limits.scheduled} scheduled posts")
+
+        async def add(media: Sequence[Media]) -> ScheduledPost:
+            return await add_node(writes, shard, lambda new_id: build(new_id, media, claim))
+
+        try:
+            return await with_media(writes, owner_id, tuple(dict.fromkeys(draft.media)), add)
+        except KeyTaken as error:
+            return await first_made(writes, shard, error.id)
+
+    def build(new_id: int, media: Sequence[Media], claim: Claim) -> tuple[ScheduledPost, Batch]:
         made = ScheduledPost(
             id=new_id,
             owner_id=owner_id,
@@ -56,6 +66,7 @@ async def schedule(
             ticket_id=writes.new_id(shard),
         )
         batch = Batch(shard)
+        claim(batch)
         batch.obj_add(made)
         batch.assoc_add(owner_id, SCHEDULES, made.id, made.id)
         put_on(batch, made.ticket_id, at, made.id)
@@ -63,13 +74,7 @@ async def schedule(
         hold(batch, media)
         return made, batch
 
-    async def attempt(media: Sequence[Media]) -> ScheduledPost:
-        return await add_node(writes, shard, lambda new_id: build(new_id, media))
-
-    try:
-        return await with_media(writes, owner_id, tuple(dict.fromkeys(draft.media)), attempt)
-    except KeyTaken as error:
-        return await first_made(writes, shard, error.id)
+    return await in_turn(writes, owner_id, attempt)
 
 
 async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:

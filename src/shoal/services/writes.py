@@ -45,6 +45,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Bytes of an application's own JSON."""
     pins: int = 5
     """Posts that stand first on a profile."""
+    follows: int = 7_500
+    """Of a member; those whom many follow may follow a tenth more than that."""
     scheduled: int = 300
     """Posts of a member that wait for their moment."""
     poll_options: int = 4

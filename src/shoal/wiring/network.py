@@ -269,5 +269,8 @@ def _media_limits(settings: Settings) -> MediaLimits:
 
 def _limits(settings: Settings) -> Limits:
     return Limits(
-        text=settings.max_post_characters, media=settings.max_media_per_post, member_bytes=settings.max_member_bytes
+        text=settings.max_post_characters,
+        media=settings.max_media_per_post,
+        member_bytes=settings.max_member_bytes,
+        follows=settings.max_follows,
     )

@@ -1,0 +1,50 @@
+"""At most so many of something for a member, exactly, also when many are added at the same moment.
+
+To count and then to add lets two who count at once both find room. Here every addition moves the version of one object of the
+member's, in the commit that adds: of two at once the second is refused, counts again, and sees what the first added. The
+object is the member's login, which no page reads, so nothing that is remembered for pages is lost.
+
+    two add to 99 of 100:   A reads version 7, counts 99      B reads version 7, counts 99
+                            A adds, 7 -> 8                    B is refused: it reads version 8, counts 100, and says so
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from shoal.core.model import Node
+from shoal.graph.access import access_member
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch
+from shoal.graph.freshness import another_request
+from shoal.services.writes import Writes
+
+T = TypeVar("T")
+
+Claim = Callable[[Batch], None]
+"""Makes a batch of the member's shard one that adds: it is refused when another was first."""
+
+
+async def in_turn(writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]]) -> T:
+    """Run `attempt`, again when it was overtaken, and return its answer: it counts, and commits a batch that it has claimed.
+
+    As `retry_on_conflict`, it must read anew each time. Raises `NotFound` for a member who is not there.
+    """
+
+    async def once() -> T:
+        member = await access_member(writes.graph, member_id)
+        # The version is read before anything is counted, and both later than whatever this request has read so far: another
+        # process may have added in between.
+        with another_request():
+            found = await writes.graph.obj_get((member.login_id,))
+            turn: Node = found.get(member.login_id, member)
+
+            def claim(batch: Batch) -> None:
+                batch.obj_set(replace(turn, version=turn.version + 1))
+
+            return await attempt(claim)
+
+    return await retry_on_conflict(once)

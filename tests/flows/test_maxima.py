@@ -1,0 +1,197 @@
+"""At most so many of something, exactly, also when many come at the same moment: on every store, and from several processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal import Shoal
+from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.core.filters import FilterContext
+from shoal.core.model import Login
+from shoal.graph.filters import MAX_FILTERS, filters_of
+from shoal.graph.schema import (
+    FEATURES_TAG,
+    FOLLOWS,
+    FOLLOWS_TAG,
+    LISTS,
+    OWNS_LIST,
+    PINS,
+    REQUESTS,
+    SCHEDULES,
+    AssocType,
+)
+from shoal.services import featured_tags, filters, follow_requests, lists, members, reactions, relationships, scheduling
+from shoal.services.filters import Wish, Word
+from shoal.services.members import Profile
+from shoal.services.posts import Draft
+from shoal.services.writes import Writes
+from shoal.settings import build
+from shoal.wiring import Network, open_network
+from tests.engines import dynamodb, postgres, redis
+from tests.flows.people import register
+from tests.running import in_loop
+
+REFUSED = (InvalidInput, NotAllowed)
+STORES = ("memory", "sqlite", "postgres", "dynamodb")
+
+
+class _Owner:
+    """Has a database for as long as it lives."""
+
+
+@asynccontextmanager
+async def networks(store: str, folder: Path) -> AsyncIterator[list[Network]]:
+    """One network, or for PostgreSQL and DynamoDB the same as two processes have it, with Redis between them."""
+    owner = _Owner()
+    if store in {"memory", "sqlite"}:
+        url = "memory://" if store == "memory" else f"sqlite:///{folder / 'shoal.db'}"
+        async with open_network(build(store=url)) as network:
+            yield [network]
+        return
+    url = await postgres.database(owner) if store == "postgres" else dynamodb.new_table()
+    settings = build(store=url, timelines=redis.single(), media=f"file://{folder / 'media'}", tags="memory://")
+    async with AsyncExitStack() as stack:
+        yield [await stack.enter_async_context(open_network(settings)) for _ in range(2)]
+
+
+async def tally(work: list[Coroutine[Any, Any, Any]]) -> tuple[int, int]:
+    """How many came through and how many were refused; anything else fails."""
+    answers = await asyncio.gather(*work, return_exceptions=True)
+    strange = [answer for answer in answers if isinstance(answer, BaseException) and not isinstance(answer, REFUSED)]
+    assert not strange, strange[0]
+    refused = sum(isinstance(answer, REFUSED) for answer in answers)
+    return len(answers) - refused, refused
+
+
+@pytest.mark.parametrize("store", ["memory", "sqlite"])
+@in_loop
+async def test_of_240_filters_at_once_exactly_100_are_made(store: str, tmp_path: Path) -> None:
+    async with networks(store, tmp_path) as (network,):
+        writes = network.writes
+        ann = (await members.register(writes, "ann")).id
+        wish = Wish(title="t", contexts=tuple(FilterContext))
+        assert await tally([filters.create(writes, ann, wish) for _ in range(240)]) == (MAX_FILTERS, 140)
+        assert len(await filters_of(writes.graph, ann)) == MAX_FILTERS
+        # One that goes makes room for one.
+        await filters.delete(writes, ann, (await filters_of(writes.graph, ann))[0].id)
+        assert await tally([filters.create(writes, ann, wish) for _ in range(9)]) == (1, 8)
+
+
+@pytest.mark.parametrize("store", STORES)
+@in_loop
+async def test_lists_at_once_from_several_processes_stay_within_their_maximum(store: str, tmp_path: Path) -> None:
+    async with networks(store, tmp_path) as found:
+        all_writes = [replace(network.writes, limits=replace_limits(network.writes, lists=5)) for network in found]
+        ann = (await members.register(all_writes[0], "ann")).id
+        work = [lists.create(all_writes[n % len(found)], ann, f"list {n}") for n in range(16)]
+        assert await tally(work) == (5, 11)
+        assert len(await found[0].store.assoc_range(ann, OWNS_LIST, limit=99)) == 5
+
+
+def replace_limits(writes: Writes, **changes: int) -> Any:
+    """The limits with some that are smaller."""
+    return type(writes.limits)(
+        **{**{name: getattr(writes.limits, name) for name in writes.limits.__struct_fields__}, **changes}
+    )
+
+
+async def small(shoal: Shoal, **limits: int) -> Writes:
+    """Writes whose maxima are so small."""
+    writes = shoal.network.writes
+    return replace(writes, limits=replace_limits(writes, **limits))
+
+
+async def count(shoal: Shoal, id1: int, atype: AssocType) -> int:
+    """How many there are."""
+    return len(await shoal.network.store.assoc_range(id1, atype, limit=999))
+
+
+@in_loop
+async def test_pins_featured_and_followed_tags_plans_and_places_on_a_list_keep_to_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relationships, "MAX_FOLLOWED_TAGS", 3)
+    async with Shoal.open("memory://") as shoal:
+        ann, *others = await register(shoal, "ann", *(f"member{n}" for n in range(8)))
+        writes = await small(shoal, pins=3, featured_tags=3, scheduled=3, list_members=3)
+        made = [await ann.create(str(n)) for n in range(8)]
+        for other in others:
+            await ann.follow(other)
+        kept = (await lists.create(writes, ann.id, "kept")).id
+        at = 10_000_000_000_000 // 5
+        for atype, id1, verb in (
+            (PINS, ann.id, lambda n: reactions.pin(writes, ann.id, made[n].id)),
+            (FEATURES_TAG, ann.id, lambda n: featured_tags.feature(writes, ann.id, f"tag{n}")),
+            (FOLLOWS_TAG, ann.id, lambda n: relationships.follow_tag(writes, ann.id, f"tag{n}")),
+            (SCHEDULES, ann.id, lambda n: scheduling.schedule(writes, ann.id, Draft(text=str(n)), at)),
+            (LISTS, kept, lambda n: lists.put_on(writes, ann.id, kept, [others[n].id])),
+        ):
+            assert await tally([verb(n) for n in range(8)]) == (3, 5), atype.name
+            assert await count(shoal, id1, atype) == 3, atype.name
+        # What is there already is no error at the maximum.
+        for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS_TAG, limit=1):
+            await relationships.follow_tag(writes, ann.id, held.data.decode())
+
+
+@in_loop
+async def test_keywords_of_several_filters_at_once_stay_within_their_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(filters, "MAX_KEYWORDS_IN_ALL", 4)
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        writes = shoal.network.writes
+        made = [
+            (await filters.create(writes, ann.id, Wish(title="t", contexts=tuple(FilterContext)))).id for _ in range(6)
+        ]
+        more = [filters.update(writes, ann.id, id_, Wish(words=[Word(keyword="x")])) for id_ in made]
+        assert await tally(more) == (4, 2)
+        assert sum(len(held.keywords) for held in await filters_of(writes.graph, ann.id)) == 4
+
+
+@in_loop
+async def test_follows_have_a_maximum_that_grows_with_followers_and_requests_wait_at_it() -> None:
+    async with Shoal.open("memory://", max_follows=10) as shoal:
+        ann, *others = await register(shoal, "ann", *(f"member{n}" for n in range(24)))
+        assert await tally([ann.follow(other) for other in others[:14]]) == (10, 4)
+        assert await count(shoal, ann.id, FOLLOWS) == 10
+        followed = {held.id2 for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS, limit=99)}
+        await ann.follow(next(other for other in others if other.id in followed))
+        # A request would come to one more.
+        await members.update_profile(shoal.network.writes, others[20].id, Profile(locked=True))
+        with pytest.raises(InvalidInput, match="at most 10"):
+            await ann.follow(others[20])
+        for other in others:
+            await other.follow(ann)
+        assert await tally([ann.follow(other) for other in others if other.id not in followed]) == (14, 0)
+        assert await count(shoal, ann.id, FOLLOWS) + await count(shoal, ann.id, REQUESTS) == 24
+
+
+@in_loop
+async def test_a_request_that_is_granted_is_not_refused_for_the_maximum() -> None:
+    async with Shoal.open("memory://", max_follows=1) as shoal:
+        ann, ben, cat = await register(shoal, "ann", "ben", "cat")
+        await members.update_profile(shoal.network.writes, ben.id, Profile(locked=True))
+        await ann.follow(ben)
+        await ann.follow(cat)
+        await follow_requests.authorize(shoal.network.writes, ben.id, ann.id)
+        assert await count(shoal, ann.id, FOLLOWS) == 2
+
+
+@in_loop
+async def test_what_is_added_changes_nothing_that_pages_remember_of_the_member() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        writes = shoal.network.writes
+        before = (await shoal.network.store.obj_get((ann.id,)))[ann.id]
+        await lists.create(writes, ann.id, "one")
+        after = (await shoal.network.store.obj_get((ann.id,)))[ann.id]
+        assert after == before
+        login = (await shoal.network.store.obj_get((after.login_id,)))[after.login_id]  # type: ignore[union-attr]
+        assert isinstance(login, Login)
+        assert login.version == 2
