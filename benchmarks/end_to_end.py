@@ -128,6 +128,7 @@ def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, ra
     report.add(f"{name}: fan-out drained after the last post", phase.drained - phase.seconds, "s")
     report.add(f"{name}: posts a group commit", phase.durable / max(1, len(phase.groups)))
     report.add(f"{name}: disk writes of the whole machine, a post", phase.bytes / max(1, phase.durable), "B")
+    report.add(f"{name}: posts refused while deliveries were too far behind", phase.refused)
     if rate:
         report.add(f"{name}: posts never begun", phase.missed)
     for thread, clock in phase.clocks.items():

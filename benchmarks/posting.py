@@ -15,6 +15,7 @@ import numpy as np
 
 from benchmarks.measure import Clock, device_bytes, thread_clocks
 from benchmarks.stores import Ints, url_of
+from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.fanout.effects import Effects
@@ -24,6 +25,7 @@ from shoal.fanout.table import TABLE
 from shoal.graph.contract import Job
 from shoal.library import Handle
 from shoal.outbox import Runner
+from shoal.services.pressure import Pressure
 from shoal.settings import Settings
 from shoal.timelines.contract import Seats, Timelines
 from shoal.wiring import Network, open_network
@@ -74,6 +76,8 @@ class Phase:
     groups: list[int] = field(default_factory=list)
     """Posts of each group commit."""
     missed: int = 0
+    refused: int = 0
+    """Because deliveries were too far behind."""
     seconds: float = 0.0
     """Until the last post was durable."""
     drained: float = 0.0
@@ -86,7 +90,6 @@ class Bench:
     """An open network, its members, and the authors to come."""
 
     def __init__(self, network: Network, path: Path, members: Ints, degrees: Ints, authors: Ints) -> None:
-        self.network = network
         self._path = path
         self.members = members.tolist()
         self._degrees = dict(zip(self.members, degrees.tolist(), strict=True))
@@ -105,6 +108,8 @@ class Bench:
         followers = PackedFollowers(network.store, self.counted, self._audiences, loudness)
         effects = dataclasses.replace(network.effects, timelines=self.counted, followers=followers)
         self.runner: Runner[Effects] = Runner(network.store, TABLE, effects, done=self._done)
+        self.pressure = Pressure(self.runner.behind, network.settings.most_behind_seconds)
+        self.network = dataclasses.replace(network, writes=dataclasses.replace(network.writes, pressure=self.pressure))
 
     def _done(self, job: Job) -> None:
         if isinstance(job.event, PostCreated):
@@ -136,7 +141,12 @@ class Bench:
     async def post(self, phase: Phase, due: float) -> None:
         """One post by the next author; the answer is timed from when it was due."""
         author = self._handles[next(self._authors)]
-        await author.create(next(self._texts))
+        try:
+            await author.create(next(self._texts))
+        except Unavailable as refusal:
+            phase.refused += 1
+            await asyncio.sleep(refusal.retry_after)
+            return
         phase.answers.append(time.perf_counter() - due)
         phase.durable += 1
         self.durable += 1

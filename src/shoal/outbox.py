@@ -89,6 +89,8 @@ class Runner(Generic[E]):
         self._waiting = 0
         self._work = asyncio.Event()
         self._at_work = False
+        # When the job that was begun last had been committed, as the clock of `time.monotonic` would have shown it.
+        self._begun: float | None = None
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         outbox.on_event(self._work.set)
@@ -155,14 +157,25 @@ class Runner(Generic[E]):
         jobs = await self._outbox.claim(self._batch, self._lease)
         try:
             await self._steps(jobs)
+            if len(jobs) < self._batch:
+                self._begun = None
         finally:
             # Also when one of them stops the turn: what is done is not done again.
             await self._acknowledge()
         return len(jobs)
 
+    def behind(self) -> float:
+        """For how many seconds the oldest event that this runner has not begun may have waited; 0 when none is known.
+
+        Events are begun in the order of their commits. Jobs that were put back do not count: each has its own reason to wait.
+        """
+        return 0.0 if self._begun is None else time.monotonic() - self._begun
+
     async def _begin(self, limit: int) -> int:
         """Claim up to so many, and set them going."""
         jobs = await self._outbox.claim(limit, self._lease)
+        if len(jobs) < limit:
+            self._begun = None
         for job in jobs:
             task = asyncio.create_task(self._aside(job))
             self._in_hand.add(task)
@@ -257,6 +270,8 @@ class Runner(Generic[E]):
         if job.attempt >= self._attempts:
             return await self._bury(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())
+        if job.at:
+            self._begun = time.monotonic() - max(0.0, time.time() - job.at / 1000)
         try:
             while job.step < len(consequences):
                 work = consequences[job.step](self._effects, job.event, job.mark)
@@ -266,7 +281,7 @@ class Runner(Generic[E]):
                     mark.add_done_callback(partial(self._waited, job))
                     return False
                 if mark is not None:
-                    await self._outbox.put_back(job._replace(mark=mark, attempt=0))
+                    await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))
                     return False
                 job = job._replace(step=job.step + 1, mark=0, attempt=0)
         except Exception as error:  # noqa: BLE001  # a broken consequence must not stop the others
@@ -298,6 +313,7 @@ class Runner(Generic[E]):
             _log.exception("%s %d is left", type(job.event).__name__, job.seq)
 
     async def _failed(self, job: Job, error: BaseException) -> None:
+        job = job._replace(at=0)
         if isinstance(error, NotYet):
             await self._outbox.put_back(job._replace(attempt=0), _TURN_SECONDS)
             return

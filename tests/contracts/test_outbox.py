@@ -76,7 +76,8 @@ async def claim_all(graph: Store, page: int = 10) -> list[Job]:
 
 
 def in_order(jobs: list[Job]) -> list[Job]:
-    return sorted(jobs, key=lambda job: (job.store, job.seq))
+    """Without the moment of their commit, which some stores tell, and of what is new only."""
+    return sorted((job._replace(at=0) for job in jobs), key=lambda job: (job.store, job.seq))
 
 
 @in_loop
@@ -220,7 +221,11 @@ async def test_what_is_buried_is_set_aside_with_its_error(backend: Backend) -> N
         await emit(graph, 1, 2, actor=CYD)
         first, second = await claim_all(graph)
         await graph.bury(first._replace(step=1, mark=5, attempt=9), "it cannot be done")
-        assert await graph.buried() == [(first._replace(step=1, mark=5, attempt=9), "it cannot be done")]
+        ((buried, error),) = await graph.buried()
+        assert (in_order([buried]), error) == (
+            in_order([first._replace(step=1, mark=5, attempt=9)]),
+            "it cannot be done",
+        )
         await eventually(graph.backlog, 1)
         await graph.ack([second])
         await eventually(graph.backlog, 0)
@@ -242,8 +247,9 @@ async def test_a_buried_job_is_given_again_when_it_is_replayed_from_where_it_had
         assert woken
         again = in_order([job._replace(step=1, mark=5) for job in firsts])
         assert in_order(await claim_all(graph)) == again
+        left = [job for job in in_order(jobs) if job not in firsts]
         assert in_order([job for job, _ in await graph.buried()]) == [
-            job._replace(step=1, mark=5, attempt=8) for job in jobs if job not in firsts
+            job._replace(step=1, mark=5, attempt=8) for job in left
         ]
         assert await graph.unbury(again) == 0
         await eventually(graph.backlog, len(again))
@@ -335,7 +341,7 @@ async def test_what_was_replayed_survives_reopening(durable: Backend) -> None:
         await graph.unbury([first])
         await graph.ack([second])
     async with durable.open() as graph:
-        assert await claim_all(graph) == [first._replace(mark=3)]
+        assert in_order(await claim_all(graph)) == in_order([first._replace(mark=3)])
         assert await graph.buried() == []
 
 

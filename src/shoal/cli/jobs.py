@@ -41,12 +41,14 @@ def list_(settings: Settings, as_json: bool) -> None:
 
 async def _surveyed(settings: Settings) -> work.Work:
     async with open_outboxes(settings, read_only=True) as outboxes:
-        return await work.survey(outboxes)
+        return await work.survey(outboxes, settings.most_behind_seconds)
 
 
 def _tell(standing: work.Work) -> None:
     since = f", the oldest for {standing.oldest_seconds:.1f} s" if standing.waiting else ""
     click.echo(f"waiting: {standing.waiting:,}{since}")
+    if standing.most_seconds:
+        click.echo(f"new posts are refused while deliveries are over {standing.most_seconds:g} s behind")
     if standing.workers is not None:
         silent = f" ({standing.silent_workers} do not answer)" if standing.silent_workers else ""
         click.echo(f"workers: {standing.workers}{silent}, {standing.in_hand:,} jobs in hand")

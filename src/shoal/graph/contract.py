@@ -66,7 +66,10 @@ class AssocRow(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A claimed event. `step` and `mark` say how far its consequences have come; `attempt` counts failures."""
+    """A claimed event. `step` and `mark` say how far its consequences have come; `attempt` counts failures.
+
+    `at` is the moment of its commit in Unix milliseconds; 0 where the store does not tell, and of a job that was put back.
+    """
 
     seq: int
     event: AnyEvent
@@ -74,6 +77,7 @@ class Job(NamedTuple):
     mark: int = 0
     attempt: int = 0
     store: int = 0
+    at: int = 0
 
 
 class ObjOp(NamedTuple):

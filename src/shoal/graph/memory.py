@@ -120,7 +120,7 @@ class MemoryGraph:
             self._relist(triple, link)
         for event in changes.events:
             self._seq += 1
-            self._wait(Job(self._seq, event))
+            self._wait(Job(self._seq, event, at=time.time_ns() // 1_000_000))
 
     def _wait(self, job: Job) -> None:
         self._jobs[job.seq] = job

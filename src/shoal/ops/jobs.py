@@ -34,6 +34,8 @@ class Work(msgspec.Struct, omit_defaults=True):
 
     waiting: int
     oldest_seconds: float
+    most_seconds: float
+    """Behind which deliveries may not be: then new posts are refused. 0: as far as they get."""
     buried: list[Buried]
     workers: int | None = None
     silent_workers: int | None = None
@@ -50,9 +52,9 @@ class Counted(Protocol):
         ...
 
 
-async def survey(outboxes: Mapping[str, Outbox]) -> Work:
-    """How the work stands in all outboxes together."""
-    work = Work(0, 0.0, [])
+async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> Work:
+    """How the work stands in all outboxes together; `most_seconds` is the setting `most_behind_seconds`."""
+    work = Work(0, 0.0, most_seconds, [])
     for name, outbox in outboxes.items():
         work.waiting += await outbox.backlog()
         work.oldest_seconds = max(work.oldest_seconds, await outbox.lag())

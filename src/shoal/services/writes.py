@@ -13,6 +13,7 @@ from shoal.core.ids import IdMaker
 from shoal.core.model import Node
 from shoal.graph.contract import Batch, Graph, IdTaken
 from shoal.media.library import MediaLibrary
+from shoal.services.pressure import Pressure
 
 N = TypeVar("N", bound=Node)
 
@@ -73,6 +74,8 @@ class Writes:
     limits: Limits = field(default_factory=Limits)
     domain: str = "localhost"
     """Our own name in `@user@domain`, without a port."""
+    pressure: Pressure = field(default_factory=Pressure)
+    """Refuses new posts and shares while too much follows from earlier ones."""
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:

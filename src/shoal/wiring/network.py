@@ -34,6 +34,7 @@ from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
 from shoal.ops.upkeep import Upkeep
 from shoal.outbox import Runner
+from shoal.services.pressure import Pressure
 from shoal.services.writes import Limits, Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
@@ -196,15 +197,23 @@ async def _assemble(
     hub = Hub(channel, lasting)
     stack.push_async_callback(hub.close)
     tags = TagCloud(counting.store)
+    runner = _runner(outbox, effects, afar=sharing is not None)
     return Network(
         settings=settings,
         store=store,
         timelines=timelines,
-        writes=Writes(store, new_id, media, _limits(settings), domain_of(settings)),
+        writes=Writes(
+            store,
+            new_id,
+            media,
+            _limits(settings),
+            domain_of(settings),
+            Pressure(runner.behind, settings.most_behind_seconds),
+        ),
         reads=Reads(store, lasting, timelines, audiences, tags, settings.timeline_length, search=search.index),
         tags=tags,
         effects=effects,
-        runner=_runner(outbox, effects, afar=sharing is not None),
+        runner=runner,
         media=media,
         counting=counting,
         search=search,

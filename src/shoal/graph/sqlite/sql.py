@@ -104,7 +104,7 @@ COUNT_SET = "INSERT INTO count VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = ex
 KEY_DELETE = "DELETE FROM key WHERE space = ? AND name = ?"
 KEY_SWEEP = "DELETE FROM key WHERE until > 0 AND until <= ?"
 
-OUTBOX_NEXT = "SELECT seq, event, step, mark, attempt FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
+OUTBOX_NEXT = "SELECT seq, event, step, mark, attempt, at FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?"
 OUTBOX_LAST = "SELECT max(coalesce((SELECT max(seq) FROM outbox), 0), coalesce((SELECT max(seq) FROM buried), 0))"
 OUTBOX_DELETE = f"DELETE FROM outbox WHERE seq IN {_IDS}"
 OUTBOX_KEEP = "UPDATE outbox SET step = ?, mark = ?, attempt = ? WHERE seq = ?"

@@ -178,7 +178,7 @@ class SqliteGraph:
         self._leases.give(jobs, lease)
         return jobs
 
-    def _unclaimed(self, limit: int) -> list[tuple[int, bytes, int, int, int]]:
+    def _unclaimed(self, limit: int) -> list[tuple[int, bytes, int, int, int, int]]:
         return self._reading.execute(sql.OUTBOX_NEXT, (self._claimed, limit)).fetchall()
 
     async def ack(self, jobs: Sequence[Job]) -> None:
@@ -316,8 +316,8 @@ def _time(assoc: Assoc) -> int:
     return assoc.time
 
 
-def _job(seq: int, event: bytes, step: int, mark: int, attempt: int) -> Job:
-    return Job(seq, events.decode(event), step, mark, attempt)
+def _job(seq: int, event: bytes, step: int, mark: int, attempt: int, at: int = 0) -> Job:
+    return Job(seq, events.decode(event), step, mark, attempt, at=at)
 
 
 def _json(ids: Sequence[int]) -> str:

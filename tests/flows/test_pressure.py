@@ -1,0 +1,83 @@
+"""A queue of deliveries does not grow unseen: new posts are refused while it is too old, and reading goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from shoal import Shoal
+from shoal.core.errors import Unavailable
+from shoal.services.posts import Draft, create
+from shoal.services.pressure import Pressure
+from tests.api.world import world
+from tests.running import eventually, in_loop
+
+
+def test_it_begins_above_the_most_and_ends_at_half_of_it() -> None:
+    steps = ((0, 0), (10, 0), (10.1, 1), (9, 1), (5.1, 1), (5, 0), (9, 0), (11, 1))
+    behind = iter([seconds for seconds, _ in steps])
+    pressure = Pressure(lambda: next(behind), most=10.0)
+    for _, refused in steps:
+        with pytest.raises(Unavailable, match="behind") if refused else nullcontext():
+            pressure.check()
+    assert pressure.refused == 4
+
+
+def test_without_a_most_nothing_is_refused() -> None:
+    Pressure(lambda: 1e6).check()
+
+
+@in_loop
+async def test_posts_are_refused_while_deliveries_are_behind_and_pages_are_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    go = asyncio.Event()
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        await ben.follow(ann)
+        old = await ann.create("from before")
+        await shoal.settle()
+
+        async def held_up(message: Any) -> None:
+            await go.wait()
+
+        monkeypatch.setattr(shoal.network.effects.channel, "publish", held_up)
+        # The first of what waits was committed a minute ago.
+        past = SimpleNamespace(time_ns=lambda: time.time_ns() - 60 * 10**9, monotonic=time.monotonic)
+        monkeypatch.setattr("shoal.graph.memory.time", past)
+        await ann.create("delivered late")
+        monkeypatch.undo()
+
+        async def is_behind() -> bool:
+            return shoal.network.runner.behind() > 50
+
+        await eventually(is_behind, answer=True)
+        with pytest.raises(Unavailable, match="behind"):
+            await ann.create("too much")
+        with pytest.raises(Unavailable, match="behind"):
+            await ben.share(old)
+        assert [entry.post.text for entry in (await ben.home()).entries][-1] == "from before"
+        await ben.like(old)
+        imported = await create(shoal.network.writes, ann.id, Draft(text="taken on before"), record="of an import")
+        assert imported.text == "taken on before"
+        go.set()
+        await shoal.settle()
+        assert shoal.network.runner.behind() == 0
+        await ann.create("goes again")
+
+
+def test_over_http_it_is_503_with_a_time_to_come_again() -> None:
+    with world() as shoal:
+        ann = shoal.join("ann")
+        shoal.network.writes.pressure.behind = lambda: 60.0
+        answer = shoal.ask("POST", "/api/v1/statuses", ann, json={"status": "too much"})
+        assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
+        assert "60 seconds behind" in answer.json()["error"]
+        assert shoal.ask("GET", "/api/v1/timelines/home", ann).status_code == 200
+        shoal.network.writes.pressure.behind = lambda: 4.0
+        assert shoal.ask("POST", "/api/v1/statuses", ann, json={"status": "goes again"}).status_code == 200
