@@ -18,11 +18,12 @@ from shoal.api import placeholders
 from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.errors import MethodNotAllowed, reply_for
 from shoal.api.replies import encode
+from shoal.api.shown_files import ShownFiles
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.media_files import copy_of
 from shoal.media.clips import MP3, MP4
 from shoal.media.library import MediaLibrary
-from shoal.media.store import SUFFIXES, type_of
+from shoal.media.store import SUFFIXES, check_key, type_of
 
 _PREFIX = "/media/"
 _DRAWN = {MISSING_AVATAR: placeholders.avatar, MISSING_HEADER: placeholders.header}
@@ -44,8 +45,9 @@ def is_file(path: str) -> bool:
 class Files:
     """The application below `/media/` and of the two pictures of who has none; all else goes on to `otherwise`."""
 
-    def __init__(self, media: MediaLibrary, otherwise: ASGIApp) -> None:
+    def __init__(self, media: MediaLibrary, shown: ShownFiles, otherwise: ASGIApp) -> None:
         self._media = media
+        self._shown = shown
         self._otherwise = otherwise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -66,8 +68,11 @@ class Files:
             raise MethodNotAllowed(("GET",))
         if path in _DRAWN:
             return Response(_DRAWN[path](), headers=_HEADERS, media_type="image/png")
+        key = path.removeprefix(_PREFIX)
         try:
-            return await self._chosen(path.removeprefix(_PREFIX), asked)
+            check_key(key)
+            await self._shown.check(key)
+            return await self._chosen(key, asked)
         except InvalidInput:
             # A path that cannot be a key names nothing.
             raise NotFound("Record not found") from None

@@ -24,6 +24,7 @@ from shoal.api.limited import Limited
 from shoal.api.middleware import CORS_PATHS
 from shoal.api.public_pages import PublicPages
 from shoal.api.routing import build_app
+from shoal.api.shown_files import ShownFiles
 from shoal.api.streaming_socket import Sockets
 from shoal.api.table import table
 from shoal.settings import Settings
@@ -98,7 +99,7 @@ def _application(front: Front) -> ASGIApp:
         front,
         authenticate=partial(caller_of, front.graph),
         limiter=front.limiter,
-        fallback=Limited(Files(front.media, PublicPages(front)), front.limiter, _limit_class),
+        fallback=Limited(Files(front.media, ShownFiles(front.graph), PublicPages(front)), front.limiter, _limit_class),
         gate=_gate(front.settings),
         websocket=Sockets(front),
         cors_paths=(*CORS_PATHS, *_DRAWN),

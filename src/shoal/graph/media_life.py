@@ -18,7 +18,7 @@ from shoal.core.model import Media, Member
 from shoal.graph.agenda import put_on, take_off
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch, Graph, Reader
-from shoal.graph.schema import ATTACHED, OWNS, Key
+from shoal.graph.schema import ATTACHED, OWNS, Key, file_key
 
 UNUSED_MS = 24 * 60 * 60 * 1_000
 """How long media may be in no post."""
@@ -26,10 +26,10 @@ _AT_ONCE = 16
 """Posts that are gone and still attached, which the deletion of media detaches itself."""
 
 
-def file_key(media: Media) -> Key | None:
+def key_of_files(media: Media) -> Key | None:
     """The key that leads from its files to an object whose id they do not name."""
     id_ = id_in(media.key or media.original_key)
-    return Key(shard_of(media.owner_id), "file", str(id_)) if id_ and id_ != media.id else None
+    return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 
 
 def charge(batch: Batch, owner: Member, by: int) -> None:
@@ -44,7 +44,7 @@ def add(batch: Batch, media: Media, owner: Member, ticket: int) -> Media:
     batch.obj_add(made)
     batch.assoc_add(owner.id, OWNS, made.id, made.id)
     put_on(batch, ticket, made.unused_since + UNUSED_MS, made.id)
-    if (key := file_key(made)) is not None:
+    if (key := key_of_files(made)) is not None:
         batch.key_add(key, made.id)
     charge(batch, owner, made.stored)
     return made
@@ -120,7 +120,7 @@ async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
         # A post that is gone, and not cleared away yet.
         batch.assoc_del(media.id, ATTACHED, put.id2, now)
     take_off(batch, media.ticket_id, now)
-    if (key := file_key(media)) is not None:
+    if (key := key_of_files(media)) is not None:
         batch.key_del(key, media.id)
     if isinstance(owner, Member):
         charge(batch, owner, -media.stored)

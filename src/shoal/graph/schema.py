@@ -201,6 +201,11 @@ def vote_key(member_id: int, shard: int, poll_id: int, turn: int = 0) -> Key:
     return Key(shard, "vote", f"{member_id}:{poll_id}:{turn}" if turn else f"{member_id}:{poll_id}")
 
 
+def file_key(shard: int, number: int) -> Key:
+    """Of the number in the names of files: the id of their media object, where that is another one."""
+    return Key(shard, "file", str(number))
+
+
 def import_key(shard: int, source: str) -> Key:
     """Of a record of an import: the id of what it became, so that a second run finds it."""
     return Key(shard, "import", source)

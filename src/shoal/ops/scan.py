@@ -17,7 +17,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.listings import places
-from shoal.graph.media_life import file_key
+from shoal.graph.media_life import key_of_files
 from shoal.graph.schema import (
     ATTACHED,
     COMMENTS_ASIDE_ON,
@@ -150,7 +150,7 @@ class Named(NamedTuple):
 def names_of(node: AnyNode) -> Named | None:
     """The key that belongs to an object."""
     match node:
-        case Media() if (key := file_key(node)) is not None:
+        case Media() if (key := key_of_files(node)) is not None:
             return Named(key, node.id)
         case Member():
             return Named(user_name_key(node.name), node.id)

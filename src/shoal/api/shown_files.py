@@ -1,0 +1,61 @@
+"""Which stored files are shown: those of members in good standing, as long as something that is there has them.
+
+The two reads that this takes are remembered for half a minute, so a file is gone that soon after its post or its author is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from shoal.core.errors import NotFound
+from shoal.core.ids import shard_of
+from shoal.core.media_files import files_of_member, id_in, lasting_files_of
+from shoal.core.model import Media, Member
+from shoal.graph.contract import Reader
+from shoal.graph.recent import Recent
+from shoal.graph.schema import AnyNode, file_key, user_name_key
+
+_REMEMBERED = 20_000
+_SECONDS = 30.0
+
+
+class ShownFiles:
+    """Answers for one process; ask before a file is read."""
+
+    def __init__(
+        self, graph: Reader, *, seconds: float = _SECONDS, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._graph = graph
+        self._seconds = seconds
+        self._clock = clock
+        self._until: Recent[str, float] = Recent(_REMEMBERED)
+
+    async def check(self, key: str) -> None:
+        """Raise `NotFound` for a file that nobody is to see any more."""
+        until = self._until.get(key)
+        if until is not None and self._clock() < until:
+            return
+        asked = self._clock()
+        if not await self._is_shown(key):
+            raise NotFound("there is no such file")
+        self._until.put(key, asked + self._seconds)
+
+    async def _is_shown(self, key: str) -> bool:
+        folder, id_ = key.rpartition("/")[0], id_in(key)
+        name = user_name_key(folder.rpartition("/")[2])
+        renamed = file_key(shard_of(id_), id_)
+        keys = await self._graph.key_get([name, renamed])
+        media_id = keys.get(renamed, id_)
+        nodes = await self._graph.obj_get([found for found in (keys.get(name, 0), media_id) if found])
+        owner = nodes.get(keys.get(name, 0))
+        if not isinstance(owner, Member) or owner.suspended:
+            return False
+        return _has(nodes.get(media_id), key) if id_ else key in files_of_member(owner)
+
+
+def _has(media: AnyNode | None, key: str) -> bool:
+    if not isinstance(media, Media):
+        # From before files were named after their object, and not repaired yet; or it is just being deleted.
+        return True
+    return not media.let_go and key in lasting_files_of(media)

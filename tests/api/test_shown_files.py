@@ -1,0 +1,128 @@
+"""A file is shown while something that is there has it, and its author is in good standing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import cast
+
+import httpx
+import pytest
+
+from shoal import Shoal
+from shoal.api.shown_files import ShownFiles
+from shoal.core.errors import NotFound
+from shoal.core.ids import shard_of
+from shoal.core.model import Media
+from shoal.graph.contract import Batch, Reader
+from shoal.graph.schema import file_key
+from shoal.services import members, moderation, posts
+from shoal.services.members import Profile
+from shoal.services.posts import Draft
+from tests.api.world import Counting, World, picture
+from tests.flows.people import register
+from tests.running import in_loop
+from tests.stores import Clock
+
+
+async def shown(check: Awaitable[None]) -> bool:
+    try:
+        await check
+    except NotFound:
+        return False
+    return True
+
+
+@in_loop
+async def test_a_file_is_shown_until_its_post_goes_and_again_in_another_one() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        clock = Clock()
+        files = ShownFiles(shoal.network.store, clock=clock)
+        made, other = await ann.upload(picture()), await ann.upload(picture())
+        keys = (made.key, made.preview_key, other.key)
+        # Whoever writes a post sees its pictures before.
+        assert [await shown(files.check(key)) for key in keys] == [True, True, True]
+        post = await ann.create("look", media=[made, other])
+        await posts.update(shoal.network.writes, ann.id, post.id, Draft(text="look", media=[made.id]))
+        await ann.delete(post)
+        await shoal.settle()
+        assert await shown(files.check(made.key))
+        clock.now += 31
+        assert [await shown(files.check(key)) for key in keys] == [False, False, False]
+        await ann.create("again", media=[made])
+        assert [await shown(files.check(key)) for key in keys] == [True, True, False]
+
+
+@in_loop
+async def test_files_of_the_suspended_are_shown_to_nobody_until_they_are_restored() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        clock = Clock()
+        files = ShownFiles(shoal.network.store, clock=clock)
+        made = await ann.upload(picture())
+        await ann.create("look", media=[made])
+        first = await ann.update_profile(avatar=picture(), header=picture())
+        member = await ann.update_profile(avatar=picture())
+        keys = (made.key, member.avatar, member.header)
+        assert [await shown(files.check(key)) for key in keys] == [True, True, True]
+        assert not await shown(files.check(first.avatar))
+        await shoal.suspend(ann.id)
+        clock.now += 31
+        assert [await shown(files.check(key)) for key in keys] == [False, False, False]
+        await shoal.restore(ann.id)
+        assert [await shown(files.check(key)) for key in keys] == [True, True, True]
+
+
+@in_loop
+async def test_a_file_costs_two_reads_and_then_none_for_half_a_minute() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        made = await ann.upload(picture())
+        graph = Counting(shoal.network.store)
+        files = ShownFiles(cast("Reader", graph))
+        for reads in (2, 2):
+            await files.check(made.key)
+            assert len(graph.reads) == reads
+
+
+@in_loop
+async def test_a_file_that_is_named_after_another_number_is_found_by_its_key() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        made = await ann.upload(picture())
+        writes = shoal.network.writes
+        batch = Batch(shard_of(ann.id))
+        older = Media(id=writes.new_id(batch.shard), owner_id=ann.id, key=made.key, let_go=True, unused_since=1)
+        batch.obj_add(older)
+        batch.key_add(file_key(shard_of(made.id), made.id), older.id)
+        await writes.graph.commit(batch)
+        assert not await shown(ShownFiles(shoal.network.store).check(made.key))
+
+
+@in_loop
+async def test_of_a_member_who_is_not_there_nothing_is_shown() -> None:
+    async with Shoal.open("memory://") as shoal:
+        files = ShownFiles(shoal.network.store)
+        for key in ("1/2/3/ann/7-0a1b2c3d.jpg", "ann/avatar-1.jpg", "7-1.jpg"):
+            assert not await shown(files.check(key))
+
+
+def test_a_server_asks_before_it_shows_a_file(shoal: World) -> None:
+    ann = shoal.join("ann")
+    made = shoal.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})
+    kept = shoal.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})
+    posted = shoal.json("POST", "/api/v1/statuses", ann, json={"media_ids": [made["id"]]})
+    shoal.json("POST", "/api/v1/statuses", ann, json={"media_ids": [kept["id"]]})
+    shoal.json("DELETE", f"/api/v1/statuses/{posted['id']}", ann)
+    shoal.settle()
+    answers = [shoal.ask(method, httpx.URL(it["url"]).path) for method in ("GET", "HEAD") for it in (made, kept)]
+    assert [answer.status_code for answer in answers] == [404, 200, 404, 200]
+    shoal.run(members.update_profile(shoal.writes, ann.member.id, Profile(avatar=picture())))
+    avatar = shoal.json("GET", f"/api/v1/accounts/{ann.member.id}")["avatar"]
+    shoal.run(moderation.suspend(shoal.writes, ann.member.id))
+    assert shoal.ask("GET", httpx.URL(avatar).path).status_code == 404
+
+
+@pytest.mark.parametrize("key", ["7-1.jpg", "a/../b/7-1.jpg", "99999999999999999999-1.jpg", "-1-1.jpg"])
+def test_a_path_that_names_no_file_is_not_found(shoal: World, key: str) -> None:
+    assert shoal.ask("GET", f"/media/{key}").status_code == 404
