@@ -334,6 +334,10 @@ class Handle:
         """What a post answers, and what answers it."""
         return await thread.thread(self._reads, self.id, _post_id(post), above=4_096, below=4_096)
 
+    async def replies(self, post: AnyPost, before: int = MAX_TIME, limit: int = 20) -> Page:
+        """A page of the comments on a post itself, newest first."""
+        return await thread.replies(self._reads, self.id, _post_id(post), Cursor(before=before, limit=limit))
+
     async def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
         """What this member posted, positions `a` to `b` (both included, 0 is the newest, at most 2,000)."""
         first, last = _positions(a, b)

@@ -72,3 +72,41 @@ def test_revisions_are_in_the_order_of_their_times_and_only_so_many(
     assert [edit["content"] for edit in said] == ["<p>2</p>", "<p>3</p>", "<p>4</p>"]
     with pytest.raises(NotFound):
         shared.run(revisions.revisions(store, ben.member.id, id_))
+
+
+def test_a_long_thread_says_where_the_rest_of_it_is(shoal: World) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    root = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "root"})["id"]
+    made = [
+        shoal.json("POST", "/api/v1/statuses", ben, json={"status": str(n), "in_reply_to_id": root})["id"]
+        for n in range(63)
+    ]
+    last = shoal.json("POST", "/api/v1/statuses", ben, json={"status": "deep", "in_reply_to_id": made[-1]})["id"]
+    path = f"/api/v1/statuses/{root}/context"
+    whole = shoal.json("GET", path, ann)
+    assert [one["id"] for one in whole["descendants"]] == [*made, last]
+    assert "shoal" not in whole
+    part = shoal.json("GET", path)
+    assert [one["id"] for one in part["descendants"]] == [*made[-59:], last]
+    found, address = [], part["shoal"]["replies"]
+    while address:
+        page = shoal.ask("GET", address)
+        found += [one["id"] for one in page.json()]
+        address = page.links.get("next", {}).get("url")
+    assert found == made[::-1]
+    assert [one["id"] for one in shoal.json("GET", f"/api/shoal/v1/statuses/{made[-1]}/replies", ann)] == [last]
+    secret = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "psst", "visibility": "direct"})["id"]
+    assert shoal.ask("GET", f"/api/shoal/v1/statuses/{secret}/replies", ben).status_code == 404
+
+
+def test_nobody_is_shown_sixty_above_and_sixty_below(shoal: World) -> None:
+    ann = shoal.join("ann")
+    chain = [shoal.json("POST", "/api/v1/statuses", ann, json={"status": "0"})["id"]]
+    for n in range(1, 123):
+        post = {"status": str(n), "in_reply_to_id": chain[-1]}
+        chain.append(shoal.json("POST", "/api/v1/statuses", ann, json=post)["id"])
+    found = shoal.json("GET", f"/api/v1/statuses/{chain[61]}/context")
+    assert [one["id"] for one in found["ancestors"]] == chain[1:61]
+    assert [one["id"] for one in found["descendants"]] == chain[62:122]
+    whole = shoal.json("GET", f"/api/v1/statuses/{chain[61]}/context", ann)
+    assert len(whole["ancestors"]) + len(whole["descendants"]) == 122

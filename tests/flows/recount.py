@@ -21,6 +21,7 @@ from shoal.graph.schema import (
     DUE_ON,
     FOLLOWS,
     FOLLOWS_TAG,
+    IN_THREAD,
     LIKED_BY,
     MUTES,
     PINS,
@@ -263,6 +264,16 @@ class World:
         asked = {(post.id, post.poll_id) for post in self.all(Post) if post.poll_id}
         if asked != {(poll.post_id, poll.id) for poll in polls.values()}:
             yield f"polls and posts do not agree: {asked}"
+
+    def wrong_threads(self) -> Iterator[str]:
+        """The root of a thread lists the comments in it, each with what it answers and who wrote it."""
+        comments = {(post.id, post.root_id): post for post in self.all(Post) if post.root_id}
+        for pair in comments.keys() ^ self.pairs(IN_THREAD):
+            yield f"{pair} in a thread: it should be {pair in comments}"
+        for (id_, root), post in comments.items():
+            row = self.alive.get((id_, IN_THREAD.number, root))
+            if row and row.data != post.parent_id.to_bytes(8) + post.author_id.to_bytes(8):
+                yield f"{id_} stands in its thread with {row.data!r}"
 
     def remains(self) -> Iterator[str]:
         """What hangs on a post that is gone."""

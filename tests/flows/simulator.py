@@ -497,6 +497,7 @@ class Simulator:
             *world.wrong_sight(),
             *world.wrong_lists(),
             *world.wrong_votes(),
+            *world.wrong_threads(),
             *(world.remains() if self.stores == 1 else ()),
         ]
         assert not wrong, wrong

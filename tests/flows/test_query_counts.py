@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+from unittest.mock import patch
 
 import pytest
 
 from shoal import Handle, Shoal
+from shoal.core.ids import IdMaker
 from shoal.core.model import Post
 from shoal.feeds import home, people, thread, user
 from shoal.feeds.pull import Cursor
+from shoal.feeds.reads import Reads
+from shoal.graph.dynamodb import DynamoGraph
+from shoal.graph.dynamodb.service import Service
 from shoal.graph.schema import FOLLOWED_BY
+from shoal.media.library import MediaLibrary
+from shoal.services import members
+from shoal.services import posts as post_verbs
+from shoal.services.posts import Draft
+from shoal.services.writes import Writes
 from shoal.timelines.memory import MemoryTimelines
+from tests.engines import dynamodb
 from tests.flows.reading import Read, calls, statements
 from tests.running import in_loop
 
@@ -117,32 +130,21 @@ async def test_a_user_timeline_costs_the_same_for_1_post_or_40(backend: str, tmp
 
 
 @in_loop
-async def test_a_thread_costs_two_reads_a_level_however_wide_it_is() -> None:
+async def test_a_thread_costs_the_same_however_deep_and_wide_it_is() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann")
 
-        async def cost(depth: int, width: int) -> int:
+        async def cost(depth: int, width: int) -> tuple[int, int]:
             root = post = await ann.create("root")
             for _ in range(depth):
                 sisters = [await ann.comment(post, f"comment {n}") for n in range(width)]
                 post = sisters[-1]
-            return (await calls(shoal.network, _thread_of(root, ann))).total()
+            below = (await calls(shoal.network, _thread_of(root, ann))).total()
+            return below, (await calls(shoal.network, _thread_of(post, ann))).total()
 
-        costs = [await cost(depth, 1) for depth in range(1, 8)]
-        steps = {after - before for before, after in pairwise(costs)}
-        assert steps == {2}
-        assert await cost(3, 30) == costs[2]
-
-
-@in_loop
-async def test_a_thread_above_costs_one_read_a_step() -> None:
-    async with Shoal.open("memory://") as shoal:
-        ann = await shoal.register("ann")
-        post, costs = await ann.create("root"), []
-        for _ in range(6):
-            post = await ann.comment(post, "comment")
-            costs.append((await calls(shoal.network, _thread_of(post, ann))).total())
-        assert {after - before for before, after in pairwise(costs)} == {1}
+        costs = {await cost(depth, width) for depth, width in ((2, 1), (7, 1), (2, 30), (20, 3))}
+        assert len(costs) == 1
+        assert max(costs.pop()) <= 20
 
 
 @in_loop
@@ -198,3 +200,35 @@ def _likers_of(post: Post, viewer: Handle) -> Read:
 
 def _received_by(member: Handle) -> Read:
     return lambda reads: people.received(reads, member.id)
+
+
+async def requests(read: Awaitable[object]) -> Counter[str]:
+    """What a read asks of DynamoDB."""
+    asked: Counter[str] = Counter()
+    call = Service.call
+
+    async def counting(service: Service, operation: str, **more: Any) -> Any:
+        asked[operation] += 1
+        return await call(service, operation, **more)
+
+    with patch.object(Service, "call", counting):
+        await read
+    return asked
+
+
+@in_loop
+async def test_on_dynamodb_a_thread_is_one_query_however_many_comments_it_has() -> None:
+    for width in (3, 30):
+        graph = await DynamoGraph.open(dynamodb.new_table())
+        try:
+            writes = Writes(graph, IdMaker(), cast("MediaLibrary", None))
+            ann = await members.register(writes, "ann")
+            post = root = await post_verbs.create(writes, ann.id, Draft(text="root"))
+            for n in range(width):
+                deep = await post_verbs.create(writes, ann.id, Draft(text=str(n), parent_id=post.id))
+                post = deep if n % 3 == 0 else post
+            reads = cast("Reads", SimpleNamespace(graph=graph))
+            for at in (root, post):
+                assert (await requests(thread.thread(reads, ann.id, at.id, above=100, below=100)))["query"] == 1
+        finally:
+            await graph.close()

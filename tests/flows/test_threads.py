@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from itertools import product
+from random import Random
+
 import pytest
 
-from shoal import Shoal, Visibility
+from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import NotFound
+from shoal.core.ids import shard_of
+from shoal.core.model import Post
 from shoal.feeds import thread
+from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Batch
+from shoal.graph.schema import IN_THREAD, THREAD
+from shoal.ops.check import check
 from tests.flows.people import register, texts
 from tests.running import in_loop
 
@@ -153,3 +163,117 @@ async def test_nobody_comments_on_what_they_may_not_see() -> None:
         for nothing in (post, 12345, ann.id):
             with pytest.raises(NotFound):
                 await ben.comment(nothing, "so")
+
+
+@in_loop
+async def test_every_direct_comment_is_shown_however_many_there_are() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        root = await ann.create("root")
+        for n in range(250):
+            await (cyd if n == 206 else ben).comment(root, str(n))
+        for viewer in (cyd, ann):
+            assert texts((await viewer.thread(root)).below) == [str(n) for n in range(250)]
+
+
+@in_loop
+async def test_where_more_is_below_than_fits_ones_own_and_the_newest_are_there_with_what_they_answer() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("root")
+        first = await ben.comment(root, "first")
+        await ann.comment(first, "own, early and below another")
+        for n in range(20):
+            await ben.comment(root, str(n))
+        await ben.comment(await ben.comment(root, "question"), "answer")
+        reads = shoal.network.reads
+        told = await thread.thread(reads, ann.id, root.id, above=9, below=7)
+        assert texts(told.below) == ["first", "own, early and below another", "17", "18", "19", "question", "answer"]
+        assert told.more
+        for viewer in (None, ben.id):
+            told = await thread.thread(reads, viewer, root.id, above=9, below=4)
+            assert texts(told.below) == ["18", "19", "question", "answer"]
+        assert not (await thread.thread(reads, ann.id, root.id, above=9, below=24)).more
+
+
+@in_loop
+async def test_a_deep_thread_of_many_comments_is_cut_in_good_time() -> None:
+    """Of comments that are deeper than a page is long none fits; the page is full all the same."""
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        root = post = await ann.create("root")
+        for n in range(1_500):
+            post = await ann.comment(post, str(n))
+        for n in range(300):
+            await ann.comment(post, f"leaf {n}")
+        told = await thread.thread(shoal.network.reads, ann.id, root.id, above=9, below=1_000)
+        assert texts(told.below) == [str(n) for n in range(1_000)]
+
+
+@in_loop
+async def test_all_comments_on_a_post_can_be_read_in_pages() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        root = await ann.create("root")
+        made = [await ben.comment(root, f"@ann {n}", visibility=("public", "direct")[n % 2]) for n in range(9)]
+        await ann.comment(made[0], "below it")
+        found, before = list[str](), 2**62
+        while True:
+            page = await ann.replies(root, before=before, limit=2)
+            found += texts(page)
+            if page.next is None:
+                break
+            before = page.next
+        assert found == [f"@ann {n}" for n in range(8, -1, -1)]
+        assert texts(await ann.replies(made[0])) == ["below it"]
+        page = await thread.replies(
+            shoal.network.reads, None, root.id, Cursor(after=made[1].id, oldest_first=True, limit=2)
+        )
+        assert texts(page) == ["@ann 4", "@ann 2"]
+        secret = await ann.create("psst", visibility="direct")
+        with pytest.raises(NotFound):
+            await ben.replies(secret)
+
+
+async def a_tree(people: Sequence[Handle], random: Random, size: int) -> list[Post]:
+    """A root, and comments anywhere below it, a few of which are deleted again."""
+    posts = [await people[0].create("root")]
+    for n in range(size):
+        posts.append(await random.choice(people).comment(random.choice(posts[-6:]), str(n)))
+    for gone in random.sample(posts[1:], 3):
+        author = next(one for one in people if one.id == gone.author_id)
+        await author.delete(gone)
+        posts.remove(gone)
+    return posts
+
+
+async def unlist(shoal: Shoal, posts: Collection[Post]) -> None:
+    """As if the comments were from before their thread listed them."""
+    for post in posts:
+        batch = Batch(shard_of(post.id))
+        batch.assoc_del(post.id, IN_THREAD, post.root_id, shoal.network.writes.new_id(batch.shard))
+        await shoal.network.store.commit(batch)
+
+
+@pytest.mark.parametrize("backend", ["memory", "two stores"])
+@in_loop
+async def test_comments_from_before_the_list_are_found_and_a_repair_lists_them(
+    backend: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("threads")
+    stores = {"0-31": f"sqlite:///{folder}/one.db", "32-63": f"sqlite:///{folder}/two.db"}
+    async with Shoal.open("memory://" if backend == "memory" else stores) as shoal:
+        people = await register(shoal, "ann", "ben", "cyd", "dan")
+        for seed, part in product(range(3), (1, 2)):
+            posts = await a_tree(people, Random(seed), 30)
+            await shoal.settle()
+            before = [await people[0].thread(post) for post in posts]
+            await unlist(shoal, posts[1::part])
+            await shoal.settle()
+            assert [await people[0].thread(post) for post in posts] == before
+            report = await check(shoal.network, repair=True)
+            assert report.repaired
+            listed = await shoal.network.store.assoc_range(posts[0].id, THREAD, limit=99)
+            assert {assoc.id2 for assoc in listed} == {post.id for post in posts[1:]}
+            assert [await people[0].thread(post) for post in posts] == before
+            assert (await check(shoal.network)).clean

@@ -215,6 +215,8 @@ async def test_a_timeline_that_lacks_an_entry_is_found_and_dropped(tmp_path: Pat
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         ben = await shoal.member("ben")
+        # Or his share of the post would show up in its stead.
+        await ben.update_profile(folds_shares=False)
         whole = await ben.home()
         await shoal.network.timelines.subtract(ben.id, [world.post])
         report = await check(shoal.network, repair=True)

@@ -225,11 +225,20 @@ class Status(StatusContent, kw_only=True):
     """What was typed; in the answer to a deletion only."""
 
 
+class ContextExtras(msgspec.Struct):
+    """Where the rest of a long thread is."""
+
+    replies: str
+    """The address of all replies to the status itself, in pages; each of them has such an address, too."""
+
+
 class StatusContext(msgspec.Struct):
     """What a status answers, the root first, and what answers it, as a thread is read."""
 
     ancestors: list[Status]
     descendants: list[Status]
+    shoal: ContextExtras | UnsetType = UNSET
+    """Where there are more replies than fit."""
 
 
 class Likers(msgspec.Struct):

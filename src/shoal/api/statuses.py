@@ -12,17 +12,17 @@ from shoal.api import entities, present, scheduled
 from shoal.api.calls import Context
 from shoal.api.convert import Id, Json
 from shoal.api.front import Front
-from shoal.api.listing import One, actor, entry_of, show, show_taken_back
+from shoal.api.listing import One, PageOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
 from shoal.api.present_media import attachment
 from shoal.api.replies import raw
 from shoal.core.errors import InvalidInput, NotFound, Unfit
 from shoal.core.filters import FilterContext
 from shoal.core.model import Media, Post, Revision, Share
+from shoal.feeds import thread as thread_feed
 from shoal.feeds.filtering import filtered, sieve_of
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.revisions import revisions
-from shoal.feeds.thread import thread
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.services import media, posts, reactions
 from shoal.services.posts import Draft
@@ -213,13 +213,23 @@ async def around(context: Context, params: One) -> object:
     """What a status answers, and what answers it."""
     front: Front = context.deps
     viewer = context.caller.member_id
-    above, below = (40, 60) if viewer is None else (4_096, 4_096)
-    talk = await thread(front.reads, viewer, params.id, above=above, below=below)
+    above, below = (60, 60) if viewer is None else (4_096, 4_096)
+    talk = await thread_feed.thread(front.reads, viewer, params.id, above=above, below=below)
     sieve = await sieve_of(front.graph, viewer, FilterContext.THREAD)
-    return b'{"ancestors":%b,"descendants":%b}' % (
+    rest = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
+    return b'{"ancestors":%b,"descendants":%b%b}' % (
         await front.present.page(viewer, await sieve.marked(talk.above)),
         await front.present.page(viewer, await sieve.marked(talk.below)),
+        b',"shoal":' + msgspec.json.encode(rest) if talk.more else b"",
     )
+
+
+async def replies(context: Context, params: PageOf) -> object:
+    """The replies to a status itself, newest first."""
+    front: Front = context.deps
+    cursor = cursor_of(params)
+    page = await thread_feed.replies(front.reads, context.caller.member_id, params.id, cursor)
+    return await entries_page(context, page, cursor, FilterContext.THREAD)
 
 
 async def source(context: Context, params: One) -> object:

@@ -1,20 +1,30 @@
-"""The talk around a post: what it answers, and what answers it."""
+"""The talk around a post: what it answers, and what answers it.
+
+The root of a thread lists all comments in it (`graph/threads.py`), so the page is laid out of one read. Comments from before
+there was such a list are found by the lists of the posts they answer, a level at a time, until `shoal check --repair` lists them.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.model import Post
 from shoal.feeds.hydrate import Entry, hydrate
+from shoal.feeds.pipeline import Page, read_page
+from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post
-from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY
+from shoal.graph.contract import Assoc
+from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD, AssocType
+from shoal.graph.threads import Placed, placed
 
-_PER_POST = 200
-"""Direct comments of one post that a thread shows."""
+MOST = 20_000
+"""Comments of one thread that a page is chosen of: the newest."""
+_MISFITS = 100
+"""So many comments, with what they answer, may be too deep for what is left of a page before no more are tried."""
+_LISTS = (COMMENTED_BY, COMMENTED_ASIDE_BY)
 
 
 class Thread(NamedTuple):
@@ -22,59 +32,136 @@ class Thread(NamedTuple):
 
     above: list[Entry]
     below: list[Entry]
+    more: bool = False
+    """Whether there are comments below that did not fit."""
 
 
 async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, below: int) -> Thread:
-    """The thread of a post, up to so many entries above and below. Raises `NotFound` when the viewer may not see the post."""
+    """The thread of a post, up to so many entries above and below. Raises `NotFound` when the viewer may not see the post.
+
+    Where more is below than fits, the viewer's own comments and the newest are there, each with what it answers.
+    """
     post = await access_post(reads.graph, viewer, post_id)
-    up = await _ancestors(reads, post, above)
-    down = await _descendants(reads, post.id, below)
+    listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, limit=MOST)
+    comments = {assoc.id2: placed(assoc) for assoc in listed}
+    up = await _ancestors(reads, post, comments, above)
+    tree = await _descendants(reads, post.id, comments, whole=len(listed) < MOST)
+    if len(tree) > below:
+        tree = await _with_authors(reads, tree)
+    chosen = _chosen(tree, post.id, viewer, below)
     return Thread(
         await hydrate(reads.graph, viewer, up, unasked=False),
-        await hydrate(reads.graph, viewer, down),
+        await hydrate(reads.graph, viewer, chosen),
+        more=len(chosen) < len(tree) or len(listed) == MOST,
     )
 
 
-async def _ancestors(reads: Reads, post: Post, limit: int) -> list[int]:
-    """One read a step: a thread is a chain, and only its next link is known."""
+async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor) -> Page:
+    """A page of the comments on a post itself, newest first, as the viewer may see them: all of them can be read so.
+
+    Raises `NotFound` when the viewer may not see the post.
+    """
+    post = await access_post(reads.graph, viewer, post_id)
+
+    async def skeleton(at: Cursor) -> list[int]:
+        found = await asyncio.gather(*(_direct(reads, post.id, atype, at) for atype in _LISTS))
+        return sorted((assoc.id2 for page in found for assoc in page), reverse=not at.oldest_first)[: at.limit]
+
+    return await read_page(reads, viewer, cursor, skeleton)
+
+
+async def _direct(reads: Reads, post_id: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+    return await reads.graph.assoc_range(
+        post_id, atype, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
+    )
+
+
+async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, Placed], limit: int) -> list[int]:
+    """The root first. A chain ends where a post is gone; one that is not listed costs a read."""
     chain: list[int] = []
-    while post.parent_id and len(chain) < limit:
-        parent = (await reads.graph.obj_get((post.parent_id,))).get(post.parent_id)
-        if not isinstance(parent, Post):
-            break
-        chain.append(parent.id)
-        post = parent
+    at = post.parent_id
+    while at and len(chain) < limit:
+        if at in comments:
+            up = comments[at].parent_id
+        elif at == post.root_id:
+            up = 0
+        else:
+            node = (await reads.graph.obj_get((at,))).get(at)
+            if not isinstance(node, Post):
+                break
+            up = node.parent_id
+        chain.append(at)
+        at = up
     return chain[::-1]
 
 
-async def _comments(reads: Reads, post_ids: Sequence[int], limit: int) -> dict[int, list[int]]:
-    """The oldest comments on each, those that everybody may find and the others."""
-    pages = await asyncio.gather(
-        *(
-            reads.graph.assoc_ranges(post_ids, atype, limit=limit, oldest_first=True)
-            for atype in (COMMENTED_BY, COMMENTED_ASIDE_BY)
-        )
-    )
-    found: dict[int, list[int]] = {}
+async def _descendants(reads: Reads, post_id: int, comments: Mapping[int, Placed], *, whole: bool) -> dict[int, Placed]:
+    """All that hangs on a post, each after what it answers, the older of sisters first.
+
+    Where a post counts more comments than are listed, its own lists are read: two reads a level, on networks from before.
+    """
+    children: dict[int, set[int]] = {}
+    for comment in comments.values():
+        children.setdefault(comment.parent_id, set()).add(comment.id)
+    looked_at: Sequence[int] = [post_id, *_below(post_id, children)]
+    while whole and looked_at:
+        more = await _unlisted(reads, looked_at, children)
+        for parent, ids in more.items():
+            children.setdefault(parent, set()).update(ids)
+        looked_at = [id_ for ids in more.values() for new in ids for id_ in (new, *_below(new, children))]
+    parents = {child: parent for parent, ids in children.items() for child in ids}
+    return {id_: comments.get(id_) or Placed(id_, parents[id_], 0) for id_ in _below(post_id, children)}
+
+
+async def _unlisted(reads: Reads, ids: Sequence[int], children: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """Comments on these posts that their thread does not list."""
+    counts = await reads.graph.assoc_count(ids, _LISTS)
+    lacking = [id_ for id_ in ids if sum(counts[atype].get(id_, 0) for atype in _LISTS) > len(children.get(id_, ()))]
+    if not lacking:
+        return {}
+    pages = await asyncio.gather(*(reads.graph.assoc_ranges(lacking, atype, limit=MOST) for atype in _LISTS))
+    found: dict[int, set[int]] = {}
     for page in pages:
-        for id_, comments in page.items():
-            found.setdefault(id_, []).extend(comment.id2 for comment in comments)
-    return {id_: sorted(comments)[:limit] for id_, comments in found.items()}
+        for parent, listed in page.items():
+            found.setdefault(parent, set()).update(assoc.id2 for assoc in listed)
+    return {parent: new for parent, every in found.items() if (new := every - children.get(parent, set()))}
 
 
-async def _descendants(reads: Reads, post_id: int, limit: int) -> list[int]:
-    """Two reads a level; then laid out depth first."""
-    children: dict[int, list[int]] = {}
-    level, count = [post_id], 0
-    while level and count < limit:
-        lists = await _comments(reads, level, min(_PER_POST, limit))
-        children.update(lists)
-        level = list(chain.from_iterable(lists.values()))
-        count += len(level)
+def _below(post_id: int, children: Mapping[int, Iterable[int]]) -> list[int]:
     ordered: list[int] = []
-    waiting = children.get(post_id, [])[::-1]
-    while waiting and len(ordered) < limit:
+    waiting = sorted(children.get(post_id, ()), reverse=True)
+    while waiting:
         at = waiting.pop()
         ordered.append(at)
-        waiting += children.get(at, [])[::-1]
+        if at in children:
+            waiting += sorted(children[at], reverse=True)
     return ordered
+
+
+async def _with_authors(reads: Reads, tree: Mapping[int, Placed]) -> dict[int, Placed]:
+    """Who wrote the comments, of those too that are not listed with it."""
+    unknown = [id_ for id_, comment in tree.items() if not comment.author_id]
+    nodes = await reads.graph.obj_get(unknown) if unknown else {}
+    authors = {id_: node.author_id for id_, node in nodes.items() if isinstance(node, Post)}
+    return {id_: comment._replace(author_id=authors.get(id_, comment.author_id)) for id_, comment in tree.items()}
+
+
+def _chosen(tree: Mapping[int, Placed], post_id: int, viewer: int | None, limit: int) -> list[int]:
+    """So many of the comments, each with all that it answers: the viewer's own, then the newest, then in the order of reading."""
+    if len(tree) <= limit:
+        return list(tree)
+    newest = sorted(tree, reverse=True)
+    own = [id_ for id_ in newest if tree[id_].author_id == viewer]
+    chosen: set[int] = set()
+    for candidates in (own, newest, tree):
+        misfits = 0
+        for id_ in candidates:
+            chain, at = list[int](), id_
+            while at != post_id and at not in chosen and len(chain) <= limit:
+                chain.append(at)
+                at = tree[at].parent_id
+            if len(chosen) + len(chain) <= limit:
+                chosen.update(chain)
+            elif (misfits := misfits + 1) > _MISFITS:
+                break
+    return [id_ for id_ in tree if id_ in chosen]

@@ -110,6 +110,8 @@ ATTACHED = AssocType(54, "attached")  # media -> post that it was put into; whet
 COMMENTS_ASIDE_ON = AssocType(55, "comments_aside_on", inverse=56)  # comment that is not open -> post
 COMMENTED_ASIDE_BY = AssocType(56, "commented_aside_by", inverse=55)
 POSTED_TO_FOLLOWERS = AssocType(57, "posted_to_followers")  # member -> own post or share that followers may find
+IN_THREAD = AssocType(59, "in_thread", inverse=60, counted=False)  # comment -> root of its thread; data: parent, author
+THREAD = AssocType(60, "thread", inverse=59, counted=False)
 POSTED_ASIDE = AssocType(58, "posted_aside")  # member -> own post that is direct or hidden
 HELD = AssocType(64, "held")  # member -> what they would be notified of, held back by their policy; as `NOTIFIED`
 ACCEPTS_NOTICES = AssocType(65, "accepts_notices")  # member -> member whom their policy does not apply to

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.graph.schema import ASSOC_TYPES, COMMENTS_ASIDE_ON, COMMENTS_ON, MUTES_THREAD, TAG_OF, AssocType
+from shoal.graph.schema import ASSOC_TYPES, COMMENTS_ASIDE_ON, COMMENTS_ON, IN_THREAD, MUTES_THREAD, TAG_OF, AssocType
 from shoal.ops.report import Finding
 from shoal.ops.scan import LISTED, Column, Counts, Links, Objects, Pairs
 
@@ -157,7 +157,7 @@ def _listed(atype: AssocType, links: Links, objects: Objects) -> Found:
 
 def _made(atype: AssocType, id1: int, id2: int) -> int:
     """The time of an association that follows from an object: the id of that object."""
-    return id1 if atype in (COMMENTS_ON, COMMENTS_ASIDE_ON) else id2
+    return id1 if atype in (COMMENTS_ON, COMMENTS_ASIDE_ON, IN_THREAD) else id2
 
 
 def ends(links: Links, objects: Objects) -> Found:

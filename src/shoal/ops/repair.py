@@ -14,6 +14,7 @@ from shoal.core.model import Post, Share
 from shoal.graph.contract import AssocOp, AssocRow, Batch
 from shoal.graph.schema import (
     ASSOC_TYPES,
+    IN_THREAD,
     POSTED,
     SHARES,
     TAG_OF,
@@ -21,6 +22,7 @@ from shoal.graph.schema import (
     Key,
     share_key,
 )
+from shoal.graph.threads import place_of
 from shoal.ops.network import AnyNetwork
 from shoal.ops.report import Finding, Triple
 from shoal.ops.scan import FIRST, LISTED, ROWS_AT_ONCE
@@ -29,8 +31,10 @@ _AT_ONCE = 64
 _TRIES = 5
 """How often a count is counted again while it is being changed."""
 
-_KEEP_TIME = frozenset({atype.number for atype in LISTED if atype is not SHARES} | {TAGGED.number, TAG_OF.number})
-"""Types whose time is the id of an object: it is their place in the list, and must stay."""
+_KEEP_TIME = frozenset(
+    {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD)} | {TAGGED.number, TAG_OF.number}
+)
+"""Types whose time is the id of an object, and whose data says nothing else: it is their place in the list, and must stay."""
 
 
 Remedy = Callable[[AnyNetwork, Finding], Coroutine[None, None, None]]
@@ -94,6 +98,9 @@ async def _begin(network: AnyNetwork, finding: Finding) -> None:
         data = moment.to_bytes(8)
     elif triple[1] == TAG_OF.number:
         data = (1).to_bytes(4)
+    elif triple[1] == IN_THREAD.number:
+        comment = (await network.store.obj_get((triple[0],))).get(triple[0])
+        data = place_of(comment) if isinstance(comment, Post) else data
     await _put_both(network, _past(AssocOp(*triple, moment, alive=True, data=data, plain=True), here, there))
 
 

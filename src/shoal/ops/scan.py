@@ -22,6 +22,7 @@ from shoal.graph.schema import (
     ATTACHED,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
+    IN_THREAD,
     LAPSES,
     LOGGED_IN,
     OWNS,
@@ -60,6 +61,7 @@ LISTED = (
     SHARES,
     COMMENTS_ON,
     COMMENTS_ASIDE_ON,
+    IN_THREAD,
     OWNS,
     REVISED,
     LOGGED_IN,
@@ -170,6 +172,8 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
                 yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
             for tag in node.tags:
                 yield tag_id(tag), TAG_OF.number, node.id
+            if node.root_id:
+                yield node.id, IN_THREAD.number, node.root_id
             yield from _placed(node)
             yield from _attached(node.media, node.id)
         case Share():

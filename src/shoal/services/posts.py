@@ -30,6 +30,7 @@ from shoal.graph.schema import (
     user_name_key,
 )
 from shoal.graph.tag_uses import tags_used
+from shoal.graph.threads import enter_thread, leave_thread
 from shoal.services import polls
 from shoal.services.media import check_attachable, with_media
 from shoal.services.polls import PollDraft
@@ -162,6 +163,7 @@ def _creation(post: Post, shard: int, now: int) -> Batch:
     for tag in tag_ids:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(post.version))
     relist(batch, None, post, post.id)
+    enter_thread(batch, post)
     if post.parent_id:
         batch.expect(post.parent_id)
     batch.emit(
@@ -282,6 +284,7 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
     for tag in map(tag_id, post.tags):
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))
     relist(batch, post, None, now)
+    leave_thread(batch, post, now)
     batch.emit(
         PostDeleted(
             post_id=post.id,

@@ -57,6 +57,14 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             params=One,
             answer=StatusContext,
         ),
+        seen(
+            "GET",
+            "/api/shoal/v1/statuses/{id}/replies",
+            statuses.replies,
+            scope="read:statuses",
+            params=PageOf,
+            answer=list[Status],
+        ),
         one("GET", "/api/v1/statuses/{id}/source", statuses.source, scope="read:statuses", answer=StatusSource),
         seen(
             "GET",
