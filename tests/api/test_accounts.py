@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from shoal.core.errors import InvalidInput
+from shoal.core.model import Role
 from shoal.feeds import kept, people, tagged, user
 from shoal.feeds.pull import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKES
+from shoal.services import moderation
 from tests.api.world import World
 
 
@@ -50,3 +52,43 @@ def test_a_page_of_nothing_is_refused_in_words(shared: World, limit: int) -> Non
     ):
         with pytest.raises(InvalidInput, match="limit: at least 1"):
             shared.run(page)
+
+
+def test_a_member_keeps_who_may_name_and_quote_them(shoal: World) -> None:
+    ann = shoal.join("ann")
+    path = "/api/v1/accounts/update_credentials"
+    source = shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["source"]
+    assert (source["attribution_domains"], source["quote_policy"]) == ([], "nobody")
+    wanted = {
+        "attribution_domains": ["Example.org", " blog.example.org", "example.org", ""],
+        "source": {"quote_policy": "followers"},
+    }
+    kept = shoal.json("PATCH", path, ann, json=wanted)["source"]
+    assert (kept["attribution_domains"], kept["quote_policy"]) == (["example.org", "blog.example.org"], "followers")
+    shoal.json("PATCH", path, ann, data={"source[quote_policy]": "public"})
+    again = shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["source"]
+    assert (again["attribution_domains"], again["quote_policy"]) == (["example.org", "blog.example.org"], "public")
+    for wrong in (["https://example.org/"], ["example"], ["a b.org"], [f"site{n}.org" for n in range(101)]):
+        assert shoal.ask("PATCH", path, ann, json={"attribution_domains": wrong}).status_code == 422
+    assert shoal.ask("PATCH", path, ann, json={"source": {"quote_policy": "everybody"}}).status_code == 422
+    assert shoal.json("PATCH", path, ann, data={"attribution_domains[]": ""})["source"]["attribution_domains"] == []
+
+
+def test_who_is_limited_or_suspended_is_shown_so_and_others_are_not(shoal: World) -> None:
+    ann, ben = shoal.join("ann"), shoal.join("ben")
+    boss = shoal.join("boss", scopes=("read", "admin:read"))
+    shoal.run(moderation.set_role(shoal.writes, int(boss.id), Role.ADMIN))
+    path = f"/api/v1/accounts/{ann.id}"
+    assert not {"limited", "suspended"} & shoal.json("GET", path, ben).keys()
+    shoal.run(moderation.silence(shoal.writes, int(ann.id)))
+    assert shoal.json("GET", path, ben)["limited"] is True
+    shoal.run(moderation.suspend(shoal.writes, int(ann.id)))
+    assert shoal.ask("GET", path, ben).status_code == 410
+    found = shoal.json("GET", "/api/v2/admin/accounts?status=suspended", boss)
+    assert [one["account"]["suspended"] for one in found] == [True]
+
+
+def test_browsers_get_an_icon(shoal: World) -> None:
+    answer = shoal.ask("GET", "/favicon.ico")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+    assert answer.content.startswith(b"\x89PNG")

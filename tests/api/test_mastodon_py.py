@@ -293,7 +293,7 @@ def test_a_post_for_followers_is_not_found_by_others(join: Join) -> None:
 
 def test_the_server_describes_itself(join: Join) -> None:
     ann = join("ann")
-    assert ann.instance_v1().version.startswith("4.2.0 (compatible; Shoal")
+    assert ann.instance_v1().version.startswith("4.4.0 (compatible; Shoal")
     assert ann.instance_v1().stats.user_count >= 0
     assert ann.instance_v2().configuration.statuses.max_characters == 5_000
     assert ann.instance_health()

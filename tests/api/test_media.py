@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import random
 import time
@@ -150,6 +151,40 @@ def test_the_picture_of_a_video_can_be_ones_own_and_be_changed(shared: World, an
     assert file_of(shared, made["preview_url"]).status_code == 404
     assert file_of(shared, changed["preview_url"]).status_code == 200
     assert changed["url"] == made["url"]
+
+
+def test_an_edit_may_give_a_video_another_picture(shared: World, ann: Someone) -> None:
+    made = ready(shared, ann, film())
+    status = shared.json("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
+    path = f"/api/v1/statuses/{status['id']}"
+    inline = "data:image/png;base64," + base64.b64encode(picture(48, 48, "blue")).decode()
+    said = {"id": made["id"], "thumbnail": inline, "description": "a blue square", "focus": "0.5,0.5"}
+    (edited,) = shared.json("PUT", path, ann, json={"media_attributes": [said]})["media_attachments"]
+    assert (edited["meta"]["small"]["size"], edited["description"]) == ("48x48", "a blue square")
+    assert edited["meta"]["focus"] == {"x": 0.5, "y": 0.5}
+    form = {"media_attributes[][id]": made["id"]}
+    files = {"media_attributes[][thumbnail]": ("b.png", picture(40, 40, "red"), "image/png")}
+    (edited,) = shared.json("PUT", path, ann, data=form, files=files)["media_attachments"]
+    assert edited["meta"]["small"]["size"] == "40x40"
+    for wrong in ("data:image/png;base64,???", "no file"):
+        refused = shared.ask("PUT", path, ann, json={"media_attributes": [{"id": made["id"], "thumbnail": wrong}]})
+        assert refused.status_code == 422
+
+
+def test_a_thumbnail_of_a_picture_is_refused(shared: World, ann: Someone) -> None:
+    files = {"thumbnail": ("b.png", picture(40, 40, "red"), "image/png")}
+    assert upload(shared, ann, picture(), files=files).status_code == 422
+    made = upload(shared, ann, picture()).json()
+    refused = shared.ask("PUT", f"/api/v1/media/{made['id']}", ann, files=files)
+    assert (refused.status_code, refused.json()["error"].partition(": ")[2]) == (
+        422,
+        "thumbnail: only a video or sound has one of its own",
+    )
+    status = shared.json("POST", "/api/v1/statuses", ann, json={"status": "look", "media_ids": [made["id"]]})
+    inline = "data:image/png;base64," + base64.b64encode(picture()).decode()
+    said = {"status": "new", "media_attributes": [{"id": made["id"], "thumbnail": inline}]}
+    assert shared.ask("PUT", f"/api/v1/statuses/{status['id']}", ann, json=said).status_code == 422
+    assert "look" in shared.json("GET", f"/api/v1/statuses/{status['id']}", ann)["content"]
 
 
 def test_a_part_of_a_file_can_be_asked_for(shared: World, ann: Someone) -> None:

@@ -12,6 +12,7 @@ from shoal.api.calls import Context
 from shoal.api.convert import Upload
 from shoal.api.front import Front
 from shoal.api.listing import actor, profile_of
+from shoal.core.model import QuotePolicy
 from shoal.graph.access import access_member
 from shoal.graph.schema import REQUESTED_BY
 from shoal.services import members
@@ -33,6 +34,8 @@ class SourceParams(msgspec.Struct, frozen=True):
     privacy: Literal["public", "unlisted", "private", "direct"] | None = None
     sensitive: bool | None = None
     language: Annotated[str, Meta(max_length=35)] | None = None
+    quote_policy: QuotePolicy | None = None
+    """Kept for clients that show it; there are no quotes here."""
 
 
 class ShoalProfileParams(msgspec.Struct, frozen=True):
@@ -56,6 +59,8 @@ class Changes(msgspec.Struct, frozen=True):
     hide_collections: bool | None = None
     indexable: bool | None = None
     fields_attributes: Annotated[tuple[FieldParams, ...], Meta(max_length=100)] | None = None
+    attribution_domains: Annotated[tuple[Annotated[str, Meta(max_length=300)], ...], Meta(max_length=200)] | None = None
+    """Websites that may name the caller as an author."""
     source: SourceParams = SourceParams()
     shoal: ShoalProfileParams = ShoalProfileParams()
 
@@ -82,6 +87,8 @@ async def update(context: Context, params: Changes) -> object:
         default_visibility=present.VISIBILITY[source.privacy] if source.privacy else None,
         default_sensitive=source.sensitive,
         default_language=source.language,
+        quote_policy=source.quote_policy,
+        attribution_domains=params.attribution_domains,
         avatar=params.avatar.data if params.avatar else None,
         header=params.header.data if params.header else None,
     )

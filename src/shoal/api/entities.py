@@ -58,6 +58,10 @@ class Account(msgspec.Struct, kw_only=True):
     last_status_at: None = None
     emojis: list[Any] = []
     roles: list[AccountRole] = []
+    limited: bool | UnsetType = UNSET
+    """Of a silenced account, true; others have no such key."""
+    suspended: bool | UnsetType = UNSET
+    """The same of a suspended one, where it is shown at all: to moderators."""
 
 
 class Source(msgspec.Struct, kw_only=True):
@@ -72,8 +76,9 @@ class Source(msgspec.Struct, kw_only=True):
     indexable: bool
     follow_requests_count: int = 0
     hide_collections: bool = False
-    attribution_domains: list[str] = []
-    quote_policy: str = "nobody"
+    attribution_domains: list[str]
+    quote_policy: str
+    """`public`, `followers` or `nobody`; nobody can quote here, whatever it says."""
 
 
 class Role(msgspec.Struct, kw_only=True):

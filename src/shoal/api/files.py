@@ -26,7 +26,12 @@ from shoal.media.library import MediaLibrary
 from shoal.media.store import SUFFIXES, check_key, type_of
 
 _PREFIX = "/media/"
-_DRAWN = {MISSING_AVATAR: placeholders.avatar, MISSING_HEADER: placeholders.header}
+_DRAWN = {
+    MISSING_AVATAR: placeholders.avatar,
+    MISSING_HEADER: placeholders.header,
+    # Every browser asks for it, and takes a PNG.
+    "/favicon.ico": placeholders.icon,
+}
 _HEADERS = {
     "Accept-Ranges": "bytes",
     "Cache-Control": "public, max-age=31536000, immutable",

@@ -16,8 +16,11 @@ from shoal.media.sniff import ALLOWED, CLIPS
 from shoal.services.relationships import MAX_FOLLOWED_TAGS
 
 _SHOAL = version("shoal")
-_VERSION = f"4.2.0 (compatible; Shoal {_SHOAL})"
+_VERSION = f"4.4.0 (compatible; Shoal {_SHOAL})"
 """Clients read the part before the space, and switch features on by it. Raise it as they are there."""
+_API_VERSION = 5
+"""Mastodon's own count of additions: 2 is grouped notifications, 3 `attribution_domains`, 4 deleting media, 5 the filter action
+`blur`, all there; 7 is quotes."""
 _SOURCE = ""
 """Where the source is published: nowhere yet."""
 _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
@@ -77,7 +80,7 @@ async def v2(context: Context, _params: None) -> object:
             "min_age": None,
             "url": None,
         },
-        "api_versions": {"mastodon": 1},
+        "api_versions": {"mastodon": _API_VERSION},
         "contact": {"email": settings.contact_email, "account": await contact(front)},
         "rules": rules_of(settings),
     }

@@ -1,4 +1,4 @@
-"""The two pictures of members who have none of their own: drawn once, in a few hundred bytes each."""
+"""The two pictures of members who have none of their own, and the icon of the site: drawn once, in a few hundred bytes each."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ def avatar() -> bytes:
 def header() -> bytes:
     """A PNG of 1500 x 500: two waves."""
     return _png(1500, 500, lambda x, y: _in_circle(x, y, 420, 1150, 800) or _in_circle(x, y, 1180, 1400, 1010))
+
+
+@cache
+def icon() -> bytes:
+    """A PNG of 64 x 64 for the tabs of browsers: a round spot."""
+    return _png(64, 64, lambda x, y: _in_circle(x, y, 32, 32, 26))
 
 
 def _in_circle(x: int, y: int, centre_x: int, centre_y: int, radius: int) -> bool:

@@ -51,6 +51,8 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
         indexable=member.indexable,
         hide_collections=member.hides_connections,
         follow_requests_count=requests,
+        attribution_domains=list(member.attribution_domains),
+        quote_policy=member.quote_policy,
     )
     return entities.CredentialAccount(**_account(profile, at), source=source, role=role(member.role))
 
@@ -101,6 +103,8 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
         "statuses_count": profile.posts,
         "followers_count": profile.followers,
         "following_count": profile.following,
+        "limited": member.silenced or UNSET,
+        "suspended": member.suspended or UNSET,
     }
 
 

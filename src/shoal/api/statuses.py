@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api import entities, present, scheduled
 from shoal.api.calls import Context
-from shoal.api.convert import Id, Json
+from shoal.api.convert import Id, Json, Upload
 from shoal.api.front import Front
 from shoal.api.listing import One, PageOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
 from shoal.api.polls import PollParams
@@ -55,6 +55,8 @@ class MediaParams(msgspec.Struct, frozen=True):
     id: Id
     description: _Text | None = None
     focus: Annotated[str, Meta(max_length=100)] | None = None
+    thumbnail: Upload | None = None
+    """The picture of a video or sound."""
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,13 +130,16 @@ async def update(context: Context, params: Edit) -> object:
     _refuse_quotes(params)
     author = actor(context)
     post = await own_post(front.graph, author, params.id)
-    said = [(item.id, _said(item)) for item in params.media_attributes]
-    for id_, words in said:
+    said = [(item, _said(item)) for item in params.media_attributes]
+    for item, words in said:
         # All is checked before anything is changed.
-        media.described(front.writes, await media.own_media(front.writes, author, id_), **words)
+        held = media.described(front.writes, await media.own_media(front.writes, author, item.id), **words)
+        if item.thumbnail:
+            media.check_takes_thumbnail(held)
     await posts.update(front.writes, author, post.id, _edited(post, params))
-    for id_, words in said:
-        await media.describe(front.writes, author, id_, **words)
+    for item, words in said:
+        thumbnail = item.thumbnail.data if item.thumbnail else None
+        await media.describe(front.writes, author, item.id, thumbnail=thumbnail, **words)
     return await show(context, post.id)
 
 

@@ -7,7 +7,7 @@ else between objects is an association (`graph/schema.py`). Moments are Unix mil
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -69,6 +69,10 @@ class Role(StrEnum):
         return list(Role).index(self)
 
 
+QuotePolicy = Literal["public", "followers", "nobody"]
+"""Who may quote a member's posts, for clients to know: there are no quotes here."""
+
+
 class ProfileField(msgspec.Struct, frozen=True, array_like=True):
     """One row of the table on a member's profile, as typed."""
 
@@ -111,6 +115,9 @@ class Member(Node, frozen=True, tag="member"):
     notices: NoticePolicy = ACCEPT_ALL
     media_bytes: int = 0
     """Bytes of the files of all media of the member's; avatar and header do not count."""
+    attribution_domains: tuple[str, ...] = ()
+    """Websites that may name the member as an author."""
+    quote_policy: QuotePolicy = "nobody"
     created_at: int = 0
     """When the member joined, where that is not the moment of the id (an import). Use `joined`."""
 

@@ -28,6 +28,7 @@ T = TypeVar("T")
 _TRIES = 24
 _MOST_POSTS = 1_000
 """In how many posts media are looked for."""
+_NO_THUMBNAIL = "thumbnail: only a video or sound has one of its own"
 _NOT_READY = "Cannot attach files that have not finished processing. Try again in a moment!"
 _NOT_TOGETHER = "Cannot attach a video to a post that already contains images"
 
@@ -125,8 +126,10 @@ async def _is_there(writes: Writes, id_: int) -> bool:
 
 
 async def _place_picture(
-    writes: Writes, owner_name: str, media_id: int, data: bytes, _thumbnail: bytes | None
+    writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
 ) -> dict[str, Any]:
+    if thumbnail:
+        raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
     return msgspec.structs.asdict(await writes.media.place(owner_name, media_id, data))
 
 
@@ -165,7 +168,8 @@ async def describe(
     media = await own_media(writes, owner_id, media_id)
     described(writes, media, description=description, focus=focus)
     poster: dict[str, Any] = {}
-    if thumbnail and media.kind is not MediaKind.IMAGE:
+    if thumbnail:
+        check_takes_thumbnail(media)
         owner = await access_member(writes.graph, owner_id)
         poster = msgspec.structs.asdict(await writes.media.place_poster(owner.name, media_id, thumbnail))
 
@@ -194,6 +198,12 @@ async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
         batch.emit(FilesReleased(keys=with_copies(held.preview_key)))
     await writes.graph.commit(batch)
     return changed
+
+
+def check_takes_thumbnail(media: Media) -> None:
+    """Raise `InvalidInput` for a picture: its thumbnail is made of itself."""
+    if media.kind is MediaKind.IMAGE:
+        raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
 
 
 def described(

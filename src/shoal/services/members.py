@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,7 +13,7 @@ from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, TooLarg
 from shoal.core.events import FilesReleased, MemberRegistered, ProfileChanged, SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
-from shoal.core.model import Login, Member, ProfileField, Visibility
+from shoal.core.model import Login, Member, ProfileField, QuotePolicy, Visibility
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text, check_user_name
 from shoal.graph.access import access_member
@@ -39,9 +40,15 @@ _PLAIN = (
     "folds_shares",
     "default_visibility",
     "default_sensitive",
+    "quote_policy",
 )
 """Of a profile, what needs no check."""
 
+MAX_DOMAINS = 100
+"""Websites that a profile may name."""
+MAX_DOMAIN = 253
+_DOMAIN = re.compile(r"(?:[\w](?:[\w-]*[\w])?\.)+[\w](?:[\w-]*[\w])?")
+"""A host name of two labels or more (RFC 1034, 3.1), in any script."""
 _WRONG = "the name or the password is wrong"
 _WRONG_CURRENT = "the current password is wrong"
 
@@ -61,6 +68,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     default_visibility: Visibility | None = None
     default_sensitive: bool | None = None
     default_language: str | None = None
+    attribution_domains: Sequence[str] | None = None
+    quote_policy: QuotePolicy | None = None
     avatar: bytes | None = None
     header: bytes | None = None
 
@@ -263,6 +272,8 @@ def _checked_profile(writes: Writes, profile: Profile) -> dict[str, Any]:
     for name, maximum in (("display_name", limits.display_name), ("note", limits.note), ("default_language", 35)):
         if (value := getattr(profile, name)) is not None:
             changes[name] = check_text(value, field=name, maximum=maximum)
+    if profile.attribution_domains is not None:
+        changes["attribution_domains"] = _checked_domains(profile.attribution_domains)
     if profile.fields is not None:
         if len(profile.fields) > limits.profile_fields:
             raise InvalidInput(f"fields: at most {limits.profile_fields}", field="fields")
@@ -275,6 +286,18 @@ def _checked_profile(writes: Writes, profile: Profile) -> dict[str, Any]:
             if name or value
         )
     return changes
+
+
+def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
+    """Domains in lower case, each once; a blank line is none."""
+    domains = tuple(dict.fromkeys(domain for line in typed if (domain := line.strip().lower())))
+    if len(domains) > MAX_DOMAINS:
+        raise InvalidInput(f"attribution_domains: at most {MAX_DOMAINS}", field="attribution_domains")
+    for domain in domains:
+        if len(domain) > MAX_DOMAIN or _DOMAIN.fullmatch(domain) is None:
+            said = "attribution_domains: names of websites such as example.org, without a scheme or path"
+            raise InvalidInput(said, field="attribution_domains")
+    return domains
 
 
 async def _login_of(writes: Writes, member: Member) -> Login | None:

@@ -10,8 +10,8 @@ from shoal.api.routes.making import one, page, route, seen
 from shoal.settings import Settings
 
 
-def routes(_settings: Settings) -> tuple[Route, ...]:
-    """The rows."""
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a thumbnail may be."""
     return (
         route(
             "POST",
@@ -37,7 +37,8 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             statuses.update,
             scope="write:statuses",
             params=statuses.Edit,
-            max_body=statuses.MAX_BODY,
+            # Base64 makes four bytes of three.
+            max_body=statuses.MAX_BODY + settings.max_upload_bytes * 4 // 3,
             answer=Status,
         ),
         Route(
