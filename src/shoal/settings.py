@@ -168,7 +168,7 @@ def _from_file(environ: Mapping[str, str]) -> dict[str, Any]:
     path = Path(named or "shoal.toml")
     if not path.exists():
         if named:
-            raise SettingsError(f"settings: SHOAL_CONFIG names {named}, which is not there")
+            raise SettingsError(f"settings: the file {named} is not there: name another with --config or SHOAL_CONFIG")
         return {}
     try:
         return tomllib.loads(path.read_text("utf-8"))

@@ -135,7 +135,10 @@ def test_a_port_that_is_taken_is_told_in_one_line(tmp_path: Path, store: Path) -
         port = str(taken.getsockname()[1])
         for command in (("serve",), ("demo", "--folder", str(tmp_path / "demo"))):
             done = shoal(store, *command, "--port", port)
-            assert done.stderr == f"shoal: port {port} is taken: name another with --port\n"
+            assert (
+                done.stderr
+                == f"shoal: port {port} is taken: name another, with --port or as in `make demo PORT=8600`\n"
+            )
     assert not (tmp_path / "demo").exists()
     for host in ("no.such.host.invalid", "192.0.2.1"):
         done = shoal(store, "serve", "--host", host)
@@ -219,6 +222,63 @@ def test_an_import_and_an_export_go_round(tmp_path: Path, store: Path) -> None:
     assert (tmp_path / "refused.jsonl").read_text().count("\n") == 1
     assert shoal(store, "export", "ben", "--to", str(tmp_path / "ben.zip")).exit_code == 0
     assert (tmp_path / "ben.zip").stat().st_size > 0
+
+
+def test_a_wrong_usage_is_one_line_that_names_the_help(store: Path) -> None:
+    for arguments, words in (
+        (("post", "hide", "abc"), "'abc' is no post: it is named by its number, which stands in its address"),
+        (("post", "hide", "-1"), "No such option"),
+        (("post", "hide"), "Missing argument 'POST_ID'"),
+        (("nonsense",), "No such command 'nonsense'"),
+        (("serve", "--port", "many"), "'--port'"),
+    ):
+        done = shoal(store, *arguments)
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+        assert words in done.stderr
+        assert re.search(r": see `[a-z ]+ --help`\n$", done.stderr), done.stderr
+    assert "Commands" in CliRunner().invoke(main, []).output
+
+
+@pytest.mark.parametrize("command", [("worker",), ("serve", "--port", "0", "--workers", "2")])
+def test_several_processes_on_one_file_are_refused_with_what_to_do(store: Path, command: tuple[str, ...]) -> None:
+    done = shoal(store, *command)
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert "need a store that processes share" in done.stderr
+    assert "set store to postgresql://" in done.stderr
+
+
+def test_stores_that_cannot_be_opened_are_told_with_the_cause(tmp_path: Path, store: Path) -> None:
+    (tmp_path / "junk.db").write_text("no database at all")
+    for url, words in (
+        (f"sqlite:///{tmp_path / 'junk.db'}", "file is not a database"),
+        (f"sqlite:///{tmp_path / 'none' / 'x.db'}", "does not exist"),
+        ("postgresql://postgres@127.0.0.1:1/x", r"seconds \((Connection refused|Connect call failed)"),
+        ("sqlite:////proc/x.db", "/proc/x.db-lock"),
+    ):
+        for command in (("move", "--to", url), ("--store", url, "serve", "--port", "0")):
+            done = shoal(store, *command) if command[0] == "move" else CliRunner().invoke(main, list(command))
+            assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+            assert re.search(words, done.stderr), done.stderr
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    for arguments in (("member", "list"), ("check",), ("jobs",), ("serve", "--port", "0"), ("post", "hide", "12")):
+        done = shoal(store, *arguments)
+        assert (done.exit_code, done.stdout, done.stderr.count("\n")) == (1, "", 1), done.stderr
+        assert "was written by a newer Shoal (schema version 99" in done.stderr
+
+
+def test_a_benchmark_is_named_before_or_after_its_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[bytes]:
+        ran.append(command[2:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr("shoal.cli.bench.subprocess.run", run)
+    for arguments in (["--quick", "home-page"], ["home-page", "--quick"], ["home_page", "--quick"], ["--quick"]):
+        assert CliRunner().invoke(main, ["bench", *arguments]).exit_code == 0
+    assert ran == [["benchmarks.home_page", "--quick"]] * 3 + [["benchmarks", "--quick"]]
+    assert CliRunner().invoke(main, ["bench", "--quick", "nope"]).exit_code == 1
 
 
 ERRORS = {

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
+from tests.engines import postgres, redis
 from tests.running import at_a_desk, eventually, in_loop
 from tests.stores import ANN
 
@@ -16,26 +18,25 @@ from shoal.cli import main
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
-from shoal.graph.sqlite import SqliteGraph
+from shoal.graph.postgres import PostgresGraph
 
 
 @in_loop
-async def test_it_works_off_what_waits_and_ends_when_it_is_told_to(tmp_path: Path) -> None:
-    path = tmp_path / "shoal.db"
-    graph = await SqliteGraph.open(path)
+async def test_it_works_off_what_waits_and_ends_when_it_is_told_to(request: pytest.FixtureRequest) -> None:
+    url = await postgres.database(request)
+    graph = await PostgresGraph.open(url)
     batch = Batch(shard_of(ANN))
     for post in range(100):
         batch.emit(PostCreated(post_id=ANN + post, author_id=ANN))
     await graph.commit(batch)
-    await graph.close()
-    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{path}", "worker", "--processes", "1"]
-    worker = subprocess.Popen(command, stderr=subprocess.PIPE, preexec_fn=at_a_desk)  # noqa: ASYNC220, PLW1509
-    watching = await SqliteGraph.open(path, read_only=True)
+    command = [sys.executable, "-m", "shoal.cli", "--store", url, "worker", "--processes", "1"]
+    environ = {**os.environ, "SHOAL_TIMELINES": redis.single()}
+    worker = subprocess.Popen(command, stderr=subprocess.PIPE, env=environ, preexec_fn=at_a_desk)  # noqa: ASYNC220, PLW1509
     try:
-        await eventually(watching.backlog, 0, 60.0)
-        assert await watching.buried() == []
+        await eventually(graph.backlog, 0, 60.0)
+        assert await graph.buried() == []
     finally:
-        await watching.close()
+        await graph.close()
         worker.send_signal(signal.SIGTERM)
         _, said = await asyncio.to_thread(worker.communicate)
     assert (worker.returncode, said) == (0, b"")

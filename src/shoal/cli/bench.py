@@ -22,11 +22,14 @@ def bench(arguments: tuple[str, ...]) -> None:
         raise click.ClickException(
             "the benchmarks are in Shoal's repository, not in the installed package: run this there"
         )
-    names = [name for name in arguments[:1] if not name.startswith("-")]
-    if names and names[0].replace("-", "_") not in (known := _known()):
-        raise click.ClickException(f"there is no benchmark {names[0]}; there are {', '.join(known)}")
-    module = f"benchmarks.{names[0].replace('-', '_')}" if names else "benchmarks"
-    done = subprocess.run([sys.executable, "-m", module, *arguments[len(names) :]], cwd=ROOT, check=False)  # noqa: S603  # our own
+    known = _known()
+    chosen = [word for word in arguments if word.replace("-", "_") in known]
+    if not chosen and (unknown := [word for word in arguments if not word.startswith("-")]):
+        raise click.ClickException(f"there is no benchmark {unknown[0]}; there are {', '.join(known)}")
+    module = f"benchmarks.{chosen[0].replace('-', '_')}" if chosen else "benchmarks"
+    # Its own options may stand before the name or after it.
+    rest = [word for word in arguments if word not in chosen[:1]]
+    done = subprocess.run([sys.executable, "-m", module, *rest], cwd=ROOT, check=False)  # noqa: S603  # our own
     raise SystemExit(done.returncode)
 
 

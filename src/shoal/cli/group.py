@@ -6,11 +6,11 @@ import importlib
 import logging
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
-from shoal.core.errors import ShoalError, in_words
+from shoal.core.errors import ShoalError, with_cause
 from shoal.graph.sharded import parse_shard_map
 from shoal.settings import Settings, SettingsError, load
 
@@ -66,12 +66,35 @@ class Commands(click.Group):
             ctx.exit(130)
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
-        """As click's, with our errors among those that are one line."""
-        try:
+        """Run as click does, but say every error in one line: 2 is the status of a wrong usage, 1 that of other errors."""
+        if not kwargs.get("standalone_mode", True):
             return super().main(*args, **kwargs)
+        try:
+            status = super().main(*args, **{**kwargs, "standalone_mode": False})
+        except click.exceptions.NoArgsIsHelpError as error:
+            error.show()
+            sys.exit(error.exit_code)
+        except click.UsageError as error:
+            _end(_usage(error), error.exit_code)
+        except click.Abort:
+            _end("stopped", 130)
+        except click.ClickException as error:
+            _end(error.format_message(), error.exit_code)
         except (ShoalError, SettingsError, OSError) as error:
-            click.echo(f"shoal: {in_words(error)}", err=True)
-            sys.exit(1)
+            _end(with_cause(error), 1)
+        sys.exit(status if isinstance(status, int) else 0)
+
+
+def _end(words: str, status: int) -> NoReturn:
+    click.echo(f"shoal: {words}", err=True)
+    sys.exit(status)
+
+
+def _usage(error: click.UsageError) -> str:
+    """Say what is wrong with what was typed, and where it is said what may be typed."""
+    words = " ".join(error.format_message().split()).removesuffix(".")
+    path = error.ctx.command_path if error.ctx is not None else "shoal"
+    return f"{words}: see `{path} --help`"
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -103,8 +103,8 @@ def list_(settings: Settings) -> None:
 
 
 async def _list(settings: Settings) -> None:
-    click.echo("name\tid\tjoined\tdisplay name")
     async with open_network(settings, read_only=True) as network, aclosing(_everybody(network.store)) as everybody:
+        click.echo("name\tid\tjoined\tdisplay name")
         async for found in everybody:
             joined = f"{datetime.fromtimestamp(found.joined / 1000, UTC):%Y-%m-%d}"
             click.echo(f"{found.name}\t{found.id}\t{joined}\t{found.display_name}")

@@ -9,7 +9,21 @@ from shoal.cli.stores import existing, perform
 from shoal.ops.operations import SetHidden
 from shoal.settings import Settings
 
-_post_id = click.argument("post_id", type=click.IntRange(min=1))
+
+class PostId(click.ParamType[int]):
+    """The number of a post."""
+
+    name = "post"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Click's own."""
+        text = str(value)
+        if not text.isascii() or not text.isdigit() or not 0 < int(text) < 2**63:
+            self.fail(f"{text!r} is no post: it is named by its number, which stands in its address", param, ctx)
+        return int(text)
+
+
+_post_id = click.argument("post_id", type=PostId())
 
 
 @click.group()

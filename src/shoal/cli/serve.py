@@ -8,7 +8,6 @@ import socket
 import sys
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from urllib.parse import urlsplit
 
 import click
 import uvloop
@@ -18,7 +17,7 @@ from shoal.api.server import Deps, listen
 from shoal.api.server import serve as serve_http
 from shoal.cli.address import check_address
 from shoal.cli.group import pass_settings
-from shoal.core.errors import InvalidInput
+from shoal.cli.stores import shared
 from shoal.ops.control import listening
 from shoal.ops.pulse import beating
 from shoal.ops.supervisor import Supervisor
@@ -78,8 +77,7 @@ def serve(
 
 def _serve_together(settings: Settings, workers: int) -> None:
     """Several processes that take connections from one socket, each started again when it dies."""
-    if urlsplit(settings.timelines).scheme == "memory":
-        raise InvalidInput("several processes need timelines that they share: set timelines to redis://host:port")
+    shared(settings, "several processes")
     with listen(settings.host, settings.port) as listener:
         listener.set_inheritable(True)
         chosen = structs.replace(settings, port=listener.getsockname()[1])

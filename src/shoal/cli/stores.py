@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from typing import TypeVar
+from urllib.parse import urlsplit
 
 from shoal.core.errors import InvalidInput
+from shoal.graph.shard_map import shown_url
 from shoal.ops.control import NoServer, ask
 from shoal.ops.operations import Operation
 from shoal.ops.report import Progress, nothing
 from shoal.settings import Settings
 from shoal.wiring import control_path, open_network, store_files
+from shoal.wiring.backends import SHARED_STORES
+from shoal.wiring.places import store_urls
 
 T = TypeVar("T")
 
@@ -20,6 +24,19 @@ def existing(settings: Settings) -> Settings:
     for path in store_files(settings):
         if not path.exists():
             raise InvalidInput(f"there is no store at {path}: name one with --store, or begin one with `shoal serve`")
+    return settings
+
+
+def shared(settings: Settings, who: str) -> Settings:
+    """The settings, if several processes may have the network open at once. `who` are those that need it."""
+    alone = [url for url in store_urls(settings) if urlsplit(url).scheme not in SHARED_STORES]
+    if alone:
+        raise InvalidInput(
+            f"{who} need a store that processes share, and {shown_url(alone[0])} is one process's own: use `shoal serve` alone, "
+            "or set store to postgresql://host/database or dynamodb://table"
+        )
+    if urlsplit(settings.timelines).scheme == "memory":
+        raise InvalidInput(f"{who} need timelines that they share: set timelines to redis://host:port")
     return settings
 
 

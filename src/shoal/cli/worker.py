@@ -8,6 +8,7 @@ import click
 import uvloop
 
 from shoal.cli.group import pass_settings
+from shoal.cli.stores import shared
 from shoal.ops.pulse import beating, is_child, until_told
 from shoal.ops.supervisor import Supervisor
 from shoal.settings import Settings
@@ -27,8 +28,10 @@ from shoal.wiring import Role, open_network
 def worker(settings: Settings, processes: int, limit: float) -> None:
     """Work off events: push posts to followers, and whatever else follows from what members do.
 
-    The events come from the broker of the settings, or from the store itself. Ctrl-C ends it: what is in hand is finished.
+    It needs a store that several processes share: on SQLite `shoal serve` does all of it. The events come from the broker of
+    the settings, or from the store itself. Ctrl-C ends it: what is in hand is finished.
     """
+    shared(settings, "workers")
     if is_child():
         uvloop.run(_work(settings))
         return

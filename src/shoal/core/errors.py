@@ -103,6 +103,25 @@ def is_refusal(error: BaseException) -> bool:
     return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown)
 
 
+def of_other_version(found: int, ours: int) -> str:
+    """Say of a store whose tables have another version what to do about it."""
+    if found > ours:
+        return f"was written by a newer Shoal (schema version {found}; this one reads {ours}): use that one, or a newer one"
+    return f"is of an older Shoal (schema version {found}; this one reads {ours}): start `shoal serve` once, which upgrades it"
+
+
+def with_cause(error: Exception) -> str:
+    """Say an error for its operator: when something cannot be reached, with what the system says of it."""
+    words = in_words(error)
+    cause: BaseException | None = error
+    while isinstance(cause, ShoalError):
+        cause = cause.__cause__
+    if not isinstance(error, Unavailable) or not isinstance(cause, Exception):
+        return words
+    why = " ".join((in_words(cause) or type(cause).__name__).split())
+    return words if why in words else f"{words} ({why})"
+
+
 def in_words(error: Exception) -> str:
     """Say an error in one line, with the path that it is about, and without the number that the system has for it."""
     if isinstance(error, FileNotFoundError) and error.filename:

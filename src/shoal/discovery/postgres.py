@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack
 import asyncpg
 import msgspec
 
-from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.errors import ShoalError, Unavailable, of_other_version
 from shoal.core.words import Clause
 from shoal.discovery import postgres_sql as sql
 from shoal.discovery.contract import PUBLIC, Ask, Change, MemberRow, Order, PostRow, State, TagUses, by, to
@@ -224,4 +224,4 @@ async def _migrate(connection: asyncpg.Connection) -> None:
 async def _check_version(connection: asyncpg.Connection) -> None:
     version = await connection.fetchval(sql.APPLIED) if await connection.fetchval(sql.IS_HERE) else 0
     if version != len(sql.MIGRATIONS):
-        raise Unavailable(f"the search index has schema version {version}; this Shoal reads {len(sql.MIGRATIONS)}")
+        raise Unavailable(f"the search index {of_other_version(version, len(sql.MIGRATIONS))}")

@@ -12,7 +12,7 @@ from typing import Any
 
 import asyncpg
 
-from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.errors import ShoalError, Unavailable, of_other_version
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connections
 from shoal.graph.postgres.sql import LOCK_MIGRATION
 from shoal.graph.postgres.store import migrate
@@ -203,4 +203,4 @@ async def _migrate(connection: asyncpg.Connection) -> None:
 async def _check_version(connection: asyncpg.Connection) -> None:
     version = await connection.fetchval(sql.APPLIED) if await connection.fetchval(sql.IS_HERE) else 0
     if version != len(sql.MIGRATIONS):
-        raise Unavailable(f"the tag cloud has schema version {version}; this Shoal reads {len(sql.MIGRATIONS)}")
+        raise Unavailable(f"the tag cloud {of_other_version(version, len(sql.MIGRATIONS))}")

@@ -15,7 +15,7 @@ from typing import Any
 
 import asyncpg
 
-from shoal.core.errors import InvalidInput, ShoalError, Unavailable
+from shoal.core.errors import InvalidInput, ShoalError, Unavailable, of_other_version
 from shoal.core.events import InverseOp
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job
 from shoal.graph.postgres import schema, sql
@@ -260,7 +260,7 @@ async def _check_version(connection: asyncpg.Connection) -> None:
     state = await connection.fetchrow(sql.STATE)
     version = await connection.fetchval(sql.VERSION) if state["ours"] else 0
     if version != len(schema.MIGRATIONS):
-        raise Unavailable(f"the store has schema version {version}; this Shoal reads {len(schema.MIGRATIONS)}")
+        raise Unavailable(f"the store {of_other_version(version, len(schema.MIGRATIONS))}")
 
 
 def _now_ms() -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shoal import private
-from shoal.core.errors import Unavailable
+from shoal.core.errors import Unavailable, of_other_version
 
 _PRAGMAS = "PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000; PRAGMA temp_store = MEMORY; PRAGMA cache_size = {};"
 _WAL_SECONDS = 5.0
@@ -75,7 +75,7 @@ def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequen
     """Raises `Unavailable` for a file of another version."""
     version = _version(connection)
     if version != len(migrations):
-        raise Unavailable(f"the store {path.name} has schema version {version}; this Shoal reads {len(migrations)}")
+        raise Unavailable(f"the store {path.name} {of_other_version(version, len(migrations))}")
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
