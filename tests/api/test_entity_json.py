@@ -85,8 +85,8 @@ def plain_picture(media: Media) -> dict[str, Any]:
     }
 
 
-def plain_status(viewer: int | None, entry: Entry, app: App | None) -> dict[str, Any]:
-    """A status, key by key."""
+def plain_status(viewer: int | None, entry: Entry, app: App | None, *, data: int = 0) -> dict[str, Any]:
+    """A status, key by key; that of somebody else with its data where it has up to so many bytes."""
     post, author = entry.post, entry.author.member
     wire = {"public": "public", "unlisted": "unlisted", "followers": "private", "direct": "direct"}
     address = f"{BASE}/@{author.name}/{post.id}"
@@ -117,7 +117,12 @@ def plain_status(viewer: int | None, entry: Entry, app: App | None) -> dict[str,
         "account": plain_account(entry.author),
         "reblog": None,
     }
-    extra: dict[str, Any] = {"data": msgspec.json.decode(post.data)} if post.data else {}
+    extra: dict[str, Any] = {}
+    size = len(post.data.encode())
+    if post.data and (size <= data or viewer == post.author_id):
+        extra["data"] = msgspec.json.decode(post.data)
+    elif post.data:
+        extra["data_bytes"] = size
     if post.place:
         extra["place"] = {"latitude": post.place.latitude, "longitude": post.place.longitude}
     if extra:
@@ -294,14 +299,15 @@ async def presenter() -> Presenter:
     return Presenter(graph, AT, 4)
 
 
-@given(st.lists(entries, max_size=4), st.none() | ids)
-def test_a_page_is_the_json_that_would_be_written_out(page: list[Entry], viewer: int | None) -> None:
+@given(st.lists(entries, max_size=4), st.none() | ids, st.sampled_from([0, 4, 28, 4_096]))
+def test_a_page_is_the_json_that_would_be_written_out(page: list[Entry], viewer: int | None, data: int) -> None:
     async def story() -> None:
         made = await presenter()
         # Twice in both orders: fresh, remembered, and remembered of other values of the same ids.
         for turn in (page, page[::-1], page):
-            shown = msgspec.json.decode(await made.page(viewer, turn))
-            assert shown == [plain_status(viewer, entry, APP) for entry in turn]
+            for most in (data, 0):
+                shown = msgspec.json.decode(await made.page(viewer, turn, most))
+                assert shown == [plain_status(viewer, entry, APP, data=most) for entry in turn]
 
     run(story())
 
@@ -313,7 +319,7 @@ def test_an_edit_is_shown_at_once(page: list[Entry], edits: list[Post]) -> None:
         await made.page(None, page)
         post = msgspec.structs.replace(edits[0], id=entry.post.id, author_id=entry.post.author_id)
         edited = msgspec.structs.replace(entry, post=post)
-        assert msgspec.json.decode(await made.status(None, edited)) == plain_status(None, edited, APP)
+        assert msgspec.json.decode(await made.status(None, edited)) == plain_status(None, edited, APP, data=4_096)
 
     run(story())
 

@@ -11,7 +11,7 @@ from shoal.api.calls import Context
 from shoal.api.convert import Id
 from shoal.api.front import Front
 from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page, profile_of
-from shoal.api.pages import PageQuery
+from shoal.api.pages import StatusesQuery, listed_data
 from shoal.core.errors import Gone, NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.text import canonical_tag
@@ -36,7 +36,7 @@ class Lookup(msgspec.Struct, frozen=True):
     acct: Annotated[str, Meta(max_length=400)]
 
 
-class StatusesOf(PageQuery, frozen=True, kw_only=True):
+class Statuses(StatusesQuery, frozen=True, kw_only=True):
     """Which of an account's statuses."""
 
     id: Id
@@ -74,7 +74,7 @@ async def lookup(context: Context, params: Lookup) -> object:
     return front.present.account(await profile_of(context, member.id))
 
 
-async def statuses(context: Context, params: StatusesOf) -> object:
+async def statuses(context: Context, params: Statuses) -> object:
     """What an account posted and shared, or pinned."""
     front: Front = context.deps
     await access_member(front.graph, params.id)
@@ -90,9 +90,9 @@ async def statuses(context: Context, params: StatusesOf) -> object:
     cursor = cursor_of(params)
     if params.pinned:
         entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, wish)
-        return await front.present.page(context.caller.member_id, entries)
+        return await front.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
     page = await user.page(front.reads, context.caller.member_id, params.id, cursor, wish)
-    return await entries_page(context, page, cursor, FilterContext.ACCOUNT)
+    return await entries_page(context, page, cursor, FilterContext.ACCOUNT, data=listed_data(wanted=params.with_data))
 
 
 async def followers(context: Context, params: PageOf) -> object:

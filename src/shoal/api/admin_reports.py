@@ -15,7 +15,7 @@ from shoal.api.entities import Status
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.moderation_entities import AdminReport
-from shoal.api.pages import PageQuery
+from shoal.api.pages import LISTED_DATA, PageQuery
 from shoal.api.present import moment
 from shoal.api.replies import raw
 from shoal.api.reports import Category, RuleIds, known_rules
@@ -172,5 +172,5 @@ def _people(report: Report) -> tuple[int, ...]:
 
 
 async def _status(front: Front, entry: Entry) -> Status:
-    made: Status = raw(await front.present.status(None, entry))
+    made: Status = raw(await front.present.status(None, entry, LISTED_DATA))
     return made

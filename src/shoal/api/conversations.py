@@ -10,18 +10,18 @@ from shoal.api.calls import Context
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.notification_entities import Conversation
-from shoal.api.pages import PageQuery
+from shoal.api.pages import StatusesQuery, listed_data
 from shoal.api.replies import raw
 from shoal.feeds import conversations as feed
 from shoal.services import conversations as verbs
 
 
-async def several(context: Context, params: PageQuery) -> object:
+async def several(context: Context, params: StatusesQuery) -> object:
     """The caller's conversations, that which went on last first."""
     front: Front = context.deps
     cursor = cursor_of(params)
     page = await feed.page(front.reads, actor(context), cursor)
-    body = msgspec.json.encode(await shown(front, actor(context), page.items))
+    body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
@@ -49,9 +49,9 @@ async def _marked(context: Context, params: One, *, unread: bool) -> Conversatio
     return (await shown(front, actor(context), (found,)))[0]
 
 
-async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation]) -> list[Conversation]:
+async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation], data: int = 0) -> list[Conversation]:
     """Conversations on their way out; their statuses are made together."""
-    statuses = await front.present.each(viewer, [item.last for item in items])
+    statuses = await front.present.each(viewer, [item.last for item in items], data)
     return [
         Conversation(
             id=str(item.root_id),

@@ -140,6 +140,8 @@ class Extras(msgspec.Struct, omit_defaults=True):
     """What Shoal knows of a status and Mastodon does not."""
 
     data: msgspec.Raw | UnsetType = UNSET
+    data_bytes: int | UnsetType = UNSET
+    """How much data there is that is left out here."""
     place: Place | None = None
     shared_by: SharedBy | UnsetType = UNSET
 

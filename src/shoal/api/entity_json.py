@@ -24,6 +24,8 @@ from shoal.graph.recent import Recent
 _encode = msgspec.json.Encoder().encode
 
 _COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
+WHOLE = -1
+"""However much data a post has."""
 _LIKED, _SHARED, _BOOKMARKED, _MUTED, _PINNED, _OWN = 1, 2, 4, 8, 16, 32
 _BOOLS = (b"false", b"true")
 
@@ -55,6 +57,11 @@ def _weight(made: bytes) -> int:
     return 1 + len(made) // 1024
 
 
+def _fits(viewer: int | None, post: Post, data: int) -> bool:
+    """Whether a post that has data comes with it: one's own always."""
+    return post.author_id == viewer or data == WHOLE or 0 < len(post.data.encode()) <= data
+
+
 class Presenter:
     """Makes the JSON of entries and profiles, and remembers about `size` KB of fragments of each kind."""
 
@@ -67,34 +74,34 @@ class Presenter:
         self._accounts: Recent[int, tuple[Member, tuple[int, int, int], bytes]] = Recent(size)
         self._apps: Recent[int, App] = Recent(1_000)
 
-    async def page(self, viewer: int | None, entries: Sequence[Entry]) -> bytes:
-        """A JSON array of statuses."""
+    async def page(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> bytes:
+        """A JSON array of statuses; those of others come with their data where it has at most so many bytes."""
         await self._learn_apps(entries)
-        return self.present_page(viewer, entries)
+        return self.present_page(viewer, entries, data)
 
-    async def status(self, viewer: int | None, entry: Entry) -> bytes:
+    async def status(self, viewer: int | None, entry: Entry, data: int = WHOLE) -> bytes:
         """One status as a JSON object."""
         await self._learn_apps((entry,))
         pieces: list[bytes] = []
-        self._write(pieces, viewer, entry)
+        self._write(pieces, viewer, entry, data)
         return b"".join(pieces)
 
-    async def each(self, viewer: int | None, entries: Sequence[Entry]) -> dict[int, bytes]:
+    async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
         """Statuses by the id of their entry."""
         await self._learn_apps(entries)
         made: dict[int, bytes] = {}
         for entry in entries:
             pieces: list[bytes] = []
-            self._write(pieces, viewer, entry)
+            self._write(pieces, viewer, entry, data)
             made[entry.id] = b"".join(pieces)
         return made
 
-    def present_page(self, viewer: int | None, entries: Iterable[Entry]) -> bytes:
+    def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
         """A JSON array of statuses whose apps are known, or are not to be shown."""
         pieces: list[bytes] = []
         for entry in entries:
             pieces.append(b"," if pieces else b"[")
-            self._write(pieces, viewer, entry)
+            self._write(pieces, viewer, entry, data)
         pieces.append(b"]" if pieces else b"[]")
         return b"".join(pieces)
 
@@ -121,13 +128,14 @@ class Presenter:
                 if isinstance(app, App):
                     self._apps.put(app.id, app)
 
-    def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry) -> None:
+    def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry, data: int) -> None:
         """Add a status, piece by piece: a page is put together once, at its end."""
         post, share, sharer = entry.post, entry.share, entry.sharer
+        content = self._content(entry, whole=bool(post.data) and _fits(viewer, post, data))
         if share is None or sharer is None:
-            pieces += (self._content(entry), self.account(entry.author), self._tail(viewer, entry, post.author_id))
+            pieces += (content, self.account(entry.author), self._tail(viewer, entry, post.author_id))
             return
-        pieces += (self._share(share, sharer, entry.shared_by), self._content(entry), self.account(entry.author))
+        pieces += (self._share(share, sharer, entry.shared_by), content, self.account(entry.author))
         pieces += (self._tail(viewer, entry, post.author_id), b',"account":', self.account(sharer))
         pieces.append(self._tail(viewer, entry, share.author_id, of_share=True))
 
@@ -144,23 +152,24 @@ class Presenter:
             return _PLAIN_TAILS[flags] % counts
         return _TAILS[flags] % (poll, *counts, _encode([present.filter_result(match) for match in entry.filtered]))
 
-    def _content(self, entry: Entry) -> bytes:
-        """A status up to its author."""
+    def _content(self, entry: Entry, *, whole: bool) -> bytes:
+        """A status up to its author. What is remembered `whole`, with the data of the post, is so under its negative id."""
         post, media = entry.post, entry.media
         if entry.shared_by is not None and entry.share is None:
-            return _encode(self._telling(self._made(entry), entry.shared_by))[:-1] + _AUTHOR
-        known = self._posts.get(post.id)
+            return _encode(self._telling(self._made(entry, whole=whole), entry.shared_by))[:-1] + _AUTHOR
+        name = -post.id if whole else post.id
+        known = self._posts.get(name)
         # The graph keeps objects decoded, so as a rule this compares addresses.
         if known is not None and (known[0] is post or known[0] == post) and known[1] == media:
             return known[2]
-        made = _encode(self._made(entry))[:-1] + _AUTHOR
-        self._posts.put(post.id, (post, media, made), _weight(made))
+        made = _encode(self._made(entry, whole=whole))[:-1] + _AUTHOR
+        self._posts.put(name, (post, media, made), _weight(made))
         return made
 
-    def _made(self, entry: Entry) -> entities.StatusContent:
+    def _made(self, entry: Entry, *, whole: bool) -> entities.StatusContent:
         post = entry.post
         app = self._apps.get(post.app_id) if post.app_id else None
-        return present.content(post, entry.author.member.name, entry.media, app, self._at)
+        return present.content(post, entry.author.member.name, entry.media, app, self._at, data=whole)
 
     def _telling(self, content: entities.StatusContent, shared: SharedBy) -> entities.StatusContent:
         """The same, saying who else shared it: this changes with the neighbours of the entry, and is not remembered."""

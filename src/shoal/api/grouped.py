@@ -30,6 +30,7 @@ from shoal.api.notifications import (
     reported,
     wish_of,
 )
+from shoal.api.pages import listed_data
 from shoal.api.replies import raw
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID
@@ -70,7 +71,9 @@ async def several(context: Context, params: Groups) -> object:
     front: Front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.grouped(front.reads, actor(context), cursor, wish_of(params), _kinds(params.grouped_types))
-    results = await _results(front, actor(context), page.groups, params.expand_accounts)
+    results = await _results(
+        front, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
+    )
     return paged(context, msgspec.json.encode(results), [item.time for item in page.items], page.next, cursor)
 
 
@@ -130,13 +133,13 @@ def _parsed(text: str) -> Group | int:
 
 
 async def _results(
-    front: Front, viewer: int, groups: Sequence[feed.Grouped], expand: Expand
+    front: Front, viewer: int, groups: Sequence[feed.Grouped], expand: Expand, data: int = 0
 ) -> GroupedNotificationsResults:
     samples = [_people(group.items)[:_SAMPLE] for group in groups]
     every = {profile.member.id: profile for sample in samples for profile in sample}
     whole = every if expand == "full" else {sample[0].member.id: sample[0] for sample in samples}
     entries: dict[int, Entry] = {item.entry.id: item.entry for group in groups for item in group.items if item.entry}
-    statuses = await front.present.each(viewer, list(entries.values()))
+    statuses = await front.present.each(viewer, list(entries.values()), data)
     return GroupedNotificationsResults(
         accounts=[raw(front.present.account(profile)) for profile in whole.values()],
         statuses=list(map(raw, statuses.values())),

@@ -34,6 +34,13 @@ class PageOf(PageQuery, frozen=True, kw_only=True):
     id: Id
 
 
+class StatusesOf(PageOf, frozen=True, kw_only=True):
+    """A page of statuses that one thing has."""
+
+    with_data: bool = False
+    """See `WithData`."""
+
+
 def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
     """The part of a feed that the query asks for."""
     before, limit = query.max_id or MAX_TIME, query.size(default, maximum)
@@ -42,13 +49,18 @@ def cursor_of(query: PageQuery, default: int = 20, maximum: int = 40) -> Cursor:
     return Cursor(before, query.since_id, limit)
 
 
-async def entries_page(context: Context, page: Page, cursor: Cursor, where: FilterContext | None = None) -> Reply:
-    """A page of statuses; with `where` each says which of the caller's filters match it there."""
+async def entries_page(
+    context: Context, page: Page, cursor: Cursor, where: FilterContext | None = None, *, data: int = 0
+) -> Reply:
+    """A page of statuses; with `where` each says which of the caller's filters match it there.
+
+    Other people's come with up to so many bytes of `data`.
+    """
     front: Front = context.deps
     viewer, entries = context.caller.member_id, page.entries
     if where is not None:
         entries = await filtered(front.reads.graph, viewer, entries, where)
-    body = await front.present.page(viewer, entries)
+    body = await front.present.page(viewer, entries, data)
     return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
 
 

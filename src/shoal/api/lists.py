@@ -11,7 +11,8 @@ from shoal.api import people_entities
 from shoal.api.calls import Context
 from shoal.api.convert import Id, Limit
 from shoal.api.front import Front
-from shoal.api.listing import One, PageOf, actor, cursor_of, entries_page, people_page
+from shoal.api.listing import One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page
+from shoal.api.pages import listed_data
 from shoal.core.model import RepliesPolicy
 from shoal.feeds import lists as feed
 from shoal.feeds import people
@@ -129,8 +130,9 @@ async def with_account(context: Context, params: One) -> object:
     return [people_entities.user_list(one) for one in found]
 
 
-async def timeline(context: Context, params: PageOf) -> object:
+async def timeline(context: Context, params: StatusesOf) -> object:
     """The newest by those on an own list."""
     front: Front = context.deps
     cursor = cursor_of(params)
-    return await entries_page(context, await feed.page(front.reads, actor(context), params.id, cursor), cursor)
+    page = await feed.page(front.reads, actor(context), params.id, cursor)
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))

@@ -14,7 +14,7 @@ from shoal.api.convert import Id, Limit
 from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.notification_entities import Notification, UnreadCount
-from shoal.api.pages import PageQuery, page_size
+from shoal.api.pages import StatusesQuery, listed_data, page_size
 from shoal.api.replies import raw
 from shoal.core.ids import milliseconds_of
 from shoal.feeds import notifications as feed
@@ -39,7 +39,7 @@ KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
 Types = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)]
 
 
-class Several(PageQuery, frozen=True, kw_only=True):
+class Several(StatusesQuery, frozen=True, kw_only=True):
     """A page of some notifications. A type that does not exist has none."""
 
     types: Types = ()
@@ -79,7 +79,7 @@ async def several(context: Context, params: Several) -> object:
     front: Front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.page(front.reads, actor(context), cursor, wish_of(params))
-    body = msgspec.json.encode(await shown(front, actor(context), page.items))
+    body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
 
@@ -110,9 +110,9 @@ async def unread_count(context: Context, params: Unread) -> object:
     return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), wish_of(params)))
 
 
-async def shown(front: Front, viewer: int, items: Sequence[feed.Notification]) -> list[Notification]:
+async def shown(front: Front, viewer: int, items: Sequence[feed.Notification], data: int = 0) -> list[Notification]:
     """Notifications on their way out; their statuses are made together."""
-    statuses = await front.present.each(viewer, [item.entry for item in items if item.entry])
+    statuses = await front.present.each(viewer, [item.entry for item in items if item.entry], data)
     return [_notification(front, item, statuses.get(item.notice.about) if item.entry else None) for item in items]
 
 

@@ -17,6 +17,10 @@ _OURS = frozenset({"max_id", "since_id", "min_id", "limit", "offset", "access_to
 """Parameters that a link sets anew, and the token, which must not be handed around."""
 
 
+LISTED_DATA = 4 * 1024
+"""Bytes of data that one status in a list or stream has at most, where it is asked for."""
+
+
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of a page; structs of routes with more parameters inherit from it. A cursor of 0 was not given."""
 
@@ -31,6 +35,25 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     def size(self, default: int = 20, maximum: int = 40) -> int:
         """How many items the page has at most."""
         return page_size(self.limit, default, maximum)
+
+
+class WithData(msgspec.Struct, frozen=True, kw_only=True):
+    """Of whatever answers several statuses."""
+
+    with_data: bool = False
+    """`shoal.data` of other people's statuses as well, of each at most 4 KB; one status by its id has it whole in any case."""
+
+
+class StatusesQuery(PageQuery, frozen=True, kw_only=True):
+    """A page of statuses."""
+
+    with_data: bool = False
+    """See `WithData`."""
+
+
+def listed_data(*, wanted: bool) -> int:
+    """Up to how many bytes of data the status of somebody else has in a list or stream."""
+    return LISTED_DATA if wanted else 0
 
 
 def page_size(limit: int, default: int = 20, maximum: int = 40) -> int:

@@ -113,8 +113,10 @@ def _inline(html: str) -> str:
     return html.removeprefix("<p>").removesuffix("</p>")
 
 
-def content(post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses) -> entities.StatusContent:
-    """What a post says; `author` is the name of who wrote it."""
+def content(
+    post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses, *, data: bool = True
+) -> entities.StatusContent:
+    """What a post says, with its `data` or without; `author` is the name of who wrote it."""
     url = at.status(author, post.id)
     return entities.StatusContent(
         id=str(post.id),
@@ -133,15 +135,16 @@ def content(post: Post, author: str, media: Iterable[Media], app: App | None, at
         application=entities.StatusApplication(app.name, app.website or None) if app else None,
         in_reply_to_id=str(post.parent_id) if post.parent_id else None,
         in_reply_to_account_id=str(post.parent_author_id) if post.parent_author_id else None,
-        shoal=_extras(post),
+        shoal=_extras(post, data=data),
     )
 
 
-def _extras(post: Post) -> entities.Extras | UnsetType:
+def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
     if not post.data and post.place is None:
         return UNSET
     return entities.Extras(
-        data=msgspec.Raw(post.data.encode()) if post.data else UNSET,
+        data=msgspec.Raw(post.data.encode()) if post.data and data else UNSET,
+        data_bytes=len(post.data.encode()) if post.data and not data else UNSET,
         place=entities.Place(*post.place) if post.place else None,
     )
 

@@ -11,7 +11,7 @@ from shoal.api.calls import Context, Handler
 from shoal.api.convert import Id
 from shoal.api.front import Front
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
-from shoal.api.pages import PageQuery
+from shoal.api.pages import StatusesQuery, listed_data
 from shoal.api.present import VISIBILITY
 from shoal.core.model import Post, Share
 from shoal.feeds import kept, people
@@ -94,21 +94,22 @@ async def _people(context: Context, params: PageOf, atype: AssocType) -> object:
     return people_page(context, await people.page(front.reads, viewer, post.id, atype, cursor), cursor)
 
 
-async def favourites(context: Context, params: PageQuery) -> object:
+async def favourites(context: Context, params: StatusesQuery) -> object:
     """What the caller likes, newest like first."""
     return await _kept(context, params, LIKES)
 
 
-async def bookmarks(context: Context, params: PageQuery) -> object:
+async def bookmarks(context: Context, params: StatusesQuery) -> object:
     """What the caller keeps, newest bookmark first."""
     return await _kept(context, params, BOOKMARKS)
 
 
-async def _kept(context: Context, params: PageQuery, atype: AssocType) -> object:
+async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> object:
     front: Front = context.deps
     cursor, member = cursor_of(params), actor(context)
     page = await kept.page(front.reads, member, atype, cursor)
-    return paged(context, await front.present.page(member, page.entries), page.times, page.next, cursor)
+    body = await front.present.page(member, page.entries, listed_data(wanted=params.with_data))
+    return paged(context, body, page.times, page.next, cursor)
 
 
 async def likers(context: Context, params: One) -> object:

@@ -20,7 +20,7 @@ from shoal.api.convert import Cursor as CursorValue
 from shoal.api.convert import Id, Limit
 from shoal.api.front import Front
 from shoal.api.listing import address_of
-from shoal.api.pages import offset_links, page_size
+from shoal.api.pages import WithData, listed_data, offset_links, page_size
 from shoal.api.replies import Reply
 from shoal.core.ids import MAX_ID
 from shoal.feeds import found
@@ -38,7 +38,7 @@ _ACCOUNTS, _STATUSES, _HASHTAGS = "accounts", "statuses", "hashtags"
 Text = Annotated[str, Meta(max_length=2_000)]
 
 
-class Query(msgspec.Struct, frozen=True, kw_only=True):
+class Query(WithData, frozen=True, kw_only=True):
     """What is looked for, and which part of what is found. `offset` counts with a `type` only."""
 
     q: Text
@@ -74,13 +74,16 @@ async def everything(context: Context, params: Query) -> object:
     front: Front = context.deps
     result = await _search(context, params)
     hashtags = await _tags(front, context.caller.member_id, result.hashtags)
-    return {**await _people_and_posts(context, result), _HASHTAGS: hashtags}
+    return {**await _people_and_posts(context, result, listed_data(wanted=params.with_data)), _HASHTAGS: hashtags}
 
 
 async def as_before(context: Context, params: Query) -> object:
     """The same, with hashtags by their names alone."""
     result = await _search(context, params)
-    return {**await _people_and_posts(context, result), _HASHTAGS: result.hashtags}
+    return {
+        **await _people_and_posts(context, result, listed_data(wanted=params.with_data)),
+        _HASHTAGS: result.hashtags,
+    }
 
 
 async def accounts(context: Context, params: AccountQuery) -> object:
@@ -171,11 +174,11 @@ def _only(result: _Found, kind: str) -> _Found:
     return result if not kind else _Found(**{kind: getattr(result, kind)})
 
 
-async def _people_and_posts(context: Context, result: _Found) -> dict[str, msgspec.Raw]:
+async def _people_and_posts(context: Context, result: _Found, data: int) -> dict[str, msgspec.Raw]:
     front: Front = context.deps
     return {
         _ACCOUNTS: msgspec.Raw(front.present.accounts(result.accounts)),
-        _STATUSES: msgspec.Raw(await front.present.page(context.caller.member_id, result.statuses)),
+        _STATUSES: msgspec.Raw(await front.present.page(context.caller.member_id, result.statuses, data)),
     }
 
 

@@ -12,7 +12,8 @@ from shoal.api import entities, present, scheduled
 from shoal.api.calls import Context
 from shoal.api.convert import Id, Json, Upload
 from shoal.api.front import Front
-from shoal.api.listing import One, PageOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
+from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
+from shoal.api.pages import WithData, listed_data
 from shoal.api.polls import PollParams
 from shoal.api.present_media import attachment
 from shoal.api.replies import raw
@@ -94,10 +95,16 @@ class Deletion(One, frozen=True):
     """Its pictures too, so that they cannot be used again."""
 
 
-class Several(msgspec.Struct, frozen=True):
+class Several(WithData, frozen=True, kw_only=True):
     """Some statuses at once."""
 
     id: _Ids = ()
+
+
+class Around(WithData, frozen=True, kw_only=True):
+    """One status by its id, from the path."""
+
+    id: Id
 
 
 async def create(context: Context, params: NewStatus) -> object:
@@ -211,10 +218,12 @@ async def several(context: Context, params: Several) -> object:
     front: Front = context.deps
     viewer = context.caller.member_id
     found = await hydrate(front.graph, viewer, params.id, unasked=False)
-    return await front.present.page(viewer, await filtered(front.graph, viewer, found, FilterContext.THREAD))
+    return await front.present.page(
+        viewer, await filtered(front.graph, viewer, found, FilterContext.THREAD), listed_data(wanted=params.with_data)
+    )
 
 
-async def around(context: Context, params: One) -> object:
+async def around(context: Context, params: Around) -> object:
     """What a status answers, and what answers it."""
     front: Front = context.deps
     viewer = context.caller.member_id
@@ -222,19 +231,20 @@ async def around(context: Context, params: One) -> object:
     talk = await thread_feed.thread(front.reads, viewer, params.id, above=above, below=below)
     sieve = await sieve_of(front.graph, viewer, FilterContext.THREAD)
     rest = entities.ContextExtras(f"{front.at.root}/api/shoal/v1/statuses/{params.id}/replies")
+    data = listed_data(wanted=params.with_data)
     return b'{"ancestors":%b,"descendants":%b%b}' % (
-        await front.present.page(viewer, await sieve.marked(talk.above)),
-        await front.present.page(viewer, await sieve.marked(talk.below)),
+        await front.present.page(viewer, await sieve.marked(talk.above), data),
+        await front.present.page(viewer, await sieve.marked(talk.below), data),
         b',"shoal":' + msgspec.json.encode(rest) if talk.more else b"",
     )
 
 
-async def replies(context: Context, params: PageOf) -> object:
+async def replies(context: Context, params: StatusesOf) -> object:
     """The replies to a status itself, newest first."""
     front: Front = context.deps
     cursor = cursor_of(params)
     page = await thread_feed.replies(front.reads, context.caller.member_id, params.id, cursor)
-    return await entries_page(context, page, cursor, FilterContext.THREAD)
+    return await entries_page(context, page, cursor, FilterContext.THREAD, data=listed_data(wanted=params.with_data))
 
 
 async def source(context: Context, params: One) -> object:

@@ -27,24 +27,26 @@ class Event(NamedTuple):
     position: str
 
 
-async def events(front: Front, caller: Caller, connection: Connection, heard: Sequence[Heard | Missed]) -> list[Event]:
-    """What came of what was heard, as the viewer may see it now. Raises `Unavailable`."""
+async def events(
+    front: Front, caller: Caller, connection: Connection, heard: Sequence[Heard | Missed], data: int
+) -> list[Event]:
+    """What came of what was heard, as the viewer may see it now, with up to so many bytes of `data`. Raises `Unavailable`."""
     told = await live.told(front.reads, connection, heard)
     with another_request():
-        made = [await _event(front, caller, connection.viewer, one) for one in told]
+        made = [await _event(front, caller, connection.viewer, one, data) for one in told]
     return [event for event in made if event is not None]
 
 
-async def _event(front: Front, caller: Caller, viewer: int, one: live.News | live.OfViewer) -> Event | None:
+async def _event(front: Front, caller: Caller, viewer: int, one: live.News | live.OfViewer, data: int) -> Event | None:
     if isinstance(one, live.Arrived | live.Edited):
         name = "update" if isinstance(one, live.Arrived) else "status.update"
-        return Event(name, await front.present.status(viewer, one.entry), one.position)
+        return Event(name, await front.present.status(viewer, one.entry, data), one.position)
     if isinstance(one, live.Removed):
         return Event("delete", b"%d" % one.id, one.position)
     if isinstance(one, live.Notified):
-        known = await notification_json(front, viewer, one.time) if granted(caller.scopes, NOTIFIED) else None
+        known = await notification_json(front, viewer, one.time, data) if granted(caller.scopes, NOTIFIED) else None
         return Event("notification", known, one.position) if known is not None else None
     if isinstance(one, live.Conversed):
-        talk = await conversation_json(front, viewer, one.root_id)
+        talk = await conversation_json(front, viewer, one.root_id, data)
         return Event("conversation", talk, one.position) if talk is not None else None
     return Event("filters_changed" if isinstance(one, live.Refiltered) else REFRESH, None, one.position)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple
 
-import msgspec
 from msgspec import Meta
 
 from shoal.api.calls import Caller
 from shoal.api.convert import Id
 from shoal.api.errors import Malformed, NeedsMember, OutsideScopes
 from shoal.api.front import Front
+from shoal.api.pages import WithData
 from shoal.api.scopes import granted
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import MemberList
@@ -35,7 +35,7 @@ _PLAIN: dict[str, Interest] = {
 }
 
 
-class Asked(msgspec.Struct, frozen=True):
+class Asked(WithData, frozen=True):
     """A stream as a client asks for it."""
 
     stream: Annotated[str, Meta(max_length=100)] = ""

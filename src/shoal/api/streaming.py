@@ -9,7 +9,6 @@ from contextlib import AsyncExitStack, aclosing
 from functools import partial
 from typing import Annotated
 
-import msgspec
 from msgspec import Meta
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -18,6 +17,7 @@ from shoal.api.authentication import caller_of
 from shoal.api.calls import Context, Handler
 from shoal.api.convert import Id
 from shoal.api.front import Front
+from shoal.api.pages import WithData, listed_data
 from shoal.api.stream_events import Event, events
 from shoal.api.stream_names import Asked, stream_of
 from shoal.core.errors import Unavailable
@@ -35,7 +35,7 @@ _HEADERS = {
 _EMPTY = b"{}"
 
 
-class StreamQuery(msgspec.Struct, frozen=True, kw_only=True):
+class StreamQuery(WithData, frozen=True, kw_only=True):
     """What to listen to, and after which event; the header `Last-Event-ID` wins over the parameter."""
 
     tag: Annotated[str, Meta(max_length=400)] = ""
@@ -62,19 +62,20 @@ async def _stream(name: str, context: Context, params: StreamQuery) -> object:
     after = context.request.headers.get("last-event-id") or params.last_event_id or None
     stack = AsyncExitStack()
     connection = await stack.enter_async_context(front.streams.listening(context.caller, found.interest, after))
-    return _EventStream(context, connection, stack)
+    return _EventStream(context, connection, stack, listed_data(wanted=params.with_data))
 
 
 class _EventStream(Response):
     """Begins at once, and goes on until the connection ends or the client is gone."""
 
-    def __init__(self, context: Context, connection: Connection, stack: AsyncExitStack) -> None:
+    def __init__(self, context: Context, connection: Connection, stack: AsyncExitStack, data: int) -> None:
         self.status_code = 200
         self.background = None
         self.init_headers(_HEADERS)
         self._context = context
         self._connection = connection
         self._stack = stack
+        self._data = data
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._stack:
@@ -107,7 +108,7 @@ class _EventStream(Response):
 
     async def _lines(self, heard: list[Heard | Missed]) -> bytes:
         front: Front = self._context.deps
-        return b"".join(map(_line, await events(front, self._context.caller, self._connection, heard)))
+        return b"".join(map(_line, await events(front, self._context.caller, self._connection, heard, self._data)))
 
     async def _write(self, send: Send, body: bytes) -> None:
         if body:

@@ -19,6 +19,7 @@ from shoal.api.calls import ANONYMOUS, Caller
 from shoal.api.convert import convert
 from shoal.api.errors import Malformed, NeedsMember, reply_for
 from shoal.api.front import Front
+from shoal.api.pages import listed_data
 from shoal.api.replies import Reply, encode, start
 from shoal.api.stream_events import REFRESH, Event, events
 from shoal.api.stream_names import Asked, Stream, stream_of
@@ -180,16 +181,16 @@ class _Socket:
         with another_request():
             stream = await stream_of(self._front, self._caller, asked)
         connected = asyncio.Event()
-        task = self._streams[key] = asyncio.create_task(self._tell(stream, asked.last_event_id, connected))
+        task = self._streams[key] = asyncio.create_task(self._tell(stream, asked, connected))
         waiting = asyncio.create_task(connected.wait())
         try:
             await asyncio.wait((task, waiting), return_when=asyncio.FIRST_COMPLETED)
         finally:
             waiting.cancel()
 
-    async def _tell(self, stream: Stream, after: str | None, connected: asyncio.Event) -> None:
+    async def _tell(self, stream: Stream, asked: Asked, connected: asyncio.Event) -> None:
         try:
-            await self._hear(stream, after, connected)
+            await self._hear(stream, asked, connected)
         except Unavailable as error:
             self._end(_COME_AGAIN, str(error))
         except OSError:
@@ -199,15 +200,15 @@ class _Socket:
             _log.exception("a stream on a WebSocket could not go on")
             self._end(_FAILED, "Something went wrong on our side")
 
-    async def _hear(self, stream: Stream, after: str | None, connected: asyncio.Event) -> None:
-        hub, caller = self._front.streams.hub, self._caller
+    async def _hear(self, stream: Stream, asked: Asked, connected: asyncio.Event) -> None:
+        hub, caller, after = self._front.streams.hub, self._caller, asked.last_event_id
         position = Position(after) if after else None
         connecting = hub.connect(self._presence.viewer, position, to=stream.interest, session=caller.token_id)
         async with connecting as connection:
             connected.set()
             await self._accepted.wait()
             while heard := await connection.take():
-                for event in await events(self._front, caller, connection, heard):
+                for event in await events(self._front, caller, connection, heard, listed_data(wanted=asked.with_data)):
                     if event.name == REFRESH and after is None:
                         self._end(_COME_AGAIN, "Something may have been missed")
                         return

@@ -11,7 +11,7 @@ from shoal.api.calls import Context
 from shoal.api.convert import Id, Limit
 from shoal.api.front import Front
 from shoal.api.listing import actor, address_of
-from shoal.api.pages import offset_links, page_size
+from shoal.api.pages import listed_data, offset_links, page_size
 from shoal.api.replies import Reply
 from shoal.feeds import directory as directory_feed
 from shoal.feeds import popular
@@ -33,6 +33,13 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
 
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
+
+
+class Trending(Position, frozen=True, kw_only=True):
+    """Which part of what trends."""
+
+    with_data: bool = False
+    """See `WithData`."""
 
 
 class DirectoryQuery(Position, frozen=True, kw_only=True):
@@ -85,13 +92,13 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     return _positioned(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
 
 
-async def trending(context: Context, params: Position) -> object:
+async def trending(context: Context, params: Trending) -> object:
     """Statuses that many favourite and reblog these days."""
     front: Front = context.deps
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id
     found = await popular.page(front.reads, viewer, limit, offset)
-    body = await front.present.page(viewer, found)
+    body = await front.present.page(viewer, found, listed_data(wanted=params.with_data))
     return _positioned(context, body, offset, limit, more=len(found) == limit)
 
 

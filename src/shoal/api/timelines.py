@@ -10,7 +10,7 @@ from msgspec import Meta
 from shoal.api.calls import Context
 from shoal.api.front import Front
 from shoal.api.listing import actor, cursor_of, entries_page
-from shoal.api.pages import PageQuery
+from shoal.api.pages import StatusesQuery, listed_data
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.text import check_tag
@@ -23,7 +23,7 @@ _Tag = Annotated[str, Meta(max_length=400)]
 _Tags = Annotated[tuple[_Tag, ...], Meta(max_length=10)]
 
 
-class Public(PageQuery, frozen=True, kw_only=True):
+class Public(StatusesQuery, frozen=True, kw_only=True):
     """A page of what is for everybody."""
 
     only_media: bool = False
@@ -52,11 +52,12 @@ class Tagged(Public, frozen=True, kw_only=True):
 _EMPTY = Page([], None)
 
 
-async def home(context: Context, params: PageQuery) -> object:
+async def home(context: Context, params: StatusesQuery) -> object:
     """The newest by the caller, by those they follow and under the tags they follow."""
     front: Front = context.deps
     cursor = cursor_of(params)
-    return await entries_page(context, await home_feed.page(front.reads, actor(context), cursor), cursor)
+    page = await home_feed.page(front.reads, actor(context), cursor)
+    return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
 async def tag(context: Context, params: Tagged) -> object:
@@ -75,7 +76,7 @@ async def tag(context: Context, params: Tagged) -> object:
     # What is no tag at all is on no status.
     nothing = params.only_remote or None in every
     page = _EMPTY if nothing else await tagged.page(front.reads, context.caller.member_id, wish, cursor)
-    return await entries_page(context, page, cursor, FilterContext.PUBLIC)
+    return await entries_page(context, page, cursor, FilterContext.PUBLIC, data=listed_data(wanted=params.with_data))
 
 
 async def public(context: Context, params: Public) -> object:
@@ -85,7 +86,7 @@ async def public(context: Context, params: Public) -> object:
     page = _EMPTY
     if not params.only_remote:
         page = await public_feed.page(front.reads, viewer, cursor, only_media=params.only_media)
-    return await entries_page(context, page, cursor, FilterContext.PUBLIC)
+    return await entries_page(context, page, cursor, FilterContext.PUBLIC, data=listed_data(wanted=params.with_data))
 
 
 def _all_known(tags: Iterable[str]) -> list[str]:

@@ -52,7 +52,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             "/api/v1/accounts/{id}/statuses",
             accounts.statuses,
             scope="read:statuses",
-            params=accounts.StatusesOf,
+            params=accounts.Statuses,
             answer=list[Status],
         ),
         seen(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.api import lists
 from shoal.api.calls import Route
 from shoal.api.entities import Account, Status
-from shoal.api.listing import PageOf
+from shoal.api.listing import StatusesOf
 from shoal.api.people_entities import UserList
 from shoal.api.routes.making import one, route
 from shoal.settings import Settings
@@ -49,7 +49,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             "/api/v1/timelines/list/{id}",
             lists.timeline,
             scope="read:lists",
-            params=PageOf,
+            params=StatusesOf,
             answer=list[Status],
         ),
     )

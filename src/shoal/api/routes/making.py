@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from shoal.api.calls import Route
+from shoal.api.entities import Status
 from shoal.api.listing import One
-from shoal.api.pages import PageQuery
+from shoal.api.pages import PageQuery, StatusesQuery
 
 FORM = 64 * 1024
 """Bytes of a multipart body besides its files."""
@@ -21,3 +22,6 @@ one = partial(Route, limit_class="api", params=One)
 """For members, about one thing."""
 page = partial(Route, limit_class="api", params=PageQuery)
 """For members, a page of something of theirs."""
+
+statuses_page = partial(Route, limit_class="api", params=StatusesQuery, answer=list[Status])
+"""For members, a page of statuses."""

@@ -19,6 +19,7 @@ from shoal.api.notification_entities import (
     OldNotificationPolicy,
     UnreadCount,
 )
+from shoal.api.pages import StatusesQuery
 from shoal.api.routes.making import one, page, route
 from shoal.settings import Settings
 
@@ -98,7 +99,14 @@ def _places() -> tuple[Route, ...]:
             params=markers.Places,
             answer=dict[str, Marker],
         ),
-        page("GET", here, conversations.several, scope="read:statuses", answer=list[Conversation]),
+        route(
+            "GET",
+            here,
+            conversations.several,
+            scope="read:statuses",
+            params=StatusesQuery,
+            answer=list[Conversation],
+        ),
         change("POST", f"{here}/{{id}}/read", conversations.read),
         change("POST", f"{here}/{{id}}/unread", conversations.unread),
         one("DELETE", f"{here}/{{id}}", conversations.remove, scope="write:conversations", answer=dict),

@@ -43,7 +43,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             "/api/v1/trends/statuses",
             suggestions.trending,
             scope="read:statuses",
-            params=suggestions.Position,
+            params=suggestions.Trending,
             answer=list[Status],
         ),
         seen(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from shoal.api import reactions, statuses
 from shoal.api.calls import Route
 from shoal.api.entities import Account, Likers, Status, StatusContext, StatusEdit, StatusSource
-from shoal.api.listing import One, PageOf
-from shoal.api.routes.making import one, page, route, seen
+from shoal.api.listing import One, PageOf, StatusesOf
+from shoal.api.routes.making import one, route, seen, statuses_page
 from shoal.settings import Settings
 
 
@@ -55,7 +55,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             "/api/v1/statuses/{id}/context",
             statuses.around,
             scope="read:statuses",
-            params=One,
+            params=statuses.Around,
             answer=StatusContext,
         ),
         seen(
@@ -63,7 +63,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             "/api/shoal/v1/statuses/{id}/replies",
             statuses.replies,
             scope="read:statuses",
-            params=PageOf,
+            params=StatusesOf,
             answer=list[Status],
         ),
         one("GET", "/api/v1/statuses/{id}/source", statuses.source, scope="read:statuses", answer=StatusSource),
@@ -118,8 +118,8 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             params=PageOf,
             answer=list[Account],
         ),
-        page("GET", "/api/v1/favourites", reactions.favourites, scope="read:favourites", answer=list[Status]),
-        page("GET", "/api/v1/bookmarks", reactions.bookmarks, scope="read:bookmarks", answer=list[Status]),
+        statuses_page("GET", "/api/v1/favourites", reactions.favourites, scope="read:favourites"),
+        statuses_page("GET", "/api/v1/bookmarks", reactions.bookmarks, scope="read:bookmarks"),
         seen(
             "GET",
             "/api/shoal/v1/statuses/{id}/likers",

@@ -5,14 +5,14 @@ from __future__ import annotations
 from shoal.api import timelines
 from shoal.api.calls import Route
 from shoal.api.entities import Status
-from shoal.api.routes.making import page, seen
+from shoal.api.routes.making import seen, statuses_page
 from shoal.settings import Settings
 
 
 def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
-        page("GET", "/api/v1/timelines/home", timelines.home, scope="read:statuses", answer=list[Status]),
+        statuses_page("GET", "/api/v1/timelines/home", timelines.home, scope="read:statuses"),
         seen(
             "GET",
             "/api/v1/timelines/public",
