@@ -25,7 +25,7 @@ from benchmarks.attackers import Target
 from benchmarks.child import Child, free_port, serving
 from benchmarks.http_client import Server, ask
 from benchmarks.http_load import homes, is_page
-from benchmarks.measure import REPOSITORY, Report, parser, spread, tree_rss, workplace
+from benchmarks.measure import REPOSITORY, Report, parser, spread, tree_cpu, tree_rss, workplace
 from benchmarks.network import Shape, build
 from benchmarks.stores import url_of
 
@@ -44,24 +44,27 @@ class _App(msgspec.Struct):
 
 
 class Watch:
-    """What is measured while something goes on: seconds an answer took, answers that were wrong, and the most memory."""
+    """What is measured while something goes on: seconds an answer took, wrong answers, the most memory, processor time."""
 
     def __init__(self, child: Child) -> None:
         self.seconds: list[float] = []
         self.wrong = 0
         self.memory = 0
+        self.processor = 0.0
         self._child = child
 
     @asynccontextmanager
     async def watching(self, requests: Sequence[bytes]) -> AsyncIterator[None]:
         """Ask and look until the block ends."""
         tasks = [asyncio.create_task(self._ask(requests)), asyncio.create_task(self._look())]
+        before = tree_cpu(self._child.pid)
         try:
             yield
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            self.processor = tree_cpu(self._child.pid) - before
 
     async def _ask(self, requests: Sequence[bytes]) -> None:
         for request in itertools.cycle(requests):
@@ -130,6 +133,7 @@ def _tell(report: Report, name: str, watch: Watch, found: Mapping[str, int]) -> 
     told = spread(watch.seconds)
     report.add(f"{name}: p50 of another client", told.median * 1_000, "ms")
     report.add(f"{name}: p99 of another client", told.p99 * 1_000, "ms", most=500)
+    report.add(f"{name}: processor time of the server", watch.processor, "s")
     report.add(f"{name}: most memory", watch.memory / _MIB, "MiB", most=250)
     for outcome, times in sorted(found.items()):
         report.add(f"{name}: {outcome}", times)

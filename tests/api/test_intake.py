@@ -88,7 +88,9 @@ async def test_a_small_file_stays_in_memory_and_a_large_one_lies_on_disk_until_i
         small.write(b"abc")
         small.write(b"def")
         large.write(LARGE[:1000])
+        await taken.settle()
         large.write(LARGE[1000:])
+        await taken.settle()
         assert (small.on_disk, large.on_disk) == (False, True)
         assert (memory.coming.free, memory.loaded.free) == (intake.COMING_BYTES - 6, intake.LOADED_BYTES)
         await taken.load()
@@ -106,6 +108,7 @@ async def test_small_files_go_to_disk_as_well_when_many_come() -> None:
         files = [taken.file() for _ in range(10)]
         for file in files:
             file.write(b"x" * 100)
+            await taken.settle()
         assert [file.on_disk for file in files] == [False] * 5 + [True] * 5
         # What has to be in memory has the other half.
         await taken.hold(500)
@@ -118,13 +121,15 @@ async def test_files_of_a_request_are_loaded_together_or_not_at_all() -> None:
     async with Intake(memory, {}) as one, Intake(memory, {}) as other:
         for taken in (one, one, other, other):
             taken.file().write(LARGE)
+            await taken.settle()
         await one.load()
         with pytest.raises(Unavailable):
             await other.load()
     assert memory.loaded.free == 3 * SPOOL_BYTES
 
 
-def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+@in_loop
+async def test_a_full_disk_is_said() -> None:
     class Full:
         def write(self, _data: memoryview) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -135,10 +140,12 @@ def test_a_full_disk_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_options: Any) -> IO[bytes]:
         return Full()  # type: ignore[return-value]
 
-    monkeypatch.setattr(tempfile, "TemporaryFile", full)
     spool = Spool(Memory())
-    with pytest.raises(StorageFull):
-        spool.write(LARGE)
+    spool.write(LARGE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "TemporaryFile", full)
+        with pytest.raises(StorageFull):
+            await spool.settle()
     spool.close()
 
 

@@ -6,6 +6,7 @@ All in small: the large form is `shoal bench attack`.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -45,6 +46,12 @@ class Place:
     def memory(self) -> float:
         """Megabytes of the server and its children."""
         return tree_rss(self.server.process.pid) / MIB
+
+    @property
+    def niceness(self) -> set[int]:
+        """Of its threads."""
+        stats = Path(f"/proc/{self.server.process.pid}/task").glob("*/stat")
+        return {int(path.read_text().rpartition(")")[2].split()[16]) for path in stats}
 
     def attacked(self, name: str, count: int, seconds: float) -> tuple[Outcomes, float]:
         """What became of the attackers, and the most memory that was seen while others were served."""
@@ -129,4 +136,6 @@ def test_wrong_passwords_at_once_are_refused_soon(tmp_path: Path) -> None:
         assert found["400"] >= 2
         assert found["503"] >= 20
         assert found.keys() <= {"400", "429", "503"}
+        # Those who need no password come first on a processor.
+        assert place.niceness == {os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, 0) + 10}
         assert most < 250

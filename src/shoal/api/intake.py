@@ -152,32 +152,37 @@ class Spool:
         self._held = 0
         self._chunks: list[bytes] = []
         self._file: IO[bytes] | None = None
+        self._overflows = False
 
     def write(self, data: bytes) -> None:
-        """Append some bytes. Raises `StorageFull` when they find no place on the disk."""
+        """Append some bytes. After a few, `settle` is to be called."""
         self.size += len(data)
-        if (
-            self._file is None
-            and self.size <= SPOOL_BYTES
-            and (taken := self._memory.coming.take_now(len(data), modest=True))
-        ):
+        self._chunks.append(data)
+        if self._file is None and self.size <= SPOOL_BYTES:
+            taken = self._memory.coming.take_now(len(data), modest=True)
             self._held += taken
-            self._chunks.append(data)
-            return
+            self._overflows = self._overflows or taken < len(data)
+        else:
+            self._overflows = True
+
+    async def settle(self) -> None:
+        """Bring what is not to be in memory to the disk. Raises `StorageFull` when there is no room on it."""
+        if self._overflows:
+            data = b"".join(self._chunks)
+            self._let_go()
+            # A disk may be slow, and nobody else is to wait for it.
+            await asyncio.to_thread(self._put, data)
+
+    def _put(self, data: bytes) -> None:
         try:
             if self._file is None:
                 # Buffered, a failure would come again when it is closed.
                 self._file = tempfile.TemporaryFile(prefix="shoal-upload-", buffering=0)  # noqa: SIM115  # `close` closes it
-                self._put(b"".join(self._chunks))
-                self._let_go()
-            self._put(data)
+            rest = memoryview(data)
+            while rest:
+                rest = rest[self._file.write(rest) :]
         except OSError as error:
             raise StorageFull("the disk has no room for the upload") from error
-
-    def _put(self, data: bytes) -> None:
-        rest = memoryview(data)
-        while self._file is not None and rest:
-            rest = rest[self._file.write(rest) :]
 
     @property
     def on_disk(self) -> bool:
@@ -191,8 +196,7 @@ class Spool:
     async def load(self) -> None:
         """Bring it into memory."""
         if (file := self._file) is not None:
-            file.seek(0)
-            self._chunks = [await asyncio.to_thread(file.read, self.size)]
+            self._chunks = [await asyncio.to_thread(_all_of, file, self.size)]
             self._close_file()
 
     @property
@@ -216,6 +220,11 @@ class Spool:
         held, self._held, self._chunks = self._held, 0, []
         if held:
             self._lender.give(held)
+
+
+def _all_of(file: IO[bytes], size: int) -> bytes:
+    file.seek(0)
+    return file.read(size)
 
 
 class Intake:
@@ -245,6 +254,11 @@ class Intake:
         made = Spool(self._memory)
         self._files.append(made)
         return made
+
+    async def settle(self) -> None:
+        """Bring to the disk what is to be there. Raises `StorageFull` when there is no room on it."""
+        for file in self._files:
+            await file.settle()
 
     async def load(self) -> None:
         """Bring all files into memory, the way a handler expects them. Raises `Unavailable` when there is no room in time."""

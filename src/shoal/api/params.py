@@ -211,6 +211,7 @@ async def _multipart(
         held = 0
         async for chunk in body:
             parser.write(chunk)
+            await intake.settle()
             await intake.hold(parts.words - held)
             held = parts.words
     except FormParserError:

@@ -7,10 +7,11 @@ sixteen more wait: a flood of passwords is refused at once instead of growing a 
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from argon2 import PasswordHasher
 from argon2.exceptions import Argon2Error, InvalidHashError
@@ -23,8 +24,19 @@ WAITING = 16
 _RETRY_SECONDS = 1.0
 """The whole queue is done in less."""
 
+_NICE = 10
+"""Added to the niceness of the threads that hash: requests that need no password come first."""
+
+
+def _stand_back() -> None:
+    # On Linux each thread has a niceness of its own, and it may always be raised.
+    with suppress(OSError):
+        thread = threading.get_native_id()
+        os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
+
+
 _hasher = PasswordHasher()
-_threads = ThreadPoolExecutor(AT_ONCE, "shoal-password")
+_threads = ThreadPoolExecutor(AT_ONCE, "shoal-password", initializer=_stand_back)
 _places = threading.BoundedSemaphore(AT_ONCE + WAITING)
 
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$c29tZSBvdGhlciBzYWx0$lPCwXAWBVxPSfvb7XMkbNiYqmHVSfBDa4kUNExGEI9M"
