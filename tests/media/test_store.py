@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -66,6 +67,19 @@ def test_deleting_twice_is_like_deleting_once(store: MediaStore) -> None:
         await store.delete(key for key in keys[1:])
         await store.delete([])
         assert await listed(store, "1/dan") == keys[:1]
+
+    asyncio.run(story())
+
+
+def test_every_file_is_listed_with_its_size_and_its_moment(store: MediaStore) -> None:
+    async def story() -> None:
+        put = {f"7/{at}/3/fay/{at}-ab.jpg": at + 1 for at in range(30)}
+        for key, size in put.items():
+            await store.put(key, b"x" * size, JPEG)
+        files = [file async for page in store.files() for file in page if "/fay/" in file.key]
+        assert {file.key: file.size for file in files} == put
+        assert all(abs(time.time() - file.modified) < 300 for file in files)
+        assert [await store.size(key) for key in ("7/4/3/fay/4-ab.jpg", "7/4/3/fay/5-ab.jpg")] == [5, None]
 
     asyncio.run(story())
 

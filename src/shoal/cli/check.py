@@ -60,7 +60,6 @@ def _tell(report: Report) -> None:
         click.echo(f"{line.promise}: {line.checked:,} checked, {verdict}")
         for example in line.examples:
             click.echo(f"      {example}")
-    click.echo("picture files are not looked at")
     for note in report.notes:
         click.echo(f"note: {note}")
     if report.repaired:

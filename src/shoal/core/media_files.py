@@ -38,9 +38,11 @@ def files_of_member(member: Member) -> tuple[str, ...]:
 
 def lasting_files_of(media: Media) -> tuple[str, ...]:
     """All keys of the files that a media object has now: what came in goes once a clip was made of it, or could not be."""
+    if media.state is MediaState.FAILED:
+        return with_copies(media.preview_key)
     if media.kind is MediaKind.IMAGE or media.state is MediaState.PROCESSING:
         return files_of(media)
-    return with_copies(media.key if media.state is MediaState.READY else "", media.preview_key)
+    return with_copies(media.key, media.preview_key)
 
 
 def id_in(key: str) -> int:

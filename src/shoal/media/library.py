@@ -6,7 +6,7 @@ stored, so the file behind a key never changes and may be cached for ever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from secrets import token_hex
@@ -24,7 +24,7 @@ from shoal.media.facts import Facts
 from shoal.media.limits import Limits
 from shoal.media.protocol import Made, Picture, Rendering
 from shoal.media.sniff import HEAD, is_animated_gif, sniff, sniff_clip
-from shoal.media.store import RAW, SUFFIXES, MediaStore, Part, type_of
+from shoal.media.store import RAW, SUFFIXES, MediaStore, Part, Stored, type_of
 
 AVATAR: Final = (400, 400)
 """Width and height of an avatar in pixels, at most."""
@@ -218,6 +218,14 @@ class MediaLibrary:
     async def remove(self, keys: Iterable[str]) -> None:
         """Delete stored files and the copies beside them; empty keys and those that are gone already are passed over."""
         await self._store.delete(with_copies(*keys))
+
+    def files(self) -> AsyncIterator[Sequence[Stored]]:
+        """Every stored file, page by page."""
+        return self._store.files()
+
+    async def sizes(self, keys: Iterable[str]) -> dict[str, int]:
+        """Bytes of these files; those that are not there are left out."""
+        return {key: size for key in keys if (size := await self._store.size(key)) is not None}
 
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -62,6 +62,15 @@ class Part(NamedTuple):
     first: int
     last: int
     pieces: AsyncIterator[bytes]
+
+
+class Stored(NamedTuple):
+    """A file as the store lists it."""
+
+    key: str
+    size: int
+    modified: float
+    """Unix seconds."""
 
 
 class MediaStore:
@@ -151,6 +160,21 @@ class MediaStore:
                     await obstore.delete_async(self._store, key)
 
         await asyncio.gather(*map(delete_one, keys))
+
+    async def files(self) -> AsyncIterator[Sequence[Stored]]:
+        """Every file of the store, page by page, in no order."""
+        with _in_our_words():
+            async for page in obstore.list(self._store):
+                yield [Stored(item["path"], item["size"], item["last_modified"].timestamp()) for item in page]
+
+    async def size(self, key: str) -> int | None:
+        """Bytes of a file; None for one that is not there."""
+        check_key(key)
+        with _in_our_words():
+            try:
+                return (await obstore.head_async(self._store, key))["size"]
+            except FileNotFoundError:
+                return None
 
     async def list(self, prefix: str) -> AsyncIterator[str]:
         """The keys under a directory-like prefix (whole path segments), in no order; none when there is no such place."""

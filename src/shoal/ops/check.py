@@ -1,4 +1,4 @@
-"""Whether what is stored is what was promised: the invariants I1 to I4 of the design, and what they rest on.
+"""Whether what is stored is what was promised: the invariants I1 to I4 and I9 of the design, and what they rest on.
 
 The store is read from end to end into packed arrays and compared there. On a network in use that is no single moment, so
 whatever is found is looked at a second time, and only what both looks found is reported.
@@ -17,6 +17,7 @@ from shoal.graph.schema import AnyNode
 from shoal.ops import invariants, scan
 from shoal.ops.homes import homes
 from shoal.ops.invariants import MOST, Found
+from shoal.ops.media_files import YOUNG_SECONDS, MediaFiles, mend
 from shoal.ops.network import AnyNetwork
 from shoal.ops.repair import miscount
 from shoal.ops.repair import repair as put_right
@@ -42,18 +43,20 @@ async def check(
     repair: bool = False,
     sample: int | None = None,
     read_only: bool = False,
+    young: float = YOUNG_SECONDS,
     progress: Progress = nothing,
 ) -> Report:
     """Compare everything stored, and the home timelines, with what they promise; with `repair`, put right what differs.
 
     Of the warm timelines `sample` are looked at by chance (None: all); where none is warm, those of a sample of members.
-    With `read_only`, for a store that another process serves, neither events nor timelines are touched: I1 is left out.
+    With `read_only`, for a store that another process serves, neither events nor timelines are touched: I1 is left out, and so are
+    files. A file that belongs to nothing is told when it is not `young` (seconds) any more.
     """
     began = time.monotonic()
-    first = await _confirmed(network, sample, progress, read_only=read_only)
+    first = await _confirmed(network, sample, progress, read_only=read_only, young=young)
     report = await _report(network, first, read_only=read_only)
     if repair and not report.clean:
-        report.repaired = await _repaired(network, first, sample, progress)
+        report.repaired = await _repaired(network, first, sample, progress, young)
         left = sum(found.wrong for found in first.values()) - report.repaired
         if left:
             report.notes.append(f"{left} findings could not be repaired, or came anew: see them with another check")
@@ -61,7 +64,7 @@ async def check(
     return report
 
 
-async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progress: Progress) -> int:
+async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progress: Progress, young: float) -> int:
     """Repair, look, and repair again; how many findings are gone at the end."""
     before = sum(found.wrong for found in look.values())
     for _ in range(_ROUNDS):
@@ -71,15 +74,18 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
         await put_right(network, findings)
         await count_anew(network, findings)
         await look_again(network, findings)
-        look = await _confirmed(network, sample, progress, read_only=False)
+        await mend(network, findings)
+        look = await _confirmed(network, sample, progress, read_only=False, young=young)
     return max(0, before - sum(found.wrong for found in look.values()))
 
 
-async def _confirmed(network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool) -> Look:
+async def _confirmed(
+    network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool, young: float
+) -> Look:
     """What two looks find alike; timelines look twice themselves."""
-    stored, objects, counts = await _look(network, progress, read_only=read_only)
+    stored, objects, counts = await _look(network, progress, read_only=read_only, young=young)
     if any(found.wrong for found in stored.values()):
-        again, objects, counts = await _look(network, progress, read_only=read_only)
+        again, objects, counts = await _look(network, progress, read_only=read_only, young=young)
         stored = {name: _in_both(stored[name], again[name]) for name in stored if name in again}
         stored["I2"] = await _still_miscounted(network, stored["I2"])
         if not read_only:
@@ -111,15 +117,17 @@ async def _still_miscounted(network: AnyNetwork, found: Found) -> Found:
 
 
 async def _look(
-    network: AnyNetwork, progress: Progress, *, read_only: bool
+    network: AnyNetwork, progress: Progress, *, read_only: bool, young: float
 ) -> tuple[dict[str, Found], scan.Objects, scan.Counts]:
     if not read_only:
         await network.settle(_PATIENCE_SECONDS)
     keys, counts_of_tags, rows = _Keys(network.store), TagCounts(), SearchRows(network)
     searched = not read_only and await rows.is_filled()
+    files = MediaFiles(network, young)
 
     async def watch(page: Sequence[AnyNode]) -> None:
         counts_of_tags.take(page)
+        files.take(page)
         await keys.watch(page)
         if searched:
             await rows.watch(page)
@@ -132,6 +140,7 @@ async def _look(
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
     if not read_only:
         found["cloud"] = await counts_of_tags.compared(network.tag_store)
+        found["files"] = await files.compared(objects, links)
     if searched:
         found["search"] = await rows.compared()
     return found, objects, counts

@@ -42,6 +42,12 @@ class Finding(NamedTuple):
     """A tag is to be counted again."""
     look: int = 0
     """An object is to be looked at again by the search index."""
+    media: int = 0
+    """A media object, or a profile, is to be made to say what its files and posts are."""
+    bytes_of: int = 0
+    """The bytes of a member's media are to be counted again."""
+    file: str = ""
+    """A file is to be deleted."""
 
 
 class Invariant(msgspec.Struct, kw_only=True):
@@ -78,6 +84,7 @@ PROMISES = {
     "I4": "tags (I4) lead to the live posts that have them",
     "cloud": "the tag cloud (I4) counts the live uses of every tag",
     "search": "the search index has every member and post as they are",
+    "files": "files (I9) belong to the objects that have them, and all of these have theirs",
     "lists": "lists lead to the objects that belong in them, and to nothing else",
     "ends": "associations lead to objects that exist",
     "keys": "names lead to their owners",
