@@ -78,7 +78,7 @@ async def test_several_options_are_chosen_only_where_that_is_allowed() -> None:
         await vote(shoal, ben, several, 2, 0)
         await vote(shoal, cyd, several, 2)
         seen = await view(ben, several)
-        assert (seen.votes, seen.voters, seen.choices) == ((1, 0, 2), 2, (0, 2))
+        assert (seen.votes, seen.voters, seen.choices) == ((1, 0, 2), 2, (2, 0))
 
 
 @in_loop
@@ -93,9 +93,9 @@ async def test_where_several_options_are_allowed_others_can_be_added_later() -> 
             await vote(shoal, ben, post, 0, 2)
         await vote(shoal, ben, post, 0)
         seen = await view(ben, post)
-        assert (seen.votes, seen.voters, seen.choices) == ((1, 0, 1), 1, (0, 2))
+        assert (seen.votes, seen.voters, seen.choices) == ((1, 0, 1), 1, (2, 0))
         await vote(shoal, ben, post, 1)
-        assert (await view(ben, post)).choices == (0, 1, 2)
+        assert (await view(ben, post)).choices == (2, 0, 1)
         await posts.delete(shoal.network.writes, ann.id, post.id)
         await shoal.settle()
         keys = [vote_key(ben.id, shard_of(ben.id), post.poll_id, turn) for turn in range(3)]
@@ -113,7 +113,7 @@ async def test_votes_of_one_member_at_once_are_each_counted_once() -> None:
         assert sum(outcome is None for outcome in made) == 4
         assert all(outcome is None or isinstance(outcome, InvalidInput) for outcome in made)
         seen = await view(ben, post)
-        assert (seen.votes, seen.voters, seen.choices) == ((1, 1, 1, 1), 1, (0, 1, 2, 3))
+        assert (seen.votes, seen.voters, sorted(seen.choices or ())) == ((1, 1, 1, 1), 1, [0, 1, 2, 3])
 
 
 @in_loop

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shoal.core.model import Member, Share
+from shoal.core.model import OPEN, Member, Share
 from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.hydrate import Profile, profiles, profiles_by_id
 from shoal.feeds.pull import Cursor, check_limit
@@ -145,9 +145,11 @@ def _named(
     members: Mapping[int, Member],
     stands: Mapping[int, Relation],
 ) -> bool:
-    """Whether a sharer may be named. Whose share is gone already is not."""
+    """Whether a sharer may be named: whose share is open, and not gone already."""
     share = nodes.get(_share_id(assoc))
-    return isinstance(share, Share) and may_see_share(viewer, share, members[assoc.id2], stands[assoc.id2])
+    if not isinstance(share, Share) or share.visibility not in OPEN:
+        return False
+    return may_see_share(viewer, share, members[assoc.id2], stands[assoc.id2])
 
 
 def _read_ahead(reads: Reads, ids: Sequence[int]) -> None:

@@ -124,7 +124,7 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
             raise InvalidInput(_VOTED, field="choices")
         batch = Batch(shard)
         batch.key_add(vote_key(member_id, shard, poll.id, turn), now)
-        batch.assoc_add(member_id, VOTES, poll.id, now, bytes(sorted({*before, *choices})))
+        batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
             batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now)
         batch.expect(poll.id)

@@ -24,7 +24,7 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _STRETCH = re.compile(r"(?<=-)\d{5,9}$")
 """The half of a day that ends the key of a group of notifications."""
-_HASH = re.compile(r"-[0-9a-f]{8}(?=[.-])")
+_HASH = re.compile(r"-[0-9a-f]{8}(?:[0-9a-f]{8})?(?=[.-])")
 _BY_KEY: dict[str, Any] = {
     "access_token": "SECRET",
     "client_secret": "SECRET",
