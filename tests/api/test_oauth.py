@@ -475,3 +475,19 @@ def test_an_address_that_leads_elsewhere_than_it_seems_is_refused(shared: World,
 def test_an_at_sign_elsewhere_misleads_nobody(shared: World, uri: str) -> None:
     form = {"client_name": "Tide", "redirect_uris": uri}
     assert shared.ask("POST", "/api/v1/apps", data=form).json()["redirect_uri"] == uri
+
+
+def test_the_addresses_of_an_app_have_a_maximum_together(shared: World) -> None:
+    fitting = [f"https://client.example/{n}/{'x' * 988}" for n in range(4)]
+    assert 4_000 < len("".join(fitting)) <= 4_096
+    for uris, status in ((fitting, 200), ([*fitting, "https://client.example/" + "y" * 100], 422)):
+        answer = shared.ask("POST", "/api/v1/apps", json={"client_name": "Tide", "redirect_uris": uris})
+        assert answer.status_code == status, answer.text
+
+
+def test_registering_apps_has_a_limit_of_its_own_by_address() -> None:
+    with world(rate_limits=True, limits={"apps": "2/24h"}) as limited:
+        form = {"client_name": "Tide", "redirect_uris": CALLBACK}
+        answers = [limited.ask("POST", "/api/v1/apps", data=form) for _ in range(3)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429]
+        assert limited.ask("GET", "/api/v1/instance").status_code == 200

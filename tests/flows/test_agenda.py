@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as changed
 
 from shoal import Handle, Shoal
-from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unavailable
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unauthenticated, Unavailable
 from shoal.core.events import PollEnded
-from shoal.core.model import Poll, Post, ScheduledPost
+from shoal.core.model import App, Member, Poll, Post, ScheduledPost
 from shoal.feeds.pull import Cursor
 from shoal.feeds.scheduled import waiting
 from shoal.graph.contract import Batch, Graph
@@ -26,7 +26,7 @@ from shoal.graph.schema import AGENDA, DUE, SCHEDULES
 from shoal.ops import agenda as agenda_module
 from shoal.ops.agenda import Agenda
 from shoal.ops.check import check
-from shoal.services import posts, scheduling
+from shoal.services import apps, grants, posts, scheduling
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.writes import Limits, Writes
@@ -52,6 +52,58 @@ async def plan(shoal: Shoal, who: Handle, text: str, minutes: float = 10, **more
     made = await scheduling.schedule(shoal.network.writes, who.id, draft, now() + int(minutes * MINUTE))
     assert isinstance(made, ScheduledPost)
     return made
+
+
+async def an_app(shoal: Shoal) -> App:
+    return (await apps.register(shoal.network.writes, "Tide", redirect_uris=("urn:x",))).app
+
+
+async def stays(shoal: Shoal, app: App) -> bool:
+    """Whether the app is there when it is tomorrow."""
+    await agenda(shoal, 24 * 60 + 1).once()
+    return app.id in await shoal.network.store.obj_get((app.id,))
+
+
+@in_loop
+async def test_an_app_that_nobody_uses_goes_after_a_day() -> None:
+    async with Shoal.open("memory://") as shoal:
+        app = await an_app(shoal)
+        assert await agenda(shoal, 24 * 60 - 1).once() == 0
+        assert await due(shoal) == 1
+        assert not await stays(shoal, app)
+        assert await due(shoal) == 0
+        assert (await check(shoal.network)).clean
+
+
+@pytest.mark.parametrize("how", ["a token of its own", "a token of a member", "a code"])
+@in_loop
+async def test_an_app_by_which_somebody_got_something_stays(how: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        app, writes = await an_app(shoal), shoal.network.writes
+        if how == "a code":
+            member = (await shoal.network.store.obj_get((ann.id,)))[ann.id]
+            assert isinstance(member, Member)
+            await grants.issue(writes, member, app.id, ("read",), "urn:x")
+        else:
+            await apps.issue_token(writes, app.id, ann.id if "member" in how else 0, ("read",))
+        assert await due(shoal) == 0
+        assert await stays(shoal, app)
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_an_app_that_is_used_as_it_goes_is_gone_or_stays_and_nothing_between() -> None:
+    async with Shoal.open("memory://") as shoal:
+        made = [await an_app(shoal) for _ in range(12)]
+        late = agenda(shoal, 24 * 60 + 1)
+        used = (apps.issue_token(shoal.network.writes, app.id, 0, ("read",)) for app in made)
+        _, *answers = await asyncio.gather(late.once(), *used, return_exceptions=True)
+        await late.once()
+        there = await shoal.network.store.obj_get([app.id for app in made])
+        for app, answer in zip(made, answers, strict=True):
+            assert isinstance(answer, apps.NewToken if app.id in there else Unauthenticated), answer
+        assert await due(shoal) == 0
 
 
 async def due(shoal: Shoal) -> int:

@@ -73,9 +73,12 @@ def test_no_altered_code_address_or_verifier_is_worth_a_token(data: st.DataObjec
 @given(data=st.data(), registered=st.lists(words.filter(bool), max_size=4))
 def test_an_address_is_one_that_was_registered_to_the_letter(data: st.DataObject, registered: list[str]) -> None:
     app = App(id=1, name="app", redirect_uris=(HOME, *registered))
-    assert all(redirects_to(app, address) for address in (*app.redirect_uris, OUT_OF_BAND))
+    plain = {address for address in app.redirect_uris if not set(address) & {"\\", "@"}}
+    assert all(redirects_to(app, address) for address in plain)
+    assert redirects_to(app, OUT_OF_BAND) == (OUT_OF_BAND in registered)
     other = data.draw(changed(HOME))
-    assert redirects_to(app, other) == (other in {*registered, OUT_OF_BAND})
+    if redirects_to(app, other):
+        assert other in app.redirect_uris
 
 
 @in_loop

@@ -68,6 +68,8 @@ def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
             f"redirect_uris: 1 to {limits.redirect_uris} addresses of at most {limits.redirect_uri} characters",
             field="redirect_uris",
         )
+    if sum(len(uri.encode()) for uri in uris) > limits.redirect_bytes:
+        raise InvalidInput(f"redirect_uris: at most {limits.redirect_bytes} bytes together", field="redirect_uris")
     for uri in uris:
         scheme, colon, rest = uri.partition(":")
         if (

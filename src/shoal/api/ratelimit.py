@@ -54,6 +54,7 @@ DEFAULTS: Mapping[str, Rule] = {
     "delete": Rule(30, 1800),
     "signup": Rule(5, 1800),
     "login": Rule(30, 300),
+    "apps": Rule(30, 1800),
     "account_guesses": Rule(10, 600),
     "network_guesses": Rule(50, 600),
     "pages": Rule(600, 300),
@@ -64,7 +65,7 @@ DEFAULTS: Mapping[str, Rule] = {
 
 The two of `guesses` count wrong passwords alone (`guesses.py`): for one account, and from one network."""
 
-BY_ADDRESS = frozenset({"signup"})
+BY_ADDRESS = frozenset({"apps", "signup"})
 """Classes that are counted by address even when a member's token is sent: a token must not buy more of them."""
 
 UNLIMITED = "none"

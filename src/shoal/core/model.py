@@ -133,8 +133,7 @@ class Login(Node, frozen=True, tag="login"):
     member_id: int
     email: str = ""
     password: str = ""
-    networks: tuple[bytes, ...] = ()
-    """Hashes of the networks from which the right password came, newest first."""
+    networks: tuple[bytes, ...] = ()  # hashes of those from which the right password came, newest first
 
 
 class Place(NamedTuple):
@@ -356,13 +355,14 @@ class Report(Node, frozen=True, tag="report"):
 
 
 class App(Node, frozen=True, tag="app"):
-    """A client program that asks for tokens."""
+    """A client program that asks for tokens. Its `ticket_id` is of its end on the agenda; 0 once it gave one, or a code."""
 
     name: str
     redirect_uris: tuple[str, ...] = ()
     scopes: tuple[str, ...] = ()
     website: str = ""
     secret_hash: bytes = b""
+    ticket_id: int = 0
 
 
 class Token(Node, frozen=True, tag="token"):

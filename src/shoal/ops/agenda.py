@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, shard_of
-from shoal.core.model import Media, Poll, ScheduledPost
+from shoal.core.model import App, Media, Poll, ScheduledPost
 from shoal.graph import media_life as life
 from shoal.graph.agenda import take_off
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import AGENDA, DUE, AnyNode
-from shoal.services import scheduling
+from shoal.services import apps, scheduling
 from shoal.services.writes import Writes
 
 _log = logging.getLogger(__name__)
@@ -112,6 +112,8 @@ class Agenda:
                 await self._end(node)
             case Media(ticket_id=ticket.id2):
                 await self._look_at(node)
+            case App(ticket_id=ticket.id2):
+                await apps.drop_unused(self._writes, node)
             case _:
                 # It is gone, or was put off, and this ticket was left behind.
                 batch = Batch(shard_of(ticket.id2))

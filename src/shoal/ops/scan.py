@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import shard_of
-from shoal.core.model import Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
+from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.listings import places
 from shoal.graph.media_life import key_of_files
@@ -208,6 +208,8 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
+        case App():
+            return (node.ticket_id,)
         case Media():
             return (node.ticket_id,)
         case ScheduledPost():

@@ -7,13 +7,17 @@ import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.events import SessionsEnded
-from shoal.core.ids import shard_of
+from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
+from shoal.graph.agenda import put_on, take_off
+from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.schema import LAPSES, LOGGED_IN
 from shoal.services.bearer import decoded, fits, hash_of, new_secret, opened, text_of
@@ -21,6 +25,10 @@ from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
 
+UNUSED_MS = 86_400_000
+"""How long an app is kept that nobody uses: anybody may register them."""
+
+_UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
 DISABLED = "Your login is currently disabled"
 
 
@@ -53,7 +61,7 @@ async def register(
     scopes: Sequence[str] = ("read",),
     website: str = "",
 ) -> NewApp:
-    """A new client app, on a shard by chance."""
+    """A new client app, on a random shard. It goes after a day in which nobody got a code or a token by it."""
     secret = new_secret(_SECRET_BYTES)
     limits = writes.limits
     name = check_text(name, field="client_name", maximum=limits.app_name)
@@ -68,21 +76,53 @@ async def register(
             scopes=tuple(scopes),
             website=website,
             secret_hash=hash_of(secret),
+            ticket_id=writes.new_id(shard),
         )
         batch = Batch(shard)
         batch.obj_add(app)
+        put_on(batch, app.ticket_id, milliseconds_of(id_) + UNUSED_MS, id_)
         return app, batch
 
     return NewApp(await add_node(writes, shard, build), base64.urlsafe_b64encode(secret).decode())
+
+
+async def use(writes: Writes, app_id: int) -> None:
+    """Keep the app for good: somebody is about to get a code or a token by it. Raises `Unauthenticated` where it has just gone."""
+    app = await _app(writes, app_id)
+    if app is None or not app.ticket_id:
+        return
+
+    async def attempt() -> None:
+        now = await _app(writes, app_id)
+        if now is None:
+            raise Unauthenticated(_UNKNOWN)
+        if now.ticket_id:
+            batch = Batch(shard_of(app_id))
+            take_off(batch, now.ticket_id, writes.new_id(batch.shard))
+            batch.obj_set(replace(now, ticket_id=0, version=now.version + 1))
+            await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def drop_unused(writes: Writes, app: App) -> None:
+    """The app goes. Raises `Conflict` where it was used in between."""
+    batch = Batch(shard_of(app.id))
+    batch.obj_del(app.id, app.version)
+    take_off(batch, app.ticket_id, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)
+
+
+async def _app(writes: Writes, app_id: int) -> App | None:
+    node = (await writes.graph.obj_get((app_id,))).get(app_id)
+    return node if isinstance(node, App) else None
 
 
 async def check_app(graph: Reader, app_id: int, secret: str) -> App:
     """The app with this id and secret. Raises `Unauthenticated`."""
     node = (await graph.obj_get((app_id,))).get(app_id)
     if not isinstance(node, App) or not fits(node.secret_hash, decoded(secret)):
-        raise Unauthenticated(
-            "Client authentication failed due to unknown client, or no client authentication included"
-        )
+        raise Unauthenticated(_UNKNOWN)
     return node
 
 
@@ -96,6 +136,7 @@ async def issue_token(
     """
     if generation is None:
         generation = (await access_member(writes.graph, member_id)).generation if member_id else 0
+    await use(writes, app_id)
     secret = new_secret(_SECRET_BYTES)
     shard = shard_of(member_id or app_id)
 

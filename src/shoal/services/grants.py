@@ -20,7 +20,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LAPSES
-from shoal.services.apps import NewToken, put_token, revoke_token
+from shoal.services.apps import NewToken, put_token, revoke_token, use
 from shoal.services.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.services.lapses import drop_lapsed, lapsed
 from shoal.services.writes import Writes, add_node
@@ -43,6 +43,7 @@ async def issue(
     writes: Writes, member: Member, app_id: int, scopes: Sequence[str], redirect_uri: str, challenge: str = ""
 ) -> str:
     """A code by which this app gets a token of the member with these scopes. `challenge` is that of PKCE, S256."""
+    await use(writes, app_id)
     secret = new_secret(_CODE_BYTES)
     shard = shard_of(member.id)
     old = await lapsed(writes, member.id)

@@ -62,6 +62,8 @@ class Limits(msgspec.Struct, frozen=True):
     app_website: int = 2_000
     redirect_uris: int = 20
     redirect_uri: int = 2_000
+    redirect_bytes: int = 4_096
+    """Of all redirect addresses of an app together."""
 
 
 @dataclass(frozen=True, slots=True)

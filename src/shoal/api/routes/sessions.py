@@ -18,7 +18,15 @@ def routes(settings: Settings) -> tuple[Route, ...]:
         public(
             "GET", "/.well-known/oauth-authorization-server", openid.metadata, answer=openid.Metadata, refuses=(404,)
         ),
-        public("POST", "/api/v1/apps", apps.register, params=apps.NewApp, answer=CredentialApplication),
+        Route(
+            "POST",
+            "/api/v1/apps",
+            apps.register,
+            auth="public",
+            limit_class="apps",
+            params=apps.NewApp,
+            answer=CredentialApplication,
+        ),
         route("GET", "/api/v1/apps/verify_credentials", apps.verify, auth="app", answer=Application),
         Route(
             "GET",
