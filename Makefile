@@ -1,36 +1,42 @@
 # Six verbs for whoever works here: demo, test, check, bench, serve, cluster.
-# Each sets up what it needs; nothing is taken from outside this folder but Debian's and Python's packages.
+# Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
 .PHONY: demo test check bench serve cluster setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
+# Where demo and serve listen: make demo PORT=8600
+PORT := 8500
 
-setup: ready $(VENV)/.engines $(VENV)/.clients  ## everything that is needed here, the engines of a cluster included
+setup: $(VENV)/.dev $(VENV)/.engines $(VENV)/.clients  ## everything that is needed here, the engines of a cluster included
 
-ready: $(VENV)/.ready
+ready: $(VENV)/.ready  ## what running needs
 
 $(VENV)/.ready: pyproject.toml scripts/setup
 	@PYTHON=$(PYTHON) sh scripts/setup $(VENV)
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml scripts/setup | $(VENV)/.ready
+	@PYTHON=$(PYTHON) sh scripts/setup $(VENV) dev
 	@touch $@
 
 $(VENV)/.engines: scripts/engines scripts/dynamodb | $(VENV)/.ready
 	@sh scripts/engines $(VENV)
 	@touch $@
 
-$(VENV)/.clients: scripts/clients tests/clients/masto/package-lock.json | $(VENV)/.ready
+$(VENV)/.clients: scripts/clients tests/clients/masto/package-lock.json | $(VENV)/.dev
 	@sh scripts/clients $(VENV)
 	@touch $@
 
 demo: ready  ## a live network on the embedded default, with people and posts in it
-	@$(BIN)/shoal demo
+	@exec $(BIN)/shoal demo --port $(PORT)
 
 serve: ready  ## the server on ./shoal.db
-	@$(BIN)/shoal serve
+	@exec $(BIN)/shoal serve --port $(PORT)
 
-cluster: setup  ## a whole small cluster on this machine, in ./cluster
-	@$(BIN)/shoal cluster up
+cluster: $(VENV)/.dev $(VENV)/.engines  ## a whole small cluster on this machine, in ./cluster
+	@exec $(BIN)/shoal cluster up
 
-check: ready  ## types, lint, imports
+check: $(VENV)/.dev  ## types, lint, imports
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy

@@ -9,6 +9,7 @@ from statistics import median
 
 import msgspec
 import pytest
+from msgspec import structs
 from PIL import Image
 
 from shoal.core.model import Visibility
@@ -42,6 +43,15 @@ def size_of(data: bytes) -> tuple[int, int]:
 def test_the_same_seed_gives_the_same_network_and_another_gives_another(network: DemoPlan) -> None:
     assert msgspec.json.encode(plan(1, 120, DAYS, now_ms=NOW)) == msgspec.json.encode(network)
     assert plan(2, 120, DAYS, now_ms=NOW) != network
+
+
+def test_the_same_seed_gives_the_same_network_at_any_moment(network: DemoPlan) -> None:
+    later = 3 * DAY_MS + 12_345
+    again = plan(1, 120, DAYS, now_ms=NOW + later)
+    assert (again.people, again.follows, again.likes) == (network.people, network.follows, network.likes)
+    for then, now in zip(network.posts, again.posts, strict=True):
+        assert structs.replace(now, moment=now.moment - later) == then
+    assert [(who, post, moment - later) for who, post, moment in again.shares] == list(network.shares)
 
 
 def test_the_network_has_about_the_stated_numbers(network: DemoPlan) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import time
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -18,6 +20,7 @@ from shoal.cli.address import check_address
 from shoal.cli.demo_folder import STORE, Demo, clear, recall, remember
 from shoal.cli.serve import run
 from shoal.core.model import Member
+from shoal.media.decoder import Decoder
 from shoal.ops.demo.model import DemoPlan
 from shoal.ops.demo.plan import plan
 from shoal.ops.enact import Stage
@@ -46,7 +49,7 @@ _DEFAULTS = {"members": 120, "days": 28, "seed": 1}
 def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | None) -> None:
     """Make a network of made-up people who post, and serve it.
 
-    The first time takes about half a minute; the next time the same network is served at once.
+    The first time takes about a minute; the next time the same network is served at once.
     """
     settings = build(store=f"sqlite:///{folder / STORE}", port=port, title="Shoal demo", rate_limits=False)
     if not no_serve:
@@ -56,22 +59,22 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
         clear(folder)
     console = Console(stderr=False)
     state = _state(folder, {name: value for name, value in asked.items() if value is not None})
+    if not state.done:
+        console.print(f"Making a network of {state.members} people who posted for {state.days} days: about a minute.")
     written = plan(state.seed, state.members, state.days, now_ms=state.now_ms)
     if not state.done:
         try:
             asyncio.run(_make(settings, written, console))
         except (asyncio.CancelledError, KeyboardInterrupt):
-            again = "shoal demo" if folder == Path("demo") else f"shoal demo --folder {folder}"
-            click.echo(f"stopped; `{again}` goes on from here", err=True)
+            click.echo("stopped; the same command again goes on from here", err=True)
             raise SystemExit(130) from None
         state.done = True
         remember(folder, state)
     hero, token = asyncio.run(_log_in(settings, written))
     if no_serve:
-        _tell(console, f"http://{settings.host}:{port}", hero, token)
-        console.print("Serve it with [bold]shoal demo[/bold].")
-        return
-    uvloop.run(run(settings, lambda url: _tell(console, url, hero, token)))
+        _tell_made(console, folder, hero)
+    else:
+        uvloop.run(run(settings, lambda url: _tell(console, url, hero, token)))
 
 
 def _state(folder: Path, asked: dict[str, int]) -> Demo:
@@ -107,9 +110,17 @@ async def _make(settings: Settings, written: DemoPlan, console: Console) -> None
         def advance(noun: str) -> None:
             bars.start_task(tasks[noun])
             bars.advance(tasks[noun])
+            if bars.tasks[tasks[noun]].finished and not console.is_terminal:
+                # Bars are shown there when all is over.
+                console.print(f"{noun:>8} {totals[noun]:,}")
 
-        async with open_network(settings) as network:
-            await Stage(network.writes, written, PASSWORD, advance).run()
+        async with (
+            open_network(settings) as network,
+            # A server decodes one picture at a time beside its requests; nobody asks this one anything yet.
+            Decoder(network.media.limits, children=os.cpu_count() or 1) as decoder,
+        ):
+            writes = replace(network.writes, media=network.media.with_decoder(decoder))
+            await Stage(writes, written, PASSWORD, advance).run()
             await network.settle()
 
 
@@ -148,3 +159,11 @@ def _tell(console: Console, url: str, hero: Member, token: str) -> None:
         soft_wrap=True,
     )
     console.print("  Ctrl-C stops.", highlight=False)
+
+
+def _tell_made(console: Console, folder: Path, hero: Member) -> None:
+    """Nothing serves it: no address is told."""
+    command = "shoal demo" if folder == Path("demo") else f"shoal demo --folder {folder}"
+    console.print(f"\n[bold]The network is in {folder}[/bold], and not served.\n", highlight=False, soft_wrap=True)
+    console.print(f"  serve    {command}", highlight=False, soft_wrap=True)
+    console.print(f"  log in   then, name [bold]{hero.name}[/bold] (or anybody), password [bold]{PASSWORD}[/bold]\n")

@@ -79,6 +79,7 @@ async def register(
     name: str,
     *,
     password: str | None = None,
+    hashed: str = "",
     email: str = "",
     display_name: str = "",
     note: str = "",
@@ -89,7 +90,8 @@ async def register(
 ) -> Member:
     """A new member, on the shard of the name. Without a password nobody can log in as them until one is set.
 
-    The operator may give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
+    `hashed` is a password as `passwords.hashed` gives it, for many members that are made with the same one. The operator may
+    give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
     Raises `Taken` for a name or an address that somebody has, `InvalidInput` for one that is malformed.
     """
     name = check_user_name(name, reserved=reserved)
@@ -100,7 +102,7 @@ async def register(
     key, shard = user_name_key(name), place(name).shard
     if await writes.graph.key_get((key,)):
         raise Taken("Username has already been taken", field="username")
-    secret = "" if password is None else await passwords.hashed(check_password(writes, password))
+    secret = hashed if password is None else await passwords.hashed(check_password(writes, password))
     login = Login(id=writes.new_id(shard), member_id=writes.new_id(shard), email=address, password=secret)
     if address:
         await _hold_address(writes, address, login.member_id)

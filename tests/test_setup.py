@@ -1,0 +1,50 @@
+"""What each target of the Makefile sets up: running needs less than developing."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def planned(tmp_path: Path, *arguments: str) -> str:
+    """What make would do for this in a folder where nothing is set up."""
+    if shutil.which("make") is None:
+        pytest.skip("make is not installed")
+    command = ["make", "--no-print-directory", "-n", f"VENV={tmp_path / 'venv'}", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("target", ["demo", "serve"])
+def test_running_needs_neither_development_tools_nor_engines(tmp_path: Path, target: str) -> None:
+    steps = planned(tmp_path, target)
+    assert "scripts/setup" in steps
+    assert "scripts/engines" not in steps
+    assert "scripts/clients" not in steps
+    assert f"{tmp_path / 'venv'} dev" not in steps
+
+
+@pytest.mark.parametrize("target", ["setup", "check", "test", "bench"])
+def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target: str) -> None:
+    steps = planned(tmp_path, target)
+    assert f"{tmp_path / 'venv'} dev" in steps
+    (tmp_path / "venv").mkdir()
+    (tmp_path / "venv" / ".ready").touch()
+    assert f"{tmp_path / 'venv'} dev" in planned(tmp_path, target)
+
+
+def test_a_port_can_be_named(tmp_path: Path) -> None:
+    for target in ("demo", "serve"):
+        assert f"shoal {target} --port 8500" in planned(tmp_path, target)
+        assert f"shoal {target} --port 8600" in planned(tmp_path, target, "PORT=8600")
+
+
+def test_what_running_needs_has_no_tool_of_developers() -> None:
+    needed = " ".join(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
+    for tool in ("pytest", "selenium", "nodejs", "mypy", "ruff", "schemathesis", "toot"):
+        assert tool not in needed
