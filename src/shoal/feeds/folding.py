@@ -75,7 +75,6 @@ class Folding:
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
         self.shared_by: dict[int, list[int]] = {}
         """For entries that were taken, and that stand for others: who shared those, the oldest first."""
-        self.at = cursor
         self._folds = folds
         self._down = not cursor.oldest_first
         self._thorough = thorough
@@ -109,6 +108,8 @@ class Folding:
 
     async def take(self, n: int) -> list[Row]:
         """The next `n` rows; none at the end alone."""
+        if self._newest and not self._rows and not await self._begin(n):
+            return list(self._rows)
         while len(self._ready) < n and not self._decided and not (self._ready and self.looked >= ENOUGH):
             wanted = likely(n - len(self._ready), self._next, self._kept)
             if self._next == self._page_rows:
@@ -118,10 +119,22 @@ class Folding:
             stay = await self._folded(first, self._next)
             self._kept += len(stay)
             self._ready += stay
-            if self._next:
-                self.at = self.at.past(self._rows[self._next - 1][0])
         taken, self._ready = self._ready[:n], self._ready[n:]
         return taken
+
+    async def _begin(self, n: int) -> bool:
+        """Read the first rows of the newest page; whether there are shares among them. Mostly there are none, and all is said."""
+        self._rows = rows = await self._own.take(n)
+        self._page_rows = len(rows)
+        self._shares = self._thorough or any([row[2] for row in rows])  # noqa: C419  # a list is quicker than a generator here
+        if not self._shares:
+            self._next = self._kept = len(rows)
+        return self._shares
+
+    @property
+    def at(self) -> Cursor:
+        """The part of the timeline behind what was decided over."""
+        return self._cursor.past(self._rows[self._next - 1][0]) if self._next else self._cursor
 
     @property
     def drained(self) -> bool:

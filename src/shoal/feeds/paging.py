@@ -75,15 +75,22 @@ class Rows(Generic[Raw, Row]):
         self._read = read
         self._sift = sift
         self._place = place
-        self._unread = cursor
+        self._cursor = cursor
+        self._seen: Raw | None = None
         self._raw: Sequence[Raw] = ()
         self._ready: list[Row] = []
         self._at_end = False
         self._found = 0
         self.looked = 0
         """How many raw rows were looked at."""
-        self.at = cursor
+
+    @property
+    def at(self) -> Cursor:
         """The part of the list behind what was looked at."""
+        return self._behind(self._seen)
+
+    def _behind(self, last: Raw | None) -> Cursor:
+        return self._cursor if last is None else self._cursor.past(self._place(last))
 
     @property
     def ended(self) -> bool:
@@ -106,24 +113,24 @@ class Rows(Generic[Raw, Row]):
 
     async def _go_on(self, missing: int) -> None:
         wanted = likely(missing, self.looked, self._found)
-        if not self._raw:
-            if self.looked:
+        if len(self._raw) < wanted and not self._at_end:
+            if self.looked >= MOST_SHOWN:
                 # Stores that are embedded answer at once: others get a turn.
                 await asyncio.sleep(0)
-            await self._refill(min(wanted + SLACK, MOST_AT_ONCE))
+            await self._refill(min(wanted + SLACK, MOST_AT_ONCE) - len(self._raw))
         part, self._raw = self._raw[:wanted], self._raw[wanted:]
         if part:
             found = await self._sift(part)
             self._ready += found
             self._found += len(found)
             self.looked += len(part)
-            self.at = self.at.past(self._place(part[-1]))
+            self._seen = part[-1]
 
     async def _refill(self, size: int) -> None:
-        self._raw = await self._read(self._unread.of(size))
-        self._at_end = len(self._raw) < size
-        if self._raw:
-            self._unread = self._unread.past(self._place(self._raw[-1]))
+        last = self._raw[-1] if self._raw else self._seen
+        more = await self._read(self._behind(last).of(size))
+        self._at_end = len(more) < size
+        self._raw = [*self._raw, *more] if self._raw else more
 
 
 async def unsifted(rows: Sequence[Raw]) -> Sequence[Raw]:
