@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 
@@ -102,3 +103,36 @@ async def test_a_server_that_is_away_is_unavailable() -> None:
         await PostgresCloud.open("postgresql://shoal@127.0.0.1:1/postgres", patience=0.2)
     with pytest.raises(Unavailable):
         await DynamoCloud.open(dynamodb.new_table(at="http://127.0.0.1:1"), patience=0.2)
+
+
+_HOLDING = """
+import asyncio, sys
+from pathlib import Path
+from shoal.tagcloud.sqlite import SqliteCloud
+
+async def main():
+    store = await SqliteCloud.open(Path(sys.argv[1]))
+    print(await store.lock(b"ann"), flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@in_loop
+async def test_a_lock_ends_with_the_process_that_holds_it_where_nobody_else_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "shoal.db.tags"
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _HOLDING, str(path), stdout=asyncio.subprocess.PIPE
+    )
+    assert child.stdout is not None
+    assert await child.stdout.readline() == b"True\n"
+    # While it lives, who comes leaves it its lock.
+    other = await SqliteCloud.open(path)
+    assert not await other.lock(b"ben")
+    await other.close()
+    child.kill()
+    await child.wait()
+    store = await SqliteCloud.open(path)
+    assert await store.lock(b"ben")
+    await store.close()

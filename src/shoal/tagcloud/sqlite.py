@@ -7,6 +7,8 @@ many rows has a thread and a connection too, and the head is read where it is as
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -17,6 +19,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from shoal import private
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.graph.sqlite.asking import asked, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
@@ -46,13 +49,19 @@ class SqliteCloud:
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
         self._writing: sqlite3.Connection | None = None
+        alone, file = False, -1
         with ExitStack() as undo:
             if not read_only:
+                alone, file = _arrive(path, undo)
                 self._writing = undo.enter_context(closing(connect(path, _CACHE_KIB)))
                 migrate(self._writing, path, sql.MIGRATIONS)
             self._reading = undo.enter_context(closing(reader(path, _READER_CACHE_KIB, sql.MIGRATIONS)))
             self._scanning = undo.enter_context(closing(reader(path, _CACHE_KIB, sql.MIGRATIONS)))
             check_version(self._reading, path, sql.MIGRATIONS)
+            if self._writing is not None:
+                if alone:
+                    self._writing.execute(sql.UNLOCK_ANY)
+                fcntl.flock(file, fcntl.LOCK_SH)
             self._connections = undo.pop_all()
         self._writer = ThreadPoolExecutor(1, "shoal-tags-writer")
         self._scanner = ThreadPoolExecutor(1, "shoal-tags")
@@ -160,6 +169,22 @@ class SqliteCloud:
         if self._writing is None:
             raise ShoalError("the store was opened for reading only")
         return await asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
+
+
+def _arrive(path: Path, undo: ExitStack) -> tuple[bool, int]:
+    """Whether no other process has the store open to write, and the file that we hold to say that we have, until it is closed.
+
+    The lock in the table outlives a process that is killed, this one does not: whoever comes when nobody is there need not wait
+    for the rest of the thirty seconds. Others who come wait until that is settled.
+    """
+    file = private.open_file(f"{path}-lock", os.O_RDWR)
+    undo.callback(os.close, file)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        return False, file
+    return True, file
 
 
 def _write_merge(connection: sqlite3.Connection, merge: Merge) -> None:

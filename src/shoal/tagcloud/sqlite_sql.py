@@ -74,6 +74,7 @@ LOCK = """
     ON CONFLICT DO UPDATE SET holder = excluded.holder, until = excluded.until, seconds = excluded.seconds
     WHERE holder = :holder OR until <= :now OR until > :now + 2 * seconds"""
 UNLOCK = "UPDATE lock SET until = 0 WHERE holder = ?"
+UNLOCK_ANY = "UPDATE lock SET until = 0"
 
 VERSION = "SELECT coalesce(max(version), 0) FROM state"
 HEAD = "SELECT version, at, complete_to, c.data, s.data FROM state AS s JOIN cloud AS c USING (version, at)"
