@@ -257,6 +257,26 @@ def test_a_page_looks_at_a_bounded_part_and_its_link_goes_on(
     assert 2 < pages < 200
 
 
+def test_a_stretch_without_members_is_not_the_end_upwards_either(
+    w: World, mod: Someone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = w.join("ann")
+    for n in range(60):
+        w.json("POST", "/api/v1/statuses", ann, json={"status": str(n)})
+    w.join("ben")
+    monkeypatch.setattr(everybody, "SCANS", 2)
+    monkeypatch.setattr(everybody, "SCANNED", 5)
+    found: list[str] = []
+    url, pages = f"{ACCOUNTS}?min_id=1", 0
+    while url and pages < 200:
+        page = w.ask("GET", url, mod)
+        found += names(page.json())
+        # The page after the last has nobody, and no page above it.
+        url, pages = page.links.get("prev", {}).get("url", ""), pages + 1
+    assert sorted(found) == ["ann", "ben", "mo"]
+    assert 3 < pages < 200
+
+
 def test_an_address_is_shown_of_members_below_the_role_alone(w: World, mod: Someone, boss: Someone) -> None:
     for name, role in (("ann", Role.NONE), ("mia", Role.MODERATOR), ("ada", Role.ADMIN)):
         made = w.run(members.register(w.network.writes, name, email=f"{name}@example.org"))

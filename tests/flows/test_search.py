@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -247,6 +248,26 @@ async def test_nobody_is_suggested_whom_one_knows_or_does_not_want() -> None:
         await shoal.settle()
         suggested = await suggestions.suggestions(fresh(shoal), me.id, 40)
         assert [(one.profile.member.name, one.friends) for one in suggested] == [("good", 1)]
+
+
+@pytest.mark.parametrize(("active", "followers"), [(2_000, "quiet"), (6, "talkers")])
+@in_loop
+async def test_the_most_followed_are_suggested_though_others_posted_since(
+    active: int, followers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In a small network all are looked at; in one that is too large for that, those whom the active follow.
+    monkeypatch.setattr(suggestions, "_ACTIVE", active)
+    monkeypatch.setattr(suggestions, "MOST", 4)
+    async with Shoal.open("memory://") as shoal:
+        star, me, *quiet = await register(shoal, "star", "me", *(f"quiet_{n}" for n in range(5)))
+        talkers = await register(shoal, *(f"talker_{n}" for n in range(12)))
+        for one in talkers:
+            await one.create("so much to say")
+        for one in quiet if followers == "quiet" else talkers:
+            await one.follow(star)
+        await shoal.settle()
+        suggested = await suggestions.suggestions(fresh(shoal), me.id, 4)
+        assert (suggested[0].profile.member.name, len(suggested)) == ("star", 4)
 
 
 @in_loop

@@ -43,7 +43,7 @@ async def page(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
 
 async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
     found: list[Member] = []
-    after = cursor.after
+    after, ended = cursor.after, False
     for _ in range(SCANS):
         scanned = await scanner.obj_scan(after, SCANNED)
         found += [member for member in _members(scanned, wanted) if member.id < cursor.before]
@@ -51,8 +51,11 @@ async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
         if ended or len(found) >= cursor.limit:
             break
         after = scanned[-1].id
+    if not found:
+        # What was looked through in vain: the page above and the page below it begin there.
+        return Members(found, None if ended else after)
     found = found[: cursor.limit][::-1]
-    return Members(found, found[-1].id if found else None)
+    return Members(found, found[-1].id)
 
 
 async def _newest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:

@@ -1,4 +1,4 @@
-"""Whom a member may want to follow: friends of their friends, then members who are active and whom many follow."""
+"""Whom a member may want to follow: friends of their friends, then members whom many follow."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ MOST = 80
 _FRIENDS = 100
 """So many of the newest whom one follows are asked whom they follow, each for so many."""
 _CANDIDATES = 300
-_ACTIVE = 400
-"""Members who posted last, of whom the most followed are suggested."""
+_ACTIVE = 2_000
+"""Members who want to be found, those who posted last first, of whom the most followed are suggested: in most networks all."""
+_ASKED = 400
+_ASKED_FOLLOWS = 50
+"""So many of them are asked whom they followed last, each for so many: in a larger network those whom many follow are found so."""
+_FOUND = 500
 _POPULAR = 100
 _KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
 """Who stands so to the viewer is not suggested to them."""
@@ -33,7 +37,7 @@ class Suggestion(NamedTuple):
 
 
 async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
-    """Whom the viewer may want to follow, the likeliest first. At most seven reads of the graph, and three within a minute."""
+    """Whom the viewer may want to follow, the likeliest first. At most eight reads of the graph, and three within a minute."""
     candidates = await _candidates(reads, viewer)
     ids = [candidate.id for candidate in candidates]
     stands = await reads.graph.assoc_get(viewer, _KNOWN, ids)
@@ -70,12 +74,15 @@ async def _candidates(reads: Reads, viewer: int) -> list[Candidate]:
 
 
 async def _popular(reads: Reads) -> list[int]:
-    """The most followed of those who posted last: the same for everybody."""
+    """The most followed, whether they posted lately or not: the same for everybody. Three reads."""
     now = reads.tags.clock()
     held = reads.popular.get(None, now)
     if held is None:
         active = await reads.search.directory("active", _ACTIVE)
-        followers = (await reads.graph.assoc_count(active, (FOLLOWED_BY,)))[FOLLOWED_BY] if active else {}
-        held = sorted(active, key=lambda id_: -followers.get(id_, 0))[:_POPULAR]
+        lists = await reads.graph.assoc_ranges(active[:_ASKED], FOLLOWS, limit=_ASKED_FOLLOWS) if active else {}
+        often = Counter(entry.id2 for entries in lists.values() for entry in entries).most_common(_FOUND)
+        known = list(dict.fromkeys([*active, *(id_ for id_, _ in often)]))
+        followers = (await reads.graph.assoc_count(known, (FOLLOWED_BY,)))[FOLLOWED_BY] if known else {}
+        held = sorted(known, key=lambda id_: -followers.get(id_, 0))[:_POPULAR]
         reads.popular.put(None, held, now)
     return held
