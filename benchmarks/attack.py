@@ -33,8 +33,8 @@ _COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port
 _MIB = 1 << 20
 _PACE_SECONDS = 0.02
 _FILES = 1_024
-_SIZES = {"silent": 1_100, "scattered": 1_100, "heads": 50, "drips": 300, "uploads": 30, "passwords": 700}
-"""How many connections each attack opens."""
+_SIZES = {"silent": 1_100, "scattered": 1_100, "heads": 50, "drips": 300, "passwords": 700, "uploads": 30}
+"""How many connections each attack opens. Uploads are last: their videos are still being looked at when it is over."""
 _APP = b'{"client_name":"attack","redirect_uris":"urn:ietf:wg:oauth:2.0:oob","scopes":"read"}'
 
 

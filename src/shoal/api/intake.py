@@ -23,7 +23,7 @@ from shoal.core.errors import StorageFull, TooMany, Unavailable
 SPOOL_BYTES = 1 << 20
 """What a file in memory may have while it comes."""
 COMING_BYTES = 16 << 20
-LOADED_BYTES = 64 << 20
+LOADED_BYTES = 48 << 20
 _WAIT_SECONDS = 30.0
 """How long a request waits for its turn or for room."""
 _UPLOADS = 3
