@@ -45,8 +45,8 @@ check: $(VENV)/.dev  ## types, lint, imports
 test: setup check  ## everything that must pass
 	@$(BIN)/python -m pytest
 
-bench: setup  ## the figures of docs/performance.md
-	@$(BIN)/shoal bench
+bench: setup  ## the figures of docs/performance.md, on a machine that has nothing else to do
+	@$(BIN)/python -m benchmarks --page
 
 clean:  ## what was set up or made by the demo
 	rm -rf $(VENV) demo

@@ -1,23 +1,32 @@
-"""Run every benchmark, each in a process of its own, and end with one table: `python -m benchmarks [--quick] [NAME ...]`."""
+"""Run every benchmark, each in a process of its own, and end with one table: `python -m benchmarks [--quick] [NAME ...]`.
+
+With `--json FILE` the figures are kept, with the machine, the day and the commit; with `--page` docs/figures.json and
+docs/performance.md are written. A machine that has something else to do is refused, unless `--busy` says that it may.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
-import msgspec
+from benchmarks.measure import (
+    FULL,
+    REPOSITORY,
+    Line,
+    benchmarks,
+    decode_line,
+    host_line,
+    keep_option,
+    parser,
+    print_table,
+)
+from benchmarks.page import FIGURES, write_page
+from benchmarks.results import BUSY, Result, Results, busy_share, commit, keep, machine, today
 
-from benchmarks.measure import FULL, REPOSITORY, Figure, benchmarks, host_line, keep_option, parser, print_table
-
-_KEEPING = {"end_to_end", "home_page", "http_network"}
-
-
-class Line(msgspec.Struct):
-    """The last line that a benchmark prints."""
-
-    benchmark: str
-    figures: list[Figure]
+_KEEPING = {"end_to_end", "home_page", "http_network", "post_costs"}
 
 
 def run(command: list[str]) -> Iterator[Line]:
@@ -26,35 +35,64 @@ def run(command: list[str]) -> Iterator[Line]:
         assert child.stdout is not None
         for line in child.stdout:
             if line.startswith('{"benchmark"'):
-                yield msgspec.json.decode(line, type=Line)
+                yield decode_line(line)
             else:
                 print(line, end="", flush=True)
     if child.returncode:
         raise subprocess.CalledProcessError(child.returncode, command)
 
 
+def measured(name: str, size: str, place: Path | None, *, busy: bool) -> list[Result]:
+    """The results of one benchmark. Raises `SystemExit` on a machine that is busy, unless it may be."""
+    share = busy_share()
+    if share > BUSY and not busy:
+        raise SystemExit(
+            f"others have {share:.0%} of this machine: figures would mean little; --busy measures all the same"
+        )
+    sized = [] if size == FULL else [f"--{size}"]
+    command = [sys.executable, "-m", f"benchmarks.{name}", *sized]
+    if place is not None and name in _KEEPING:
+        command += ["--keep", str(place.absolute())]
+    began = time.perf_counter()
+    lines = list(run(command))
+    shown = " ".join(("shoal bench", name.replace("_", "-"), *sized))
+    seconds = round(time.perf_counter() - began, 1)
+    return [
+        Result(line.benchmark, shown, line.size, round(share, 2), seconds, line.figures, line.checks) for line in lines
+    ]
+
+
 def main() -> None:
     """Run, then sum up; the exit status is 1 when one of them failed."""
     options = parser(__doc__, quick={}, smallest={})
     keep_option(options)
+    options.add_argument("--json", type=Path, metavar="FILE", help="keep the figures here; those of others stay in it")
+    options.add_argument(
+        "--page", action="store_true", help="keep them in docs/figures.json, and write docs/performance.md"
+    )
+    options.add_argument("--busy", action="store_true", help="measure also while others use the machine, and say so")
     options.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(benchmarks())}")
     chosen = options.parse_args()
     if unknown := set(chosen.names) - set(benchmarks()):
         options.error(f"no benchmark is named {', '.join(sorted(unknown))}")
-    rows: list[tuple[str, ...]] = []
+    results: list[Result] = []
     failed: list[str] = []
+    path = FIGURES if chosen.page else chosen.json
+    found = Results(machine(), today(), commit(), results)
     for name in chosen.names or benchmarks():
-        command = [sys.executable, "-m", f"benchmarks.{name}", *([] if chosen.size == FULL else [f"--{chosen.size}"])]
-        if chosen.keep is not None and name in _KEEPING:
-            command += ["--keep", str(chosen.keep.absolute())]
         try:
-            for line in run(command):
-                told = [figure for figure in line.figures if figure.verdict or figure.raw]
-                rows += [(line.benchmark, *figure.cells()) for figure in told]
+            results += measured(name, chosen.size, chosen.keep, busy=chosen.busy)
+            if path:
+                # After each, so that the last one does not take the others with it.
+                keep(path, found, whole=not chosen.names)
         except subprocess.CalledProcessError:
             failed.append(name)
+    told = [(result.benchmark, figure) for result in results for figure in result.figures]
+    rows = [(name, *figure.cells()) for name, figure in told if figure.verdict or figure.raw]
     print(f"\nAll of it\n{host_line()}")
     print_table(("benchmark", "figure", "value", "unit", "raw engine", "ratio", "target"), rows)
+    if chosen.page:
+        write_page()
     for name in failed:
         print(f"  {name} failed")
     sys.exit(1 if failed else 0)

@@ -31,15 +31,15 @@ _MIB = 1 << 20
 async def measure(child: Child, keys: Keys, seconds: float, report: Report) -> dict[str, Outcome]:
     """Idle, home, post, and what memory it took."""
     await asyncio.sleep(1.0)
-    report.add("start to first answer", child.seconds, "s", most=1.5)
-    report.add("memory when idle", tree_rss(child.pid) / _MIB, "MiB", most=120)
+    report.add("start to first answer", child.seconds, "s")
+    report.add("memory when idle", tree_rss(child.pid) / _MIB, "MiB")
     wanted = homes(child.server, keys.all)
     await load(child.server, iter([next(wanted)]), is_page, 1)
     loads = {"home, cold": await load(child.server, itertools.islice(wanted, len(keys.all)), is_page, 16)}
     loads["home"] = await load(child.server, until(wanted, seconds), is_page, 16)
-    report.add("memory after reading", tree_rss(child.pid) / _MIB, "MiB", most=250)
+    report.add("memory after reading", tree_rss(child.pid) / _MIB, "MiB")
     loads["post"] = await post_and_drain(child.server, keys.authors, keys.probe, 32, seconds)
-    report.add("memory after posting", tree_rss(child.pid) / _MIB, "MiB", most=250)
+    report.add("memory after posting", tree_rss(child.pid) / _MIB, "MiB")
     loads["home, after posts"] = await load(child.server, until(wanted, seconds), is_page, 16)
     return loads
 
@@ -69,9 +69,8 @@ async def run(place: Path, chosen: argparse.Namespace, report: Report) -> None:
         loads = await measure(child, keys, chosen.seconds, report)
     async with bare_server("asgi") as server:
         bare = await ceiling(server, chosen.seconds)
-    least = {"home": 2_000, "post": 1_000}
     for name, outcome in loads.items():
-        tell(report, name, outcome, least.get(name), 25 if name == "home" else None)
+        tell(report, name, outcome)
         report.add(f"{name}: beside a bare ASGI server", outcome.right / outcome.seconds, "1/s", raw=bare)
 
 

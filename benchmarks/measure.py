@@ -27,6 +27,8 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
+from benchmarks.targets import target_of
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 REAL_DATA = REPOSITORY.parent / "shared" / "data"
 FULL, QUICK, SMALLEST = "full", "quick", "smallest"
@@ -75,6 +77,21 @@ class Check(msgspec.Struct, frozen=True):
         return self.found == self.wanted
 
 
+class Line(msgspec.Struct):
+    """The last line that a benchmark prints."""
+
+    benchmark: str
+    size: str
+    host: str
+    figures: list[Figure]
+    checks: list[Check]
+
+
+def decode_line(line: str) -> Line:
+    """What a benchmark printed last."""
+    return msgspec.json.decode(line, type=Line)
+
+
 @dataclass
 class Report:
     """The figures of one benchmark, printed as a table and as one line of JSON."""
@@ -95,13 +112,14 @@ class Report:
         value: float,
         unit: str = "",
         *,
-        least: float | None = None,
-        most: float | None = None,
         raw: float | None = None,
     ) -> None:
         """Add a row. Targets are those of the full size: a smaller run has none."""
-        if self.quick:
-            least = most = None
+        target = None if self.quick else target_of(self.benchmark, what)
+        least = most = None
+        if target is not None:
+            wanted = target.value * (raw or 0.0) if target.of_raw else target.value
+            least, most = (wanted, None) if target.side == "least" else (None, wanted)
         self.figures.append(Figure(what, float(value), unit, least, most, raw))
 
     def check(self, what: str, found: float, wanted: float) -> None:
@@ -125,13 +143,7 @@ class Report:
         for check in self.checks:
             told = "right" if check.right else f"WRONG, not {_shown(check.wanted)}"
             print(f"  checked: {check.what}: {_shown(check.found)}: {told}")
-        line = {
-            "benchmark": self.benchmark,
-            "size": self.size,
-            "host": host_line(),
-            "figures": self.figures,
-            "checks": self.checks,
-        }
+        line = Line(self.benchmark, self.size, host_line(), self.figures, self.checks)
         print(msgspec.json.encode(line).decode(), flush=True)
         sys.exit(0 if self.checks and all(check.right for check in self.checks) else 1)
 

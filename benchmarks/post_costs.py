@@ -238,7 +238,7 @@ def main() -> None:
     keep_option(options)
     options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
     options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
-    options.add_argument("--posts", type=int, default=20_000, help="how many are made for each part")
+    options.add_argument("--posts", type=int, default=10_000, help="how many are made for each part")
     options.add_argument("--writers", type=int, default=64, help="how many post at a time")
     options.add_argument("--only", type=int, nargs="+", help="these parts, by their number from 0")
     chosen = options.parse_args()

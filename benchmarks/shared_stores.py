@@ -300,7 +300,7 @@ async def run(of: Engines, count: int, callers: int, seconds: float, report: Rep
     two = await saturate(of, 2, callers, seconds, report)
     for (kind, slow), rate in two.items():
         told = f"{kind}{', 2 % of a core each' if slow else ''}: two stores beside one"
-        report.add(told, rate / one[kind, slow], "times", least=1.7 if slow and kind == "posts" else None)
+        report.add(told, rate / one[kind, slow], "times")
 
 
 async def _fresh(of: Engines, name: str) -> Engines:

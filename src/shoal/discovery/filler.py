@@ -24,6 +24,9 @@ _FEW = 20
 _PAUSE_SECONDS = 0.2
 """After it has written more than a few together, the next write may wait so long for more: each write is a sync, and touches
 pages that the next one touches again."""
+_BURST = 50
+_WRITES_A_SECOND = 20
+"""Small writes are made at once as well, but no more of them for long than so many: after a burst they wait for each other."""
 
 
 class _Wanted(NamedTuple):
@@ -40,6 +43,8 @@ class Filler:
         self.written = 0
         self._wanted: _Wanted | None = None
         self._enough = asyncio.Event()
+        # How many small writes may be made at once, and when that was worked out.
+        self._spare, self._at = float(_BURST), 0.0
         self._task: asyncio.Task[None] | None = None
 
     def look(self, graph: Reader, ids: Iterable[int]) -> asyncio.Future[None]:
@@ -67,12 +72,20 @@ class Filler:
             while (wanted := self._wanted) is not None:
                 self._wanted = None
                 self._enough.clear()
-                ended = asyncio.get_running_loop().time() + _PAUSE_SECONDS
+                begun = asyncio.get_running_loop().time()
                 await self._answer(wanted)
-                if len(wanted.ids) > _FEW:
-                    await self._pause(ended)
+                if pause := self._pause_after(len(wanted.ids), begun):
+                    await self._pause(begun + pause)
         finally:
             self._task = None
+
+    def _pause_after(self, size: int, begun: float) -> float:
+        """How many seconds after the beginning of this write the next one may begin."""
+        self._spare = min(_BURST, self._spare + (begun - self._at) * _WRITES_A_SECOND) - 1
+        self._at = begun
+        if size > _FEW:
+            return _PAUSE_SECONDS
+        return 1 / _WRITES_A_SECOND if self._spare < 1 else 0.0
 
     async def _pause(self, ended: float) -> None:
         """Until that moment, or until enough is asked for."""

@@ -1,0 +1,120 @@
+"""What a run of benchmarks came to, as it is kept: on which machine, on which day, at which commit, and how busy it was."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import platform
+import sqlite3
+import subprocess
+import time
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from benchmarks.measure import REPOSITORY, Check, Figure
+
+BUSY = 0.1
+"""Share of the machine above which others make figures worthless."""
+_LOOK_SECONDS = 2.0
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One benchmark: the command, its size, and the share of the machine that others had when it began."""
+
+    benchmark: str
+    command: str
+    size: str
+    busy: float
+    seconds: float
+    figures: list[Figure]
+    checks: list[Check]
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """What figures depend on."""
+
+    processor: str
+    cores: int
+    memory_gib: int
+    kernel: str
+    python: str
+    numpy: str
+    sqlite: str
+
+    def shown(self) -> str:
+        """In a sentence."""
+        return (
+            f"{self.processor}, {self.cores} cores, {self.memory_gib} GiB, Linux {self.kernel}, Python {self.python},"
+            f" NumPy {self.numpy}, SQLite {self.sqlite}"
+        )
+
+
+class Results(msgspec.Struct):
+    """One machine, one day, one commit."""
+
+    machine: Machine
+    day: str
+    commit: str
+    results: list[Result]
+
+
+def machine() -> Machine:
+    """This one."""
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
+    kernel = ".".join(platform.release().split("-")[0].split(".")[:2])
+    versions = (platform.python_version(), np.__version__, sqlite3.sqlite_version)
+    return Machine(model, os.cpu_count() or 1, round(memory), kernel, *versions)
+
+
+def today() -> str:
+    """The day, in UTC."""
+    return dt.datetime.now(dt.UTC).date().isoformat()
+
+
+def commit() -> str:
+    """The commit that is checked out, and whether something was changed since: but for the figures and their page."""
+    mark = _git("rev-parse", "--short=10", "HEAD")
+    changed = _git("status", "--porcelain", "--", ".", ":!docs/figures.json", ":!docs/performance.md")
+    return f"{mark} with changes" if changed else mark
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    return done.stdout.strip()
+
+
+def busy_share() -> float:
+    """The share of all cores that others use, over two seconds: this process sleeps meanwhile."""
+    before = _clocks()
+    time.sleep(_LOOK_SECONDS)
+    worked, whole = (now - then for now, then in zip(_clocks(), before, strict=True))
+    return worked / whole if whole else 0.0
+
+
+def _clocks() -> tuple[int, int]:
+    ticks = list(map(int, Path("/proc/stat").read_text("utf-8").splitlines()[0].split()[1:9]))
+    # The fourth and fifth are idle, and waiting for disks.
+    return sum(ticks) - ticks[3] - ticks[4], sum(ticks)
+
+
+def load(path: Path) -> Results:
+    """What is kept."""
+    return msgspec.json.decode(path.read_bytes(), type=Results)
+
+
+def keep(path: Path, new: Results, *, whole: bool) -> None:
+    """Keep these; others stay beside them if they are of the same machine, day and commit, and it was not a `whole` run."""
+    results = {result.benchmark: result for result in new.results}
+    if path.exists() and not whole:
+        old = load(path)
+        if (old.machine, old.day, old.commit) != (new.machine, new.day, new.commit):
+            raise SystemExit(
+                f"{path.name} is of another machine, day or commit: measure all of them, or keep these elsewhere"
+            )
+        results = {**{result.benchmark: result for result in old.results}, **results}
+    kept = Results(new.machine, new.day, new.commit, [results[name] for name in sorted(results)])
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")

@@ -1,0 +1,71 @@
+"""Every target, in one place. They are those of the full sizes, on two cores."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
+
+
+class Target(NamedTuple):
+    """What a figure should be: at `least`, or at `most`, this. `figure` is a pattern; of several that match the first holds."""
+
+    benchmark: str
+    figure: str
+    side: Literal["least", "most"]
+    value: float
+    of_raw: bool = False
+    """As many times what the raw engine did in the same run."""
+
+
+TARGETS = (
+    Target("attack", "*: p99 of another client", "most", 500),
+    Target("attack", "*: most memory", "most", 250),
+    Target("end_to_end", "offered: durable posts", "least", 3_482),
+    Target("end_to_end", "offered: written deliveries", "least", 1.41e6),
+    Target("end_to_end", "offered: lag to delivery, p99", "most", 1_000),
+    Target("fanout_memory", "memory, index included", "most", 8.5),
+    Target("fanout_memory", "written deliveries", "least", 6e6),
+    Target("fanout_memory", "share of the bare ring", "least", 0.7),
+    Target("home_page", "*: warm page, median", "most", 400),
+    Target("home_page", "dearest size / cheapest size", "most", 1.2),
+    Target("home_page", "cold page, follows 9,* median", "most", 250),
+    Target("home_page", "cold page, * median", "most", 25),
+    Target("http_load*", "client's ceiling: right answers", "least", 8_000),
+    Target("http_network", "home: right answers", "least", 2_000),
+    Target("http_network", "home: p99", "most", 25),
+    Target("http_network", "post: right answers", "least", 1_000),
+    Target("http_network", "start to first answer", "most", 1.5),
+    Target("http_network", "memory when idle", "most", 120),
+    Target("http_network", "memory after *", "most", 250),
+    Target("import_real", "all of it", "most", 180),
+    Target("import_real", "follows a second", "least", 10_000),
+    Target("post_costs", "*: bytes written, a post", "most", 8_192),
+    Target("rabbitmq_jobs", "jobs relayed and done by one worker", "least", 5_000),
+    Target("redis_structures", "packed string, filled", "most", 18),
+    Target("redis_structures", "packed string, in use", "most", 18),
+    Target("redis_structures", "fan-out of one worker, beside ZADD and trim", "least", 1.7, of_raw=True),
+    Target("redis_structures", "longest call: *", "most", 3),
+    Target("shared_fanout", "*: post to all has arrived, *", "most", 10),
+    Target("shared_fanout", "*: lag of other posts meanwhile, p99", "most", 1_000),
+    Target("shared_home", "*: nothing changed, median", "most", 1.5),
+    Target("shared_home", "*: nothing changed, round trips, most", "most", 4),
+    Target("shared_stores", "posts, 2 % of a core each: two stores beside one", "least", 1.7),
+    Target("tag_merge", "* tag uses merged", "most", 60),
+    Target("tag_merge", "lock held by a merge, median", "most", 1_000),
+    Target("tag_merge", "lock held by a merge, p99", "most", 1_000),
+    Target("tag_merge", "head and cloud, warm, median", "most", 1),
+    Target("tag_merge", "in the request, a tag", "most", 2),
+    Target("tag_merge", "emitting in all, a tag", "most", 2),
+)
+
+
+def target_of(benchmark: str, figure: str) -> Target | None:
+    """The target of a figure, if it has one."""
+    return next(
+        (
+            target
+            for target in TARGETS
+            if fnmatchcase(benchmark, target.benchmark) and fnmatchcase(figure, target.figure)
+        ),
+        None,
+    )

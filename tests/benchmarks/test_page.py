@@ -1,0 +1,82 @@
+"""docs/performance.md is what the renderer makes of docs/figures.json, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from benchmarks.measure import FULL, Check, Figure, benchmarks
+from benchmarks.page import FIGURES, PAGE, PROSE, rendered
+from benchmarks.results import Machine, Result, Results, keep, load
+
+MACHINE = Machine("a processor", 2, 24, "6.18", "3.11.7", "2.4.6", "3.40.1")
+PROSE_OF_ONE = "{facts}\n{targets}\n```figures one\nposts*\nlag\n```\nAfter it.\n"
+
+
+def results(*of: Result) -> Results:
+    return Results(MACHINE, "2026-11-22", "0123456789", list(of))
+
+
+def result(name: str, size: str = FULL, busy: float = 0.0) -> Result:
+    figures = [
+        Figure("lag", 1_200, "ms", most=1_000),
+        Figure("posts", 3_500, "1/s", least=3_000, raw=7_000),
+        Figure("not shown", 1),
+    ]
+    return Result(name, f"shoal bench {name}", size, busy, 61, figures, [Check("posts", 1, 1)])
+
+
+def test_the_page_is_made_of_the_figures_that_are_kept() -> None:
+    assert PAGE.read_text("utf-8") == rendered(PROSE.read_text("utf-8"), load(FIGURES)), "python -m benchmarks.page"
+
+
+def test_every_benchmark_has_a_table_on_the_page_with_figures_in_it() -> None:
+    blocks = re.findall(r"```figures ([\w ]+)\n(.*?)```", PROSE.read_text("utf-8"), re.DOTALL)
+    assert {name.split()[0] for name, _ in blocks} == set(benchmarks())
+    kept = {held.benchmark: held for held in load(FIGURES).results}
+    for name, patterns in blocks:
+        if name in kept:
+            page = rendered(f"```figures {name}\n{patterns}```\n", load(FIGURES))
+            assert page.count("\n| ") > 1, name
+
+
+def test_what_is_kept_did_what_it_says_and_names_no_place() -> None:
+    kept = load(FIGURES)
+    assert [check for held in kept.results for check in held.checks if not check.right] == []
+    assert not re.search(r"/(work|home|root|tmp)\b", FIGURES.read_text("utf-8"))
+
+
+def test_a_table_has_the_command_the_figures_in_order_and_their_verdicts() -> None:
+    page = rendered(PROSE_OF_ONE, results(result("one")))
+    assert "2026-11-22, commit 0123456789, a processor, 2 cores, 24 GiB" in page
+    assert "1 of 2 targets are met; missed are:\n\n- one, lag: 1,200 ms, <= 1,000: missed by 20%" in page
+    table = page.partition("`shoal bench one`\n\n")[2].splitlines()
+    assert table[2:5] == [
+        "| posts | 3,500 1/s | 7,000 | 0.50 | >= 3,000: met |",
+        "| lag | 1,200 ms |  |  | <= 1,000: missed by 20% |",
+        "After it.",
+    ]
+
+
+def test_small_and_busy_runs_are_marked_and_missing_ones_named() -> None:
+    page = rendered(PROSE_OF_ONE, results(result("one", "quick", 0.5)))
+    assert "a quick run: small sizes, no targets; others had 50% of the machine: times say little" in page
+    assert "`shoal bench one` was not measured." in rendered(PROSE_OF_ONE, results())
+
+
+def test_figures_of_another_day_are_not_mixed_in(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    keep(path, results(result("one"), result("two")), whole=True)
+    keep(path, results(result("two", "quick"), result("three")), whole=False)
+    assert [(held.benchmark, held.size) for held in load(path).results] == [
+        ("one", FULL),
+        ("three", FULL),
+        ("two", "quick"),
+    ]
+    other = results(result("one"))
+    other.day = "2026-11-23"
+    with pytest.raises(SystemExit, match="another machine, day or commit"):
+        keep(path, other, whole=False)
+    keep(path, other, whole=True)
+    assert [held.benchmark for held in load(path).results] == ["one"]
