@@ -171,3 +171,12 @@ def test_an_act_closes_the_report_that_it_answers(w: World, ann: Someone, ben: S
     assert w.json("POST", path, mod, json={"type": "none", "report_id": about_ben, "text": "a word"}) == {}
     assert w.json("GET", f"{REPORTS}/{about_ben}", mod)["action_taken"] is True
     assert [one["id"] for one in w.json("GET", REPORTS, mod)] == [about_ann]
+
+
+def test_what_would_do_nothing_is_refused(w: World, ann: Someone, ben: Someone, mod: Someone) -> None:
+    forwarded = w.ask("POST", "/api/v1/reports", ann, json={"account_id": ben.id, "forward": True})
+    assert (forwarded.status_code, w.json("GET", REPORTS, mod)) == (422, [])
+    w.json("POST", "/api/v1/reports", ann, json={"account_id": ben.id, "forward": False})
+    act = {"type": "silence", "warning_preset_id": "1"}
+    assert w.ask("POST", f"/api/v1/admin/accounts/{ben.id}/action", mod, json=act).status_code == 422
+    assert w.json("GET", f"/api/v1/admin/accounts/{ben.id}", mod)["silenced"] is False

@@ -16,7 +16,7 @@ from shoal.api.front import Front
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.moderation_entities import AdminAccount
 from shoal.api.pages import PageQuery
-from shoal.core.errors import NotAllowed, NotFound
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Login, Member, Role
 from shoal.core.visibility import STRANGER
 from shoal.feeds import everybody
@@ -86,6 +86,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     text: Annotated[str, Meta(max_length=5_000)] = ""
     """Why; it is logged."""
     warning_preset_id: _Text = ""
+    """Refused: there are no presets."""
     send_email_notification: bool = False
 
 
@@ -199,6 +200,8 @@ async def delete(context: Context, params: One) -> object:
 async def act(context: Context, params: Act) -> object:
     """Suspend, silence or lock out an account, or only close the report about it (`none`)."""
     front: Front = context.deps
+    if params.warning_preset_id:
+        raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
     target = await _target(context, params.id)
     if params.report_id is not None:
         filed = await reports.access_report(front.graph, params.report_id)

@@ -12,6 +12,7 @@ from shoal.api.calls import Context
 from shoal.api.convert import Id
 from shoal.api.front import Front
 from shoal.api.listing import actor, profile_of
+from shoal.core.errors import InvalidInput
 from shoal.services import reports
 from shoal.services.reports import MAX_POSTS, Complaint
 
@@ -28,7 +29,7 @@ class NewReport(msgspec.Struct, frozen=True, kw_only=True):
     category: Category = "other"
     rule_ids: RuleIds = ()
     forward: bool = False
-    """To another server; every account is of this one."""
+    """To another server: refused, as every account is of this one."""
 
 
 def known_rules(front: Front) -> frozenset[str]:
@@ -39,6 +40,8 @@ def known_rules(front: Front) -> frozenset[str]:
 async def create(context: Context, params: NewReport) -> object:
     """Report an account, and statuses of it, to the moderators."""
     front: Front = context.deps
+    if params.forward:
+        raise InvalidInput("forward: there is no other server to send the report to", field="forward")
     complaint = Complaint(
         post_ids=params.status_ids, comment=params.comment, category=params.category, rule_ids=params.rule_ids
     )
