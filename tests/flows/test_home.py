@@ -512,7 +512,10 @@ async def test_a_tag_that_hears_of_a_post_late_still_brings_it() -> None:
     async def opened(*_: object, **__: object) -> ShardedGraph:
         return graph
 
-    with patch("shoal.wiring.network.open_store", opened):
+    with (
+        patch("shoal.wiring.network.open_store", opened),
+        patch("shoal.wiring.network.spans_stores", return_value=True),
+    ):
         async with open_network(Settings(store="memory://"), background=False) as network:
             ann, dan = await register(Shoal(network), "ann", "dan")
             await ann.follow_tag("surf")
