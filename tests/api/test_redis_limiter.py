@@ -93,7 +93,7 @@ async def test_counts_go_with_their_window() -> None:
             pass
         assert 0 < window.wait <= 1.0
         await limiter.take(ANN)
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             ages = {name: server.pttl(name) for name in server.keys("r:*")}
             assert len([age for age in ages.values() if 0 < age <= 86_400_000]) == len(ages)
 

@@ -228,7 +228,7 @@ async def test_after_a_flush_followers_get_a_gap_however_much_was_published_sinc
 @in_loop
 async def test_several_processes_have_one_log(backend: str) -> None:
     async with BACKENDS[backend](100) as one, AsyncExitStack() as stack:
-        nodes = Nodes(redis._single().url if backend == "redis" else redis._cluster().url)
+        nodes = Nodes(redis.server().url if backend == "redis" else redis._cluster().url)
         stack.push_async_callback(nodes.close)
         two = RedisChannel(nodes, 100)
         end = await one.end()
@@ -245,7 +245,7 @@ async def test_who_waits_on_redis_asks_for_nothing_meanwhile() -> None:
     async with following(channel, await channel.end()) as follower:
         await publish(channel, numbers(0, 3))
         await eventually(follower.count, 3)
-        with Redis.from_url(redis._single().url) as client:
+        with Redis.from_url(redis.server().url) as client:
 
             async def blocked() -> int:
                 return int(client.info("clients")["blocked_clients"])

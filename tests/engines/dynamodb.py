@@ -20,7 +20,7 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
 
 
 @functools.cache
-def _server() -> Program | None:
+def _started() -> Program | None:
     os.environ.update(CREDENTIALS)
     folder = Path(mkdtemp(prefix="shoal-dynamodb-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -35,11 +35,16 @@ def _server() -> Program | None:
 
 
 def endpoint() -> str:
-    """Where the server is. A desk without one skips the test."""
-    program = _server()
+    """Where that server is."""
+    return server().url
+
+
+def server() -> Program:
+    """The server that tests share. A desk without one skips the test."""
+    program = _started()
     if program is None:
         pytest.skip("DynamoDB Local is not installed: sh scripts/dynamodb")
-    return program.url
+    return program
 
 
 def new_table(spread: int = 2, *, at: str = "") -> str:

@@ -52,7 +52,8 @@ def own_cluster(masters: int = 3, replicas: int = 1) -> engine.Cluster:
 
 
 @cache
-def _single() -> Program:
+def server() -> Program:
+    """The server that tests share."""
     program = own()
     atexit.register(program.kill)
     return program
@@ -72,7 +73,7 @@ def _kill(cluster: engine.Cluster) -> None:
 
 def single() -> str:
     """The address of a server with nothing on it."""
-    program = _single()
+    program = server()
     with Redis.from_url(program.url) as client:
         client.flushall()
     return program.url

@@ -95,14 +95,14 @@ async def test_a_change_that_could_not_be_marked_still_ends_the_stamp() -> None:
 async def test_the_mark_of_who_died_ends_by_itself_also_when_others_keep_coming() -> None:
     async with stamps_at(redis.single()) as stamps:
         await stamps.begin([ONE])
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             assert 0 < server.ttl(key(ONE)) <= 30
             value = server.get(key(ONE))
             assert isinstance(value, bytes)
             # Its deadline has passed.
             server.set(key(ONE), value[:9] + bytes(8))
         assert (await stamps.read([ONE])).keys() == {ONE}
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             server.set(key(ONE), value[:9] + bytes(8))
         later = await stamps.begin([ONE])
         assert await stamps.read([ONE]) == {}
@@ -114,7 +114,7 @@ async def test_the_mark_of_who_died_ends_by_itself_also_when_others_keep_coming(
 async def test_stamps_live_a_day_at_the_most() -> None:
     async with stamps_at(redis.single()) as stamps:
         await stamps.read([ONE])
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             assert 0 < server.ttl(key(ONE)) <= 86_400
 
 

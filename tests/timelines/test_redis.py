@@ -80,7 +80,7 @@ async def test_what_is_cold_leaves_nothing_behind(warm: int) -> None:
             assert await timelines.push(entry(1), timelines.seats(members[::-1])) == warm
             await timelines.remove(entry(1), timelines.seats(members))
             assert len(await timelines.members(MANY)) == warm
-    with Redis.from_url(redis._single().url) as server:
+    with Redis.from_url(redis.server().url) as server:
         assert server.dbsize() == warm
 
 
@@ -89,7 +89,7 @@ async def test_after_everything_was_flushed_all_is_cold_and_begins_anew() -> Non
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes)
         await warm_up(timelines, (ANN,), [5, 6])
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             server.flushall()
             server.script_flush()
         assert await timelines.push(7, timelines.seats((ANN,))) == 0
@@ -104,7 +104,7 @@ async def test_one_that_was_begun_again_meanwhile_is_not_filled_with_what_was_re
     async with nodes_at(redis.single()) as nodes:
         first, second = RedisTimelines(nodes), RedisTimelines(nodes)
         await first.create(ANN)
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             server.flushall()
         # An entry that is pushed now is lost to the first, who has read the graph already.
         await second.create(ANN)
@@ -146,7 +146,7 @@ async def test_reading_puts_the_end_off_and_nothing_else_does() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 5, idle_seconds=1_000.0)
         await warm_up(timelines, (ANN, BEN))
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             for member in (ANN, BEN):
                 server.expire(key(member), 100)
             for n in range(20):
@@ -174,7 +174,7 @@ async def test_those_who_get_the_same_are_cut_one_after_the_other() -> None:
         await warm_up(timelines, members, [entry(n) for n in range(length)])
         seats = timelines.seats(members)
         cut_at: dict[int, list[int]] = {}
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             held = dict.fromkeys(members, length)
             for n in range(length, 5 * length // 2):
                 assert await timelines.push(entry(n), seats) == len(members)
@@ -202,7 +202,7 @@ async def test_each_has_a_length_of_its_own_to_be_cut_at() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 800, clock=long_ago)
         await warm_up(timelines, members)
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             for member in members:
                 # Half way between where the first are cut and where the last are; each by a call of its own.
                 server.append(key(member), bytes(8 * (800 + 360 + 90)))
@@ -217,7 +217,7 @@ async def test_one_call_cuts_a_few_at_the_most() -> None:
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes, 10, clock=long_ago)
         await warm_up(timelines, members)
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             for member in members:
                 server.append(key(member), bytes(8 * 100))
             await timelines.push(entry(1), timelines.seats(members))
@@ -278,7 +278,7 @@ async def test_a_full_server_says_so_and_can_still_be_read_and_emptied() -> None
     async with nodes_at(redis.single()) as nodes:
         timelines = RedisTimelines(nodes)
         await warm_up(timelines, (ANN,), [5, 6])
-        with Redis.from_url(redis._single().url) as server:
+        with Redis.from_url(redis.server().url) as server:
             server.config_set("maxmemory", 1)
             try:
                 with pytest.raises(StorageFull):

@@ -2,6 +2,8 @@
 
 It takes every credential but none at all. It is not DynamoDB: nothing is ever throttled, transactions wait for each other
 instead of conflicting, and its index is never late.
+
+It is started from `dynamodb.xml` and not by its own command line, which listens on every address of the machine.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from pathlib import Path
 
 from shoal.ops.engines.program import NotInstalled, Program, find, free_port
 
-_MAIN = "com.amazonaws.services.dynamodbv2.local.main.ServerRunner"
+_MAIN = "org.eclipse.jetty.xml.XmlConfiguration"
+_SERVER = Path(__file__).with_name("dynamodb.xml")
+_JARS = ("DynamoDBLocal-*.jar", "jetty-xml-*.jar")
 _HEAP = "-Xmx512m"
 
 
@@ -26,7 +30,7 @@ def start(folder: Path, *, port: int | None = None, durable: bool = True) -> Pro
     """A server in `folder`, answering. Raises `NotInstalled`. What is `durable` is there again at the next start there."""
     java = find("java", "default-jre-headless")
     jars = installed_at()
-    if not any(jars.glob("DynamoDBLocal-*.jar")):
+    if not all(any(jars.glob(name)) for name in _JARS):
         raise NotInstalled("DynamoDB Local is not installed: sh scripts/dynamodb")
     port = port or free_port()
     folder.mkdir(parents=True, exist_ok=True)
@@ -39,11 +43,9 @@ def start(folder: Path, *, port: int | None = None, durable: bool = True) -> Pro
             "-cp",
             f"{jars}/*",
             _MAIN,
-            "-sharedDb",
-            "-disableTelemetry",
-            "-port",
-            str(port),
-            *(["-dbPath", str(folder)] if durable else ["-inMemory"]),
+            f"port={port}",
+            f"folder={folder}" if durable else "memory=true",
+            str(_SERVER),
         ],
         folder,
         url=f"http://127.0.0.1:{port}",
