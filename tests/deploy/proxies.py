@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchmarks.child import free_port
+
+from shoal.ops.engines.program import free_port
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def _changed(text: str, *changes: tuple[str, str]) -> str:
@@ -49,8 +50,13 @@ def _running(command: list[str], port: int, folder: Path) -> Iterator[None]:
             time.sleep(0.02)
         yield
     finally:
+        # nginx ends its children and goes; Caddy waits for connections as long as clients keep them.
         process.terminate()
-        process.wait(10)
+        try:
+            process.wait(5)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(PATIENCE)
 
 
 def _answers(port: int) -> bool:
