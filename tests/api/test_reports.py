@@ -58,7 +58,7 @@ def refused(w: World, who: Someone, body: Any) -> tuple[int, str]:
 
 def test_a_report_is_answered_and_a_slash_at_the_end_makes_no_difference(w: World, ann: Someone, ben: Someone) -> None:
     post = write(w, ben, "rude")
-    form = {"account_id": ben.id, "status_ids[]": [post], "comment": "so rude", "category": "spam", "forward": "true"}
+    form = {"account_id": ben.id, "status_ids[]": [post], "comment": "so rude", "category": "spam", "forward": "false"}
     made = w.json("POST", "/api/v1/reports/", ann, data=form)
     assert made["target_account"]["id"] == ben.id
     assert {key: made[key] for key in made if key not in ("id", "created_at", "target_account")} == {
