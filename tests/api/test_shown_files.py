@@ -74,15 +74,34 @@ async def test_files_of_the_suspended_are_shown_to_nobody_until_they_are_restore
 
 
 @in_loop
-async def test_a_file_costs_two_reads_and_then_none_for_half_a_minute() -> None:
+async def test_files_of_hidden_posts_are_shown_to_nobody_until_a_post_that_has_them_is_revealed() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        clock = Clock()
+        files = ShownFiles(shoal.network.store, clock=clock)
+        made = await ann.upload(picture())
+        posted = [await ann.create(text, media=[made]) for text in ("look", "again")]
+        for post, still in zip(posted, (True, False), strict=True):
+            await shoal.hide(post)
+            clock.now += 31
+            assert await shown(files.check(made.key)) is still
+        await shoal.reveal(posted[0])
+        assert await shown(files.check(made.key))
+
+
+@in_loop
+async def test_a_file_costs_at_most_four_reads_and_then_none_for_half_a_minute() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         made = await ann.upload(picture())
-        graph = Counting(shoal.network.store)
-        files = ShownFiles(cast("Reader", graph))
-        for reads in (2, 2):
-            await files.check(made.key)
-            assert len(graph.reads) == reads
+        await ann.create("look", media=[made])
+        member = await ann.update_profile(avatar=picture())
+        for key, reads in ((made.key, 4), (member.avatar, 2)):
+            graph = Counting(shoal.network.store)
+            files = ShownFiles(cast("Reader", graph))
+            for _ in range(2):
+                await files.check(key)
+                assert len(graph.reads) == reads
 
 
 @in_loop

@@ -1,6 +1,7 @@
-"""Which stored files are shown: those of members in good standing, as long as something that is there has them.
+"""Which stored files are shown: those of members in good standing, as long as something that is in sight has them.
 
-The two reads that this takes are remembered for half a minute, so a file is gone that soon after its post or its author is.
+The reads that this takes (two; four for media) are remembered for half a minute, so a file is gone that soon after its post or
+its author is.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from collections.abc import Callable
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of_member, id_in, lasting_files_of
-from shoal.core.model import Media, Member
+from shoal.core.model import Media, Member, Post
 from shoal.graph.contract import Reader
 from shoal.graph.recent import Recent
-from shoal.graph.schema import AnyNode, file_key, user_name_key
+from shoal.graph.schema import ATTACHED, file_key, user_name_key
 
 _REMEMBERED = 20_000
 _SECONDS = 30.0
+_POSTS = 16
+"""So many posts that have a file, the newest, are asked whether they are in sight."""
 
 
 class ShownFiles:
@@ -51,11 +54,17 @@ class ShownFiles:
         owner = nodes.get(keys.get(name, 0))
         if not isinstance(owner, Member) or owner.suspended:
             return False
-        return _has(nodes.get(media_id), key) if id_ else key in files_of_member(owner)
+        if not id_:
+            return key in files_of_member(owner)
+        media = nodes.get(media_id)
+        if not isinstance(media, Media):
+            # From before files were named after their object, and not repaired yet; or it is just being deleted.
+            return True
+        return not media.let_go and key in lasting_files_of(media) and await self._in_sight(media)
 
-
-def _has(media: AnyNode | None, key: str) -> bool:
-    if not isinstance(media, Media):
-        # From before files were named after their object, and not repaired yet; or it is just being deleted.
-        return True
-    return not media.let_go and key in lasting_files_of(media)
+    async def _in_sight(self, media: Media) -> bool:
+        """Whether no post has it yet, or one that has it is not hidden."""
+        attached = await self._graph.assoc_range(media.id, ATTACHED, limit=_POSTS)
+        found = await self._graph.obj_get([put.id2 for put in attached]) if attached else {}
+        posts = [node for node in found.values() if isinstance(node, Post)]
+        return not posts or any(not post.hidden for post in posts)
