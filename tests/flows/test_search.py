@@ -24,16 +24,20 @@ from shoal.discovery.contract import FORM, State
 from shoal.discovery.filler import Filler
 from shoal.discovery.filling import fill, refill
 from shoal.discovery.memory import MemoryIndex
+from shoal.fanout import indexes
 from shoal.feeds import directory, found, popular, suggestions
 from shoal.feeds.found import Part
 from shoal.feeds.pull import Cursor
 from shoal.feeds.remembered import Remembered
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch
+from shoal.ops.check import check
+from shoal.services import media as media_services
 from shoal.services import members as member_services
 from shoal.services import posts as post_services
 from shoal.services import suggestions as suggestion_services
-from tests.api.world import Counting
+from tests.api.world import Counting, picture
+from tests.engines import postgres
 from tests.flows.people import register
 from tests.flows.scene import VIEWERS, a_scene
 from tests.running import in_loop, run
@@ -97,6 +101,92 @@ async def test_an_edit_is_found_as_it_is_now_and_a_deleted_post_no_more() -> Non
         assert await texts(shoal, ben, "late") == []
         await shoal.settle()
         assert await shoal.network.reads.search.ids(-1, 99) == sorted((ann.id, ben.id))
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty network with each kind of index."""
+    if request.param == "postgres":
+        return run(postgres.database(request))
+    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path / 'shoal.db'}"
+
+
+@in_loop
+async def test_a_post_is_found_by_the_descriptions_of_its_pictures_as_they_are_now(url: str) -> None:
+    async with Shoal.open(url, media="memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        boat, net = [await ann.upload(picture(colour=c), description=f"A {c} sail") for c in ("red", "teal")]
+        await ann.create("Both", media=[boat, net])
+        again = await ann.create("Again", media=[net])
+        assert await texts(shoal, ann, "red sail") == ["Both"]
+        await shoal.settle()
+        assert await texts(shoal, ben, '"teal sail"') == ["Again", "Both"]
+        await media_services.describe(shoal.network.writes, ann.id, net.id, description="Nets on the quay")
+        assert await texts(shoal, ben, "teal") == []
+        assert await texts(shoal, ann, "quay") == ["Again", "Both"]
+        await shoal.settle()
+        assert await texts(shoal, ben, "quay") == ["Again", "Both"]
+        await ann.update(again, "Without", media=[])
+        await shoal.settle()
+        assert await texts(shoal, ben, "quay") == ["Both"]
+        assert (await check(shoal.network, young=0.0)).clean
+
+
+@in_loop
+async def test_every_post_is_found_anew_that_has_the_picture_also_over_several_pages(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(indexes, "_PAGE", 2)
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        logo = await ann.upload(picture())
+        said = [(await ann.create(f"Number {n}", media=[logo])).text for n in range(5)]
+        await shoal.settle()
+        await media_services.describe(shoal.network.writes, ann.id, logo.id, description="a lighthouse")
+        await shoal.settle()
+        assert await texts(shoal, ben, "lighthouse") == said[::-1]
+
+
+@in_loop
+async def test_what_no_search_can_see_writes_no_row() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        waiting, shown = await ann.upload(picture()), await ann.upload(picture())
+        await ann.create("Shown", media=[shown])
+        await shoal.settle()
+        before = shoal.network.search.written
+        await media_services.describe(shoal.network.writes, ann.id, waiting.id, description="in no post")
+        await media_services.describe(shoal.network.writes, ann.id, shown.id, focus=(0.5, 0.5))
+        await shoal.settle()
+        assert shoal.network.search.written == before
+
+
+@in_loop
+async def test_a_description_that_changes_while_the_row_is_being_written_is_written_again() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        photo = await ann.upload(picture(), description="first")
+        post = await ann.create("", media=[photo])
+        slow = Slow()
+        done = Filler(slow).look(shoal.network.store, (post.id,))
+        await asyncio.sleep(0.01)
+        await media_services.describe(shoal.network.writes, ann.id, photo.id, description="last")
+        slow.gate.set()
+        await done
+        row = (await slow.rows((post.id,)))[post.id]
+        assert row.words == ("last",)
+
+
+@in_loop
+async def test_a_post_without_pictures_asks_for_none() -> None:
+    async with _written() as (shoal, ann, post):
+        graph = Counting(shoal.network.writes.graph)
+        await Filler(MemoryIndex()).look(graph, (post.id,))
+        assert graph.reads == ["obj_get", "obj_get"]
+        graph.reads.clear()
+        await found.own_newest(replace(shoal.network.reads, graph=graph), ann.id)
+        await found.posts(replace(shoal.network.reads, graph=graph), ann.id, "nowhere", MOST)
+        assert graph.reads == ["assoc_range", "obj_get"] * 2
 
 
 @in_loop

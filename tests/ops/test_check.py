@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 import pytest
 from msgspec.structs import replace
+from tests.api.world import picture
 from tests.running import in_loop
 
 from shoal import Shoal
 from shoal.core.ids import shard_of
+from shoal.core.model import Media
 from shoal.core.placement import place
 from shoal.discovery.contract import PUBLIC, Change, PostRow
 from shoal.graph.contract import AssocOp, Batch
@@ -283,6 +285,28 @@ async def test_a_search_index_that_is_not_as_the_graph_is_found_and_repaired(tmp
     assert (await checked(world)).clean
     async with Shoal.open(world.url) as shoal:
         assert await shoal.network.reads.search.rows([7, world.ann, world.post]) == right
+
+
+@in_loop
+async def test_a_description_that_the_search_index_has_not_is_found_and_repaired(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    async with Shoal.open(world.url) as shoal:
+        ann = await shoal.member("ann")
+        photo = await ann.upload(picture(), description="a boat")
+        post = await ann.create("Look", media=[photo])
+        await shoal.settle()
+        held = (await shoal.network.store.obj_get((photo.id,)))[photo.id]
+        assert isinstance(held, Media)
+        batch = Batch(shard_of(ann.id))
+        batch.obj_set(replace(held, description="a quay", version=held.version + 1))
+        await shoal.network.store.commit(batch)
+    report = await checked(world)
+    assert found(report) == {"search"}
+    assert (await checked(world, repair=True)).repaired == 1
+    assert (await checked(world)).clean
+    async with Shoal.open(world.url) as shoal:
+        row = (await shoal.network.reads.search.rows([post.id]))[post.id]
+        assert row.words == ("look", "a", "quay")
 
 
 @in_loop

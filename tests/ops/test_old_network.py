@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import tarfile
 import time
@@ -21,6 +22,8 @@ from tests.stores import all_objects
 from shoal import Shoal
 from shoal.core.media_files import files_of
 from shoal.core.model import Media
+from shoal.feeds.found import posts
+from shoal.feeds.pull import Cursor
 from shoal.library import Handle
 from shoal.ops.agenda import Agenda
 from shoal.ops.check import check
@@ -110,6 +113,17 @@ async def test_a_repair_tells_the_media_of_an_old_network_what_they_are_in(folde
         assert min(ann.media_bytes, ben.media_bytes) > 2_000
         kept = {key for node in left for key in files_of(node)} | {ann.avatar, ann.header, ben.avatar}
         assert {file.key async for page in shoal.network.media.files() for file in page} == kept
+
+
+@in_loop
+async def test_an_old_network_finds_the_descriptions_of_pictures_without_a_repair(folder: Path) -> None:
+    async with opened(folder) as shoal:
+        async with asyncio.timeout(20):
+            while not (await shoal.network.reads.search.state()).complete:  # noqa: ASYNC110  # nobody tells
+                await asyncio.sleep(0.01)
+        cyd = await shoal.member("cyd")
+        entries = await posts(shoal.network.reads, cyd.id, '"picture 6"', Cursor(limit=9))
+        assert [entry.post.text for entry in entries] == [DAWN]
 
 
 async def all_media(shoal: Shoal) -> list[Media]:

@@ -157,6 +157,12 @@ class MediaUploaded(Event, frozen=True, tag="media_uploaded"):
     media_id: int
 
 
+class MediaDescribed(Event, frozen=True, tag="media_described"):
+    """The description of media that posts have was changed."""
+
+    media_id: int
+
+
 class FilesReleased(Event, frozen=True, tag="files_released"):
     """Nothing has these files any more: keys of the media store, those of copies included."""
 
@@ -230,6 +236,7 @@ AnyEvent = (
     | FiltersChanged
     | ListChanged
     | MediaUploaded
+    | MediaDescribed
     | FilesReleased
     | SessionsEnded
     | ProfileChanged

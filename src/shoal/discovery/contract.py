@@ -15,7 +15,7 @@ import msgspec
 from shoal.core.words import Clause
 from shoal.graph.contract import MAX_TIME
 
-FORM = 1
+FORM = 2
 """Of what rows say. An index of another form is filled again."""
 
 PUBLIC = ":public"

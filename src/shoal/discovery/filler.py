@@ -12,9 +12,9 @@ import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from shoal.core.model import Member, Poll, Post
+from shoal.core.model import Member, Post
 from shoal.discovery.contract import Change, MemberRow, PostRow, SearchIndex
-from shoal.discovery.rows import member_row, post_row
+from shoal.discovery.rows import beside, member_row, whole_row
 from shoal.graph.contract import Reader
 from shoal.graph.schema import AnyNode
 
@@ -120,20 +120,20 @@ class Filler:
 
 
 async def rows_of(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, PostRow | MemberRow]:
-    """The rows that these objects make; one read, if there are polls among them."""
-    known = {**nodes, **await _polls(graph, nodes)}
+    """The rows that these objects make; one read, if posts among them have polls or media."""
+    known = {**nodes, **await _beside(graph, nodes)}
     return {id_: row for id_ in nodes if (row := _row(known, id_)) is not None}
 
 
 async def _nodes(graph: Reader, ids: Collection[int]) -> dict[int, AnyNode]:
-    """These objects, and the polls of those that are posts."""
+    """These objects, and the polls and media of those that are posts."""
     nodes = await graph.obj_get(list(ids))
-    return {**nodes, **await _polls(graph, nodes)}
+    return {**nodes, **await _beside(graph, nodes)}
 
 
-async def _polls(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, AnyNode]:
-    polls = [node.poll_id for node in nodes.values() if isinstance(node, Post) and node.poll_id]
-    return await graph.obj_get(polls) if polls else {}
+async def _beside(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, AnyNode]:
+    ids = dict.fromkeys(id_ for node in nodes.values() if isinstance(node, Post) for id_ in beside(node))
+    return await graph.obj_get(list(ids)) if ids else {}
 
 
 def _change(nodes: Mapping[int, AnyNode], ids: Collection[int]) -> Change:
@@ -148,8 +148,7 @@ def _change(nodes: Mapping[int, AnyNode], ids: Collection[int]) -> Change:
 def _row(nodes: Mapping[int, AnyNode], id_: int) -> PostRow | MemberRow | None:
     node = nodes.get(id_)
     if isinstance(node, Post):
-        poll = nodes.get(node.poll_id)
-        return post_row(node, poll if isinstance(poll, Poll) else None)
+        return whole_row(node, nodes)
     return member_row(node) if isinstance(node, Member) else None
 
 
@@ -157,5 +156,5 @@ def _versions(nodes: Mapping[int, AnyNode], id_: int) -> tuple[int, ...]:
     node = nodes.get(id_)
     if node is None:
         return ()
-    poll = nodes.get(node.poll_id) if isinstance(node, Post) else None
-    return (node.version,) if poll is None else (node.version, poll.version)
+    parts = beside(node) if isinstance(node, Post) else ()
+    return (node.version, *[part.version for id_ in parts if (part := nodes.get(id_)) is not None])

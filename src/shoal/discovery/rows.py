@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from shoal.core.model import Member, Poll, Post, Visibility
+from shoal.core.model import Media, Member, Node, Poll, Post, Visibility
 from shoal.core.text import parse
 from shoal.core.words import words_of
 from shoal.discovery.contract import PUBLIC, MemberRow, PostRow, by, to
@@ -22,10 +22,22 @@ def written_in(language: str) -> str:
     return f":in:{main}" if main.isascii() and main.isalpha() else ""
 
 
-def post_row(post: Post, poll: Poll | None = None) -> PostRow:
-    """Of a post: its words, those of its warning and of what can be voted for."""
+def beside(post: Post) -> tuple[int, ...]:
+    """The ids of the objects that have words of a post: its poll and its media."""
+    return (post.poll_id, *post.media) if post.poll_id else post.media
+
+
+def whole_row(post: Post, nodes: Mapping[int, Node]) -> PostRow:
+    """The row of a post, with what lies `beside` it taken from these objects."""
+    poll = nodes.get(post.poll_id)
+    media = [node for id_ in post.media if isinstance(node := nodes.get(id_), Media)]
+    return post_row(post, poll if isinstance(poll, Poll) else None, media)
+
+
+def post_row(post: Post, poll: Poll | None = None, media: Iterable[Media] = ()) -> PostRow:
+    """The row of a post: its words, those of its warning, of what can be voted for, and of what is said of its media."""
     options = [option.title for option in poll.options] if poll else []
-    text = "\n".join((post.spoiler, post.text, *options))
+    text = "\n".join((post.spoiler, post.text, *options, *[each.description for each in media]))
     counts = post.visibility is Visibility.PUBLIC and not post.hidden
     return PostRow(
         id=post.id,

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
-from shoal.core.events import PostCreated, PostDeleted, PostUpdated, ProfileChanged, SuspensionChanged, TagsUsed
+from shoal.core.events import (
+    MediaDescribed,
+    PostCreated,
+    PostDeleted,
+    PostUpdated,
+    ProfileChanged,
+    SuspensionChanged,
+    TagsUsed,
+)
 from shoal.fanout import tags
 from shoal.fanout.effects import Effects
+from shoal.graph.contract import MAX_TIME
+from shoal.graph.schema import ATTACHED
+from shoal.outbox import Outcome
+
+_PAGE = 500
+"""Posts with the same media that are looked at together."""
 
 
 async def look_at_post(
@@ -21,6 +35,19 @@ async def look_at_member(
 ) -> asyncio.Future[None]:
     """The same of a member."""
     return effects.search.look(effects.graph, (event.member_id,))
+
+
+async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int) -> Outcome:
+    """Posts are found by what is said of their media now; page by page, newest first."""
+    page = await effects.graph.assoc_range(event.media_id, ATTACHED, before=mark or MAX_TIME, limit=_PAGE)
+    if not page:
+        return None
+    safe = effects.search.look(effects.graph, [put.id2 for put in page])
+    if len(page) < _PAGE:
+        return safe
+    # Others wait for the same future: a step that is given up takes only this wait along.
+    await asyncio.shield(safe)
+    return page[-1].time
 
 
 async def count_and_look(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:

@@ -12,6 +12,7 @@ from shoal.core.events import (
     InverseOwed,
     LikeChanged,
     ListChanged,
+    MediaDescribed,
     MediaUploaded,
     MemberRegistered,
     PollEnded,
@@ -109,6 +110,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     SuspensionChanged: (streams.end_listening, tags.follow_author, indexes.look_at_member),
     FiltersChanged: (streams.tell_filters,),
     MediaUploaded: (clips.make,),
+    MediaDescribed: (indexes.look_at_posts_with,),
     FilesReleased: (files.remove,),
     InverseOwed: (inverses.settle_inverse,),
 }

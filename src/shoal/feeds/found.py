@@ -20,7 +20,7 @@ from shoal.core.words import MAX_CLAUSES, Clause, clause_of, fold
 from shoal.discovery.contract import Ask, by
 from shoal.discovery.fitting import fits, says
 from shoal.discovery.question import read_question
-from shoal.discovery.rows import member_row, post_row
+from shoal.discovery.rows import beside, member_row, post_row, whole_row
 from shoal.feeds.hydrate import Entry, Profile, Row, Sight, profiles
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.pull import Cursor
@@ -120,7 +120,7 @@ async def posts(
     ask = await _resolved(reads, viewer, text, author)
     if ask is None or offset + cursor.limit > MOST:
         return []
-    own = [post.id for post in await own_newest(reads, viewer) if fits(ask, post_row(post), shy=False)]
+    own = await _own_that_fit(reads, viewer, ask)
 
     async def skeleton(at: Cursor) -> list[int]:
         asked = structs.replace(ask, before=at.before, after=at.after)
@@ -165,7 +165,15 @@ async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
 def _still_fits(ask: Ask, seen: Sight, post: Post) -> bool:
     author = seen.members[post.author_id]
     hushed = author.silenced and not seen.stands[author.id].following and author.id != seen.viewer
-    return not hushed and fits(ask, post_row(post, seen.poll(post)), shy=not author.indexable)
+    return not hushed and fits(ask, post_row(post, seen.poll(post), seen.media(post)), shy=not author.indexable)
+
+
+async def _own_that_fit(reads: Reads, viewer: int, ask: Ask) -> list[int]:
+    """Which of one's own newest posts are asked for; two reads, and one more where they have polls or media."""
+    newest = await own_newest(reads, viewer)
+    ids = dict.fromkeys(id_ for post in newest for id_ in beside(post))
+    nodes = await reads.graph.obj_get(list(ids)) if ids else {}
+    return [post.id for post in newest if fits(ask, whole_row(post, nodes), shy=False)]
 
 
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:

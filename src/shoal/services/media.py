@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, ShoalError, Taken, Unfit, is_refusal
-from shoal.core.events import FilesReleased, MediaUploaded
+from shoal.core.events import FilesReleased, MediaDescribed, MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
 from shoal.core.model import Media, MediaKind, MediaState, Member, Post
@@ -189,13 +189,16 @@ async def describe(
 
 
 async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
-    """Store the next version; the files of a picture that is replaced go with it."""
+    """Store the next version; the files of a picture that is replaced go with it, and posts are found by the new words."""
     changed = msgspec.structs.replace(changed, version=held.version + 1)
     batch = Batch(shard_of(held.owner_id))
     batch.obj_set(changed)
     if changed.preview_key != held.preview_key:
         life.charge(batch, await access_member(writes.graph, held.owner_id), changed.stored - held.stored)
         batch.emit(FilesReleased(keys=with_copies(held.preview_key)))
+    if changed.description != held.description and not held.unused_since:
+        # What is in no post is found by nothing; the post that comes to have it is looked at anyway.
+        batch.emit(MediaDescribed(media_id=held.id))
     await writes.graph.commit(batch)
     return changed
 
