@@ -30,7 +30,7 @@ _KEEPING = {"end_to_end", "home_page", "http_network", "post_costs"}
 
 
 def run(command: list[str]) -> Iterator[Line]:
-    """What a benchmark reports, while it prints. Raises `CalledProcessError` when it failed, or a check of its own did."""
+    """Yield a benchmark's results and print the rest. Raises `CalledProcessError` when it or a check of it failed."""
     with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for line in child.stdout:

@@ -1,4 +1,4 @@
-"""What another client notices while the server is attacked, and what memory that takes.
+"""Measure how well another client is served while the server is attacked, and how much memory that takes.
 
 `shoal serve` runs as a child on SQLite with a file limit of 1,024 that it may raise, with the default maximum of connections for
 one address and without rate limits, which would end most attacks before they begin. The attackers (`benchmarks.attackers`) are
@@ -44,7 +44,7 @@ class _App(msgspec.Struct):
 
 
 class Watch:
-    """What is measured while something goes on: seconds an answer took, wrong answers, the most memory, processor time."""
+    """Measurements during an attack: seconds for each answer, wrong answers, peak memory and processor time."""
 
     def __init__(self, child: Child) -> None:
         self.seconds: list[float] = []
@@ -84,7 +84,7 @@ class Watch:
 
 
 async def attacked(target: Target, name: str, count: int, seconds: float) -> Mapping[str, int]:
-    """Have it attacked by another process; what became of the attackers' connections."""
+    """Attack it from another process; return the outcomes of the attackers' connections."""
     command = ["-c", "from benchmarks.attackers import main; main()", name, str(count), str(seconds)]
     process = await asyncio.create_subprocess_exec(
         sys.executable,

@@ -47,7 +47,7 @@ class _Wire:
         return cls(*await asyncio.open_connection("127.0.0.1", target.port, local_addr=(source, 0)))
 
     async def send(self, pieces: Iterator[bytes], pause: float) -> None:
-        """Until there are no more, or nobody takes them."""
+        """Send pieces until there are no more, or the peer takes none."""
         with suppress(OSError):
             for piece in pieces:
                 self._writer.write(piece)
@@ -55,7 +55,7 @@ class _Wire:
                 await asyncio.sleep(pause)
 
     async def status(self) -> str:
-        """That of the answer; "closed" without one."""
+        """Return the status of the answer; "closed" without one."""
         with suppress(OSError):
             line = await self._reader.readline()
             if line.startswith(b"HTTP/"):
@@ -63,7 +63,7 @@ class _Wire:
         return "closed"
 
     async def talk(self, pieces: Iterator[bytes], pause: float, seconds: float) -> str:
-        """Send, and look what comes back; "open" when nothing has by the end."""
+        """Send, and return the status of the answer; "open" when none has come by the end."""
         sending = asyncio.create_task(self.send(pieces, pause))
         try:
             async with asyncio.timeout(seconds):
@@ -97,7 +97,7 @@ async def silent(target: Target, count: int, seconds: float, *, sources: int = 1
 
 
 async def scattered(target: Target, count: int, seconds: float) -> Outcomes:
-    """The same from as many addresses as it takes to be under the maximum for one."""
+    """Connections that say nothing, from enough addresses to stay under the maximum for each."""
     return await silent(target, count, seconds, sources=1 + count // 200)
 
 
@@ -120,7 +120,7 @@ async def heads(target: Target, count: int, seconds: float) -> Outcomes:
 
 
 async def drips(target: Target, count: int, seconds: float) -> Outcomes:
-    """Uploads of 31 MB that begin with 1 MB and go on with 4 KB a second: slow, and fast enough to be borne."""
+    """Uploads of 31 MB that begin with 1 MB and go on with 4 KB a second: slow, but fast enough not to be cut off."""
 
     async def one(number: int) -> str:
         wire = await _Wire.open(target, f"127.0.3.{1 + number % 8}")

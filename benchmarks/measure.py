@@ -1,4 +1,4 @@
-"""What every benchmark needs: percentiles, the memory and the CPU time of processes, and a report with targets.
+"""Shared parts of all benchmarks: percentiles, the memory and the CPU time of processes, and a report with targets.
 
 A report says what was measured, how that compares with the raw engine of the same run, and whether the target is met or by
 how much it is missed. A missed target is no failure. A benchmark that has not done what it says it measures is one: each checks
@@ -88,7 +88,7 @@ class Line(msgspec.Struct):
 
 
 def decode_line(line: str) -> Line:
-    """What a benchmark printed last."""
+    """Decode the last line that a benchmark printed."""
     return msgspec.json.decode(line, type=Line)
 
 

@@ -1,7 +1,7 @@
 """The cost of a post by its parts: bytes written to disk, pages by table, syncs, and processor time.
 
 The same posts are made in a network of its own for each part that is added to the last: the graph alone, its search index, two
-tags a post, their cloud, and somebody who is named and listens. Bytes are those that
+tags a post, their cloud, and a mentioned member who listens. Bytes are those that
 went to the disk, from the first post to the end of the checkpoint with which the store is closed; they are the whole machine's,
 for what Linux says of a process counts a large piece of the page cache as often as a page of it changes. Pages are read from the
 write-ahead logs of a second run, which are not checkpointed: how many were logged, and how many different ones there are, which a
@@ -43,7 +43,7 @@ _WAL_HEAD, _FRAME_HEAD = 32, 24
 
 
 class Part(NamedTuple):
-    """What one run adds. Stores that are no files are in memory."""
+    """A part of the work, which one run adds to the last. Stores that are not files are in memory."""
 
     name: str
     search: bool = False
@@ -63,7 +63,7 @@ PARTS = (
 
 
 class Cost(NamedTuple):
-    """Of all posts of a run."""
+    """Totals for all posts of a run."""
 
     bytes: int
     cpu: float
@@ -72,7 +72,7 @@ class Cost(NamedTuple):
 
 
 class Logged(NamedTuple):
-    """What a write-ahead log holds: frames by table, different pages by table, and commits."""
+    """The contents of a write-ahead log: frames by table, distinct pages by table, and commits."""
 
     frames: Counter[str]
     pages: Counter[str]
@@ -80,7 +80,7 @@ class Logged(NamedTuple):
 
 
 def written_bytes(path: Path) -> int:
-    """Bytes that have gone to the disk of a file so far; what waits goes there now."""
+    """Bytes written to the disk of a file so far, after a sync of everything that waits."""
     os.sync()
     return device_bytes(path)
 
@@ -127,7 +127,7 @@ async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
 
 
 def texts(part: Part, names: Sequence[str]) -> itertools.cycle[str]:
-    """What is posted."""
+    """Return the texts to post."""
     rng = np.random.default_rng(8)
     weights = 1 / (np.arange(_TAGS) + 1.0)
     drawn = rng.choice(_TAGS, (5_000, 2), p=weights / weights.sum())
@@ -141,7 +141,7 @@ def texts(part: Part, names: Sequence[str]) -> itertools.cycle[str]:
 
 
 async def posted(network: Network, authors: Sequence[int], part: Part, names: Sequence[str], writers: int) -> list[int]:
-    """Make the posts, so many at a time, and see what follows done; the sizes of group commits."""
+    """Make the posts with several writers, and wait for their consequences; return the sizes of group commits."""
     shoal = Shoal(network)
     handles: dict[int, Handle] = {id_: await shoal.member(id_) for id_ in set(authors)}
     order, text = iter(authors), texts(part, names)

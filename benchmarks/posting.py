@@ -77,7 +77,7 @@ class Phase:
     """Posts of each group commit."""
     missed: int = 0
     refused: int = 0
-    """Because deliveries were too far behind."""
+    """Posts refused because deliveries were too far behind."""
     seconds: float = 0.0
     """Until the last post was durable."""
     drained: float = 0.0

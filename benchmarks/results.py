@@ -1,4 +1,4 @@
-"""What a run of benchmarks came to, as it is kept: on which machine, on which day, at which commit, and how busy it was."""
+"""Stored results of benchmarks, with the machine, the day, the commit, and how busy the machine was."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What figures depend on."""
+    """The machine and software that figures depend on."""
 
     processor: str
     cores: int
@@ -61,7 +61,7 @@ class Results(msgspec.Struct):
 
 
 def machine() -> Machine:
-    """This one."""
+    """Return the machine that this process runs on."""
     lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (1 << 30)
@@ -102,7 +102,7 @@ def _clocks() -> tuple[int, int]:
 
 
 def load(path: Path) -> Results:
-    """What is kept."""
+    """Read the stored results."""
     return msgspec.json.decode(path.read_bytes(), type=Results)
 
 

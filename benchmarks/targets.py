@@ -7,14 +7,14 @@ from typing import Literal, NamedTuple
 
 
 class Target(NamedTuple):
-    """What a figure should be: at `least`, or at `most`, this. `figure` is a pattern; of several that match the first holds."""
+    """The value that a figure should have at `least` or at `most`. `figure` is a pattern; the first match holds."""
 
     benchmark: str
     figure: str
     side: Literal["least", "most"]
     value: float
     of_raw: bool = False
-    """As many times what the raw engine did in the same run."""
+    """The value is a multiple of the raw engine's figure in the same run."""
 
 
 TARGETS = (

@@ -113,7 +113,7 @@ class Runner(Generic[E]):
         _log.warning("jobs that were not done in %g s are given up, and will be given again", patience)
         for task in left:
             task.cancel()
-        # Whatever does not even take note of that is left behind.
+        # Tasks that ignore the cancellation are left behind.
         await self._ended(left, _GIVE_UP_SECONDS)
         with suppress(ShoalError, TimeoutError):
             async with asyncio.timeout(_GIVE_UP_SECONDS):

@@ -18,7 +18,7 @@ def make_folder(path: Path) -> None:
 
 
 def open_file(path: str | Path, flags: int) -> int:
-    """As `os.open`, for a file that is made where there is none."""
+    """Open a file as `os.open` does, and make it where there is none."""
     handle = os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, FILE)
     try:
         narrow(handle)
@@ -35,7 +35,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def narrow(what: int | Path) -> None:
-    """Take from all others what they may do with an open file or folder, or with one by its path. Nothing happens where there
+    """Remove the permissions of others on an open file or folder, or on one by its path. Nothing happens where there
     is none, nor to somebody else's unless we are root."""
     try:
         known = os.stat(what)  # noqa: PTH116  # it may be a handle

@@ -20,7 +20,7 @@ from shoal.api.replies import encode
 from shoal.core.errors import Unavailable
 
 _ALWAYS = frozenset({"/health", "/ready"})
-"""Whatever watches over the server must hear from it however much it has to do."""
+"""Monitoring must get an answer however busy the server is."""
 
 _BUSY = reply_for(Unavailable("The server is busy; try again in a moment", retry_after=1.0))
 _BUSY_JSON = encode(_BUSY.body)
@@ -88,7 +88,7 @@ class Gate:
 
 @asynccontextmanager
 async def outside(scope: Scope) -> AsyncIterator[None]:
-    """Within, the request holds no place: what it waits for there has a bound of its own."""
+    """Release the request's place inside the block: what it waits for there has a bound of its own."""
     visit: _Visit | None = scope.get(_VISIT)
     if visit is None:
         yield

@@ -103,7 +103,7 @@ def leads_where_it_seems(redirect_uri: str) -> bool:
 
 
 def _authority(uri: str) -> str:
-    """What stands between `//` and the path; empty for an address without."""
+    """Return the part between `//` and the path; empty for an address without."""
     rest = uri.partition(":")[2]
     return re.split(r"[/?#]", rest.removeprefix("//"), maxsplit=1)[0] if rest.startswith("//") else ""
 

@@ -1,4 +1,4 @@
-"""How many connections there are, whose, and how long a client may keep one waiting.
+"""Limits on connections: how many in all, how many of one address, and how long a client may keep one waiting.
 
 There is a maximum for all of them, which leaves file descriptors to the stores, and one for each address. A connection counts until
 it is closed, also when it has become a WebSocket or a stream of events. A trusted proxy may have as many as it likes:
@@ -25,13 +25,13 @@ MOST = 10_000
 """Connections of one process, where the limit of open files allows as many."""
 _BACKLOG = 2_048
 _SPARE = 32
-"""Further places for trusted proxies and for this machine: whoever watches over the server is answered when it is full."""
+"""Extra places for trusted proxies and for this machine, so that monitoring is answered when the server is full."""
 _TOLD_EVERY = 60
 """Seconds between two lines in the log about connections that were refused."""
 
 
 class Patience(NamedTuple):
-    """What a client must do, and in which time. Times are counted once in `interval` seconds, so they may be so much longer."""
+    """Deadlines for clients. They are checked every `interval` seconds, so a client may have that much more time."""
 
     interval: float = 1.0
     head: float = 10.0
@@ -46,7 +46,7 @@ class Patience(NamedTuple):
     idle: float = 5.0
     """Seconds that a connection stays open between two requests."""
     idle_proxy: float = 75.0
-    """The same for a trusted proxy: longer than proxies wait (nginx: 60), as one that meets a close may not ask again."""
+    """As `idle`, for a trusted proxy: longer than proxies wait (nginx: 60), as one may not ask again after a close."""
     unread: float = 60.0
     """Seconds in which a client must take something of its answer."""
 
@@ -55,10 +55,10 @@ USUAL = Patience()
 
 
 class Watched(Protocol):
-    """A connection that has to do with HTTP requests."""
+    """A connection for HTTP requests, whose deadlines are checked."""
 
     def tick(self) -> None:
-        """`interval` seconds have passed."""
+        """Check deadlines; called every `interval` seconds."""
 
 
 class Connections:
@@ -78,9 +78,9 @@ class Connections:
         self._refused: Counter[str] = Counter()
 
     def enter(self, peer: str) -> int:
-        """Count a new connection from this address; 0, or the HTTP status of the refusal. Each is to be followed by `leave`.
+        """Count a new connection from this address. Returns 0, or the status of the refusal; call `leave` after each.
 
-        What is refused counts as well, until it is closed.
+        A refused connection counts as well, until it is closed.
         """
         self.open += 1
         trusted = self.proxies.trusts(peer)
@@ -91,14 +91,14 @@ class Connections:
         return 0 if allowed else 429
 
     def leave(self, peer: str) -> None:
-        """A connection from this address is closed."""
+        """Stop counting a connection from this address, which is closed."""
         self.open -= 1
         self.end(peer)
 
     def begin(self, client: str) -> bool:
-        """Count something that this client has open; whether it may have that. Each is to be followed by `end`.
+        """Count one more thing that this client has open; False when that is too many. Call `end` after each.
 
-        Nobody counts what trusted proxies ask for themselves.
+        The requests of trusted proxies themselves are not counted.
         """
         if self.proxies.trusts(client):
             return True
@@ -110,7 +110,7 @@ class Connections:
         return True
 
     def end(self, client: str) -> None:
-        """It has ended."""
+        """Stop counting one thing that `begin` counted."""
         if self.proxies.trusts(client):
             return
         key = address_key(client)
@@ -122,7 +122,7 @@ class Connections:
 
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Let time pass for all connections until the block ends."""
+        """Check the deadlines of all connections until the block ends."""
         task = asyncio.create_task(self._watch(), name="shoal-connections")
         try:
             yield

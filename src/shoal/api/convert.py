@@ -50,7 +50,7 @@ class Upload:
         return self._bytes.data
 
     def close(self) -> None:
-        """Forget its bytes before the request is answered: whoever waits for something else need not keep them meanwhile."""
+        """Free its bytes before the request is answered: a request that waits for something else need not keep them."""
         self._bytes.close()
 
 

@@ -26,7 +26,7 @@ from shoal.core.model import Role
 from shoal.graph.freshness import one_request
 
 _PRIVATE = (b"cache-control", b"private, no-store")
-"""Of whatever is answered to a token, unless the answer itself says for how long it may be kept."""
+"""The header of every answer to a token, unless the answer itself says for how long it may be kept."""
 
 
 class Entry(NamedTuple):

@@ -59,9 +59,9 @@ class Account(msgspec.Struct, kw_only=True):
     emojis: list[Any] = []
     roles: list[AccountRole] = []
     limited: bool | UnsetType = UNSET
-    """Of a silenced account, true; others have no such key."""
+    """True for a silenced account; others have no such key."""
     suspended: bool | UnsetType = UNSET
-    """The same of a suspended one, where it is shown at all: to moderators."""
+    """True for a suspended account, which only moderators are shown; others have no such key."""
 
 
 class Source(msgspec.Struct, kw_only=True):
@@ -129,7 +129,7 @@ class Place(msgspec.Struct):
 
 
 class SharedBy(msgspec.Struct):
-    """Who else reblogged a status, of those whose reblogs would stand just above it in a home or list."""
+    """Other accounts that reblogged a status, whose reblogs would stand just above it in a home or list."""
 
     accounts: list[Account]
     """The first three."""

@@ -25,7 +25,7 @@ _encode = msgspec.json.Encoder().encode
 
 _COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
 WHOLE = -1
-"""However much data a post has."""
+"""No limit on the data of a post."""
 _LIKED, _SHARED, _BOOKMARKED, _MUTED, _PINNED, _OWN = 1, 2, 4, 8, 16, 32
 _BOOLS = (b"false", b"true")
 
@@ -75,7 +75,7 @@ class Presenter:
         self._apps: Recent[int, App] = Recent(1_000)
 
     async def page(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> bytes:
-        """A JSON array of statuses; those of others come with their data where it has at most so many bytes."""
+        """A JSON array of statuses; those of others come with their data where it has at most `data` bytes."""
         await self._learn_apps(entries)
         return self.present_page(viewer, entries, data)
 

@@ -18,7 +18,7 @@ from shoal.services import members, passwords
 
 @asynccontextmanager
 async def hashing(scope: Scope) -> AsyncIterator[None]:
-    """Within, passwords are hashed: the request holds one of few places for that, and none of the admission gate.
+    """Hash passwords inside the block: the request holds one of few places for that, and none of the admission gate.
 
     Raises `Unavailable` when all are taken.
     """
@@ -43,7 +43,7 @@ class Attempt:
         await self._take(Key("account_guesses", f"{account}@{self.network}" if known else account))
 
     async def take_back(self) -> None:
-        """The attempt was no wrong one: it does not count."""
+        """Uncount an attempt that was not wrong."""
         while self._counted:
             await self._limiter.give_back(self._counted.pop())
 

@@ -73,7 +73,7 @@ class HttpConnection(HttpToolsProtocol):
         """Bytes since that piece, without the body's: the rest of the head, sizes of chunks, trailers."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Count it, and close it at once when it is one too many."""
+        """Count the connection, and refuse it at once when there are too many."""
         super().connection_made(cast("asyncio.Transport", transport))
         self._peer = self.client[0] if self.client else ""
         self._proxied = self._all.proxies.trusts(self._peer)
@@ -84,7 +84,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(status)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It counts no longer, nor do the requests on it."""
+        """Stop counting the connection and the requests on it."""
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._all.watched.discard(self)
@@ -94,7 +94,7 @@ class HttpConnection(HttpToolsProtocol):
         self._clients.clear()
 
     def data_received(self, data: bytes) -> None:
-        """A piece of a request."""
+        """Feed a piece of a request to the parser, and bound the size of the head."""
         if self.timeout_keep_alive_task is not None:
             self._unset_keepalive_if_required()
             self._in_head, self._waited = True, 0.0
@@ -112,12 +112,12 @@ class HttpConnection(HttpToolsProtocol):
             self._refuse(431)
 
     def on_message_begin(self) -> None:
-        """A request begins, with the rest of this piece or a part of it; whatever that is, it is not large."""
+        """Begin to measure a request. It starts somewhere in the newest piece, which is never large."""
         super().on_message_begin()
         self._first, self._extra = self._piece, 0
 
     def on_headers_complete(self) -> None:
-        """The request may begin, when it is one that may come."""
+        """Refuse a head that is too large; otherwise let the request begin."""
         self._in_head = False
         self._behind = -self._patience.grace * self._patience.rate
         if self._first + self._extra > self._patience.head_bytes and self._head_size() > self._patience.head_bytes:
@@ -130,31 +130,31 @@ class HttpConnection(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of a body. Sent a byte at a time in chunks, each costs five more."""
+        """Count a piece of a body. In chunks of one byte, each byte comes with five bytes of framing."""
         self._extra -= min(self._extra, 9 * len(body))
         self._behind -= len(body)
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """The answer is out."""
+        """Stop counting a request that has been answered."""
         super().on_response_complete()
         if self._clients:
             self._all.end(self._clients.pop(0))
 
     def resume_writing(self) -> None:
-        """The client has taken something."""
+        """Note that the client has read a part of its answer."""
         self._stuck = 0.0
         super().resume_writing()
 
     def handle_websocket_upgrade(self) -> None:
-        """From now on it is a `SocketConnection`, which comes for what is known of it by `hand_over`."""
+        """Become a `SocketConnection`, which calls `hand_over`; refuse a client that has too much open."""
         if self.app is _too_many:
             self._refuse(429)
         else:
             super().handle_websocket_upgrade()
 
     def hand_over(self) -> tuple[tuple[str, int] | None, Callable[[], None]]:
-        """The client, and what is to be called when the connection is closed."""
+        """Return the client, and the function to call when the connection is closed."""
         self._all.watched.discard(self)
         return self.scope["client"], self._left
 
@@ -164,7 +164,7 @@ class HttpConnection(HttpToolsProtocol):
             self._all.end(client)
 
     def tick(self) -> None:
-        """Time has passed: whoever does not do what is their turn is shut out."""
+        """Refuse or close the connection of a client that sends or reads too slowly."""
         patience, cycle = self._patience, self.cycle
         if self.transport.is_closing() or self.flow.write_paused:
             self._stuck += patience.interval
@@ -173,7 +173,7 @@ class HttpConnection(HttpToolsProtocol):
         elif self._in_head:
             self._waited += patience.interval
             if self._waited > patience.head:
-                # Who has said nothing expects no answer.
+                # A client that has sent nothing expects no answer.
                 self._refuse(408 if self._first else 0)
         elif cycle.more_body and not (
             cycle.response_complete or cycle.waiting_for_100_continue or self.flow.read_paused
@@ -183,7 +183,7 @@ class HttpConnection(HttpToolsProtocol):
                 self._refuse(408)
 
     def _begin(self) -> None:
-        """Ask the proxy whose the request is, and count it for them."""
+        """Read the client's address from the proxy's headers, and count the request for that client."""
         self.app = self.config.loaded_app
         client = self._all.proxies.client(self._peer, self.headers)
         self.scope["client"] = (client, 0)
@@ -214,7 +214,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
         self.client, self._leave = before.hand_over()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It counts no longer."""
+        """Stop counting the connection."""
         super().connection_lost(exc)
         self._leave()
 
@@ -240,7 +240,7 @@ _ANSWERS = {status: _answer(status) for status in _SENTENCES}
 
 
 async def _too_many(_scope: Scope, _receive: Receive, send: Send) -> None:
-    """What a client behind a proxy is told: the connection is the proxy's, and stays."""
+    """Answer 429 to a client behind a proxy. The connection is the proxy's, and stays open."""
     body = b'{"error":"%b"}' % _SENTENCES[429].encode()
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),

@@ -21,7 +21,7 @@ from shoal.api.admission import outside
 from shoal.core.errors import StorageFull, TooMany, Unavailable
 
 SPOOL_BYTES = 1 << 20
-"""What a file in memory may have while it comes."""
+"""Bytes of one file that may lie in memory while it is being received."""
 COMING_BYTES = 16 << 20
 LOADED_BYTES = 48 << 20
 _WAIT_SECONDS = 30.0
@@ -34,7 +34,7 @@ _AGAIN_SECONDS = 5.0
 
 
 class Budget:
-    """Bytes in memory, of all bodies together. Whoever asks for more than there is in all gets all of it."""
+    """Memory for all bodies together, in bytes. A request for more than the total gets the total."""
 
     def __init__(self, total: int, seconds: float = _WAIT_SECONDS) -> None:
         self._total = self.free = total
@@ -42,9 +42,9 @@ class Budget:
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
 
     def take_now(self, size: int, *, modest: bool = False) -> int:
-        """Take so many bytes, or none when others wait or there is no room; how many were taken.
+        """Take `size` bytes, or none when others wait or there is no room; return how many were taken.
 
-        The `modest` leave half of the whole to others.
+        A `modest` caller leaves half of the total to others.
         """
         size = min(size, self._total)
         if self._waiting or size > self.free - (self._total // 2 if modest else 0):
@@ -53,7 +53,7 @@ class Budget:
         return size
 
     async def take(self, size: int, scope: Scope) -> int:
-        """Take so many bytes, after those who came before; how many were taken.
+        """Take `size` bytes, after earlier callers have theirs; return how many were taken.
 
         Raises `Unavailable` when there is no room in time.
         """
@@ -101,7 +101,7 @@ class Memory:
 
 
 class Turns:
-    """At most so many uploads of each member at a time; others of theirs wait."""
+    """A limit on the uploads of each member at a time; further ones wait."""
 
     def __init__(self, each: int = _UPLOADS, waiting: int = _WAITING, seconds: float = _WAIT_SECONDS) -> None:
         self._each = each
@@ -112,7 +112,7 @@ class Turns:
 
     @asynccontextmanager
     async def of(self, who: Hashable, scope: Scope) -> AsyncIterator[None]:
-        """Hold a turn of theirs within. Raises `TooMany` when none is free in time, or too many wait."""
+        """Hold a turn of this member's in the block. Raises `TooMany` when none is free in time, or too many wait."""
         if self._there[who] >= self._most:
             raise self._too_many()
         self._there[who] += 1
@@ -246,7 +246,7 @@ class Intake:
             self._memory.coming.give(self._held)
 
     async def hold(self, size: int) -> None:
-        """Have room for so many bytes more. Raises `Unavailable` when there is none in time."""
+        """Make room for `size` more bytes. Raises `Unavailable` when there is none in time."""
         self._held += await self._memory.coming.take(size, self._scope)
 
     def file(self) -> Spool:
@@ -265,7 +265,7 @@ class Intake:
         if not self._files:
             return
         files = [file for file in self._files if file.on_disk]
-        # For all at once: whoever waited with one in hand could wait for another who does the same.
+        # For all files at once: two requests that each hold some and wait for more would block each other.
         taken = await self._memory.loaded.take(sum(file.size for file in files), self._scope)
         for file in files:
             part = min(taken, file.size)

@@ -108,7 +108,7 @@ async def _uploaded(context: Context, params: NewMedia) -> Media:
             thumbnail=params.thumbnail.data if params.thumbnail else None,
         )
     finally:
-        # Whoever waits for a video to be made needs it no more.
+        # While the request waits for a video to be made, it does not need the upload any more.
         params.file.close()
 
 

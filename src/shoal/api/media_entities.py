@@ -59,7 +59,7 @@ class Meta(msgspec.Struct, kw_only=True):
 
 
 class MediaExtras(msgspec.Struct):
-    """What Mastodon does not tell of a file."""
+    """Facts about a file that Mastodon does not tell."""
 
     original_url: str
     """A picture in all of the pixels that were uploaded, where the server keeps these."""

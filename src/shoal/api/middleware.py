@@ -1,4 +1,4 @@
-"""What surrounds every request: cross-origin rules, the request id and what browsers may not do with an answer, on errors as on
+"""Wrap every request: cross-origin rules, the request id, and security headers for browsers, on errors as on
 answers. Pure ASGI, a few microseconds.
 
 Web clients of the API come from other origins and carry a token, never a cookie, so every origin is let in.
@@ -37,9 +37,9 @@ _PREFLIGHT = (
 )
 _EVERYWHERE = ((b"x-content-type-options", b"nosniff"),)
 _SECURE = ((b"strict-transport-security", b"max-age=31536000"),)
-"""Where clients come by https they are to go on so for a year; subdomains are not ours to speak for."""
+"""Tells clients that came by https to keep using it for a year. Subdomains are left out: they are not ours."""
 _PAGE = ((b"content-security-policy", b"frame-ancestors 'none'"), (b"x-frame-options", b"DENY"))
-"""What other origins may not read they may not show in a frame either. It adds to the policy that a page has."""
+"""Headers that keep other origins from showing a page in a frame. They add to the policy that the page has."""
 _GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 REQUEST_ID = "shoal.request_id"

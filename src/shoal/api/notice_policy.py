@@ -1,4 +1,4 @@
-"""Whose notifications are held back, and what becomes of them."""
+"""Policies that hold back notifications, and the senders whose notifications they hold back."""
 
 from __future__ import annotations
 
@@ -59,27 +59,27 @@ class Several(msgspec.Struct, frozen=True):
 
 
 async def policy(context: Context, _params: None) -> object:
-    """Whose notifications are held back, and how much of it there is."""
+    """The notification policy, and how many notifications it holds back."""
     return await _policy(context, await _own(context))
 
 
 async def change_policy(context: Context, params: Policy) -> object:
-    """Hold back other notifications from now on."""
+    """Change the notification policy."""
     return await _policy(context, await _changed(context, params, _RULES, Treatment))
 
 
 async def old_policy(context: Context, _params: None) -> object:
-    """Whose notifications are held back (the older shape)."""
+    """The notification policy (the older shape)."""
     return await _old_policy(context, await _own(context))
 
 
 async def change_old_policy(context: Context, params: OldPolicy) -> object:
-    """Hold back other notifications from now on (the older shape)."""
+    """Change the notification policy (the older shape)."""
     return await _old_policy(context, await _changed(context, params, _OLD_RULES, _of_old))
 
 
 async def requests(context: Context, params: PageQuery) -> object:
-    """Those whose notifications are held back, the one heard of last first."""
+    """Senders whose notifications are held back, the one with the newest notification first."""
     front: Front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.page(front.reads, actor(context), cursor)
@@ -88,41 +88,41 @@ async def requests(context: Context, params: PageQuery) -> object:
 
 
 async def request(context: Context, params: One) -> object:
-    """One of those whose notifications are held back."""
+    """A sender whose notifications are held back."""
     front: Front = context.deps
     return await _shown(context, await feed.one(front.reads, actor(context), params.id))
 
 
 async def accept(context: Context, params: One) -> object:
-    """Show what is held back of an account, and hold back nothing of theirs any more."""
+    """Show the held notifications of a sender, and hold back none of theirs from now on."""
     front: Front = context.deps
     await verbs.accept(front.writes, actor(context), {params.id})
     return {}
 
 
 async def dismiss(context: Context, params: One) -> object:
-    """Forget what is held back of an account."""
+    """Dismiss the held notifications of a sender."""
     front: Front = context.deps
     await verbs.dismiss(front.writes, actor(context), {params.id})
     return {}
 
 
 async def accept_several(context: Context, params: Several) -> object:
-    """Show what is held back of several accounts, and hold back nothing of theirs any more."""
+    """Show the held notifications of several senders, and hold back none of theirs from now on."""
     front: Front = context.deps
     await verbs.accept(front.writes, actor(context), {*params.id})
     return {}
 
 
 async def dismiss_several(context: Context, params: Several) -> object:
-    """Forget what is held back of several accounts."""
+    """Dismiss the held notifications of several senders."""
     front: Front = context.deps
     await verbs.dismiss(front.writes, actor(context), {*params.id})
     return {}
 
 
 async def merged(_context: Context, _params: None) -> object:
-    """Whether what was accepted is among the notifications."""
+    """Whether accepted notifications are listed with the others yet."""
     return Merged()
 
 

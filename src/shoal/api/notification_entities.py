@@ -67,14 +67,14 @@ class UnreadCount(msgspec.Struct):
 
 
 class PolicySummary(msgspec.Struct):
-    """What a policy holds back now; each up to 100."""
+    """Counts of what a policy holds back now; each up to 100."""
 
     pending_requests_count: int
     pending_notifications_count: int
 
 
 class NotificationPolicy(msgspec.Struct, kw_only=True):
-    """Whose notifications are shown, held back or dropped: each rule is `accept`, `filter` or `drop`."""
+    """A policy that shows, holds back or drops notifications: each rule is `accept`, `filter` or `drop`."""
 
     for_not_following: Treatment
     for_not_followers: Treatment
@@ -85,7 +85,7 @@ class NotificationPolicy(msgspec.Struct, kw_only=True):
 
 
 class OldNotificationPolicy(msgspec.Struct, kw_only=True):
-    """The same in the older shape: true for what is not accepted."""
+    """A notification policy in the older shape: true for what is not accepted."""
 
     filter_not_following: bool
     filter_not_followers: bool

@@ -45,7 +45,7 @@ class Several(StatusesQuery, frozen=True, kw_only=True):
     types: Types = ()
     exclude_types: Types = ()
     account_id: Id | None = None
-    """Of this account, those included that the policy holds back."""
+    """Only notifications from this account, including those that the policy holds back."""
     include_filtered: bool = False
 
 

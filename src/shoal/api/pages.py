@@ -38,10 +38,10 @@ class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WithData(msgspec.Struct, frozen=True, kw_only=True):
-    """Of whatever answers several statuses."""
+    """A parameter of all routes that answer several statuses."""
 
     with_data: bool = False
-    """`shoal.data` of other people's statuses as well, of each at most 4 KB; one status by its id has it whole in any case."""
+    """Include `shoal.data` of other people's statuses, up to 4 KB each. A status by its id always has all of it."""
 
 
 class StatusesQuery(PageQuery, frozen=True, kw_only=True):

@@ -116,7 +116,7 @@ def _inline(html: str) -> str:
 def content(
     post: Post, author: str, media: Iterable[Media], app: App | None, at: Addresses, *, data: bool = True
 ) -> entities.StatusContent:
-    """What a post says, with its `data` or without; `author` is the name of who wrote it."""
+    """The content of a post, with its `data` or without; `author` is the name of its author."""
     url = at.status(author, post.id)
     return entities.StatusContent(
         id=str(post.id),

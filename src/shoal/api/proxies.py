@@ -1,4 +1,4 @@
-"""Who sent a request that came through a proxy: the right-most address of `X-Forwarded-For` that is no trusted proxy.
+"""The client of a request through a proxy: the right-most address of `X-Forwarded-For` that is no trusted proxy.
 
 Every proxy appends the address that it was asked from, so the list is believed from its right end, as long as the one who wrote
 an entry is trusted. What stands further left may have been made up by the client:

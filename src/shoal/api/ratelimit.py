@@ -69,7 +69,7 @@ BY_ADDRESS = frozenset({"apps", "signup"})
 """Classes that are counted by address even when a member's token is sent: a token must not buy more of them."""
 
 UNLIMITED = "none"
-"""The class of what may be asked as often as one likes: for who watches over the server."""
+"""The class of routes that have no limit: for monitoring."""
 
 OFF: Mapping[str, Rule] = dict.fromkeys(DEFAULTS, Rule(0, 300))
 """No limit at all, for tests and load."""
@@ -113,7 +113,7 @@ class Limiter(Protocol):
         """Count a request; None when its class is not limited. A refused request is not counted."""
 
     async def give_back(self, key: Key) -> None:
-        """One that `take` counted does not count after all; nothing happens once its window has ended."""
+        """Uncount a request that `take` counted; nothing happens once its window has ended."""
 
 
 class _Counts:
@@ -159,7 +159,7 @@ class MemoryLimiter:
         return Window(limit, limit - used - cost, counts.reset)
 
     async def give_back(self, key: Key) -> None:
-        """One that `take` counted does not count after all; nothing happens once its window has ended."""
+        """Uncount a request that `take` counted; nothing happens once its window has ended."""
         counts = self._counts.get(key.limit_class)
         if counts is not None and counts.used.get(key.who):
             counts.used[key.who] -= 1

@@ -33,7 +33,7 @@ class Readiness:
         """Which parts answer, by their kind."""
         if self._asking is None or (self._asking.done() and time.monotonic() >= self._until):
             self._asking = asyncio.create_task(self._ask(), name="shoal-ready")
-        # Whoever stops waiting does not take the answer away from the others.
+        # A caller that stops waiting must not cancel the answer for the others.
         return await asyncio.shield(self._asking)
 
     async def _ask(self) -> dict[str, bool]:

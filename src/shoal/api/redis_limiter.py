@@ -83,7 +83,7 @@ class RedisLimiter:
         return await self._alone.take(key, cost)
 
     async def give_back(self, key: Key) -> None:
-        """One that `take` counted does not count after all; nothing happens once its window has ended.
+        """Uncount a request that `take` counted; nothing happens once its window has ended.
 
         While Redis is away it may stay counted: then one more than is due is refused.
         """

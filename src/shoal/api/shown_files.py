@@ -20,7 +20,7 @@ from shoal.graph.schema import ATTACHED, file_key, user_name_key
 _REMEMBERED = 20_000
 _SECONDS = 30.0
 _POSTS = 16
-"""So many posts that have a file, the newest, are asked whether they are in sight."""
+"""How many posts that have a file, from the newest, are checked for being in sight."""
 
 
 class ShownFiles:

@@ -30,7 +30,7 @@ class Event(NamedTuple):
 async def events(
     front: Front, caller: Caller, connection: Connection, heard: Sequence[Heard | Missed], data: int
 ) -> list[Event]:
-    """What came of what was heard, as the viewer may see it now, with up to so many bytes of `data`. Raises `Unavailable`."""
+    """Turn messages into events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
     told = await live.told(front.reads, connection, heard)
     with another_request():
         made = [await _event(front, caller, connection.viewer, one, data) for one in told]

@@ -32,7 +32,7 @@ class Visibility(StrEnum):
 
 
 OPEN = (Visibility.PUBLIC, Visibility.UNLISTED)
-"""What everybody may see."""
+"""Visibilities of posts that everybody may see."""
 
 
 class MediaKind(StrEnum):
@@ -70,7 +70,7 @@ class Role(StrEnum):
 
 
 QuotePolicy = Literal["public", "followers", "nobody"]
-"""Who may quote a member's posts, for clients to know: there are no quotes here."""
+"""A member's choice of who may quote their posts, for clients to know: there are no quotes here."""
 
 
 class ProfileField(msgspec.Struct, frozen=True, array_like=True):
@@ -245,8 +245,8 @@ class Media(Node, frozen=True, tag="media"):
     key: str = ""
     """Where the feed size of a picture, or the clip, is in the media store."""
     original_key: str = ""
-    """Where a video or sound lies as it came: the file goes once what is shown was made of it, or could not be. Of a picture,
-    where it lies in all of its pixels, if these are kept; made anew like the rest."""
+    """The upload of a video or sound; it is deleted when the clip was made, or could not be. For a picture, the file
+    with all of its pixels, if these are kept; made anew like the rest."""
     preview_key: str = ""
     """The small size of a picture, a frame of a video, the cover of a sound; empty: there is none."""
     width: int = 0
@@ -271,11 +271,11 @@ class Media(Node, frozen=True, tag="media"):
     preview_bytes: int = 0
     """Bytes of the preview, and of the copy beside it."""
     unused_since: int = 0
-    """Since when it has been in no post, in Unix milliseconds; 0 while it is in one, or in the history of one."""
+    """The time since which no post has it, in Unix milliseconds; 0 while a post, or the history of one, has it."""
     let_go: bool = False
-    """It was in posts, which are all deleted: until it is put into another one it is not served."""
+    """Every post that had it is deleted. It is not served until another post has it."""
     ticket_id: int = 0
-    """Of the look on the agenda whether it is still unused; 0 when none is planned."""
+    """The ticket on the agenda to check whether it is still unused; 0 when none is planned."""
 
     @property
     def stored(self) -> int:

@@ -1,4 +1,4 @@
-"""Whose notifications a member wants to see at once, as rules that `fanout/welcome.py` applies."""
+"""Rules for the notifications that a member wants to see at once, which `fanout/welcome.py` applies."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ import msgspec
 
 
 class Treatment(StrEnum):
-    """What becomes of the notifications that a rule of a policy applies to."""
+    """The effect of a rule on the notifications to which it applies."""
 
     ACCEPT = "accept"
     FILTER = "filter"
-    """They are held back until the member accepts the sender."""
+    """Hold them back until the member accepts the sender."""
     DROP = "drop"
 
 
 class NoticePolicy(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Whose notifications a member wants to see at once. Of several rules that apply the strictest counts."""
+    """Rules for the notifications that a member wants to see at once. If several rules apply, the strictest counts."""
 
     not_following: Treatment = Treatment.ACCEPT
-    """Of members whom they do not follow."""
+    """For senders whom the member does not follow."""
     not_followers: Treatment = Treatment.ACCEPT
-    """Of members who do not follow them, or have for less than three days."""
+    """For senders who do not follow the member, or have for less than three days."""
     new_accounts: Treatment = Treatment.ACCEPT
-    """Of members who joined in the last thirty days, and whom they do not follow."""
+    """For senders who joined in the last thirty days, and whom the member does not follow."""
     private_mentions: Treatment = Treatment.ACCEPT
-    """Direct posts of members whom they do not follow, in threads that the member did not begin."""
+    """For direct posts of senders whom the member does not follow, in threads that the member did not begin."""
     limited_accounts: Treatment = Treatment.ACCEPT
-    """Of silenced members whom they do not follow."""
+    """For silenced senders whom the member does not follow."""
 
 
 ACCEPT_ALL = NoticePolicy()

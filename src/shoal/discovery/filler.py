@@ -22,11 +22,11 @@ AT_ONCE = 1_000
 """Objects that are written together."""
 _FEW = 20
 _PAUSE_SECONDS = 0.2
-"""After it has written more than a few together, the next write may wait so long for more: each write is a sync, and touches
+"""After a write of more than a few rows, the next one may wait this long for more: each write is a sync, and touches
 pages that the next one touches again."""
 _BURST = 50
 _WRITES_A_SECOND = 20
-"""Small writes are made at once as well, but no more of them for long than so many: after a burst they wait for each other."""
+"""Small writes are made at once, but after a burst at most this many a second: rows wait and are written together."""
 
 
 class _Wanted(NamedTuple):
@@ -88,7 +88,7 @@ class Filler:
         return 1 / _WRITES_A_SECOND if self._spare < 1 else 0.0
 
     async def _pause(self, ended: float) -> None:
-        """Until that moment, or until enough is asked for."""
+        """Wait until that moment, or until enough is asked for."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(ended):
                 await self._enough.wait()

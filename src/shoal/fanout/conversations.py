@@ -48,7 +48,7 @@ async def _tell_one(effects: Effects, post: Post, member_id: int) -> None:
 
 
 async def _add(effects: Effects, post: Post, member_id: int) -> None:
-    """Add the post, and look whether it is there: of two that are added at once one wins, and the other comes again."""
+    """Add the post, and check that it is there: of two additions at once one wins, and the other is tried again."""
     held = await _held(effects, post, member_id)
     if held is not None and knows(held, post):
         return
@@ -56,7 +56,7 @@ async def _add(effects: Effects, post: Post, member_id: int) -> None:
     batch.put(went_on(member_id, post, held))
     await effects.graph.commit(batch)
     now = await _held(effects, post, member_id)
-    # None: the member has done with the conversation since.
+    # None: the member has removed the conversation since.
     if now is not None and not knows(now, post):
         raise Conflict("another post came to the conversation at the same time")
 

@@ -1,4 +1,4 @@
-"""Files that nothing has any more are deleted. A key is used once, so nothing else can have come to have them since."""
+"""Delete files that nothing has any more. A key is used only once, so nothing else can have them by now."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from shoal.fanout.effects import Effects
 
 
 async def remove(effects: Effects, event: FilesReleased, mark: int) -> int | None:
-    """Delete them; those that are gone already are passed over."""
+    """Delete the files; those that are gone already are passed over."""
     await effects.workshop.library.remove(event.keys)
     return None

@@ -181,7 +181,7 @@ async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> 
     await effects.graph.commit(batch)
     between = await effects.graph.assoc_get(member_id, (ACCEPTS_NOTICES,), (notice.actor_id,))
     if between[ACCEPTS_NOTICES]:
-        # Accepted meanwhile: what the member accepted may not have had this one yet.
+        # The member has accepted the sender meanwhile, perhaps before this one was among the held ones.
         held = (await effects.graph.assoc_get(member_id, (HELD,), (notice.id,)))[HELD]
         again = Batch(batch.shard)
         release(again, member_id, held.values())

@@ -1,4 +1,4 @@
-"""Whether a member is to be told at all of what another did, and at once: asked before anything is noted for them."""
+"""Decides whether a member is notified of another's act, and whether at once, before the notice is stored."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from shoal.graph.wishes import follow_terms
 
 _DAY_MS = 86_400_000
 _NEW_MS = 30 * _DAY_MS
-"""An account is new for so long."""
+"""An account younger than this is new."""
 _FOLLOWER_MS = 3 * _DAY_MS
-"""Whoever has followed for a shorter time does not count as a follower yet."""
+"""A follow younger than this does not count yet."""
 
 
 async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post | None) -> bool:
@@ -33,7 +33,7 @@ async def is_welcome(effects: Effects, member_id: int, actor_id: int, post: Post
 
 
 async def reception(effects: Effects, member_id: int, notice: Notice, post: Post | None) -> Treatment:
-    """What becomes of a notice: `DROP` where it is not welcome, else what the member's policy says.
+    """Return the treatment of a notice: `DROP` where it is not welcome, else the one that the member's policy gives.
 
     Three reads, and two more where there is a policy.
     """
@@ -57,7 +57,7 @@ async def reception(effects: Effects, member_id: int, notice: Notice, post: Post
 def _rules(
     policy: NoticePolicy, actor: Member, stand: Relation, now: int, follows_since: int, *, answers: bool
 ) -> Iterator[Treatment]:
-    """What the rules that apply to this actor say; `answers` is whether the notice is no private mention out of the blue."""
+    """Yield the treatments of the rules that apply; `answers` is False for an unsolicited private mention."""
     if now - follows_since < _FOLLOWER_MS:
         yield policy.not_followers
     if stand.following:
@@ -86,7 +86,7 @@ async def _began_thread(effects: Effects, member_id: int, post: Post | None) -> 
 async def _meeting(
     effects: Effects, member_id: int, actor_id: int, post: Post | None
 ) -> tuple[Member, Member, Relation] | None:
-    """The member, the actor and how the first stands to the second; None where nothing of this comes to the member."""
+    """Return the member, the actor and the member's relation to the actor; None where the notice is not welcome."""
     graph = effects.graph
     author_id = post.author_id if post else actor_id
     nodes = await graph.obj_get(list({member_id, actor_id, author_id}))

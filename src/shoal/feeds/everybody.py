@@ -52,7 +52,7 @@ async def _oldest(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:
             break
         after = scanned[-1].id
     if not found:
-        # What was looked through in vain: the page above and the page below it begin there.
+        # Nothing was found in what was scanned: the pages above and below it begin where the scan ended.
         return Members(found, None if ended else after)
     found = found[: cursor.limit][::-1]
     return Members(found, found[-1].id)

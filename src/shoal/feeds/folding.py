@@ -34,24 +34,24 @@ from shoal.graph.schema import SHARED_BY
 REACH = 40
 """How many entries a share is compared with."""
 NAMED = 3
-"""So many of those who shared a post are named."""
+"""How many sharers of a post are named."""
 
 Opened = Callable[[Cursor], Rows[int, Row]]
 """All rows of a timeline from a cursor on."""
 
 
 class Folds(NamedTuple):
-    """What a timeline is folded by."""
+    """The inputs for folding a timeline."""
 
     seen: Sight
     opened: Opened
     wanted: Callable[[], Awaitable[bool]]
-    """Whether the viewer wants that; asked when something might be left out."""
+    """Whether the viewer wants shares left out; called only when one might be."""
     tags: Collection[int] = ()
-    """Those that bring posts of anybody."""
+    """Tags that bring posts of anybody into the timeline."""
 
     async def repeats(self, rows: Iterable[Row]) -> list[Row]:
-        """Those shares of the rows whose post may stand in the timeline in another way, too."""
+        """Return the shares among the rows whose post may also stand in the timeline in another way."""
         shares = [row for row in rows if row[2] is not None]
         counts = await self.spread(shares) if shares else {}
         return [row for row in shares if counts.get(row[1].id, 0) > 1 or self._comes_itself(row[1])]
@@ -61,7 +61,7 @@ class Folds(NamedTuple):
         return author == self.seen.viewer or self.seen.stands[author].following or bool(self.tags and post.tags)
 
     async def spread(self, rows: Iterable[Row]) -> Mapping[int, int]:
-        """How many shared the posts."""
+        """Return the number of sharers of each post."""
         return (await self.seen.graph.assoc_count(list({row[1].id for row in rows}), (SHARED_BY,)))[SHARED_BY]
 
 
@@ -74,7 +74,7 @@ class Folding:
 
     def __init__(self, folds: Folds, cursor: Cursor, *, thorough: bool = False) -> None:
         self.shared_by: dict[int, list[int]] = {}
-        """For entries that were taken, and that stand for others: who shared those, the oldest first."""
+        """Sharers by the id of an entry that was taken and stands for their shares, the oldest first."""
         self._folds = folds
         self._down = not cursor.oldest_first
         self._thorough = thorough
@@ -86,12 +86,12 @@ class Folding:
         self._newest = self._down and cursor.before == MAX_TIME
         self._behind: Rows[int, Row] | None = None
         self._shares = thorough
-        """Whether there were any."""
+        """Whether any share was seen."""
         self._rows: list[Row] = []
-        """In the direction of the cursor: those of the page, and behind them up to `REACH` others."""
+        """Rows in the direction of the cursor: those of the page, and behind them up to `REACH` others."""
         self._page_rows = 0
         self._earlier: list[Row] = []
-        """Those in front of the page, the nearest first."""
+        """Rows in front of the page, the nearest first."""
         self._next = 0
         self._kept = 0
         self._ready: list[Row] = []
@@ -107,7 +107,7 @@ class Folding:
         return self._own.looked
 
     async def take(self, n: int) -> list[Row]:
-        """The next `n` rows; none at the end alone."""
+        """Return the next `n` rows; an empty list only at the end."""
         if self._newest and not self._rows and not await self._begin(n):
             return list(self._rows)
         while len(self._ready) < n and not self._decided and not (self._ready and self.looked >= ENOUGH):
@@ -123,7 +123,7 @@ class Folding:
         return taken
 
     async def _begin(self, n: int) -> bool:
-        """Read the first rows of the newest page; whether there are shares among them. Mostly there are none, and all is said."""
+        """Read the first rows of the newest page; return whether any is a share. Mostly none is, and that is all."""
         self._rows = rows = await self._own.take(n)
         self._page_rows = len(rows)
         self._shares = self._thorough or any([row[2] for row in rows])  # noqa: C419  # a list is quicker than a generator here
@@ -147,7 +147,7 @@ class Folding:
         return self._own.ended and self._next == self._page_rows
 
     async def _folded(self, first: int, end: int) -> list[Row]:
-        """Those of the rows that stay."""
+        """Return the rows of this range that stay."""
         rows = self._rows[first:end]
         if not self._shares:
             self._shares = any(row[2] is not None for row in rows)
@@ -174,7 +174,7 @@ class Folding:
         return self._on
 
     async def _standing(self, rows: Sequence[Row]) -> list[Row]:
-        """Those of the rows whose posts others shared."""
+        """Return the rows whose posts others shared."""
         counts = await self._folds.spread(rows) if rows else {}
         return [row for row in rows if counts.get(row[1].id, 0) > (row[2] is not None)]
 
@@ -197,7 +197,7 @@ class Folding:
             self._earlier += more
 
     def _stays(self, at: int) -> bool:
-        """Whether the entry stays; who shared it besides is noted."""
+        """Whether the entry stays; its other sharers are noted in `shared_by`."""
         id_, post, share = self._rows[at]
         near = self._rows[max(0, at - REACH) : at][::-1]
         before = near + self._earlier[: REACH - len(near)]
@@ -219,7 +219,7 @@ def _several(rows: Iterable[Row]) -> set[int]:
 
 
 def _places(rows: Sequence[Row], some: Iterable[Row], first: int) -> list[int]:
-    """Where some of the rows are, the first of which is at `first`."""
+    """Return the positions of some of the rows, the first of which is at `first`."""
     ids = {row[0] for row in some}
     return [at for at, row in enumerate(rows, first) if row[0] in ids]
 
@@ -254,7 +254,7 @@ async def read_folded(folds: Folds, cursor: Cursor, sieve: Sieve, *, thorough: b
 
 
 async def unfolded(folds: Folds, rows: Sequence[Row]) -> list[Row]:
-    """Those of these entries of a timeline that are not left out of it."""
+    """Return the entries that are not left out of the timeline."""
     repeats = await folds.repeats(rows)
     if not repeats or not await folds.wanted():
         return list(rows)
@@ -273,7 +273,7 @@ def _repeated(row: Row, there: Mapping[int, Row]) -> bool:
 
 
 async def _with_sharers(seen: Sight, entries: list[Entry], shared_by: Mapping[int, Sequence[int]]) -> list[Entry]:
-    """The entries, each with those who shared it besides; one read where there are any."""
+    """Return the entries, each with its other sharers; one read where there are any."""
     named = {id_ for entry in entries for id_ in shared_by.get(entry.id, ())[:NAMED]}
     if not named:
         return entries

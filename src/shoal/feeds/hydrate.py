@@ -46,7 +46,7 @@ class Profile(msgspec.Struct, frozen=True):
     followers: int = 0
     following: int = 0
     posts: int = 0
-    """Entries that whoever asks may find."""
+    """Entries that the viewer may find."""
 
 
 class PollView(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Filtered(msgspec.Struct, frozen=True):
 
 
 class SharedBy(msgspec.Struct, frozen=True):
-    """Who else shared a post, of those whose shares would stand beside an entry that shows it: it stands for theirs."""
+    """Other sharers of a post, whose shares would stand near an entry that shows it: the entry stands for them."""
 
     first: tuple[Profile, ...]
     """The first few."""
@@ -113,11 +113,11 @@ _Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
 """Whether an entry is shown, by those of its people who are there and how the viewer stands to them."""
 
 _MANY = 200
-"""Of more entries than this at once the posts are read past the memory: they would push out what is read every day."""
+"""Posts of more entries than this at once are read past the cache: they would evict what is read every day."""
 
 
 class Sight:
-    """What a viewer sees of entries, in two steps.
+    """Entries as a viewer sees them, read in two steps.
 
     `look` reads as much of them as decides whether they are shown; `entries` reads the rest of those that are. What is known
     after a look stays for the next one, so a page may be put together of several.
@@ -135,7 +135,7 @@ class Sight:
         self._nodes: Mapping[int, AnyNode] = {}
 
     async def look(self, ids: Sequence[int], wanted: Wanted | None = None) -> list[Row]:
-        """Those of the entries that are wanted and that the viewer may see, in the order of `ids`; four reads."""
+        """Return the wanted entries that the viewer may see, in the order of `ids`; four reads."""
         rows = await _rows(self.graph if len(ids) <= _MANY else self._lasting, ids)
         if wanted is not None:
             rows = [row for row in rows if wanted(row)]
@@ -174,7 +174,7 @@ class Sight:
 
 
 def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None) -> Sight:
-    """What the viewer may see. `unasked` entries come in a timeline or a list, where those whom the viewer mutes are left out;
+    """Return the viewer's `Sight`. `unasked` entries come in a timeline or list, without those whom the viewer mutes;
     otherwise the viewer asked for just these.
     """
     return Sight(graph, viewer, partial(_visible, viewer, may_list if unasked else may_see), lasting)
@@ -189,9 +189,9 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
-    """What the member has just taken something of their own back from; None when it is gone.
+    """The entry from which the member has just taken back something of their own; None when it is gone.
 
-    A post that they may not see (any more) is answered bare: which it is and whose, and nothing that it says or counts.
+    A post that they may not see (any more) is answered bare: its id and its author, without its content and counts.
     """
     seen = Sight(graph, member_id, _there)
     rows = await seen.look((id_,))

@@ -1,6 +1,6 @@
-"""Whose notifications a member's policy holds back: one request for each sender, the one heard of last first.
+"""Senders whose notifications a member's policy holds back: one request for each, the newest notification first.
 
-Requests are made of what is held back, when it is looked at; there is nothing else to keep.
+Requests are made from the held notifications when they are read; nothing else is stored.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from shoal.graph.notices import Notice, notice_of
 from shoal.graph.schema import HELD
 
 MOST_LOOKED_AT = 1_000
-"""Of what is held back, the newest so many are looked at."""
+"""How many held notifications are looked at, from the newest."""
 MOST_COUNTED = 100
-"""What is more is not told exactly: nobody needs it, and it may grow without end."""
+"""Larger counts are not told exactly: nobody needs them, and they may grow without end."""
 
 Held = tuple[Assoc, Notice]
 
@@ -80,7 +80,7 @@ async def held_back(reads: Reads, viewer: int) -> HeldBack:
 
 
 async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
-    """What is held back, newest first, by who sent it; the sender heard of last comes first."""
+    """Held notifications by sender, newest first; the sender of the newest one comes first."""
     groups: dict[int, list[Held]] = {}
     for assoc in await reads.graph.assoc_range(viewer, HELD, limit=MOST_LOOKED_AT):
         notice = notice_of(assoc)

@@ -18,13 +18,13 @@ Row = TypeVar("Row")
 Item = TypeVar("Item")
 
 SLACK = 3
-"""How many more than are wanted are read, so that a few that fall away cost no second question."""
+"""How many more rows than wanted are read, so that a few that fall away cost no second read."""
 MOST_AT_ONCE = 1_000
 """The largest batch."""
 MOST_SHOWN = 200
-"""So many rows at most are shown at once."""
+"""The most rows that are shown at once."""
 ENOUGH = 20_000
-"""After so many a page that has something is answered as it is: a twentieth of a second, on SQLite."""
+"""After looking at this many rows, a page that has something is answered: a twentieth of a second, on SQLite."""
 
 Fit = Callable[[Sequence[Item]], int]
 """How many of these, from the first, fit on a page."""
@@ -34,7 +34,7 @@ class Taking(Protocol[Row]):
     """Rows that are taken one part after the other."""
 
     async def take(self, n: int) -> list[Row]:
-        """The next `n` rows; fewer where that would be too much work, none at the end alone."""
+        """Return the next `n` rows; fewer where that would be too much work, an empty list only at the end."""
         ...
 
     @property
@@ -103,7 +103,7 @@ class Rows(Generic[Raw, Row]):
         return not self._ready
 
     async def take(self, n: int) -> list[Row]:
-        """The next `n` rows. None at the end alone; fewer there, and from where `ENOUGH` were looked at."""
+        """Return the next `n` rows: fewer at the end or once `ENOUGH` were looked at, none only at the end."""
         while len(self._ready) < n and not (self._at_end and not self._raw):
             if self._ready and self.looked >= ENOUGH:
                 break

@@ -1,4 +1,4 @@
-"""Whom a member may want to follow: friends of their friends, then members whom many follow."""
+"""Suggestions of members to follow: friends of friends, then members whom many follow."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _FRIENDS = 100
 """So many of the newest whom one follows are asked whom they follow, each for so many."""
 _CANDIDATES = 300
 _ACTIVE = 2_000
-"""Members who want to be found, those who posted last first, of whom the most followed are suggested: in most networks all."""
+"""How many members who want to be found, the latest posters first, are considered: in most networks all."""
 _ASKED = 400
 _ASKED_FOLLOWS = 50
-"""So many of them are asked whom they followed last, each for so many: in a larger network those whom many follow are found so."""
+"""The latest `_ASKED_FOLLOWS` follows of `_ASKED` of them show whom many follow, in a larger network."""
 _FOUND = 500
 _POPULAR = 100
 _KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
@@ -37,7 +37,7 @@ class Suggestion(NamedTuple):
 
 
 async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
-    """Whom the viewer may want to follow, the likeliest first. At most eight reads of the graph, and three within a minute."""
+    """Suggest members to follow, the likeliest first. At most eight reads of the graph, and three within a minute."""
     candidates = await _candidates(reads, viewer)
     ids = [candidate.id for candidate in candidates]
     stands = await reads.graph.assoc_get(viewer, _KNOWN, ids)
@@ -45,7 +45,7 @@ async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]
     # A few more, for those who do not want to be found.
     members = await members_by_id(reads.graph, [candidate.id for candidate in left[: 2 * MOST]])
     wanted = [one for one in left if one.id in members and member_row(members[one.id]).listed][:limit]
-    # Nobody is suggested whom the viewer follows.
+    # Members whom the viewer follows are not suggested.
     strangers = dict.fromkeys(members, STRANGER)
     known = await profiles(reads.graph, {one.id: members[one.id] for one in wanted}, viewer, strangers)
     return [Suggestion(known[one.id], one.friends) for one in wanted]

@@ -1,4 +1,4 @@
-"""The talk around a post: what it answers, and what answers it.
+"""The thread around a post: what it answers, and what answers it.
 
 The root of a thread lists all comments in it (`graph/threads.py`), so the page is laid out of one read. Comments from before
 there was such a list are found by the lists of the posts they answer, a level at a time, until `shoal check --repair` lists them.
@@ -21,9 +21,9 @@ from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD, AssocTy
 from shoal.graph.threads import Placed, placed
 
 MOST = 20_000
-"""Comments of one thread that a page is chosen of: the newest."""
+"""How many comments of one thread, the newest, a page is chosen from."""
 _MISFITS = 100
-"""So many comments, with what they answer, may be too deep for what is left of a page before no more are tried."""
+"""How many comments may be too deep, with their ancestors, for the rest of a page before no more are tried."""
 _LISTS = (COMMENTED_BY, COMMENTED_ASIDE_BY)
 
 
@@ -37,9 +37,9 @@ class Thread(NamedTuple):
 
 
 async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, below: int) -> Thread:
-    """The thread of a post, up to so many entries above and below. Raises `NotFound` when the viewer may not see the post.
+    """The thread of a post, up to `above` and `below` entries. Raises `NotFound` when the viewer may not see the post.
 
-    Where more is below than fits, the viewer's own comments and the newest are there, each with what it answers.
+    When more is below than fits, the viewer's own comments and the newest are chosen, each with its ancestors.
     """
     post = await access_post(reads.graph, viewer, post_id)
     listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, limit=MOST)
@@ -96,7 +96,7 @@ async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, Placed], l
 
 
 async def _descendants(reads: Reads, post_id: int, comments: Mapping[int, Placed], *, whole: bool) -> dict[int, Placed]:
-    """All that hangs on a post, each after what it answers, the older of sisters first.
+    """All comments below a post, each after its parent, the older of siblings first.
 
     Where a post counts more comments than are listed, its own lists are read: two reads a level, on networks from before.
     """
@@ -139,7 +139,7 @@ def _below(post_id: int, children: Mapping[int, Iterable[int]]) -> list[int]:
 
 
 async def _with_authors(reads: Reads, tree: Mapping[int, Placed]) -> dict[int, Placed]:
-    """Who wrote the comments, of those too that are not listed with it."""
+    """Return the comments with their authors, read from the posts where the thread's list does not tell them."""
     unknown = [id_ for id_, comment in tree.items() if not comment.author_id]
     nodes = await reads.graph.obj_get(unknown) if unknown else {}
     authors = {id_: node.author_id for id_, node in nodes.items() if isinstance(node, Post)}
@@ -147,7 +147,7 @@ async def _with_authors(reads: Reads, tree: Mapping[int, Placed]) -> dict[int, P
 
 
 def _chosen(tree: Mapping[int, Placed], post_id: int, viewer: int | None, limit: int) -> list[int]:
-    """So many of the comments, each with all that it answers: the viewer's own, then the newest, then in the order of reading."""
+    """Choose up to `limit` comments, each with its ancestors: the viewer's own, the newest, then in reading order."""
     if len(tree) <= limit:
         return list(tree)
     newest = sorted(tree, reverse=True)

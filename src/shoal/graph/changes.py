@@ -27,7 +27,7 @@ _LONGEST_PAUSE = 0.25
 """Seconds."""
 
 Beside = Callable[[Batch, N, N], None]
-"""What else the commit of a change does; it is given the object before and after."""
+"""Adds to the commit of a change; it is given the object before and after."""
 
 
 async def retry_on_conflict(attempt: Callable[[], Awaitable[T]]) -> T:
@@ -41,7 +41,7 @@ async def retry_on_conflict(attempt: Callable[[], Awaitable[T]]) -> T:
         try:
             return await attempt()
         except Conflict:
-            # At random, so that those who met do not meet again: hundreds may change one object at once.
+            # Random, so that attempts that collided do not collide again: hundreds may change one object at once.
             await asyncio.sleep(random.uniform(0.0, pause))  # noqa: S311
             pause = min(max(2 * pause, _FIRST_PAUSE), _LONGEST_PAUSE)
     raise Conflict("it is being changed from elsewhere; repeat")

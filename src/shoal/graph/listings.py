@@ -29,7 +29,7 @@ def places(entry: Post | Share) -> Iterator[_Place]:
 def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None, now: int) -> None:
     """Move an entry to its places in the commit that changes it; `now` is an id of the moment.
 
-    An entry that comes has no `before`, one that goes no `after`. It keeps its place in each list, whose time is its id.
+    A new entry has no `before`, a deleted one no `after`. It keeps its place in each list, whose time is its id.
     """
     had, has = set(places(before)) if before else set(), set(places(after)) if after else set()
     for id1, atype, id2 in had - has:
@@ -37,5 +37,5 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
     for id1, atype, id2 in has - had:
         batch.assoc_add(id1, atype, id2, after.id if after else now)
     if after is None and isinstance(before, Post) and before.parent_id and not before.open:
-        # Networks from before had every comment in the one list.
+        # Older networks had every comment in the one list.
         batch.assoc_del(before.id, COMMENTS_ON, before.parent_id, now)

@@ -1,8 +1,8 @@
 """The life of media: waiting for a post, in posts, let go by the last one, and deleted with their files.
 
 The media object says whether it waits (`unused_since`), and every attachment, release, look and deletion is a new version of it.
-So of two that meet one fails, and looks again. One ticket on the agenda at most belongs to each object; when it comes due, what has
-been in no post for a day goes, and what was put into one since loses its ticket. Files go by an event of the same commit.
+So when two collide, one fails and looks again. Each object has at most one ticket on the agenda. When it is due,
+media unused for a day are deleted, and media in a post lose the ticket. An event of the same commit deletes files.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from shoal.graph.schema import ATTACHED, OWNS, Key, file_key
 UNUSED_MS = 24 * 60 * 60 * 1_000
 """How long media may be in no post."""
 _AT_ONCE = 16
-"""Posts that are gone and still attached, which the deletion of media detaches itself."""
+"""How many attachments to deleted posts the deletion of media removes itself."""
 
 
 def key_of_files(media: Media) -> Key | None:
-    """The key that leads from its files to an object whose id they do not name."""
+    """The key from the number in file names to an object with another id; None where the names hold the id."""
     id_ = id_in(media.key or media.original_key)
     return file_key(shard_of(id_), id_) if id_ and id_ != media.id else None
 
@@ -39,7 +39,7 @@ def charge(batch: Batch, owner: Member, by: int) -> None:
 
 
 def add(batch: Batch, media: Media, owner: Member, ticket: int) -> Media:
-    """New media, which wait for a post."""
+    """Add new media, which wait for a post."""
     made = replace(media, unused_since=milliseconds_of(ticket), ticket_id=ticket)
     batch.obj_add(made)
     batch.assoc_add(owner.id, OWNS, made.id, made.id)
@@ -51,20 +51,20 @@ def add(batch: Batch, media: Media, owner: Member, ticket: int) -> Media:
 
 
 def attach(batch: Batch, post_id: int, media: Iterable[Media], now: int) -> None:
-    """A post has these from now on."""
+    """Attach media to a post, which ends their wait."""
     for each in media:
         batch.assoc_add(each.id, ATTACHED, post_id, now)
         batch.obj_set(replace(each, unused_since=0, let_go=False, version=each.version + 1))
 
 
 def hold(batch: Batch, media: Iterable[Media]) -> None:
-    """A plan names these: whoever is about to delete them looks again."""
+    """Give media that a scheduled post names a new version, so that a deletion at the same time looks again."""
     for each in media:
         batch.obj_set(replace(each, version=each.version + 1))
 
 
 def plan(batch: Batch, media: Media, ticket: int, at: int) -> Media:
-    """Look at media at a moment (Unix ms): they get a new ticket. Gives the next version, which the batch stores."""
+    """Plan a look at media at a moment (Unix ms), with a new ticket. Returns the version that the batch stores."""
     now = ticket
     if media.ticket_id:
         take_off(batch, media.ticket_id, now)
@@ -81,7 +81,7 @@ async def media_of(graph: Reader, media_id: int) -> Media | None:
 
 
 async def release(graph: Graph, new_id: IdMaker, post_id: int, media_id: int) -> None:
-    """A post that is gone has these no more. Media that no other post has wait for one, and are not served meanwhile."""
+    """Detach media from a deleted post. Media that no other post has wait for one, and are not served meanwhile."""
 
     async def attempt() -> None:
         media = await media_of(graph, media_id)

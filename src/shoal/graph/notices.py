@@ -88,7 +88,7 @@ def ended(member: int, assoc: Assoc, atype: AssocType = NOTIFIED) -> AssocOp:
 
 
 def release(batch: Batch, member: int, held: Iterable[Assoc]) -> None:
-    """What was held back is among the member's notifications from now on, each at its own time."""
+    """Move held notices to the member's notifications, each at its own time."""
     for assoc in held:
         batch.put(ended(member, assoc, HELD))
         batch.put(begun(member, notice_of(assoc), assoc.time))

@@ -196,7 +196,7 @@ def share_key(member_id: int, shard: int, post_id: int) -> Key:
 
 
 def vote_key(member_id: int, shard: int, poll_id: int, turn: int = 0) -> Key:
-    """Of a member's vote in a poll: an id of the vote's own, so that another at the same moment finds it taken.
+    """Key of a member's vote in a poll. It leads to an id of the vote's own; a vote at the same moment finds it taken.
 
     Where several options are allowed a member may vote again: `turn` counts these votes.
     """
@@ -204,7 +204,7 @@ def vote_key(member_id: int, shard: int, poll_id: int, turn: int = 0) -> Key:
 
 
 def file_key(shard: int, number: int) -> Key:
-    """Of the number in the names of files: the id of their media object, where that is another one."""
+    """Key of the number in the names of files. It leads to the id of their media object, where that is another one."""
     return Key(shard, "file", str(number))
 
 

@@ -54,7 +54,7 @@ def knows(held: Assoc, post: Post) -> bool:
 
 
 def went_on(member: int, post: Post, held: Assoc | None) -> AssocOp:
-    """A post has come to the member's conversation, which does not know it yet."""
+    """Add a post to the member's conversation, which does not know it yet."""
     before = talk_of(held) if held else Talk(root_of(post), unread=False, post_ids=())
     newest = not before.post_ids or post.id > before.post_ids[0]
     # Mostly the post that is answered came before it; it may be no part of the conversation, which a reader sees.

@@ -31,7 +31,7 @@ _FILM_AS_IT_IS: Final = ("-c:v", "copy", "-bsf:v", "filter_units=remove_types=6"
 _MOST_FRAMES: Final = 60
 """Frames a second of what is made."""
 _TIMES_BITS: Final = 2
-"""A stream with up to so many times the bits that ours would have is left as it is."""
+"""A stream is left as it is when it has at most this many times the bits that ours would have."""
 
 
 class MadeClip(msgspec.Struct, frozen=True, kw_only=True):

@@ -52,7 +52,7 @@ class Style(NamedTuple):
 def style_of(data: bytes, feed: Image.Image, preview: Image.Image, *, keep_kind: bool = False) -> Style:
     """How to store what was made of the file `data`: as it came when that was lossless and is no photograph.
 
-    Otherwise as JPEG, or as WebP where something shines through.
+    Otherwise as JPEG, or as WebP for a picture with transparency.
     """
     if is_lossless(data) and (keep_kind or not _is_photograph(feed, preview)):
         return Style(WEBP if sniff(data[:HEAD]) == WEBP else PNG, lossless=True)
@@ -92,7 +92,7 @@ def _flatness(image: Image.Image) -> float:
 
 
 def _opaque(image: Image.Image) -> Image.Image:
-    """The same on white, where something shines through."""
+    """Put a transparent picture on white; return any other as it is."""
     if image.mode != "RGBA":
         return image
     return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")

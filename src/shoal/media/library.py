@@ -230,7 +230,7 @@ class MediaLibrary:
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
         self._check(data)
         made = await self._decoder.crop(data, *size, member=media_path(user_name))
-        # The same picture again is another file: whoever removes one of them has nobody else's in hand.
+        # The same picture uploaded again is another file, so that removing one never removes the other.
         stem = f"{media_path(user_name)}/{noun}-{_hash(made.picture.data)}{token_hex(4)}"
         key, files = _files(stem, made.picture, made.content_type)
         await self._put_all(files)
@@ -251,7 +251,7 @@ def _check_shown(key: str) -> None:
 def _files(stem: str, picture: Picture, content_type: Made) -> tuple[str, dict[str, tuple[bytes, str]]]:
     """The key of a picture, and what is to be stored: the picture and its copy, each with its content type, by their keys.
 
-    The copy goes first: whoever finds the picture finds the copy that its key speaks of.
+    The copy is stored first: a reader that finds the picture also finds the copy that its key names.
     """
     key = f"{stem}{picture.copy_suffix}{SUFFIXES[content_type]}"
     copy = {copy_of(key): (picture.copy, type_of(copy_of(key)))} if picture.copy else {}

@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """JPEG and WebP quality, 1..95."""
 
     def keeping_originals(self) -> Limits:
-        """The same where pictures are kept in all of their pixels: several copies of these are held at once, and encoded."""
+        """Return limits for keeping pictures in all of their pixels: several copies are held at once, and encoded."""
         return msgspec.structs.replace(self, keep_originals=True, memory=2 * self.memory, seconds=2 * self.seconds)
 
     @property

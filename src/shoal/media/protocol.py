@@ -28,9 +28,9 @@ class Picture(msgspec.Struct, frozen=True):
     width: int
     height: int
     copy: bytes = b""
-    """The same picture, smaller, for clients that can show it; empty: there is none."""
+    """A copy of the picture in fewer bytes, for clients that can show it; empty: there is none."""
     copy_suffix: str = ""
-    """What the copy is, as the suffix of its key: `.avif` or `.webp`."""
+    """The format of the copy, as the suffix of its key: `.avif` or `.webp`."""
 
 
 class Rendering(msgspec.Struct, frozen=True, tag="rendering"):

@@ -102,7 +102,7 @@ def _fitted(image: Image.Image, edge: int) -> Image.Image:
 
 
 def _scaled(image: Image.Image, edge: int) -> Image.Image:
-    """The same picture no larger than `edge`; a copy only where it must be smaller."""
+    """Return the picture no larger than `edge`; a copy only where it must be smaller."""
     scale = edge / max(image.size)
     if scale >= 1:
         return image

@@ -1,4 +1,4 @@
-"""Places for long work, given in turn to members: whoever has many pieces waiting holds up nobody else."""
+"""Places for long work, given to members in turn: a member with many pieces waiting does not hold up others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Queue = deque[asyncio.Future[None]]
 
 
 class Turns:
-    """So many `places` at once. Of those who wait each member gets one in turn, their own pieces in the order of arrival.
+    """At most `places` pieces of work at once. Waiting members get one in turn; a member's pieces keep their order.
 
     For one event loop.
     """
@@ -63,7 +63,7 @@ class Turns:
             raise
 
     def _give(self) -> None:
-        """Hand the place to the next member; whoever gave up waiting is passed over."""
+        """Hand the place to the next member; callers that gave up waiting are passed over."""
         while self._queues:
             member = next(iter(self._queues))
             queue = self._queues.pop(member)

@@ -14,7 +14,7 @@ _AT_ONCE: Final = 1
 _MOST_WAITING: Final = 1_000
 """Pieces of work, and members, that are remembered."""
 _FORGOTTEN_SECONDS: Final = 5.0
-"""What had to wait comes again within a second, as a rule; what has not come for so long holds up nobody."""
+"""Work that had to wait comes again within a second, as a rule. If it has not come for this long, it is forgotten."""
 
 
 class _Wait(NamedTuple):
@@ -24,9 +24,9 @@ class _Wait(NamedTuple):
 
 
 class Workshop:
-    """The library, and who works in it. A piece of work is known by a number: while it goes on, it is not begun again.
+    """The library, and the work that goes on in it. Work is known by a number: while it goes on, it is not begun again.
 
-    Those that had to come again get a place in turn by their members: the one who was served longest ago is next.
+    Work that had to wait gets a place in turn by its member: the member who was served longest ago is next.
     """
 
     def __init__(self, library: MediaLibrary, at_once: int = _AT_ONCE) -> None:
@@ -39,9 +39,9 @@ class Workshop:
         self._closed = False
 
     def begin(self, number: int, member: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
-        """Done when the work is. `NotYet` when as much goes on as may, or another member comes first.
+        """Begin or join the work; the future ends with it. Raises `NotYet` if no place is free or another comes first.
 
-        `Unavailable` when the workshop closes.
+        Raises `Unavailable` when the workshop closes.
         """
         if self._closed:
             raise Unavailable("the server is stopping")

@@ -1,4 +1,4 @@
-"""What is due is done: scheduled posts are written, it is told that polls are over, and media that no post has are deleted.
+"""Carry out what is due: write scheduled posts, announce the end of polls, and delete media that no post has.
 
 Any number of processes may work at it at once, and any of them may stop at any moment: whatever is done is one commit, which
 also ends the thing's ticket and is refused when another was first.
@@ -131,7 +131,7 @@ class Agenda:
             await scheduling.drop(self._writes, scheduled)
 
     async def _look_at(self, media: Media) -> None:
-        """Whether it is still in no post, and has been for a day: then it goes."""
+        """Delete media that no post has had for a day and that no plan names; for others, renew or end the ticket."""
         batch = Batch(shard_of(media.owner_id))
         ticket = self._writes.new_id(batch.shard)
         due = media.unused_since + life.UNUSED_MS
@@ -139,7 +139,7 @@ class Agenda:
             take_off(batch, media.ticket_id, ticket)
             batch.obj_set(replace(media, ticket_id=0, version=media.version + 1))
         elif due > self._clock():
-            # It was let go since.
+            # A post had it in between, and let it go since.
             life.plan(batch, media, ticket, due)
         elif media.id in await scheduling.planned_media(self._writes, media.owner_id):
             life.plan(batch, media, ticket, self._clock() + life.UNUSED_MS)

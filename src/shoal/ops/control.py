@@ -2,7 +2,7 @@
 
 One connection is one operation (`ops/operations.py`): a line of JSON, answered by lines of JSON. Progress comes while it is under
 way, and an empty line of it at least every two seconds, so that a server that hangs is told from one that works. The last line
-is the answer or an error. Whoever hangs up ends what they asked for.
+is the answer or an error. Closing the connection ends the operation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REQUEST_SECONDS = 10.0
 _PROGRESS_SECONDS = 0.2
 _BEAT_SECONDS = 2.0
 _SILENCE_SECONDS = 60.0
-"""A server that has said nothing for so long hangs; one on a machine with much else to do is given time."""
+"""A server that has sent nothing for this long is taken to hang; a busy machine is given time."""
 _INTERNAL = "the server met an error of its own; its log says which"
 _UNKNOWN = "the server does not know this operation: it is of another version, so restart it"
 _BUSY = "another check or import is under way: wait for it"
@@ -192,7 +192,7 @@ async def _beat(writer: asyncio.StreamWriter) -> None:
 
 
 def _say(writer: asyncio.StreamWriter, line: _Line) -> None:
-    """Send a line. To somebody who does not read, only so much is said as their buffer takes."""
+    """Send a line. A client that does not read gets only as much as its buffer takes."""
     if not writer.is_closing() and writer.transport.get_write_buffer_size() < _LONGEST_LINE:
         writer.write(msgspec.json.encode(line) + b"\n")
 

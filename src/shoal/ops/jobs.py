@@ -35,7 +35,7 @@ class Work(msgspec.Struct, omit_defaults=True):
     waiting: int
     oldest_seconds: float
     most_seconds: float
-    """Behind which deliveries may not be: then new posts are refused. 0: as far as they get."""
+    """The delay of deliveries beyond which new posts are refused; 0: no limit."""
     buried: list[Buried]
     workers: int | None = None
     silent_workers: int | None = None

@@ -1,4 +1,4 @@
-"""Whether media have their files and say the truth about themselves, and every file belongs to something; and how that is mended.
+"""Check and repair media: each has its files and says the truth about itself, and every file belongs to something.
 
 Files are compared by hashes of their keys: about 60 bytes of memory for each, however long the keys are.
 """
@@ -33,7 +33,7 @@ YOUNG_SECONDS = 3_600.0
 _AT_ONCE = 16
 _PAGE = 1_000
 _PARTS = 5
-"""Of a key of ours: three numbers, the member, the file."""
+"""Parts of a media key: three numbers, the member, the file."""
 
 
 class _File(NamedTuple):
@@ -45,7 +45,7 @@ class _File(NamedTuple):
 
 
 class MediaFiles:
-    """Takes the objects in page by page, and lays them against the files that there are."""
+    """Collects the objects page by page, and compares them with the stored files."""
 
     def __init__(self, network: AnyNetwork, young: float = YOUNG_SECONDS) -> None:
         self._network = network
@@ -80,7 +80,7 @@ class MediaFiles:
         return Found(files + len(self._media[0]), self._wrong, self._findings)
 
     async def _look_through(self, hashes: Column, sizes: Column) -> int:
-        """Note the sizes of the files that are named, and tell of the others; how many there are."""
+        """Note the sizes of the files that objects name, and report the others; return the number of all files."""
         seen, now = 0, time.time()
         async for page in self._network.media.files():
             seen += len(page)
@@ -137,7 +137,7 @@ def _files_of(node: AnyNode) -> Iterable[_File]:
     if not isinstance(node, Media | Member):
         return
     keys = lasting_files_of(node) if isinstance(node, Media) else files_of_member(node)
-    # Who finds no smaller copy is given the picture itself.
+    # A smaller copy is not required: where it is missing, the picture itself is served.
     copies = set(map(copy_of, keys))
     for key in keys:
         yield _File(key, node.id, key not in copies)
@@ -190,7 +190,7 @@ async def _mend_media(network: AnyNetwork, id_: int) -> None:
 
 
 def _with_files(media: Media, sizes: dict[str, int]) -> Media:
-    """The object as its files are: one whose own file is gone has failed."""
+    """Return the object corrected to match its files: it has failed if its own file is gone."""
     gone = {key for key in (media.key, media.preview_key, media.original_key) if key and key not in sizes}
     made_from_original = media.kind is not MediaKind.IMAGE
     main = media.original_key if media.state is MediaState.PROCESSING else media.key
@@ -206,7 +206,7 @@ def _with_files(media: Media, sizes: dict[str, int]) -> Media:
 
 
 async def _mend_profile(network: AnyNetwork, id_: int) -> None:
-    """A member whose avatar or header is gone has none."""
+    """Clear the avatar and the header of a member where the file is gone."""
     graph = network.effects.graph
     member = (await graph.obj_get((id_,))).get(id_)
     if not isinstance(member, Member):
@@ -262,6 +262,6 @@ def _hash(key: str) -> int:
 
 
 def _is_ours(key: str) -> bool:
-    """Whether it lies where media lie: nothing else in a bucket is touched."""
+    """Whether a key has the form of a media key: other files in a bucket are left alone."""
     parts = key.split("/")
     return len(parts) == _PARTS and all(part.isdecimal() for part in parts[:3])

@@ -1,4 +1,4 @@
-"""What an operator may ask of a network, each as one typed value that can be carried out.
+"""Operations that an operator may ask of a network, each a typed value that can be carried out.
 
 A command carries it out on a store that it opens itself, or sends it to the server that has the store open (`ops/control.py`).
 Either way the same code runs here.
@@ -173,7 +173,7 @@ class Replay(Operation[int]):
 
 
 class Status(msgspec.Struct):
-    """What a running server holds."""
+    """The process and the counts of a running server."""
 
     pid: int
     warm_timelines: int

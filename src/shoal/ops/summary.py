@@ -30,7 +30,7 @@ class Tally(msgspec.Struct):
 
 
 class ImportReport(msgspec.Struct):
-    """What a finished import says of itself."""
+    """The result of a finished import."""
 
     tallies: dict[str, Tally]
     """By kind of record."""

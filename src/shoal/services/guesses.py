@@ -40,13 +40,13 @@ class Asker(Protocol):
         """The /24 or /64 of the address; empty when it is not known."""
 
     async def begin(self, account: str, *, known: bool) -> None:
-        """Count an attempt as a wrong one, before it is made: of many at once no more are made than may be.
+        """Count an attempt as a wrong one before it is made, so that simultaneous attempts cannot exceed the maximum.
 
         `known`: the right password came from this network before. Raises `TooMany`.
         """
 
     async def take_back(self) -> None:
-        """The attempt was no wrong one: it does not count."""
+        """Uncount an attempt that was not wrong."""
 
 
 async def fits(writes: Writes, login: Login | None, name: str, password: str, asker: Asker | None) -> bool:
@@ -88,14 +88,14 @@ async def _remember(writes: Writes, login: Login, mark: bytes) -> None:
 
 
 def _mark(login_id: int, network: str) -> bytes:
-    """What is kept of a network: of no use for finding where two members were at the same time."""
+    """Return the stored mark of a network. Marks are keyed by login, so those of two members cannot be compared."""
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 
 def _account(name: str) -> str:
-    """What an attempt is counted under: the name or address that was given, of a fixed length.
+    """Return the key under which an attempt is counted: a hash of the name or address that was given.
 
-    It is not the member whose name it is: else a stranger could find out which address belongs to whom, or to nobody.
+    It does not depend on whose name it is: else a stranger could find out which address belongs to whom, or to nobody.
     """
     return blake2b(name.strip().lower().encode("utf-8", "replace"), digest_size=12).hexdigest()
 

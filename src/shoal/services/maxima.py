@@ -1,4 +1,4 @@
-"""At most so many of something for a member, exactly, also when many are added at the same moment.
+"""Exact maxima for what a member has, also when many things are added at the same moment.
 
 To count and then to add lets two who count at once both find room. Here every addition moves the version of one object of the
 member's, in the commit that adds: of two at once the second is refused, counts again, and sees what the first added. The
@@ -25,11 +25,11 @@ from shoal.services.writes import Writes
 T = TypeVar("T")
 
 Claim = Callable[[Batch], None]
-"""Makes a batch of the member's shard one that adds: it is refused when another was first."""
+"""Marks a batch of the member's shard as an addition: its commit is refused when another addition was first."""
 
 
 async def in_turn(writes: Writes, member_id: int, attempt: Callable[[Claim], Awaitable[T]]) -> T:
-    """Run `attempt`, again when it was overtaken, and return its answer: it counts, and commits a batch that it has claimed.
+    """Run `attempt` until it is not overtaken, and return its answer. It counts, and commits a batch that it claimed.
 
     As `retry_on_conflict`, it must read anew each time. Raises `NotFound` for a member who is not there.
     """

@@ -1,4 +1,4 @@
-"""A member's policy of notifications, and what they decide about the senders whom it holds back."""
+"""A member's notification policy, and the member's decisions about the senders whom it holds back."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from shoal.services.writes import Writes
 
 _PAGE = 1_000
 _MOST = 10_000
-"""So many held notifications are looked through by one request."""
+"""How many held notifications one request looks through."""
 
 
 async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatment]) -> NoticePolicy:
@@ -34,7 +34,7 @@ async def set_policy(writes: Writes, member_id: int, changes: dict[str, Treatmen
 
 
 async def accept(writes: Writes, member_id: int, senders: Collection[int]) -> None:
-    """Show what was held back of these senders, and hold back nothing of theirs from now on.
+    """Show the held notifications of these senders, and hold back none of theirs from now on.
 
     Raises `NotFound` when nothing is held back of one of them.
     """
@@ -47,7 +47,7 @@ async def accept(writes: Writes, member_id: int, senders: Collection[int]) -> No
 
 
 async def dismiss(writes: Writes, member_id: int, senders: Collection[int]) -> None:
-    """Forget what was held back of these senders; what they do next is held back again. Raises as `accept`."""
+    """Dismiss the held notifications of these senders; later ones are held back again. Raises as `accept`."""
     batch = Batch(shard_of(member_id))
     for assoc in await _held_of(writes, member_id, senders):
         batch.put(ended(member_id, assoc, HELD))

@@ -195,7 +195,7 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
     if content["text"] != post.text:
-        # The same words name whom they named: somebody who has taken such a name since changes no post.
+        # Unchanged text keeps its mentions: a member who has taken such a name since is not mentioned.
         content["mentions"] = await _mentions(writes, content["text"])
         content["tags"] = _tags(content["text"])
     shard = shard_of(author_id)
@@ -263,7 +263,7 @@ async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
     """Delete an own post; what it was is returned. Its likes and shares go with it, a little later."""
 
     async def attempt() -> Post:
-        # One that is edited in between goes as it is then, so that what it brought is known.
+        # A post that is edited in between is read again, so that everything that it brought is known.
         post = await own_post(writes.graph, author_id, post_id)
         poll = await polls.poll_of(writes.graph, post)
         await writes.graph.commit(_deletion(post, poll, writes.new_id(shard_of(author_id))))

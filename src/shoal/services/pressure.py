@@ -1,7 +1,7 @@
-"""New posts are refused while what follows from earlier ones is too far behind: a queue is not left to grow unseen.
+"""Refuse new posts while the deliveries of earlier ones are too far behind: the queue must not grow unseen.
 
-Reading goes on, and so does whatever else members do. Between the moment at which it begins and half of that nothing changes,
-so that it does not begin and end with every post.
+Reads and all other actions go on. Refusal begins when deliveries are too far behind and ends at half of that delay,
+so that it does not start and stop with every post.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def _never() -> float:
 
 @dataclass(slots=True)
 class Pressure:
-    """The seconds that deliveries are `behind`, and the `most` that they may be; 0: as far as they get."""
+    """The seconds that deliveries are `behind`, and the `most` that they may be; 0: no limit."""
 
     behind: Callable[[], float] = _never
     most: float = 0.0

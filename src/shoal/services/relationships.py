@@ -47,7 +47,7 @@ from shoal.services.writes import Writes
 
 MAX_FOLLOWED_TAGS = 1_000
 _NEAR = 512
-"""So near their maximum, follows of one member are counted one after the other: more are never under way at once."""
+"""This close to the maximum, a member's follows are counted one at a time: more are never under way at once."""
 MAX_MUTE_SECONDS = 10 * 366 * 86_400
 
 _BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)

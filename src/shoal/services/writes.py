@@ -47,7 +47,7 @@ class Limits(msgspec.Struct, frozen=True):
     pins: int = 5
     """Posts that stand first on a profile."""
     follows: int = 7_500
-    """Of a member; those whom many follow may follow a tenth more than that."""
+    """Follows of a member; or a tenth more than the member has followers, where that is more."""
     scheduled: int = 300
     """Posts of a member that wait for their moment."""
     poll_options: int = 4
@@ -63,7 +63,7 @@ class Limits(msgspec.Struct, frozen=True):
     redirect_uris: int = 20
     redirect_uri: int = 2_000
     redirect_bytes: int = 4_096
-    """Of all redirect addresses of an app together."""
+    """Bytes of all redirect addresses of an app together."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,8 +174,8 @@ class SqliteCloud:
 def _arrive(path: Path, undo: ExitStack) -> tuple[bool, int]:
     """Whether no other process has the store open to write, and the file that we hold to say that we have, until it is closed.
 
-    The lock in the table outlives a process that is killed, this one does not: whoever comes when nobody is there need not wait
-    for the rest of the thirty seconds. Others who come wait until that is settled.
+    The lock in the table outlives a process that is killed, this one does not: the first process to come need not wait
+    for the rest of the thirty seconds. Later ones wait until that is settled.
     """
     file = private.open_file(f"{path}-lock", os.O_RDWR)
     undo.callback(os.close, file)

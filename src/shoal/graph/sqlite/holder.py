@@ -1,4 +1,4 @@
-"""The process that has a store open: its number stands in the store's lock file, for whoever finds that locked."""
+"""The process that has a store open. Its number stands in the store's lock file, so that others can name it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LONGEST_COMMAND = 200
 
 
 def note(lock: int) -> None:
-    """Write down that it is this process. A disk that is full keeps nobody from opening a store."""
+    """Write the number of this process to the lock file. A full disk does not prevent opening the store."""
     with suppress(OSError):
         os.ftruncate(lock, 0)
         os.pwrite(lock, str(os.getpid()).encode(), 0)
@@ -25,7 +25,7 @@ def told(lock: int) -> str:
 
 
 def _command(pid: int) -> str:
-    """What somebody typed: without the folders of programs, and without the interpreter before a script."""
+    """The command as it was typed, without folders of programs and without the interpreter before a script."""
     words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
     if Path(words[0]).name.startswith("python") and len(words) > 1 and not words[1].startswith("-"):
         del words[0]

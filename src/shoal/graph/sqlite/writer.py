@@ -267,7 +267,7 @@ def _is_refused(error: sqlite3.Error) -> bool:
 
 
 def _again(error: OutcomeUnknown) -> OutcomeUnknown:
-    """Each who waits gets an exception of its own, or one would collect all their traces."""
+    """Copy the error: each waiting caller gets an exception of its own, or one would collect all their traces."""
     copy = OutcomeUnknown(str(error))
     copy.__cause__ = error.__cause__
     return copy

@@ -60,7 +60,7 @@ def _environ(folder: Path) -> dict[str, str]:
         # Its data go by this name. Nodes with an epmd each may all have the same.
         "RABBITMQ_NODENAME": "shoal@localhost",
         "RABBITMQ_DIST_PORT": str(free_port()),
-        # The port by which nodes and their tools talk to each other: whoever has the cookie may run anything there.
+        # The port by which nodes and their tools talk to each other: a client with the cookie may run anything there.
         "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "-kernel inet_dist_use_interface {127,0,0,1}",
         "RABBITMQ_CONF_ENV_FILE": str(folder / "none"),
         "RABBITMQ_CONFIG_FILE": str(folder / "rabbitmq.conf"),
