@@ -22,7 +22,7 @@ from shoal.api.server import Deps, build, listen, serve
 from shoal.api.streams import USUAL, Pace
 from shoal.core.model import Member
 from shoal.feeds.remembered import Remembered
-from shoal.graph.contract import AssocRow, Graph
+from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AnyNode
 from shoal.services import apps, members
 from shoal.services.writes import Writes
@@ -92,7 +92,7 @@ class World:
             network.settings,
             network.store,
             self.writes,
-            replace(network.reads, graph=graph),
+            replace(network.reads, graph=cast("RememberingReader", self.graph)),
             network.media,
             network.hub,
             None,

@@ -10,7 +10,7 @@ from typing import cast
 from shoal.feeds.reads import Reads
 from shoal.feeds.remembered import Remembered
 from shoal.graph.cached import CachedGraph
-from shoal.graph.contract import Reader
+from shoal.graph.contract import RememberingReader
 from shoal.graph.sqlite import SqliteGraph
 from shoal.wiring import Network
 from tests.flows.chaos import Between
@@ -27,7 +27,7 @@ async def calls(network: Network, read: Read) -> Counter[str]:
 
     async def nothing(_name: str) -> None: ...
 
-    graph = cast("Reader", Between(network.store, count, nothing))
+    graph = cast("RememberingReader", Between(network.store, count, nothing))
     await read(replace(network.reads, graph=graph, related=Remembered()))
     return counted
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,14 +13,16 @@ from unittest.mock import patch
 import pytest
 
 from shoal import Handle, Shoal
-from shoal.core.ids import IdMaker
+from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
 from shoal.feeds import home, people, thread, user
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
+from shoal.graph.cached import CachedGraph
+from shoal.graph.contract import Batch
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.dynamodb.service import Service
-from shoal.graph.schema import FOLLOWED_BY
+from shoal.graph.schema import EVERYBODY, FOLLOWED_BY, FOLLOWS, LOUD
 from shoal.media.library import MediaLibrary
 from shoal.services import members
 from shoal.services import posts as post_verbs
@@ -232,3 +234,62 @@ async def test_on_dynamodb_a_thread_is_one_query_however_many_comments_it_has() 
                 assert (await requests(thread.thread(reads, ann.id, at.id, above=100, below=100)))["query"] == 1
         finally:
             await graph.close()
+
+
+@pytest.mark.parametrize("followed", [3, 300])
+@in_loop
+async def test_a_warm_page_reads_no_more_from_the_store_when_thousands_are_loud(followed: int) -> None:
+    costs = []
+    for loud in (0, 1, 3_000):
+        async with a_reader_of(3, 40) as (shoal, ann):
+            await _follow_strangers(shoal, ann, followed)
+            star = await shoal.member("other0")
+            await _mark_loud(shoal, [*range(star.id + 1, star.id + loud), star.id][:loud])
+            await ann.home(limit=40)
+            texts = [entry.post.text for entry in (await ann.home(limit=40)).entries]
+            asked, rows = await _asked(shoal, ann)
+            assert len(texts) == 40
+            costs.append((asked, rows))
+    # What the one whom Ann follows has posted is pulled.
+    assert costs[1] == costs[2]
+    assert costs[1][0] - costs[0][0] == Counter(assoc_ranges=costs[1][0]["assoc_ranges"])
+    assert costs[1][0]["assoc_ranges"] <= 2
+    assert costs[1][1] - costs[0][1] <= 40
+
+
+async def _follow_strangers(shoal: Shoal, handle: Handle, many: int) -> None:
+    batch = Batch(shard_of(handle.id))
+    for n in range(many):
+        batch.assoc_add(handle.id, FOLLOWS, handle.id + 1_000_000 + n, n + 1)
+    await shoal.network.store.commit(batch)
+
+
+async def _mark_loud(shoal: Shoal, sources: Sequence[int]) -> None:
+    batch = Batch(shard_of(EVERYBODY))
+    for time, source in enumerate(sources, start=1):
+        batch.assoc_add(EVERYBODY, LOUD, source, time)
+    await shoal.network.store.commit(batch)
+
+
+async def _asked(shoal: Shoal, handle: Handle) -> tuple[Counter[str], int]:
+    """Which methods of the store beneath the memory a page of home calls, and how many associations and ids it moves."""
+    memory = cast("CachedGraph", shoal.network.store)
+    asked: Counter[str] = Counter()
+    moved = 0
+
+    def watched(name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal moved
+            answer = await method(*args, **kwargs)
+            asked[name] += 1
+            ids = sum(len(arg) for arg in args if isinstance(arg, list))
+            moved += len(answer) if isinstance(answer, list) else ids
+            return answer
+
+        return call
+
+    names = ("obj_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count")
+    store = SimpleNamespace(**{name: watched(name, getattr(memory._store, name)) for name in names})
+    with patch.object(memory, "_store", store), patch.object(memory, "assoc_ranges", store.assoc_ranges):
+        await home.page(shoal.network.reads, handle.id, PAGE)
+    return asked, moved

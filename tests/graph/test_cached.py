@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import patch
+
+import pytest
 
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
+from shoal.graph import cached
 from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.recent import Recent
-from shoal.graph.schema import FOLLOWS, LIKED_BY, MUTES, POSTED
+from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED
 from tests.running import in_loop
-from tests.stores import ANN, BEN, POST_OF_BEN, add, begin
+from tests.stamps import LocalStamps
+from tests.stores import ANN, BEN, POST_OF_BEN, add, begin, end
 
 
 class Slow(MemoryGraph):
@@ -141,3 +146,34 @@ def test_what_is_large_takes_the_room_of_many() -> None:
         recent.put(key, "large", 5)
     assert recent.get(0) is None
     assert recent.get(2) == "large"
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("short", [1, 256])
+@in_loop
+async def test_what_lists_have_in_common_follows_each_of_them(short: int, shared: bool) -> None:
+    store = MemoryGraph()
+    with patch.multiple(cached, _SHORT=short, _SHORT_AFAR=short):
+        stamps = LocalStamps()
+        one, two = (CachedGraph(store, stamps=stamps) for _ in range(2)) if shared else [CachedGraph(store)] * 2
+
+        async def common() -> set[int]:
+            answers = [(await graph.assoc_common(ANN, (FOLLOWS,), BEN, LOUD))[FOLLOWS] for graph in (one, two)]
+            assert answers[0] == answers[1]
+            return set(answers[0])
+
+        assert await common() == set()
+        for id2 in (7, 8, 9):
+            await begin(one, BEN, LOUD, id2, id2)
+            assert await common() == set()
+        for id2 in (7, 8, 6):
+            await begin(one, ANN, FOLLOWS, id2, id2)
+        assert await common() == {7, 8}
+        await begin(one, ANN, FOLLOWS, 9, 9)
+        assert await common() == {7, 8, 9}
+        await end(one, ANN, FOLLOWS, 8, 10)
+        assert await common() == {7, 9}
+        await end(one, BEN, LOUD, 7, 11)
+        assert await common() == {9}
+        await begin(one, BEN, LOUD, 6, 12)
+        assert await common() == {6, 9}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.ids import shard_of
+from shoal.graph import cached
 from shoal.graph.cached import CachedGraph
 from shoal.graph.contract import MAX_TIME, Batch, Reader
 from shoal.graph.memory import MemoryGraph
@@ -65,8 +67,23 @@ async def answers(graph: Reader, step: Step) -> list[object]:
     return found
 
 
-@given(st.lists(steps, max_size=20), st.booleans())
-def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: bool) -> None:
+async def in_common(graph: CachedGraph) -> list[dict[AssocType, frozenset[int]]]:
+    """What the lists of each member have in common with whom Ben follows."""
+    return [await graph.assoc_common(id1, BOTH_WAYS, BEN, FOLLOWS) for id1 in MEMBERS]
+
+
+async def in_common_by_definition(graph: Reader) -> list[dict[AssocType, frozenset[int]]]:
+    """The same from the lists themselves."""
+
+    async def ids(id1: int, atype: AssocType) -> frozenset[int]:
+        return frozenset([assoc.id2 for assoc in await graph.assoc_range(id1, atype, limit=100)])
+
+    those = await ids(BEN, FOLLOWS)
+    return [{atype: await ids(id1, atype) & those for atype in BOTH_WAYS} for id1 in MEMBERS]
+
+
+@given(st.lists(steps, max_size=20), st.booleans(), st.sampled_from((1, 256)))
+def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: bool, short: int) -> None:
     async def run() -> None:
         store = MemoryGraph()
         if shared:
@@ -82,5 +99,8 @@ def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: bool) 
             expected = await answers(store, step)
             assert await answers(one, step) == expected
             assert await answers(two, step) == expected
+            for graph in (one, two):
+                assert await in_common(graph) == await in_common_by_definition(store)
 
-    asyncio.run(run())
+    with patch.multiple(cached, _SHORT=short, _SHORT_AFAR=short):
+        asyncio.run(run())

@@ -33,7 +33,6 @@ from shoal.timelines.contract import Window
 _log = logging.getLogger(__name__)
 
 _FOLLOWS_PAGE = 20_000
-_LOUD = 100_000
 
 
 class _Tastes(NamedTuple):
@@ -166,12 +165,10 @@ async def _unpushed(reads: Reads, viewer: int, at: Cursor) -> list[int]:
         viewer, POSTED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
     )
     own = [entry.time for entry in mine]
-    loud = [source.id2 for source in await reads.graph.assoc_range(EVERYBODY, LOUD, limit=_LOUD)]
-    if not loud:
+    loud = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, LOUD)
+    if not any(loud.values()):
         return own
-    followed = await reads.graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), loud)
-    sources = {POSTED: list(followed[FOLLOWS]), TAG_OF: list(followed[FOLLOWS_TAG])}
-    return own + await pull(reads.graph, sources, at)
+    return own + await pull(reads.graph, {POSTED: list(loud[FOLLOWS]), TAG_OF: list(loud[FOLLOWS_TAG])}, at)
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from shoal.discovery.contract import SearchIndex
 from shoal.discovery.nowhere import NoIndex
 from shoal.feeds.remembered import Remembered
-from shoal.graph.contract import Reader
+from shoal.graph.contract import Reader, RememberingReader
 from shoal.tagcloud.likeness import RelatedTag
 from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
@@ -27,7 +27,7 @@ class Candidate(NamedTuple):
 class Reads:
     """The graph to read, and the caches in front of it."""
 
-    graph: Reader
+    graph: RememberingReader
     lasting: Reader
     """The same without what is remembered: a timeline that is rebuilt is made of this."""
     timelines: Timelines

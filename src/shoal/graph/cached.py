@@ -8,6 +8,7 @@ guard (`freshness`) says what may be used: alone in its store a process knows, a
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -26,6 +27,17 @@ _SHORT_AFAR = 2_048
 _HEAD = 64
 """At most so many of the newest associations of a list are remembered in order."""
 
+_NOTHING: frozenset[int] = frozenset()
+_SET = 100_000
+"""Of a list that others are compared with, at most so many of the newest."""
+
+
+class _Set(NamedTuple):
+    """Where a list leads to, or what another has in common with it. Sets of one list and version are equal."""
+
+    version: int
+    ids: frozenset[int]
+
 
 class _Head(NamedTuple):
     """The newest of a list, in order; `whole` when there are no others."""
@@ -36,7 +48,8 @@ class _Head(NamedTuple):
 
 class CachedGraph:
     """A store behind memories of about `objects` kilobytes of objects, four times as many associations in short
-    lists and as many of the newest of lists (250 bytes each), and the counts of twice as many objects (300 bytes each).
+    lists and as many of the newest of lists (250 bytes each), and the counts of twice as many objects (300 bytes each). What
+    lists have in common takes about as much as the counts, where it is asked for.
 
     With `stamps` other processes may write to the same store. It is a round trip away then, and not a few microseconds: lists
     are remembered whole up to a greater length, and of the others at once as many of the newest as are ever remembered.
@@ -56,6 +69,11 @@ class CachedGraph:
         # By object, then by type.
         self._lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
         self._heads: Recent[int, dict[int, _Head]] = Recent(4 * objects)
+        self._sets: Recent[int, dict[int, _Set]] = Recent(4 * objects)
+        self._common: Recent[int, dict[int, _Set]] = Recent(2 * objects)
+        # By object and type: the newest version of each set, which also outlives that the set is read again and is the same.
+        self._newest_sets: Recent[tuple[int, int], _Set] = Recent(16)
+        self._versions = itertools.count(1)
         self.key_get = store.key_get
         self.assoc_ranges = store.assoc_ranges
         self.claim = store.claim
@@ -186,6 +204,54 @@ class CachedGraph:
                 self._heads.put(id1, heads, sum(len(kept.assocs) for kept in heads.values()))
         return head
 
+    async def assoc_common(
+        self, id1: int, atypes: Sequence[AssocType], other: int, listed: AssocType
+    ) -> dict[AssocType, frozenset[int]]:
+        """As `RememberingReader.assoc_common`: exact, and remembered until one of the lists changes."""
+        if not (await self.assoc_count((other,), (listed,)))[listed]:
+            return dict.fromkeys(atypes, _NOTHING)
+        those = await self._set(other, listed)
+        ticket = await self._guard.enter((id1,))
+        known = self._common.get(id1) or {}
+        answer: dict[AssocType, frozenset[int]] = {}
+        for atype in atypes:
+            held = known.get(atype.number)
+            if held is None or held.version != those.version:
+                held = _Set(those.version, await self._intersection(id1, atype, those.ids))
+                if self._guard.keeps(ticket, id1):
+                    kept = {**(self._common.get(id1) or {}), atype.number: held}
+                    self._common.put(id1, kept, 1 + sum(len(common.ids) for common in kept.values()))
+            answer[atype] = held.ids
+        return answer
+
+    async def _set(self, id1: int, atype: AssocType) -> _Set:
+        ticket = await self._guard.enter((id1,))
+        sets = self._sets.get(id1)
+        held = sets.get(atype.number) if sets else None
+        if held is None:
+            ids = frozenset([assoc.id2 for assoc in await self._store.assoc_range(id1, atype, limit=_SET)])
+            held = self._newest_sets.get((id1, atype.number))
+            if held is None or held.ids != ids:
+                held = _Set(next(self._versions), ids)
+                self._newest_sets.put((id1, atype.number), held)
+            if self._guard.keeps(ticket, id1):
+                sets = {**(self._sets.get(id1) or {}), atype.number: held}
+                self._sets.put(id1, sets, sum(len(kept.ids) for kept in sets.values()))
+        return held
+
+    async def _intersection(self, id1: int, atype: AssocType, those: frozenset[int]) -> frozenset[int]:
+        """Reads whichever is shorter: the whole list, or what of it may be in the answer."""
+        n = (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0)
+        if not n:
+            return _NOTHING
+        if n <= self._short:
+            return those.intersection(await self._short_list(id1, atype))
+        if n <= len(those):
+            page = await self._store.assoc_range(id1, atype, limit=len(those))
+            if len(page) < len(those):
+                return those.intersection([assoc.id2 for assoc in page])
+        return frozenset((await self._store.assoc_get(id1, (atype,), list(those)))[atype])
+
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
@@ -219,7 +285,9 @@ class CachedGraph:
         """No more than what the batch changes: a post that is liked stays decoded, and whom its author follows stays counted."""
         for op in batch.objects:
             self._objects.forget(op.id)
-        memories: tuple[Recent[int, dict[int, Any]], ...] = (self._counts, self._lists, self._heads)
+        memories: list[Recent[int, dict[int, Any]]] = [self._counts, self._lists, self._heads]
+        if len(self._sets) or len(self._common):
+            memories += [self._sets, self._common]
         for id1, atype in lists:
             for memory in memories:
                 if remembered := memory.get(id1):
@@ -231,6 +299,8 @@ class CachedGraph:
         self._counts.forget(id_)
         self._lists.forget(id_)
         self._heads.forget(id_)
+        self._sets.forget(id_)
+        self._common.forget(id_)
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._whatever_happens(self._count_set(id1, atype, n))
@@ -250,6 +320,8 @@ class CachedGraph:
                 await self._store.count_set(id1, atype, n)
             finally:
                 self._counts.forget(id1)
+                # An empty list was told by its count.
+                self._common.forget(id1)
 
 
 class _Beneath:

@@ -220,6 +220,19 @@ class Reader(Protocol):
         ...
 
 
+class RememberingReader(Reader, Protocol):
+    """A graph that keeps answers in memory, and can therefore answer what would take long to read for every request."""
+
+    async def assoc_common(
+        self, id1: int, atypes: Sequence[AssocType], other: int, listed: AssocType
+    ) -> dict[AssocType, frozenset[int]]:
+        """Where the lists of `id1` lead to that the list `listed` of `other` leads to as well, per type.
+
+        All these types are counted. Of `listed`, the newest 100,000 are looked at.
+        """
+        ...
+
+
 class Graph(Reader, Protocol):
     """A graph that can be changed."""
 
