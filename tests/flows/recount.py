@@ -242,7 +242,7 @@ class World:
         }
 
     def wrong_votes(self) -> Iterator[str]:
-        """A vote chooses what it says, once; polls that are there stand on the agenda, and lead to their posts."""
+        """A vote chooses what it says, in any order, once; polls that are there stand on the agenda, and lead to their posts."""
         chosen: dict[Pair, list[int]] = {}
         polls = {poll.id: poll for poll in self.all(Poll)}
         place = {option.id: (poll.id, at) for poll in polls.values() for at, option in enumerate(poll.options)}
@@ -252,7 +252,7 @@ class World:
                 chosen.setdefault((member, poll_id), []).append(at)
         for member, poll_id in self.pairs(VOTES):
             data = list(self.alive[member, VOTES.number, poll_id].data)
-            if poll_id in polls and data != sorted(chosen.pop((member, poll_id), [])):
+            if poll_id in polls and sorted(data) != sorted(chosen.pop((member, poll_id), [])):
                 yield f"{member} voted {data} in {poll_id}"
             if poll_id in polls and not (len(data) == 1 or (polls[poll_id].multiple and data)):
                 yield f"{member} voted {data}, which is too much or too little"
