@@ -19,7 +19,7 @@ from shoal.core.model import Role
 from shoal.services import moderation
 from shoal.settings import Settings
 from tests.api.golden import answers, small_world
-from tests.api.world import SCOPES, World, picture
+from tests.api.world import SCOPES, Someone, World, picture
 
 ENDLESS = "/api/v1/streaming"
 
@@ -53,6 +53,7 @@ NOUNS = {
     "v1/filters": "keyword",
     "v2/filters": "filter",
     "v2/notifications": "group",
+    "v1/notifications/requests": "request",
     "v1/notifications": "notification",
     "scheduled_statuses": "scheduled",
     "statuses": "status",
@@ -118,6 +119,15 @@ class Cast:
         shoal.settle()
         notified = shoal.json("GET", "/api/v1/notifications", self.carol, params={"types[]": "favourite"})[0]
         self.things |= {"notification": notified["id"], "group": notified["group_key"]}
+        self._hold_back(dora)
+
+    def _hold_back(self, stranger: Someone) -> None:
+        """Have a notification of somebody whom carol does not follow held back."""
+        policy = {"for_not_following": "filter"}
+        self.shoal.json("PATCH", "/api/v2/notifications/policy", self.carol, json=policy)
+        self.shoal.json("POST", "/api/v1/statuses", stranger, json={"status": "@carol hello"})
+        self.shoal.settle()
+        self.things["request"] = self.shoal.json("GET", "/api/v1/notifications/requests", self.carol)[0]["id"]
 
     def _made(self, path: str, **body: object) -> dict[str, Any]:
         made: dict[str, Any] = self.shoal.json("POST", path, self.carol, json=body)

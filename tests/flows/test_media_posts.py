@@ -7,20 +7,29 @@ import io
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from PIL import Image
 
 from shoal import Shoal
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, OutcomeUnknown, ShoalError, Unavailable, Unfit
+from shoal.core.errors import (
+    Conflict,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    OutcomeUnknown,
+    ShoalError,
+    Unavailable,
+    Unfit,
+)
 from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.core.placement import media_path
 from shoal.feeds import user
 from shoal.feeds.pull import Cursor
 from shoal.feeds.user import Wish
-from shoal.graph.contract import AssocOp, Batch, Store
+from shoal.graph.contract import AssocOp, Batch, Graph, Store
 from shoal.graph.schema import ATTACHED
 from shoal.ops.agenda import Agenda
 from shoal.ops.check import check
@@ -283,6 +292,36 @@ async def test_two_avatars_at_once_leave_one_file_each() -> None:
         await members.remove_picture(writes, ann.id, "header")
         await shoal.settle()
         assert await files_of(shoal) == {(await ann.profile()).member.avatar}
+
+
+class _Refusing:
+    """A graph whose commits take their time, and which notes those that were overtaken."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self.overtaken = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._graph, name)
+
+    async def commit(self, batch: Batch) -> None:
+        await asyncio.sleep(0.002)
+        try:
+            await self._graph.commit(batch)
+        except Conflict:
+            self.overtaken += 1
+            raise
+
+
+@in_loop
+async def test_uploads_of_one_member_at_once_take_turns_and_never_overtake_each_other() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        graph = _Refusing(shoal.network.writes.graph)
+        writes = replace(shoal.network.writes, graph=cast("Graph", graph))
+        made = await asyncio.gather(*[media.upload(writes, ann.id, picture()) for _ in range(24)])
+        assert (await ann.profile()).member.media_bytes == sum(each.stored for each in made) > 0
+        assert graph.overtaken == 0
 
 
 @in_loop

@@ -28,7 +28,7 @@ from shoal.api.connections import Connections
 
 _ALWAYS = (b"/health", b"/ready")
 """Paths that are answered however many requests their client has under way."""
-_SENTENCES = {
+SENTENCES = {
     400: "This is not HTTP",
     408: "The request did not come in time",
     429: "Too many connections from this address",
@@ -224,7 +224,7 @@ class _Refused(Exception):
 
 
 def _answer(status: int) -> bytes:
-    body = b'{"error":"%b"}' % _SENTENCES[status].encode()
+    body = b'{"error":"%b"}' % SENTENCES[status].encode()
     lines = [
         f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
         "content-type: application/json; charset=utf-8",
@@ -236,12 +236,12 @@ def _answer(status: int) -> bytes:
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
 
 
-_ANSWERS = {status: _answer(status) for status in _SENTENCES}
+_ANSWERS = {status: _answer(status) for status in SENTENCES}
 
 
 async def _too_many(_scope: Scope, _receive: Receive, send: Send) -> None:
     """Answer 429 to a client behind a proxy. The connection is the proxy's, and stays open."""
-    body = b'{"error":"%b"}' % _SENTENCES[429].encode()
+    body = b'{"error":"%b"}' % SENTENCES[429].encode()
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),
         (b"content-length", b"%d" % len(body)),

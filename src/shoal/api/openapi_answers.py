@@ -11,6 +11,7 @@ from msgspec import UNSET, UnsetType, inspect
 from shoal.api.calls import Body, Route
 from shoal.api.convert import Id
 from shoal.api.errors import TABLE
+from shoal.api.http_protocol import SENTENCES
 from shoal.api.openapi_schemas import Components, Schema
 from shoal.api.pages import PageQuery
 from shoal.api.scopes import KNOWN
@@ -33,8 +34,10 @@ _HEADERS: Final[Mapping[str, Schema]] = {
     "WWW-Authenticate": {"description": "The kind of token that is asked for.", "schema": {"type": "string"}},
 }
 _WITH_STATUS: Final = {429: "Retry-After", 503: "Retry-After", 507: "Retry-After", 401: "WWW-Authenticate"}
-_BASIC: Final = (400, 413, 429, 503)
-"""Any request may be malformed, too large, one too many, or come while a store is away."""
+_BASIC: Final = (400, 408, 413, 429, 431, 503)
+"""Any request may be malformed, too slow, too large, one too many, or come while a store is away."""
+_OF_CONNECTIONS: Final = (408, 431)
+"""Answered by the connection, before the request is counted for a rate limit."""
 
 
 class Detail(msgspec.Struct, kw_only=True):
@@ -85,16 +88,23 @@ def statuses_of(route: Route) -> tuple[int, ...]:
 def responses(components: Components) -> Schema:
     """The errors, each once, in the words of the table."""
     schema = components.of(Error)
-    texts = {row.status: row.text for row in reversed(TABLE)}
+    texts = {row.status: row.text for row in reversed(TABLE)} | {
+        status: SENTENCES[status] for status in _OF_CONNECTIONS
+    }
     return {
         _name(status): {
             "description": text,
             "content": {"application/json": {"schema": schema}},
-            "headers": _references([*_WINDOW, *filter(None, [_WITH_STATUS.get(status)])]),
+            "headers": _references(_headers_of(status)),
         }
         for status, text in sorted(texts.items())
         if status != 405
     }
+
+
+def _headers_of(status: int) -> list[str]:
+    counted = [] if status in _OF_CONNECTIONS else [*_WINDOW]
+    return [*counted, *filter(None, [_WITH_STATUS.get(status)])]
 
 
 def shared_headers() -> Schema:

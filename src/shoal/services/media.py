@@ -100,7 +100,9 @@ async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Med
             raise
         return made
 
-    return await retry_on_conflict(attempt)
+    # Each changes the count of bytes at the owner: an import brings hundreds for one member at once.
+    async with writes.turns.of((str(media.owner_id),)):
+        return await retry_on_conflict(attempt)
 
 
 def _check_room(writes: Writes, owner: Member, more: int) -> None:

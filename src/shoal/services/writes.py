@@ -12,6 +12,7 @@ from shoal.core.errors import Conflict
 from shoal.core.ids import IdMaker
 from shoal.core.model import Node
 from shoal.graph.contract import Batch, Graph, IdTaken
+from shoal.graph.turns import Turns
 from shoal.media.library import MediaLibrary
 from shoal.services.pressure import Pressure
 
@@ -78,6 +79,8 @@ class Writes:
     """Our own name in `@user@domain`, without a port."""
     pressure: Pressure = field(default_factory=Pressure)
     """Refuses new posts and shares while too much follows from earlier ones."""
+    turns: Turns = field(default_factory=Turns)
+    """For changes of one object that would only overtake each other."""
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:

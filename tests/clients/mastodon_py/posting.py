@@ -63,7 +63,7 @@ def members_react(cast: Cast) -> None:
 
 
 def members_vote(cast: Cast) -> None:
-    """Once, for what there is."""
+    """Once for each option, and for what there is."""
     ann, ben = cast.join("ann"), cast.join("ben")
     asked = ann.make_poll(["crab", "mussel", "limpet"], expires_in=3600, multiple=True)
     post = ann.status_post("Which?", poll=asked)
@@ -71,8 +71,9 @@ def members_vote(cast: Cast) -> None:
     voted = ben.poll_vote(post.poll.id, [0, 2])
     assert (voted.voted, voted.own_votes, voted.votes_count, voted.voters_count) == (True, [0, 2], 2, 1)
     assert [option.votes_count for option in ann.poll(post.poll.id).options] == [1, 0, 1]
+    assert sorted(ben.poll_vote(post.poll.id, [1]).own_votes) == [0, 1, 2]
     with pytest.raises(MastodonAPIError, match="You have already voted on this poll"):
-        ben.poll_vote(post.poll.id, [1])
+        ben.poll_vote(post.poll.id, [2])
 
 
 def posts_wait_for_their_moment(cast: Cast) -> None:

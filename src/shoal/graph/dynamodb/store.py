@@ -34,10 +34,10 @@ from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import Scans
 from shoal.graph.dynamodb.service import UNANSWERED, Capacity, Overtaken, Patience, Service
 from shoal.graph.dynamodb.table import parse, prepare
-from shoal.graph.dynamodb.turns import Turns
 from shoal.graph.dynamodb.writes import Transaction, check_number
 from shoal.graph.resolve import Changes, Known, Owns, Touched, decide
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
+from shoal.graph.turns import Turns
 
 PATIENCE_SECONDS = 4.0
 """For so long a busy service, one that is out of reach, or a contested item is tried again."""
