@@ -14,6 +14,7 @@ from shoal.core.model import Post
 from shoal.discovery.contract import Change
 from shoal.discovery.filler import AT_ONCE, Filler
 from shoal.discovery.memory import MemoryIndex
+from shoal.discovery.nowhere import NoIndex
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sqlite import SqliteGraph
@@ -119,3 +120,13 @@ async def test_small_writes_without_end_wait_for_each_other_after_a_burst() -> N
     assert index.sizes[:40] == [1] * 40
     assert len(index.sizes) <= 60 + 20 * took
     assert sum(index.sizes) >= len(ids)
+
+
+@in_loop
+async def test_an_index_that_keeps_nothing_never_waits() -> None:
+    filler = Filler(NoIndex())
+    for id_ in range(1, 400):
+        done = filler.look(MemoryGraph(), (id_,))
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert done.done()

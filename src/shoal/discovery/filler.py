@@ -81,6 +81,9 @@ class Filler:
 
     def _pause_after(self, size: int, begun: float) -> float:
         """How many seconds after the beginning of this write the next one may begin."""
+        if not self.index.keeps:
+            # Nothing was written.
+            return 0.0
         self._spare = min(_BURST, self._spare + (begun - self._at) * _WRITES_A_SECOND) - 1
         self._at = begun
         if size > _FEW:
