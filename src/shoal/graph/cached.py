@@ -29,7 +29,7 @@ _HEAD = 64
 
 _NOTHING: frozenset[int] = frozenset()
 _SET = 100_000
-"""Of a list that others are compared with, at most so many of the newest."""
+"""The newest entries, at most, of a list that others are compared with."""
 
 
 class _Set(NamedTuple):
