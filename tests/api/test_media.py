@@ -132,6 +132,7 @@ def test_a_picture_kept_in_all_of_its_pixels_can_be_fetched_so() -> None:
         assert Image.open(io.BytesIO(whole.content)).size == (900, 600)
         assert "shoal" not in upload(shoal, bea, picture()).json()
         assert shoal.ask("DELETE", f"/api/v1/media/{made['id']}", bea).status_code == 200
+        shoal.settle()
         assert file_of(shoal, made["shoal"]["original_url"]).status_code == 404
 
 
@@ -148,6 +149,7 @@ def test_the_picture_of_a_video_can_be_ones_own_and_be_changed(shared: World, an
     path = f"/api/v1/media/{made['id']}"
     changed = shared.json("PUT", path, ann, files={"thumbnail": ("b.png", picture(48, 48, "blue"), "image/png")})
     assert changed["meta"]["small"]["size"] == "48x48"
+    shared.settle()
     assert file_of(shared, made["preview_url"]).status_code == 404
     assert file_of(shared, changed["preview_url"]).status_code == 200
     assert changed["url"] == made["url"]

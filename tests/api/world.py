@@ -138,7 +138,11 @@ class World:
         self.run(self.network.settle(20.0))
 
     def state(self) -> State:
-        """Everything there is. Two states are equal when nothing was done in between."""
+        """Everything there is, once what follows from earlier requests has happened.
+
+        Two states are equal when nothing was done in between.
+        """
+        self.settle()
         return self.run(self._state())
 
     async def _state(self) -> State:

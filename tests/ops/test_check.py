@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -20,13 +20,13 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.core.placement import place
 from shoal.discovery.contract import PUBLIC, Change, PostRow
-from shoal.graph.contract import AssocOp, Batch
+from shoal.graph.contract import AssocOp, AssocRow, Batch
 from shoal.graph.schema import FOLLOWED_BY, LIKED_BY, LIKES, TAG_OF, TAGGED, tag_id
 from shoal.ops.check import check
 from shoal.ops.repair import miscount, recount
 from shoal.ops.report import Finding, Report, nothing
 from shoal.ops.tag_counts import count_all
-from shoal.services import posts
+from shoal.services import posts, reactions
 from shoal.settings import load
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.contract import TagRow
@@ -404,6 +404,28 @@ async def test_likes_of_a_deleted_post_count_until_they_are_cleared_away(tmp_pat
         await network.settle()
         assert await miscount(network, off) == 0
         assert (await check(network)).clean
+
+
+@in_loop
+async def test_a_count_that_moves_and_comes_back_while_it_is_looked_at_is_no_miscount(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = await world_in(tmp_path)
+    off = Finding("the sum of likes", (world.ann,), recount=(world.ann, LIKED_BY.number))
+    async with open_network(load({}, store=world.url), background=False) as network:
+        await posts.delete(network.writes, world.ann, world.post)
+        scan = network.store.assoc_scan
+
+        async def scan_and_go_on(*args: Any) -> Sequence[AssocRow]:
+            rows = await scan(*args)
+            monkeypatch.undo()
+            post = await posts.create(network.writes, world.ann, posts.Draft(text="Foam at #dawn"))
+            await reactions.like(network.writes, world.ben, post.id)
+            await network.settle()
+            return rows
+
+        monkeypatch.setattr(network.store, "assoc_scan", scan_and_go_on)
+        assert await miscount(network, off) == 0
 
 
 @in_loop

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from typing import NamedTuple
 
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
@@ -61,10 +62,13 @@ async def miscount(network: AnyNetwork, finding: Finding) -> int:
         return 0
     id1, atype = finding.recount
     count = _sum if await _is_sum(network, id1, atype) else _length
-    before = await _stored_count(network, id1, atype)
+    stored = await _stored_count(network, id1, atype)
     counted = await count(network, id1, atype)
-    # What moves cannot be compared with what is counted read by read.
-    return before - counted if before == await _stored_count(network, id1, atype) else 0
+    # Counting takes many reads, so it is compared only when nothing moved meanwhile. That the count is the same again does not
+    # say so: a post with a like that was made during the first reading, and another that was cleared away, leave it as it was.
+    if await count(network, id1, atype) != counted or await _stored_count(network, id1, atype) != stored:
+        return 0
+    return stored - counted.n
 
 
 async def _each(network: AnyNetwork, remedy: Remedy, findings: Sequence[Finding]) -> None:
@@ -191,43 +195,55 @@ async def _is_sum(network: AnyNetwork, id1: int, atype: int) -> bool:
 async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool) -> None:
     """Counted again until nothing changed while it was: a member may like something meanwhile."""
     count = _sum if of_posts else _length
-    n = await count(network, id1, atype)
+    counted = await count(network, id1, atype)
     for _ in range(_TRIES):
-        await network.store.count_set(id1, atype, n)
+        await network.store.count_set(id1, atype, counted.n)
         now = await count(network, id1, atype)
-        if now == n:
+        if now == counted:
             return
-        n = now
+        counted = now
     raise Conflict("a count changes faster than it can be counted; repeat")
 
 
-async def _length(network: AnyNetwork, id1: int, atype: int) -> int:
-    n = 0
+class _Counted(NamedTuple):
+    """What a count should say, with what tells that the list moved between two readings."""
+
+    n: int
+    rows: int
+    """Rows of the list, ended ones included: a new one adds to them, whatever else goes."""
+    alive: int
+
+
+async def _length(network: AnyNetwork, id1: int, atype: int) -> _Counted:
+    rows = alive = 0
     after = (id1, atype, FIRST)
     while True:
         page = await network.store.assoc_scan(after, ROWS_AT_ONCE)
         mine = [row for row in page if (row.id1, row.atype) == (id1, atype)]
-        n += sum(row.alive for row in mine)
+        rows += len(mine)
+        alive += sum(row.alive for row in mine)
         if len(mine) < ROWS_AT_ONCE:
-            return n
+            return _Counted(alive, rows, alive)
         after = page[-1][:3]
 
 
-async def _sum(network: AnyNetwork, author: int, atype: int) -> int:
+async def _sum(network: AnyNetwork, author: int, atype: int) -> _Counted:
     """The counts of everything the author posted, as stored: not those that are remembered.
 
     Also of what the author deleted: until it is cleared away, its likes still stand, in its own count and in the sum.
     """
-    n = 0
+    n = rows = alive = 0
     after = (author, POSTED.number, FIRST)
     while True:
         page = await network.store.assoc_scan(after, ROWS_AT_ONCE)
-        posts = [row.id2 for row in page if (row.id1, row.atype) == (author, POSTED.number)]
-        for start in range(0, len(posts), _AT_ONCE):
-            some = posts[start : start + _AT_ONCE]
-            n += sum(await asyncio.gather(*(_stored_count(network, post, atype) for post in some)))
-        if len(posts) < ROWS_AT_ONCE:
-            return n
+        mine = [row for row in page if (row.id1, row.atype) == (author, POSTED.number)]
+        rows += len(mine)
+        alive += sum(row.alive for row in mine)
+        for start in range(0, len(mine), _AT_ONCE):
+            some = mine[start : start + _AT_ONCE]
+            n += sum(await asyncio.gather(*(_stored_count(network, row.id2, atype) for row in some)))
+        if len(mine) < ROWS_AT_ONCE:
+            return _Counted(n, rows, alive)
         after = page[-1][:3]
 
 
