@@ -19,7 +19,7 @@ from shoal.api.pages import LISTED_DATA, PageQuery
 from shoal.api.present import moment
 from shoal.api.replies import raw
 from shoal.api.reports import Category, RuleIds, known_rules
-from shoal.core.model import Report
+from shoal.core.reports import Report
 from shoal.feeds.hydrate import Entry, hydrate_reported
 from shoal.feeds.pull import Cursor
 from shoal.graph.access import members_by_id

@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.api import present
 from shoal.api.entities import Account, Role, Status
-from shoal.core import model
+from shoal.core import model, reports
 from shoal.core.ids import milliseconds_of
 from shoal.settings import Settings
 
@@ -82,7 +82,7 @@ def rules_of(settings: Settings) -> list[Rule]:
     return [Rule(str(place), text) for place, text in enumerate(settings.rules, 1)]
 
 
-def report(filed: model.Report, target: Account) -> Report:
+def report(filed: reports.Report, target: Account) -> Report:
     """A report, for the one who made it."""
     return Report(
         id=str(filed.id),
@@ -98,12 +98,12 @@ def report(filed: model.Report, target: Account) -> Report:
     )
 
 
-def created(filed: model.Report) -> str:
+def created(filed: reports.Report) -> str:
     """When a report was made."""
     return present.moment(milliseconds_of(filed.id))
 
 
-def closing(filed: model.Report) -> str | None:
+def closing(filed: reports.Report) -> str | None:
     """When a report was done with."""
     return present.moment(filed.closed_at) if filed.closed_at else None
 

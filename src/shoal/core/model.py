@@ -338,22 +338,6 @@ class MemberList(Node, frozen=True, tag="member_list"):
     """Posts of its members do not come to the owner's home."""
 
 
-class Report(Node, frozen=True, tag="report"):
-    """A member tells those who look after the network about another."""
-
-    reporter_id: int
-    target_id: int
-    post_ids: tuple[int, ...] = ()
-    comment: str = ""
-    category: str = "other"
-    forwarded: bool = False
-    rule_ids: tuple[str, ...] = ()
-    assigned_to: int = 0
-    closed_at: int = 0
-    """Unix milliseconds; 0 while it is open."""
-    closed_by: int = 0
-
-
 class App(Node, frozen=True, tag="app"):
     """A client program that asks for tokens. Its `ticket_id` is of its end on the agenda; 0 once it gave one, or a code."""
 

@@ -16,7 +16,8 @@ import msgspec
 
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import Member, Post, Report, Role, Share
+from shoal.core.model import Member, Post, Role, Share
+from shoal.core.reports import Report
 from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles

@@ -21,13 +21,13 @@ from shoal.core.model import (
     MemberList,
     Poll,
     Post,
-    Report,
     Revision,
     ScheduledPost,
     Share,
     Token,
 )
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
+from shoal.core.reports import Report
 
 
 class AssocType(msgspec.Struct, frozen=True, eq=False):

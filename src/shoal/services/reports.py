@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import ReportFiled
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Member, Post, Report
+from shoal.core.model import Member, Post
+from shoal.core.reports import Report
 from shoal.core.text import check_text
 from shoal.core.visibility import may_see
 from shoal.graph.access import access_member, relation
