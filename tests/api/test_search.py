@@ -102,6 +102,21 @@ def test_an_address_of_ours_is_what_it_leads_to(w: World) -> None:
     assert names(search(w, unseen["url"], ann, resolve="true")) == ([], [unseen["id"]], [])
     assert names(search(w, f"{BASE}/@located/{2**64}", ben, resolve="true")) == ([], [], [])
     assert names(search(w, "https://elsewhere.test/@located", ben, resolve="true")) == ([], [], [])
+    assert names(search(w, "HTTPS://Shoal.Test/@located", ben, resolve="true")) == (["located"], [], [])
+    assert names(search(w, f"{BASE}@located", ben, resolve="true")) == ([], [], [])
+
+
+def test_an_address_is_followed_only_where_that_is_asked_for(w: World) -> None:
+    ann, ben = w.join("pointed"), w.join("pointing")
+    seen = post(w, ann, "here it is")
+    about = post(w, ben, f"look at {seen['url']}")
+    w.settle()
+    assert names(search(w, seen["url"], ben)) == ([], [about["id"]], [])
+    assert names(search(w, seen["url"], ben, resolve="true")) == ([], [seen["id"]], [])
+    named = {"q": f"{BASE}/@pointed"}
+    assert w.json("GET", "/api/v1/accounts/search", ben, params=named) == []
+    found = w.json("GET", "/api/v1/accounts/search", ben, params={**named, "resolve": "true"})
+    assert [one["username"] for one in found] == ["pointed"]
 
 
 def test_questions_that_mean_nothing_find_nothing(w: World) -> None:
@@ -164,8 +179,9 @@ def test_the_directory_lists_who_wants_to_be_found() -> None:
             "ben",
             "ann",
         ]
-        page = w.ask("GET", "/api/v1/directory", params={"limit": 1, "offset": 1, "local": "true"})
-        assert [one["username"] for one in page.json()] == ["ben"]
+        for local in ("true", "false"):
+            page = w.ask("GET", "/api/v1/directory", params={"limit": 1, "offset": 1, "local": local})
+            assert [one["username"] for one in page.json()] == ["ben"]
         w.json("POST", f"/api/v1/accounts/{ben.id}/block", ann)
         assert [one["username"] for one in w.json("GET", "/api/v1/directory", ann)] == ["ann"]
 

@@ -43,6 +43,7 @@ class Wanted(PageQuery, frozen=True, kw_only=True):
     """Which accounts, in the older words; a word that is not given asks for nothing."""
 
     local: bool = False
+    """Asks for all: everybody is local."""
     remote: bool = False
     active: bool = False
     pending: bool = False
@@ -88,6 +89,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     warning_preset_id: _Text = ""
     """Refused: there are no presets."""
     send_email_notification: bool = False
+    """Refused where it is true: this server sends no mail."""
 
 
 async def several(context: Context, params: Wanted) -> object:
@@ -202,6 +204,9 @@ async def act(context: Context, params: Act) -> object:
     front: Front = context.deps
     if params.warning_preset_id:
         raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
+    if params.send_email_notification:
+        field = "send_email_notification"
+        raise InvalidInput(f"{field}: this server sends no e-mail", field=field)
     target = await _target(context, params.id)
     if params.report_id is not None:
         filed = await reports.access_report(front.graph, params.report_id)

@@ -1,7 +1,8 @@
 """Search: accounts, statuses and hashtags by what somebody types.
 
 `#tide` finds hashtags alone, and `@ann` accounts alone. So does the exact name of an account, unless `type` says what is wanted:
-whoever types a name looks for that account. Statuses are found for members only. An address of ours is what it leads to.
+whoever types a name looks for that account. Statuses are found for members only. An address of ours is what it leads to,
+with `resolve`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.tagcloud.increment import DAY_MS
 
 _NAME = re.compile(r"@?([A-Za-z0-9_]+)(?:@([^\s@/]+))?")
-_OURS = re.compile(r"/(?:@(?P<name>\w+)(?:/(?P<id>\d{1,19}))?|tags/(?P<tag>[^/?#]+))/?(?:[?#].*)?")
+_OURS = re.compile(r"(?:@(?P<name>\w+)(?:/(?P<id>\d{1,19}))?|tags/(?P<tag>[^/?#]+))/?(?:[?#].*)?")
 _ACCOUNTS, _STATUSES, _HASHTAGS = "accounts", "statuses", "hashtags"
 
 Text = Annotated[str, Meta(max_length=2_000)]
@@ -46,7 +47,7 @@ class Query(WithData, frozen=True, kw_only=True):
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
     resolve: bool = False
-    """There is nobody but ours to look for: an address of ours leads to what it names in any case."""
+    """Whether an address is followed to what it names, which is here or nowhere. Otherwise its words are looked for."""
     following: bool = False
     account_id: Id = Id(0)
     max_id: CursorValue = CursorValue(0)
@@ -60,6 +61,7 @@ class AccountQuery(msgspec.Struct, frozen=True, kw_only=True):
     limit: Limit = Limit(0)
     offset: Limit = Limit(0)
     resolve: bool = False
+    """See `Query`."""
     following: bool = False
 
 
@@ -91,7 +93,7 @@ async def accounts(context: Context, params: AccountQuery) -> object:
     front: Front = context.deps
     limit, offset = page_size(params.limit, 40, 80), max(0, params.offset)
     part = Part(limit, min(offset, found.MOST))
-    if (named := await _at_address(context, params.q.strip())) is not None:
+    if params.resolve and (named := await _at_address(context, params.q.strip())) is not None:
         profiles_found = named.accounts[part.offset :]
     else:
         profiles_found = await _accounts(context, params.q.strip(), part, following=params.following)
@@ -104,7 +106,7 @@ async def _search(context: Context, params: Query) -> _Found:
     text, kind = params.q.strip(), params.type
     if not text or kind not in ("", _ACCOUNTS, _STATUSES, _HASHTAGS):
         return _Found()
-    if (named := await _at_address(context, text)) is not None:
+    if params.resolve and (named := await _at_address(context, text)) is not None:
         return _only(named, kind)
     part = Part(page_size(params.limit), min(max(0, params.offset), found.MOST) if kind else 0)
     result = _Found()
@@ -154,10 +156,10 @@ def _domains(front: Front) -> set[str]:
 async def _at_address(context: Context, text: str) -> _Found | None:
     """What an address of ours leads to, as the caller may see it; None when the text is none."""
     front: Front = context.deps
-    if not text.startswith(front.at.root + "/"):
-        return None
-    match = _OURS.fullmatch(text.removeprefix(front.at.root))
-    if match is None:
+    scheme, _, rest = text.partition("://")
+    host, _, path = rest.partition("/")
+    match = _OURS.fullmatch(path)
+    if match is None or scheme.lower() not in ("http", "https") or host.lower() not in _domains(front):
         return None
     if match["tag"]:
         return _Found(hashtags=await found.tags(front.reads, None, unquote(match["tag"]), Part(1)))

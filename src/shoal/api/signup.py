@@ -27,7 +27,7 @@ _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
 class SignUp(msgspec.Struct, frozen=True):
     """What the form asks. Four are needed; whatever is wrong is told field by field, all at once.
 
-    Nobody reads a `reason` or asks for an age here: both are taken from clients that send them, and not kept.
+    Nobody lets members in by a reason or by their age here, so neither is asked for; a client that sends one is not refused.
     """
 
     username: _Word = ""
@@ -35,14 +35,6 @@ class SignUp(msgspec.Struct, frozen=True):
     password: _Word = ""
     agreement: bool = False
     locale: Annotated[str, Meta(max_length=35)] = ""
-    reason: Annotated[str, Meta(max_length=20_000)] = ""
-    date_of_birth: Annotated[str, Meta(max_length=100)] = ""
-
-
-class Confirmation(msgspec.Struct, frozen=True):
-    """Where the letter is to go."""
-
-    email: Annotated[str, Meta(max_length=2_000)] = ""
 
 
 async def sign_up(context: Context, params: SignUp) -> object:
@@ -103,6 +95,6 @@ def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[
         return ""
 
 
-async def confirm(_context: Context, _params: Confirmation) -> object:
+async def confirm(_context: Context, _params: None) -> object:
     """Refused: an e-mail address needs no confirmation here."""
     raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")

@@ -47,7 +47,7 @@ class DirectoryQuery(Position, frozen=True, kw_only=True):
 
     order: Literal["active", "new"] | UnsetType = UNSET
     local: bool = False
-    """Everybody is local here."""
+    """Asks for all, as no value does: everybody is local."""
 
 
 class Dismissed(msgspec.Struct, frozen=True):

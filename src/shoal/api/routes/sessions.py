@@ -75,7 +75,6 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             "/api/v1/emails/confirmations",
             signup.confirm,
             scope="write:accounts",
-            params=signup.Confirmation,
             answer=dict,
         ),
         route(

@@ -1,0 +1,98 @@
+"""Every parameter that a route declares is read by what answers: none is taken and does nothing.
+
+The table of routes says what is declared; the source of the handler, and of all that it leads to in `api`, says what is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from shoal.api import about, search
+from shoal.api.calls import Route
+from shoal.api.table import table
+from shoal.settings import Settings
+
+SAME_EITHER_WAY = {
+    ("GET", "/api/v1/directory"): {"local"},
+    ("GET", "/api/v1/admin/accounts"): {"local"},
+}
+"""Who asks for local accounts alone gets all, as all are local: both values mean something, and the same."""
+
+ROUTES = [route for route in table(Settings()) if route.params is not None and not route.stub]
+"""A stub answers the empty shape whatever is asked."""
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+def test_a_declared_parameter_is_read(route: Route) -> None:
+    assert unread(route) == SAME_EITHER_WAY.get((route.method, route.path), set())
+
+
+def test_those_that_are_not_read_would_be_named() -> None:
+    route = next(route for route in ROUTES if route.path == "/api/v2/search")
+    assert route.params is not None
+    everything = {field.name for field in msgspec.structs.fields(route.params)}
+    assert unread(structs.replace(route, handler=about.languages)) == everything
+    assert unread(structs.replace(route, handler=search.accounts)) >= {"type", "account_id", "max_id", "min_id"}
+
+
+def unread(route: Route) -> set[str]:
+    """The declared parameters that nothing reads, by their names in Python."""
+    assert route.params is not None
+    return {field.name for field in msgspec.structs.fields(route.params)} - words_of(route.handler)
+
+
+def words_of(start: Callable[..., Any]) -> set[str]:
+    """The attributes that a function reads, and all in `api` that it leads to; with the words of those that look one up by name."""
+    seen: set[int] = set()
+    found: set[str] = set()
+    left: list[Any] = [start]
+    while left:
+        one = left.pop()
+        one = one.func if isinstance(one, partial) else one
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, dict):
+            found |= {key for key in one if isinstance(key, str)}
+            left += one.values()
+        elif callable(one) and str(getattr(one, "__module__", "")).startswith("shoal.api"):
+            words, leads = _look(one)
+            found |= words
+            left += leads
+    return found
+
+
+@cache
+def _look(one: Callable[..., Any]) -> tuple[set[str], list[Any]]:
+    tree = ast.parse(textwrap.dedent(inspect.getsource(one)))
+    known = _known(one)
+    words, leads = set[str](), list[Any]()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            words.add(node.attr)
+            if isinstance(node.value, ast.Name):
+                leads.append(getattr(known.get(node.value.id), node.attr, None))
+        elif isinstance(node, ast.Name):
+            leads.append(known.get(node.id))
+    if any(isinstance(node, ast.Name) and node.id == "getattr" for node in ast.walk(tree)):
+        words |= {
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        }
+    return words, leads
+
+
+def _known(one: Callable[..., Any]) -> dict[str, Any]:
+    """The names that its source may use: of its module, and those that it closes over."""
+    if not inspect.isfunction(one):
+        return vars(inspect.getmodule(one))
+    closed = zip(one.__code__.co_freevars, one.__closure__ or (), strict=True)
+    return {**one.__globals__, **{name: cell.cell_contents for name, cell in closed}}
