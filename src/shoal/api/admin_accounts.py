@@ -78,7 +78,7 @@ class WantedNow(PageQuery, frozen=True, kw_only=True):
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done about an account."""
+    """What is done about an account. No e-mail is sent, whatever a client asks: Mastodon.py asks for one unless it is told not to."""
 
     id: Id
     type: Literal["none", "disable", "silence", "suspend"]
@@ -88,8 +88,6 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     """Why; it is logged."""
     warning_preset_id: _Text = ""
     """Refused: there are no presets."""
-    send_email_notification: bool = False
-    """Refused where it is true: this server sends no mail."""
 
 
 async def several(context: Context, params: Wanted) -> object:
@@ -204,9 +202,6 @@ async def act(context: Context, params: Act) -> object:
     front: Front = context.deps
     if params.warning_preset_id:
         raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
-    if params.send_email_notification:
-        field = "send_email_notification"
-        raise InvalidInput(f"{field}: this server sends no e-mail", field=field)
     target = await _target(context, params.id)
     if params.report_id is not None:
         filed = await reports.access_report(front.graph, params.report_id)
