@@ -2,8 +2,9 @@
 
 The 37,700 members of the real graph, all timelines warm and full, in one SQLite file on disk. Authors are drawn so that a post
 has 403 followers on average, the load of Rama's Twitter-scale demonstration. First posts are offered on a schedule (an open
-loop: a post that is late waits in line, and its wait is counted), then as fast as 64 and 256 writers at once can. The lag of a
-post runs from the moment in its id, before its commit, to the end of its fan-out. The raw engines of the same run: bare
+loop: a post that is late waits in line, and its wait is counted), then as fast as 64 and 256 writers at once can. Lags of a
+post run from the moment in its id, before its commit: the lag to delivery until the home timelines of its followers have it, the
+lag to the last consequence until search has it too, which is written for many posts at once. The raw engines of the same run: bare
 SQLite inserting the same rows in groups of the same size, and a bare NumPy ring with the same audiences.
 """
 
@@ -107,7 +108,7 @@ def bare_ring(audiences: list[Seats], members: int, length: int) -> float:
 
 def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, rate: float | None) -> None:
     """The rows of one phase; `rate` is what was offered, where a target hangs on it."""
-    lag, answer = spread(phase.lags), spread(phase.answers)
+    lag, whole, answer = spread(phase.lags), spread(phase.whole_lags), spread(phase.answers)
     report.add(f"{name}: durable posts", phase.durable / phase.seconds, "1/s", raw=sqlite)
     report.add(
         f"{name}: written deliveries",
@@ -119,9 +120,12 @@ def tell(report: Report, name: str, phase: Phase, sqlite: float, ring: float, ra
     report.add(f"{name}: lag to delivery, p50", lag.median, "ms")
     report.add(f"{name}: lag to delivery, p99", lag.p99, "ms")
     report.add(f"{name}: lag to delivery, max", lag.most, "ms")
+    report.add(f"{name}: lag to the last consequence, p50", whole.median, "ms")
+    report.add(f"{name}: lag to the last consequence, p99", whole.p99, "ms")
     report.add(f"{name}: durable after due, p50", answer.median * 1e3, "ms")
     report.add(f"{name}: durable after due, p99", answer.p99 * 1e3, "ms")
     report.add(f"{name}: fan-out drained after the last post", phase.drained - phase.seconds, "s")
+    report.add(f"{name}: processor time, a post", phase.processor / max(1, phase.durable) * 1e6, "us")
     report.add(f"{name}: posts a group commit", phase.durable / max(1, len(phase.groups)))
     report.add(f"{name}: disk writes of the whole machine, a post", phase.bytes / max(1, phase.durable), "B")
     report.add(f"{name}: posts refused while deliveries were too far behind", phase.refused)

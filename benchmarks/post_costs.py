@@ -34,7 +34,7 @@ from benchmarks.raw_sqlite import insert_posts
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors, real_graph, url_of
 from shoal.library import Handle, Shoal
 from shoal.settings import Settings
-from shoal.wiring import Network, open_network
+from shoal.wiring import Network, open_network, process
 
 _TEXT = "Low tide at harbour wall {}: the boats lie on the sand and wait, and the light goes grey at six."
 _TAGS = 2_000
@@ -113,8 +113,9 @@ def writers_of(network: Network) -> list[Any]:
 
 @asynccontextmanager
 async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
-    """The network of a part, as it ships."""
+    """The network of a part, in a process like that of `shoal serve`."""
     memory = "memory://"
+    process.prepare()
     async with open_network(
         Settings(
             store=url_of(path), media=memory, search="" if part.search else memory, tags="" if part.cloud else memory
@@ -123,6 +124,7 @@ async def opened(path: Path, part: Part) -> AsyncIterator[Network]:
         # An index that is new is filled with what is there: no post of ours pays for that.
         while not (await network.search.index.state()).complete:  # noqa: ASYNC110  # it is a question to a store
             await asyncio.sleep(0.05)
+        process.settle()
         yield network
 
 

@@ -28,7 +28,7 @@ from shoal.outbox import Runner
 from shoal.services.pressure import Pressure
 from shoal.settings import Settings
 from shoal.timelines.contract import Seats, Timelines
-from shoal.wiring import Network, open_network
+from shoal.wiring import Network, open_network, process
 
 _TEXTS = [
     f"Low tide at harbour wall {number}: the boats lie on the sand and wait, and the light goes grey at six."
@@ -36,12 +36,18 @@ _TEXTS = [
 ]
 
 
+def _age(id_: int) -> float:
+    """Milliseconds since the id was made."""
+    return time.time() * 1000 - milliseconds_of(id_)
+
+
 class Counted:
-    """Timelines that count what is really written to them."""
+    """Timelines that count what is really written to them, and how old each entry is when it has been (ms)."""
 
     def __init__(self, timelines: Timelines) -> None:
         self._timelines = timelines
         self.written = 0
+        self.lags: list[float] = []
         self.seats = timelines.seats
         self.length = timelines.length
         self.seat_type = timelines.seat_type
@@ -61,6 +67,7 @@ class Counted:
         """Push, and count."""
         written = await self._timelines.push(entry, seats)
         self.written += written
+        self.lags.append(_age(entry))
         return written
 
 
@@ -80,9 +87,14 @@ class Phase:
     """Posts refused because deliveries were too far behind."""
     seconds: float = 0.0
     """Until the last post was durable."""
+    processor: float = 0.0
+    """Processor time of all threads, until the last fan-out was done."""
     drained: float = 0.0
     """Until the last fan-out was done."""
     lags: list[float] = field(default_factory=list)
+    """Until the post was in the home timelines of its followers: what members notice."""
+    whole_lags: list[float] = field(default_factory=list)
+    """Until the last consequence was done, which is to be found by search."""
     answers: list[float] = field(default_factory=list)
 
 
@@ -97,7 +109,7 @@ class Bench:
         self._authors = itertools.cycle(self._order)
         self._texts = itertools.cycle(_TEXTS)
         self._handles: dict[int, Handle] = {}
-        self._lags: list[float] = []
+        self._whole_lags: list[float] = []
         self._answering = False
         self._groups: list[int] = []
         self.durable = self.fanned_out = self.expected = 0
@@ -114,7 +126,7 @@ class Bench:
     def _done(self, job: Job) -> None:
         if isinstance(job.event, PostCreated):
             self.fanned_out += 1
-            self._lags.append(time.time() * 1000 - milliseconds_of(job.event.post_id))
+            self._whole_lags.append(_age(job.event.post_id))
 
     async def open_handles(self) -> None:
         """Handles of all who will post."""
@@ -163,14 +175,18 @@ class Bench:
 
     def begin(self) -> Phase:
         """A phase starts now."""
-        self._lags, self._groups = [], []
-        return Phase(time.perf_counter(), self.counted.written, device_bytes(self._path), thread_clocks())
+        self.counted.lags, self._whole_lags, self._groups = [], [], []
+        began = time.perf_counter()
+        return Phase(
+            began, self.counted.written, device_bytes(self._path), thread_clocks(), processor=time.process_time()
+        )
 
     async def end(self, phase: Phase) -> None:
         """The last post is durable: wait for the fan-out, and take stock."""
         phase.seconds = time.perf_counter() - phase.started
         await self.runner.drain(600)
         phase.drained = time.perf_counter() - phase.started
+        phase.processor = time.process_time() - phase.processor
         phase.delivered = self.counted.written - phase.delivered
         phase.bytes = device_bytes(self._path) - phase.bytes
         before = phase.clocks
@@ -178,16 +194,20 @@ class Bench:
             name: Clock(now.ran - before.get(name, Clock()).ran, now.waited - before.get(name, Clock()).waited)
             for name, now in thread_clocks().items()
         }
-        phase.lags, phase.groups = self._lags, self._groups
+        phase.lags, phase.whole_lags, phase.groups = self.counted.lags, self._whole_lags, self._groups
 
 
 @asynccontextmanager
 async def open_bench(path: Path, members: Ints, degrees: Ints, authors: Ints) -> AsyncIterator[Bench]:
-    """The network of a store as it ships, but for a runner that tells when each fan-out is done; `degrees` are followers."""
+    """The network of a store in a process like that of `shoal serve`, but for a runner that tells what it has done.
+
+    `degrees` are numbers of followers."""
     settings = Settings(store=url_of(path), media="memory://", timeline_members=len(members))
+    process.prepare()
     async with open_network(settings, background=False) as network:
         bench = Bench(network, path, members, degrees, authors)
         await bench.open_handles()
+        process.settle()
         bench.runner.start()
         try:
             yield bench

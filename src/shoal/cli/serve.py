@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import socket
 import sys
 from collections.abc import Callable
@@ -22,26 +20,7 @@ from shoal.ops.control import listening
 from shoal.ops.pulse import beating
 from shoal.ops.supervisor import Supervisor
 from shoal.settings import Settings
-from shoal.wiring import base_url, control_path, open_network
-
-_SWITCH_SECONDS = 0.0005
-"""How long a thread keeps the interpreter: the writer thread waits so long for its turn, several times a commit."""
-_GC_THRESHOLD = 50_000
-"""Objects made between two collections: caches hold many that live long, and looking at them again and again is waste."""
-
-_MMAP_THRESHOLD = -3
-"""glibc's M_MMAP_THRESHOLD."""
-_LARGE_BYTES = 1 << 20
-
-
-def _give_back_large_blocks() -> None:
-    """Have blocks of a megabyte and more given back to the system when they are freed.
-
-    glibc raises its limit for that to 32 MB once one of them was freed, and then keeps the memory of uploads.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is not None:
-        mallopt(_MMAP_THRESHOLD, _LARGE_BYTES)
+from shoal.wiring import base_url, control_path, open_network, process
 
 
 @click.command()
@@ -99,14 +78,12 @@ def _say_where(url: str) -> None:
 
 async def run(settings: Settings, ready: Callable[[str], None], listener: socket.socket | None = None) -> None:
     """Open the network and serve it, until a signal ends it; on this socket, if one is given."""
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    _give_back_large_blocks()
+    process.prepare()
     async with AsyncExitStack() as stack:
         network = await stack.enter_async_context(open_network(settings))
         if (path := control_path(settings)) is not None:
             await stack.enter_async_context(listening(network, path))
-        gc.freeze()
-        gc.set_threshold(_GC_THRESHOLD, 20, 50)
+        process.settle()
         parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
         deps = Deps(*parts, network.limiter, probes=network.probes)
         await serve_http(deps, listener=listener or listen(settings.host, settings.port), ready=ready)

@@ -12,7 +12,7 @@ from shoal.cli.stores import shared
 from shoal.ops.pulse import beating, is_child, until_told
 from shoal.ops.supervisor import Supervisor
 from shoal.settings import Settings
-from shoal.wiring import Role, open_network
+from shoal.wiring import Role, open_network, process
 
 
 @click.command()
@@ -39,5 +39,7 @@ def worker(settings: Settings, processes: int, limit: float) -> None:
 
 
 async def _work(settings: Settings) -> None:
+    process.prepare()
     async with beating(), open_network(settings, role=Role.WORKER):
+        process.settle()
         await until_told()

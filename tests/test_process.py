@@ -1,0 +1,25 @@
+"""A process that runs a network collects garbage seldom; a library leaves that to its application."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+_SHOWN = "print(gc.get_threshold()[0] > 10_000, gc.get_freeze_count() > 0, sys.getswitchinterval() < 0.001)"
+
+
+def shown(before: str) -> str:
+    """What a process of its own has set, after these lines."""
+    lines = f"import gc, sys\n{before}\n{_SHOWN}"
+    return subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_a_server_collects_garbage_seldom_and_shares_the_interpreter_in_short_turns() -> None:
+    assert shown("from shoal.wiring import process\nprocess.prepare()\nprocess.settle()") == "True True True"
+
+
+def test_a_library_sets_nothing() -> None:
+    opened = "async with Shoal.open('memory://'): pass"
+    assert shown(f"import asyncio\nfrom shoal import Shoal\nasync def f():\n  {opened}\nasyncio.run(f())") == (
+        "False False False"
+    )
