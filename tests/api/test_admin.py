@@ -11,7 +11,7 @@ import pytest
 from shoal.core.model import Role
 from shoal.feeds import everybody
 from shoal.services import members, moderation
-from tests.api.world import SCOPES, Someone, World, world
+from tests.api.world import SCOPES, Someone, World, picture, world
 
 STAFF = ("read", "write", "admin:read", "admin:write")
 ACCOUNTS = "/api/v1/admin/accounts"
@@ -114,6 +114,52 @@ def test_silence_and_its_end(w: World, mod: Someone) -> None:
     assert w.json("GET", f"{ACCOUNTS}?silenced=true", mod) == []
 
 
+def test_media_of_a_sensitized_account_are_sensitive_to_everybody_else_until_that_ends(w: World, mod: Someone) -> None:
+    ann, ben = w.join("ann"), w.join("ben")
+
+    def post(text: str, **more: Any) -> str:
+        return str(w.json("POST", "/api/v1/statuses", ann, json={"status": text, **more})["id"])
+
+    def pictured(text: str) -> str:
+        media = w.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})["id"]
+        return post(text, media_ids=[media])
+
+    before, words = pictured("before"), post("words alone")
+    w.json("PUT", f"/api/v1/statuses/{before}", ann, json={"status": "before, edited"})
+    shared = w.json("POST", f"/api/v1/statuses/{before}/reblog", ben)["id"]
+    assert act(w, mod, ann, "sensitive") == 200
+    after = pictured("after")
+    w.settle()
+
+    def seen(by: Someone | str, *ids: str) -> list[bool]:
+        return [w.json("GET", f"/api/v1/statuses/{id_}", by)["sensitive"] for id_ in ids]
+
+    assert seen(ben, before, after, words) == seen("", before, after, words) == [True, True, False]
+    assert seen(ann, before, after, words) == [False, False, False]
+    assert w.json("GET", f"/api/v1/statuses/{shared}", mod)["reblog"]["sensitive"] is True
+    public = {status["id"]: status["sensitive"] for status in w.json("GET", "/api/v1/timelines/public", ben)}
+    assert (public[before], public[after], public[words]) == (True, True, False)
+    history = f"/api/v1/statuses/{before}/history"
+    assert [edit["sensitive"] for edit in w.json("GET", history, ben)] == [True, True]
+    assert [edit["sensitive"] for edit in w.json("GET", history, ann)] == [False, False]
+    assert w.json("GET", f"{ACCOUNTS}/{ann.id}", mod)["sensitized"] is True
+    assert names(w.json("GET", f"{ACCOUNTS}?sensitized=true", mod)) == ["ann"]
+    assert w.json("POST", f"{ACCOUNTS}/{ann.id}/unsensitive", mod)["sensitized"] is False
+    w.settle()
+    assert seen(ben, before, after, words) == [False, False, False]
+    assert names(w.json("GET", f"{ACCOUNTS}?sensitized=true", mod)) == []
+
+
+def test_media_of_a_sensitized_account_do_not_trend(w: World, mod: Someone) -> None:
+    ann, ben = w.join("ann"), w.join("ben")
+    media = w.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})["id"]
+    for form in ({"status": "seen", "media_ids": [media]}, {"status": "words alone"}):
+        id_ = w.json("POST", "/api/v1/statuses", ann, json=form)["id"]
+        w.json("POST", f"/api/v1/statuses/{id_}/favourite", ben)
+    act(w, mod, ann, "sensitive")
+    assert [status["content"] for status in w.json("GET", "/api/v1/trends/statuses")] == ["<p>words alone</p>"]
+
+
 def test_nobody_acts_on_themselves_or_on_those_of_their_own_rank_or_above(
     w: World, mod: Someone, boss: Someone
 ) -> None:
@@ -153,6 +199,12 @@ def test_every_act_is_logged_with_who_and_why(w: World, mod: Someone, caplog: py
         w.json("POST", f"{ACCOUNTS}/{ann.id}/unsuspend", mod)
     told = [record.getMessage() for record in caplog.records if record.name == "shoal.moderation"]
     assert told == [f"{mod.id}: suspend ann ({ann.id}); why: 'why'", f"{mod.id}: restore ann ({ann.id})"]
+    caplog.clear()
+    with caplog.at_level(logging.INFO, "shoal.moderation"):
+        act(w, mod, ann, "sensitive")
+        w.json("POST", f"{ACCOUNTS}/{ann.id}/unsensitive", mod)
+    told = [record.getMessage() for record in caplog.records if record.name == "shoal.moderation"]
+    assert told == [f"{mod.id}: sensitive ann ({ann.id}); why: 'why'", f"{mod.id}: unsensitize ann ({ann.id})"]
 
 
 def test_a_tag_is_taken_out_of_trends_and_comes_back(w: World, mod: Someone) -> None:

@@ -81,7 +81,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     """What is done about an account. No e-mail is sent: Mastodon.py asks for one unless it is told not to, so that is let pass."""
 
     id: Id
-    type: Literal["none", "disable", "silence", "suspend"]
+    type: Literal["none", "sensitive", "disable", "silence", "suspend"]
     report_id: Id | None = None
     """Of a report about it, which is done with then."""
     text: Annotated[str, Meta(max_length=5_000)] = ""
@@ -92,8 +92,8 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 async def several(context: Context, params: Wanted) -> object:
     """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
-    if params.remote or params.pending or params.sensitized or params.ip or params.by_domain:
-        # Nobody is from elsewhere, waits to be let in or was marked so, and addresses of the network are not kept.
+    if params.remote or params.pending or params.ip or params.by_domain:
+        # Nobody is from elsewhere or waits to be let in, and addresses of the network are not kept.
         return b"[]"
     return await _several(context, params, _Test(params, _states(params), _roles(params.staff, ())))
 
@@ -126,7 +126,7 @@ class _Test(msgspec.Struct, frozen=True):
 
 
 def _states(params: Wanted) -> list[str]:
-    return [state for state in ("active", "disabled", "silenced", "suspended") if getattr(params, state)]
+    return [state for state in ("active", "disabled", "silenced", "sensitized", "suspended") if getattr(params, state)]
 
 
 def _is(member: Member, state: str) -> bool:
@@ -198,7 +198,7 @@ async def delete(context: Context, params: One) -> object:
 
 
 async def act(context: Context, params: Act) -> object:
-    """Suspend, silence or lock out an account, or only close the report about it (`none`)."""
+    """Suspend, silence, mark as sensitive or lock out an account, or only close the report about it (`none`)."""
     front: Front = context.deps
     if params.warning_preset_id:
         raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
@@ -217,6 +217,7 @@ async def act(context: Context, params: Act) -> object:
 
 
 _ACTS: dict[str, Verb] = {
+    "sensitive": moderation.sensitize,
     "disable": moderation.disable,
     "silence": moderation.silence,
     "suspend": moderation.suspend,
@@ -237,6 +238,7 @@ def _undoing(verb: Verb, what: str) -> Handler:
 
 enable = _undoing(moderation.enable, "The account may log in again.")
 unsilence = _undoing(moderation.unsilence, "The account is in public lists again.")
+unsensitive = _undoing(moderation.unsensitize, "Media of the account are shown as their author marked them again.")
 unsuspend = _undoing(moderation.restore, "The account is in sight again, with all they posted.")
 
 

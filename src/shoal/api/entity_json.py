@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from msgspec import UnsetType
+from msgspec.structs import replace
 
 from shoal.api import entities, present
 from shoal.api.addresses import Addresses
 from shoal.api.replies import raw
 from shoal.core.model import App, Media, Member, Post, Share
+from shoal.core.visibility import is_sensitive
 from shoal.feeds.hydrate import Entry, Profile, SharedBy
 from shoal.graph.contract import Reader
 from shoal.graph.recent import Recent
@@ -60,6 +62,14 @@ def _weight(made: bytes) -> int:
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
     """Whether a post that has data comes with it: one's own always."""
     return post.author_id == viewer or data == WHOLE or 0 < len(post.data.encode()) <= data
+
+
+def _as_shown(viewer: int | None, entry: Entry) -> Post:
+    """The post as it is shown to the viewer: marked as sensitive where moderators marked its author, but not to the author."""
+    post, author = entry.post, entry.author.member
+    if author.sensitized and viewer != author.id and is_sensitive(post, author):
+        return replace(post, sensitive=True)
+    return post
 
 
 class Presenter:
@@ -130,8 +140,8 @@ class Presenter:
 
     def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry, data: int) -> None:
         """Add a status, piece by piece: a page is put together once, at its end."""
-        post, share, sharer = entry.post, entry.share, entry.sharer
-        content = self._content(entry, whole=bool(post.data) and _fits(viewer, post, data))
+        post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
+        content = self._content(entry, post, whole=bool(post.data) and _fits(viewer, post, data))
         if share is None or sharer is None:
             pieces += (content, self.account(entry.author), self._tail(viewer, entry, post.author_id))
             return
@@ -152,22 +162,21 @@ class Presenter:
             return _PLAIN_TAILS[flags] % counts
         return _TAILS[flags] % (poll, *counts, _encode([present.filter_result(match) for match in entry.filtered]))
 
-    def _content(self, entry: Entry, *, whole: bool) -> bytes:
+    def _content(self, entry: Entry, post: Post, *, whole: bool) -> bytes:
         """A status up to its author. What is remembered `whole`, with the data of the post, is so under its negative id."""
-        post, media = entry.post, entry.media
+        media = entry.media
         if entry.shared_by is not None and entry.share is None:
-            return _encode(self._telling(self._made(entry, whole=whole), entry.shared_by))[:-1] + _AUTHOR
+            return _encode(self._telling(self._made(entry, post, whole=whole), entry.shared_by))[:-1] + _AUTHOR
         name = -post.id if whole else post.id
         known = self._posts.get(name)
         # The graph keeps objects decoded, so as a rule this compares addresses.
         if known is not None and (known[0] is post or known[0] == post) and known[1] == media:
             return known[2]
-        made = _encode(self._made(entry, whole=whole))[:-1] + _AUTHOR
+        made = _encode(self._made(entry, post, whole=whole))[:-1] + _AUTHOR
         self._posts.put(name, (post, media, made), _weight(made))
         return made
 
-    def _made(self, entry: Entry, *, whole: bool) -> entities.StatusContent:
-        post = entry.post
+    def _made(self, entry: Entry, post: Post, *, whole: bool) -> entities.StatusContent:
         app = self._apps.get(post.app_id) if post.app_id else None
         return present.content(post, entry.author.member.name, entry.media, app, self._at, data=whole)
 

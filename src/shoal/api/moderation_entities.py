@@ -54,7 +54,7 @@ class AdminAccount(msgspec.Struct, kw_only=True):
     domain: None = None
     ip: None = None
     ips: list[Any] = []
-    sensitized: bool = False
+    sensitized: bool
     invite_request: None = None
 
 
@@ -121,6 +121,7 @@ def admin_account(member: model.Member, email: str, shown: Account) -> AdminAcco
         silenced=member.silenced,
         disabled=member.disabled,
         approved=True,
+        sensitized=member.sensitized,
         locale=member.default_language or None,
         account=shown,
     )

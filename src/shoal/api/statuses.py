@@ -263,13 +263,14 @@ async def history(context: Context, params: One) -> object:
     pictures = await front.graph.obj_get(list({id_ for wording in wordings for id_ in wording.media} | set(post.media)))
     account = raw(front.present.account(entry.author))
     asks = tuple(option.title for option in entry.poll.poll.options) if entry.poll else ()
+    marked = entry.author.member.sensitized and context.caller.member_id != post.author_id
 
     def edit(wording: Revision | Post, written: int) -> entities.StatusEdit:
         options = wording.options if isinstance(wording, Revision) else asks
         return entities.StatusEdit(
             content=front.at.html(wording.text, post.mentions),
             spoiler_text=wording.spoiler,
-            sensitive=wording.sensitive,
+            sensitive=wording.sensitive or (marked and bool(wording.media)),
             created_at=present.moment(written),
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,

@@ -107,6 +107,8 @@ class Member(Node, frozen=True, tag="member"):
     """Whether a post stands once in their timelines where it was shared several times."""
     silenced: bool = False
     """Moderation: their posts come to no public list, but for those who follow them."""
+    sensitized: bool = False
+    """Moderation: the media of all their posts are shown as sensitive."""
     disabled: bool = False
     """Moderation: they cannot log in; what they posted stays."""
     role: Role = Role.NONE

@@ -78,6 +78,11 @@ def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: 
     return not author.silenced or relation.following or viewer == author.id
 
 
+def is_sensitive(post: Post, author: Member) -> bool:
+    """Whether the post is shown to others as sensitive: its author says so, or moderators do of all media of theirs."""
+    return post.sensitive or (author.sensitized and bool(post.media))
+
+
 def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
     """Whether what somebody posts or shares is wanted of them in a home or a list: what a follow says besides that there is one.
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from shoal.core.model import Member, Post, Visibility
-from shoal.core.visibility import STRANGER, may_list
+from shoal.core.visibility import STRANGER, is_sensitive, may_list
 from shoal.discovery.contract import Ask
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.reads import Reads
@@ -56,7 +56,7 @@ def _is_for_everybody(post: Post, authors: Mapping[int, Member]) -> bool:
         author is not None
         and author.discoverable
         and not author.silenced
-        and not post.sensitive
+        and not is_sensitive(post, author)
         and not post.parent_id
         and post.visibility is Visibility.PUBLIC
         and may_list(None, post, author, STRANGER)

@@ -1,4 +1,5 @@
-"""Moderation: posts are taken out of sight; members are suspended, silenced or kept from logging in, and given roles.
+"""Moderation: posts are taken out of sight; members are suspended, silenced, marked as sensitive or kept
+from logging in, and given roles.
 
 Each act can be undone. Who may act is for the caller to know; `check_may_act` says on whom.
 """
@@ -68,6 +69,16 @@ async def silence(writes: Writes, member_id: int) -> Member:
 async def unsilence(writes: Writes, member_id: int) -> Member:
     """Undo `silence`."""
     return await _become(writes, member_id, silenced=False)
+
+
+async def sensitize(writes: Writes, member_id: int) -> Member:
+    """Show the media of all that the member posted, and will post, as sensitive to others."""
+    return await _become(writes, member_id, sensitized=True)
+
+
+async def unsensitize(writes: Writes, member_id: int) -> Member:
+    """Undo `sensitize`: what the member themselves said of each post counts again."""
+    return await _become(writes, member_id, sensitized=False)
 
 
 async def disable(writes: Writes, member_id: int) -> Member:

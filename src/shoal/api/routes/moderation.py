@@ -59,6 +59,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
         ),
         _act(_ACCOUNTS + "/{id}/enable", admin_accounts.enable),
         _act(_ACCOUNTS + "/{id}/unsilence", admin_accounts.unsilence),
+        _act(_ACCOUNTS + "/{id}/unsensitive", admin_accounts.unsensitive),
         _act(_ACCOUNTS + "/{id}/unsuspend", admin_accounts.unsuspend),
         _act(_ACCOUNTS + "/{id}/approve", admin_accounts.judge),
         _act(_ACCOUNTS + "/{id}/reject", admin_accounts.judge),
