@@ -36,6 +36,7 @@ from shoal.feeds.thread import Thread
 from shoal.graph.access import access_member, access_post
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
+from shoal.ops.blocklists import Blocklists
 from shoal.services import media, members, moderation, posts, reactions, relationships
 from shoal.services.members import Profile as ProfileChanges
 from shoal.services.posts import Draft
@@ -56,6 +57,7 @@ class Shoal:
     def __init__(self, network: Network) -> None:
         self.network = network
         self.tags = Tags(network.reads)
+        self.blocklists = Blocklists(network.writes)
 
     @staticmethod
     @asynccontextmanager
@@ -172,12 +174,7 @@ class Handle:
         return await posts.create(self._writes, self.id, draft, request=request)
 
     async def comment(
-        self,
-        post: AnyPost,
-        text: str,
-        *,
-        visibility: Visibility | str | None = None,
-        request: str = "",
+        self, post: AnyPost, text: str, *, visibility: Visibility | str | None = None, request: str = ""
     ) -> Post:
         """A comment on a post; as visible as the post unless said otherwise."""
         parent = await access_post(self._network.store, self.id, _post_id(post))

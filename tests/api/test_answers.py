@@ -62,6 +62,8 @@ NOUNS = {
     "lists": "list",
     "timelines/list": "list",
     "reports": "report",
+    "email_domain_blocks": "email_domain",
+    "canonical_email_blocks": "email",
 }
 """Whose id stands behind which words of a path, the first that fits; an account's behind any others."""
 
@@ -87,8 +89,8 @@ class Cast:
     def __init__(self, shoal: World) -> None:
         self.shoal = shoal
         answers(shoal)
-        self.carol = shoal.join("carol", (*SCOPES, "profile", "admin:read"))
-        shoal.run(moderation.set_role(shoal.network.writes, self.carol.member.id, Role.MODERATOR))
+        self.carol = shoal.join("carol", (*SCOPES, "profile", "admin:read", "admin:write"))
+        shoal.run(moderation.set_role(shoal.network.writes, self.carol.member.id, Role.ADMIN))
         upload = shoal.json("POST", "/api/v2/media", self.carol, files={"file": ("a.png", picture())})
         said = {"status": "look at the lighthouse #dawn @ann", "media_ids": [upload["id"]]}
         status = shoal.json("POST", "/api/v1/statuses", self.carol, json=said)
@@ -108,6 +110,8 @@ class Cast:
         self.things["keyword"] = made["keywords"][0]["id"]
         self._make("filter_status", f"/api/v2/filters/{made['id']}/statuses", status_id=status["id"])
         self._make("report", "/api/v1/reports", account_id=self._id("ben"), comment="rude")
+        self._make("email_domain", "/api/v1/admin/email_domain_blocks", domain="junk.example")
+        self._make("email", "/api/v1/admin/canonical_email_blocks", email="ruder@example.org")
         self._made("/api/v1/markers", home={"last_read_id": status["id"]})
         self._made(f"/api/v1/lists/{self.things['list']}/accounts", account_ids=[self._id("ann")])
         self._made("/api/v1/featured_tags", name="dawn")

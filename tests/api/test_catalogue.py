@@ -152,6 +152,11 @@ NEEDED = """
     GET /api/v1/admin/reports
     GET /api/v1/admin/reports/{}
     POST /api/v1/admin/reports/{}/resolve
+    GET POST /api/v1/admin/email_domain_blocks
+    GET DELETE /api/v1/admin/email_domain_blocks/{}
+    GET POST /api/v1/admin/canonical_email_blocks
+    POST /api/v1/admin/canonical_email_blocks/test
+    GET DELETE /api/v1/admin/canonical_email_blocks/{}
     GET /api/v1/streaming/user
     GET /api/v1/streaming/user/notification
     GET /api/v1/streaming/public

@@ -98,6 +98,20 @@ def test_posts_are_hidden_and_shown(shoal: Shoal, tmp_path: Path) -> None:
     assert refused(shoal("post", "hide", "12")) == "shoal: Record not found"
 
 
+def test_domains_and_addresses_are_blocked(shoal: Shoal) -> None:
+    assert told(shoal("block", "domain", "Spam.Example")) == "nobody signs up with an address of spam.example\n"
+    assert told(shoal("block", "email", "r.ude@example.org")) == "nobody signs up with r.ude@example.org\n"
+    assert refused(shoal("block", "domain", "spam.example")) == "shoal: Domain has already been taken"
+    assert refused(shoal("block", "domain", "no domain")) == "shoal: Domain is not a valid domain name"
+    listed = [line.split("\t") for line in told(shoal("block", "list")).splitlines()[1:]]
+    assert [line[0] for line in listed] == ["domain", "email"]
+    assert listed[0][1:4:2] == ["spam.example", "refused: 0"]
+    assert told(shoal("block", "end", "spam.example")) == "spam.example is not blocked any more\n"
+    assert told(shoal("block", "end", "Rude+x@example.org")) == "Rude+x@example.org is not blocked any more\n"
+    assert refused(shoal("block", "end", "spam.example")) == "shoal: spam.example is not blocked"
+    assert told(shoal("block", "list")).count("\n") == 1
+
+
 def test_an_import_goes_on_where_one_was(shoal: Shoal, tmp_path: Path) -> None:
     (tmp_path / "data" / "graph" / "nodes.csv").write_text("id,name\n1,ann\n2,ben\n3,!\n4,cyd\n")
     done = told(shoal("import", str(tmp_path / "data"), "--refused", str(tmp_path / "refused.jsonl")))
@@ -173,5 +187,18 @@ def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> Non
 
 
 def test_every_command_is_tried_here_or_needs_no_server() -> None:
-    tried = {"member", "post", "export", "import", "search", "tags", "jobs", "check", "shards", "serve", "move"}
+    tried = {
+        "member",
+        "post",
+        "block",
+        "export",
+        "import",
+        "search",
+        "tags",
+        "jobs",
+        "check",
+        "shards",
+        "serve",
+        "move",
+    }
     assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "placement", "bench"}

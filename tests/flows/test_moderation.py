@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from shoal import Handle, Shoal
-from shoal.core.errors import Gone, NotAllowed, NotFound
+from shoal.core.errors import Gone, NotAllowed, NotFound, Taken
 from shoal.core.events import SuspensionChanged
 from shoal.core.model import Member, Post, Role
 from shoal.fanout import tags
@@ -201,3 +201,22 @@ async def _member(shoal: Shoal, who: Handle) -> Member:
     node = (await shoal.network.writes.graph.obj_get((who.id,)))[who.id]
     assert isinstance(node, Member)
     return node
+
+
+@in_loop
+async def test_an_application_blocks_domains_and_addresses_and_lists_them() -> None:
+    async with Shoal.open("memory://") as shoal:
+        lists = shoal.blocklists
+        domain = await lists.block_domain("Spam.Example")
+        address = await lists.block_address("ru.de@example.org")
+        assert [block async for block in lists.blocks()] == [domain, address]
+        with pytest.raises(Taken):
+            await lists.block_address("rude+again@example.org")
+        await lists.unblock("spam.example")
+        await lists.unblock("rude@example.org")
+        with pytest.raises(NotFound, match=r"spam\.example is not blocked"):
+            await lists.unblock("spam.example")
+        assert [block async for block in lists.blocks()] == []
+        # The operator's own members may have any address.
+        await lists.block_domain("spam.example")
+        await shoal.register("ann", email="ann@spam.example")

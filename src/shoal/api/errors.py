@@ -102,6 +102,7 @@ TABLE = (
 
 _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
     (errors.Taken, "ERR_TAKEN"),
+    (errors.Disallowed, "ERR_BLOCKED"),
     (Blank, "ERR_BLANK"),
     (NotAccepted, "ERR_ACCEPTED"),
     (errors.TooLarge, "ERR_TOO_LONG"),

@@ -15,10 +15,11 @@ from shoal.api.calls import Context
 from shoal.api.errors import Blank, NotAccepted, Several
 from shoal.api.front import Front
 from shoal.api.guesses import hashing
+from shoal.api.ratelimit import address_of
 from shoal.core.errors import InvalidInput, NotAllowed, Taken
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
-from shoal.services import apps, members
+from shoal.services import apps, email_blocks, members
 
 _Word = Annotated[str, Meta(max_length=2_000)]
 _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
@@ -42,7 +43,7 @@ async def sign_up(context: Context, params: SignUp) -> object:
     front: Front = context.deps
     if not front.settings.registrations:
         raise NotAllowed("This server takes no new members")
-    await _check(front, params)
+    await _check(front, params, address_of(context.request.scope))
     app = await app_of(front, context.caller.app_id)
     async with hashing(context.request.scope):
         member = await members.register(
@@ -62,7 +63,7 @@ def _language(locale: str) -> str:
     return found[1] if found else ""
 
 
-async def _check(front: Front, params: SignUp) -> None:
+async def _check(front: Front, params: SignUp, client: str) -> None:
     """Raises `Several` with everything that is wrong."""
     wrong: list[InvalidInput] = []
     name = _checked(wrong, "username", params.username, check_user_name)
@@ -75,6 +76,13 @@ async def _check(front: Front, params: SignUp) -> None:
         for field, text, key in (("username", name, user_name_key), ("email", email, email_key))
         if text
     }
+    if email:
+        try:
+            await email_blocks.check_sign_up(front.writes, email, client)
+        except InvalidInput as error:
+            # Whether somebody has it already is not told as well.
+            wrong.append(error)
+            email = ""
     taken = await front.graph.key_get(list(keys.values())) if keys else {}
     wrong += [
         Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken

@@ -7,6 +7,7 @@ from types import ModuleType
 from shoal.api.calls import Part, Route
 from shoal.api.routes import (
     accounts,
+    blocklists,
     description,
     discovery,
     filters,
@@ -38,6 +39,7 @@ PARTS = (
     notifications,
     filters,
     moderation,
+    blocklists,
     streaming,
 )
 """In the order of `docs/api.md`."""

@@ -47,6 +47,10 @@ class Taken(InvalidInput):
     """A name that must be unique belongs to somebody already."""
 
 
+class Disallowed(InvalidInput):
+    """A value that those who look after the network block, such as an e-mail address of a certain domain."""
+
+
 class Unauthenticated(ShoalError):
     """No token, or one that is unknown, expired or revoked; or a wrong password."""
 

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.filters import Filter
-from shoal.core.ids import SEQUENCE_BITS, named
+from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.model import (
     App,
     Grant,
@@ -115,6 +116,8 @@ THREAD = AssocType(60, "thread", inverse=59, counted=False)
 POSTED_ASIDE = AssocType(58, "posted_aside")  # member -> own post that is direct or hidden
 HELD = AssocType(64, "held")  # member -> what they would be notified of, held back by their policy; as `NOTIFIED`
 ACCEPTS_NOTICES = AssocType(65, "accepts_notices")  # member -> member whom their policy does not apply to
+BLOCKS_EMAIL_DOMAIN = AssocType(70, "blocks_email_domain")  # everybody -> e-mail domain block
+BLOCKS_EMAIL = AssocType(71, "blocks_email")  # everybody -> canonical e-mail block
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
@@ -185,6 +188,16 @@ def email_key(address: str) -> Key:
     return Key(place(address).shard, "email", address)
 
 
+def email_domain_block_key(domain: str) -> Key:
+    """Key of a domain whose e-mail addresses are refused: the id of the block, beside which it lies."""
+    return Key(shard_of(EVERYBODY), "email_domain_block", domain)
+
+
+def email_block_key(digest: str) -> Key:
+    """Key of the hash of a canonical e-mail address that is refused: the id of the block, beside which it lies."""
+    return Key(shard_of(EVERYBODY), "email_block", digest)
+
+
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:
     """Of a request: the id of what it made."""
     return Key(shard, "idempotency", f"{member_id}:{name}")
@@ -225,6 +238,8 @@ AnyNode = (
     | MemberList
     | Filter
     | Report
+    | EmailDomainBlock
+    | CanonicalEmailBlock
     | App
     | Token
     | Grant

@@ -16,6 +16,7 @@ import msgspec
 from shoal.core.errors import NotFound, Taken
 from shoal.core.model import Member, Role
 from shoal.ops import jobs
+from shoal.ops.blocklists import Blocklists
 from shoal.ops.check import check
 from shoal.ops.imports import Sources, import_all
 from shoal.ops.network import AnyNetwork
@@ -134,6 +135,34 @@ class SetHidden(Operation[None]):
         await verb(network.writes, self.post_id)
 
 
+class BlockDomain(Operation[str]):
+    """Refuse sign-ups with e-mail addresses of a domain; the domain as it is compared."""
+
+    answer = str
+    domain: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
+        return (await Blocklists(network.writes).block_domain(self.domain)).domain
+
+
+class BlockAddress(Operation[None]):
+    """Refuse sign-ups with an e-mail address."""
+
+    address: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await Blocklists(network.writes).block_address(self.address)
+
+
+class Unblock(Operation[None]):
+    """End the block of a domain or an e-mail address."""
+
+    what: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await Blocklists(network.writes).unblock(self.what)
+
+
 class Import(Operation[ImportReport]):
     """Take in files of this machine, named by absolute paths. Every refused record is written to `refused`."""
 
@@ -200,6 +229,9 @@ AnyOperation = (
     | SetSuspended
     | SetRole
     | SetHidden
+    | BlockDomain
+    | BlockAddress
+    | Unblock
     | Import
     | Check
     | Replay

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
 from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
@@ -20,8 +21,11 @@ from shoal.graph.listings import places
 from shoal.graph.media_life import key_of_files
 from shoal.graph.schema import (
     ATTACHED,
+    BLOCKS_EMAIL,
+    BLOCKS_EMAIL_DOMAIN,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
+    EVERYBODY,
     IN_THREAD,
     LAPSES,
     LOGGED_IN,
@@ -35,7 +39,10 @@ from shoal.graph.schema import (
     SHARES,
     TAG_OF,
     AnyNode,
+    AssocType,
     Key,
+    email_block_key,
+    email_domain_block_key,
     email_key,
     public_list,
     share_key,
@@ -68,8 +75,16 @@ LISTED = (
     LAPSES,
     SCHEDULES,
     ATTACHED,
+    BLOCKS_EMAIL_DOMAIN,
+    BLOCKS_EMAIL,
 )
 """Types whose associations follow from objects alone, besides the tags."""
+
+_OWNED: dict[type[AnyNode], AssocType] = {Media: OWNS, ScheduledPost: SCHEDULES}
+_BLOCKLISTS: dict[type[AnyNode], AssocType] = {
+    EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
+    CanonicalEmailBlock: BLOCKS_EMAIL,
+}
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
 
@@ -160,6 +175,10 @@ def names_of(node: AnyNode) -> Named | None:
             return Named(email_key(address), node.member_id)
         case Share():
             return Named(share_key(node.author_id, shard_of(node.author_id), node.post_id), node.id)
+        case EmailDomainBlock():
+            return Named(email_domain_block_key(node.domain), node.id)
+        case CanonicalEmailBlock():
+            return Named(email_block_key(node.digest), node.id)
     return None
 
 
@@ -180,10 +199,8 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
             yield from _placed(node)
-        case Media():
-            yield node.owner_id, OWNS.number, node.id
-        case ScheduledPost():
-            yield node.owner_id, SCHEDULES.number, node.id
+        case Media() | ScheduledPost():
+            yield node.owner_id, _OWNED[type(node)].number, node.id
         case Revision():
             yield node.post_id, REVISED.number, node.id
             yield from _attached(node.media, node.post_id)
@@ -193,6 +210,8 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
                 yield node.member_id, LAPSES.number, node.id
         case Grant():
             yield node.member_id, LAPSES.number, node.id
+        case EmailDomainBlock() | CanonicalEmailBlock():
+            yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
 
 
 def _placed(entry: Post | Share) -> Iterator[Triple]:

@@ -13,10 +13,10 @@ from tests.api.world import SCOPES, Someone, World, picture
 STAFF = ("read", "write", "profile", "admin:read", "admin:write")
 
 
-def moderator(shoal: World, name: str) -> Someone:
+def moderator(shoal: World, name: str, role: Role = Role.MODERATOR) -> Someone:
     """Somebody who looks after the place."""
     made = shoal.join(name, STAFF)
-    shoal.run(moderation.set_role(shoal.network.writes, made.member.id, Role.MODERATOR))
+    shoal.run(moderation.set_role(shoal.network.writes, made.member.id, role))
     shoal.settle()
     return made
 
@@ -36,6 +36,7 @@ def more_answers(shoal: World, ann: Someone, ben: Someone, status: str) -> dict[
         **_of_statuses(shoal, ann, ben, status),
         **_of_filters(shoal, ann, light),
         **_of_moderation(shoal, ben, mo, cara, light),
+        **_of_blocklists(shoal),
         **_of_notifications(shoal, ann, ben, mo),
         **_of_search(shoal, ann),
         **_of_the_server(shoal, ann),
@@ -117,6 +118,16 @@ def _of_moderation(shoal: World, ben: Someone, mo: Someone, cara: Someone, light
         "admin_report": shoal.json("GET", f"/api/v1/admin/reports/{report['id']}", mo),
         "admin_account": shoal.json("GET", f"/api/v1/admin/accounts/{cara.id}", mo),
         "admin_tag": shoal.json("POST", "/api/v1/admin/trends/tags/spam/reject", mo),
+    }
+
+
+def _of_blocklists(shoal: World) -> dict[str, Any]:
+    ada = moderator(shoal, "ada", Role.ADMIN)
+    shoal.json("POST", "/api/v1/admin/email_domain_blocks", ada, json={"domain": "spam.example"})
+    rude = {"email": "Ru.de+news@example.org"}
+    return {
+        "admin_email_domain_block": shoal.json("GET", "/api/v1/admin/email_domain_blocks", ada)[0],
+        "admin_canonical_email_block": shoal.json("POST", "/api/v1/admin/canonical_email_blocks", ada, json=rude),
     }
 
 

@@ -1,0 +1,44 @@
+"""Blocklists: who cannot sign up here, by e-mail domain or address."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from shoal.api import email_blocks
+from shoal.api.calls import Route
+from shoal.api.email_blocks import AdminCanonicalEmailBlock, AdminEmailDomainBlock
+from shoal.api.listing import One
+from shoal.api.pages import PageQuery
+from shoal.api.routes.making import route
+from shoal.core.model import Role
+from shoal.settings import Settings
+
+_admin = partial(route, role=Role.ADMIN)
+_domains = partial(_admin, scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock)
+_set_domains = partial(_admin, scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
+_addresses = partial(_admin, scope="admin:read:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
+_set_addresses = partial(_admin, scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
+
+_DOMAINS = "/api/v1/admin/email_domain_blocks"
+_ADDRESSES = "/api/v1/admin/canonical_email_blocks"
+
+
+def routes(_settings: Settings) -> tuple[Route, ...]:
+    """The rows."""
+    return (
+        _domains("GET", _DOMAINS, email_blocks.domains, params=PageQuery, answer=list[AdminEmailDomainBlock]),
+        _set_domains("POST", _DOMAINS, email_blocks.block_domain, params=email_blocks.NewDomain),
+        _domains("GET", _DOMAINS + "/{id}", email_blocks.domain, params=One),
+        _set_domains("DELETE", _DOMAINS + "/{id}", email_blocks.unblock_domain, params=One, answer=dict),
+        _addresses("GET", _ADDRESSES, email_blocks.addresses, params=PageQuery, answer=list[AdminCanonicalEmailBlock]),
+        _set_addresses("POST", _ADDRESSES, email_blocks.block_address, params=email_blocks.NewAddress),
+        _addresses(
+            "POST",
+            _ADDRESSES + "/test",
+            email_blocks.test_address,
+            params=email_blocks.Tested,
+            answer=list[AdminCanonicalEmailBlock],
+        ),
+        _addresses("GET", _ADDRESSES + "/{id}", email_blocks.address, params=One),
+        _set_addresses("DELETE", _ADDRESSES + "/{id}", email_blocks.unblock_address, params=One, answer=dict),
+    )

@@ -1,0 +1,72 @@
+"""Blocklists for operators and applications: block, unblock by what is blocked, and list."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, canonical_digest, check_domain
+from shoal.core.errors import NotFound
+from shoal.core.text import check_email
+from shoal.graph.contract import MAX_TIME, Reader
+from shoal.graph.schema import (
+    BLOCKS_EMAIL,
+    BLOCKS_EMAIL_DOMAIN,
+    EVERYBODY,
+    AssocType,
+    Key,
+    email_block_key,
+    email_domain_block_key,
+)
+from shoal.services import email_blocks
+from shoal.services.writes import Writes
+
+AnyBlock = EmailDomainBlock | CanonicalEmailBlock
+
+_PAGE = 500
+_LISTS: tuple[AssocType, ...] = (BLOCKS_EMAIL_DOMAIN, BLOCKS_EMAIL)
+
+
+class Blocklists:
+    """The blocklists of a network. Whoever holds it is not asked for a role."""
+
+    def __init__(self, writes: Writes) -> None:
+        self._writes = writes
+
+    async def block_domain(self, domain: str) -> EmailDomainBlock:
+        """Refuse sign-ups with e-mail addresses of this domain and of those below it. Raises `Taken` when they are."""
+        return await email_blocks.block_domain(self._writes, domain)
+
+    async def block_address(self, address: str) -> CanonicalEmailBlock:
+        """Refuse sign-ups with this e-mail address, however it is written; its hash is kept. Raises `Taken` when they are."""
+        return await email_blocks.block_address(self._writes, address)
+
+    async def unblock(self, what: str) -> None:
+        """End the block of a domain or an e-mail address. Raises `NotFound` where there is none."""
+        if "@" in what:
+            found = await self._id(email_block_key(canonical_digest(check_email(what))), what)
+            await email_blocks.unblock_address(self._writes, found)
+        else:
+            found = await self._id(email_domain_block_key(check_domain(what)), what)
+            await email_blocks.unblock_domain(self._writes, found)
+
+    async def blocks(self) -> AsyncGenerator[AnyBlock, None]:
+        """All blocks, kind by kind, the newest of each first."""
+        for atype in _LISTS:
+            before = MAX_TIME
+            while page := await _page(self._writes.graph, atype, before):
+                for _, block in page:
+                    if block is not None:
+                        yield block
+                before = page[-1][0]
+
+    async def _id(self, key: Key, what: str) -> int:
+        found = (await self._writes.graph.key_get((key,))).get(key)
+        if found is None:
+            raise NotFound(f"{what} is not blocked")
+        return found
+
+
+async def _page(graph: Reader, atype: AssocType, before: int) -> list[tuple[int, AnyBlock | None]]:
+    listed = await graph.assoc_range(EVERYBODY, atype, before=before, limit=_PAGE)
+    nodes = await graph.obj_get([assoc.id2 for assoc in listed])
+    return [(assoc.time, node if isinstance(node := nodes.get(assoc.id2), AnyBlock) else None) for assoc in listed]

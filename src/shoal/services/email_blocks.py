@@ -1,0 +1,177 @@
+"""E-mail blocklists: those who look after the network say which e-mail domains and addresses nobody signs up with.
+
+Blocks lie beside the list of them, so each change is one commit. A sign-up looks up the few keys that could match; it reads no
+list, however long the lists are. Operators and imports may give a member any address.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from typing import TypeVar
+
+from shoal.core.email_blocks import (
+    CanonicalEmailBlock,
+    EmailDomainBlock,
+    attempted,
+    canonical_digest,
+    check_digest,
+    check_domain,
+    domains_of,
+)
+from shoal.core.errors import Disallowed, NotFound, ShoalError, Taken, Unfit
+from shoal.core.ids import shard_of
+from shoal.core.model import Node
+from shoal.core.text import check_email
+from shoal.graph.changes import change_object
+from shoal.graph.contract import Batch, KeyTaken, Reader
+from shoal.graph.schema import (
+    BLOCKS_EMAIL,
+    BLOCKS_EMAIL_DOMAIN,
+    EVERYBODY,
+    AssocType,
+    Key,
+    email_block_key,
+    email_domain_block_key,
+)
+from shoal.services.writes import Writes, add_node
+
+B = TypeVar("B", bound=Node)
+
+MAX_DOMAINS = 20_000
+MAX_ADDRESSES = 200_000
+_SHARD = shard_of(EVERYBODY)
+
+
+async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
+    """Refuse sign-ups with addresses of this domain and of those below it.
+
+    Raises `InvalidInput` for what is no domain, `Taken` for one that is blocked, `Unfit` for one too many.
+    """
+    name = check_domain(domain)
+    await _check_room(writes.graph, BLOCKS_EMAIL_DOMAIN, MAX_DOMAINS)
+
+    def build(id_: int) -> tuple[EmailDomainBlock, Batch]:
+        block = EmailDomainBlock(id=id_, domain=name)
+        return block, _added(block, BLOCKS_EMAIL_DOMAIN, email_domain_block_key(name))
+
+    try:
+        return await add_node(writes, _SHARD, build)
+    except KeyTaken as error:
+        raise Taken("Domain has already been taken", field="domain") from error
+
+
+async def block_address(writes: Writes, address: str) -> CanonicalEmailBlock:
+    """Refuse sign-ups with this address and those that differ from it in dots, case and `+tag` alone. Raises as `block_digest`."""
+    return await block_digest(writes, canonical_digest(check_email(address)))
+
+
+async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
+    """Refuse sign-ups with addresses whose canonical form has this hash.
+
+    Raises `InvalidInput` for what is no hash, `Taken` for one that is blocked, `Unfit` for one too many.
+    """
+    checked = check_digest(digest)
+    await _check_room(writes.graph, BLOCKS_EMAIL, MAX_ADDRESSES)
+
+    def build(id_: int) -> tuple[CanonicalEmailBlock, Batch]:
+        block = CanonicalEmailBlock(id=id_, digest=checked)
+        return block, _added(block, BLOCKS_EMAIL, email_block_key(checked))
+
+    try:
+        return await add_node(writes, _SHARD, build)
+    except KeyTaken as error:
+        raise Taken("Canonical email hash has already been taken", field="canonical_email_hash") from error
+
+
+async def unblock_domain(writes: Writes, block_id: int) -> EmailDomainBlock:
+    """End a block. Raises `NotFound`."""
+    block = await access(writes.graph, EmailDomainBlock, block_id)
+    await _remove(writes, block, BLOCKS_EMAIL_DOMAIN, email_domain_block_key(block.domain))
+    return block
+
+
+async def unblock_address(writes: Writes, block_id: int) -> CanonicalEmailBlock:
+    """End a block. Raises `NotFound`."""
+    block = await access(writes.graph, CanonicalEmailBlock, block_id)
+    await _remove(writes, block, BLOCKS_EMAIL, email_block_key(block.digest))
+    return block
+
+
+async def access(graph: Reader, kind: type[B], block_id: int) -> B:
+    """A block of this kind by its id. Raises `NotFound`."""
+    node = (await graph.obj_get((block_id,))).get(block_id)
+    if not isinstance(node, kind):
+        raise NotFound("Record not found")
+    return node
+
+
+async def domain_block_of(graph: Reader, address: str) -> int:
+    """The id of the block that refuses the domain of an address: that of the narrowest domain, or 0 for none."""
+    keys = [email_domain_block_key(domain) for domain in domains_of(address)]
+    found = await graph.key_get(keys)
+    return next((found[key] for key in keys if key in found), 0)
+
+
+async def address_block_of(graph: Reader, address: str) -> int:
+    """The id of the block that refuses an address by its canonical form, or 0 for none."""
+    key = email_block_key(canonical_digest(address))
+    return (await graph.key_get((key,))).get(key, 0)
+
+
+async def check_sign_up(writes: Writes, address: str, client: str) -> None:
+    """Refuse an address that is blocked, and count the attempt of this client for the domain.
+
+    Raises `Disallowed` for a blocked domain. A blocked address is `Taken`, so that nobody learns from the answer which
+    addresses are blocked.
+    """
+    block_id = await domain_block_of(writes.graph, address)
+    if block_id:
+        # The figures are worth less than the answer.
+        with contextlib.suppress(ShoalError):
+            await _count(writes, block_id, client)
+        raise Disallowed("Email uses a disallowed e-mail provider", field="email")
+    if await address_block_of(writes.graph, address):
+        raise Taken("Email has already been taken", field="email")
+
+
+async def _count(writes: Writes, block_id: int, client: str) -> None:
+    now = time.time_ns() // 1_000_000
+    # Attempts of the same moment would only overtake each other.
+    async with writes.turns.of((f"email domain block {block_id}",)):
+        await change_object(
+            writes.graph,
+            lambda: access(writes.graph, EmailDomainBlock, block_id),
+            lambda block: attempted(block, client, now),
+        )
+
+
+async def _check_room(graph: Reader, atype: AssocType, maximum: int) -> None:
+    """Two who add at the same moment may both find the last place; that does no harm."""
+    counted = await graph.assoc_count((EVERYBODY,), (atype,))
+    if counted[atype].get(EVERYBODY, 0) >= maximum:
+        raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
+
+
+def _added(block: Node, atype: AssocType, key: Key) -> Batch:
+    batch = Batch(_SHARD)
+    batch.key_add(key, block.id)
+    batch.obj_add(block)
+    batch.assoc_add(EVERYBODY, atype, block.id, block.id)
+    return batch
+
+
+async def _remove(writes: Writes, block: Node, atype: AssocType, key: Key) -> None:
+    batch = Batch(_SHARD)
+    batch.key_del(key, block.id)
+    batch.obj_del(block.id)
+    batch.assoc_del(EVERYBODY, atype, block.id, writes.new_id(_SHARD))
+    await writes.graph.commit(batch)
+
+
+async def matching(graph: Reader, address: str) -> Sequence[CanonicalEmailBlock]:
+    """Blocks by which an address is refused through its canonical form: one, or none. Raises `InvalidInput`."""
+    block_id = await address_block_of(graph, check_email(address))
+    node = (await graph.obj_get((block_id,))).get(block_id) if block_id else None
+    return (node,) if isinstance(node, CanonicalEmailBlock) else ()

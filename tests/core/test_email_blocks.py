@@ -1,0 +1,52 @@
+"""What e-mail blocklists compare, and the figures of refused attempts."""
+
+from __future__ import annotations
+
+from shoal.core.email_blocks import EmailDomainBlock, attempted, canonical_digest, domains_of, history
+
+DAY = 86_400_000
+BLOCK = EmailDomainBlock(id=7, domain="spam.example")
+
+
+def figures(block: EmailDomainBlock, now: int) -> list[tuple[int, int]]:
+    return [(day.uses, day.accounts) for day in history(block, now)]
+
+
+def test_an_address_has_its_domain_and_all_above_it() -> None:
+    assert domains_of("a@x.Spam.example") == ["x.spam.example", "spam.example", "example"]
+    assert domains_of("a@localhost") == ["localhost"]
+    assert domains_of("a@bücher.example.") == ["xn--bcher-kva.example", "example"]
+
+
+def test_addresses_that_reach_one_box_have_one_digest() -> None:
+    one = canonical_digest("test@example.com")
+    assert one == "973dfe463ec85785f5f95af5ba3906eedb2d931c24e69824a89ea65dba4e813b"
+    for same in ("Test@example.com", "te.st@example.com", "test+other@EXAMPLE.com", " t.e.s.t+a+b@example.com "):
+        assert canonical_digest(same) == one
+    assert canonical_digest("test@exam.ple.com") != one
+
+
+def test_attempts_are_kept_for_seven_days() -> None:
+    block = BLOCK
+    for day in (10, 10, 11, 16):
+        block = attempted(block, "192.0.2.1", day * DAY + 5)
+    assert figures(block, 16 * DAY) == [(1, 1), (0, 0), (0, 0), (0, 0), (0, 0), (1, 1), (2, 1)]
+    assert figures(block, 17 * DAY)[-1] == (1, 1)
+    assert figures(block, 40 * DAY) == [(0, 0)] * 7
+    assert len(attempted(block, "192.0.2.1", 17 * DAY).days) == 3
+
+
+def test_an_attempt_while_the_clock_is_set_back_counts_for_that_day() -> None:
+    block = attempted(attempted(BLOCK, "a", 10 * DAY), "a", 9 * DAY)
+    assert figures(block, 10 * DAY)[:2] == [(1, 1), (1, 1)]
+
+
+def test_clients_are_counted_about_right_in_a_fixed_size() -> None:
+    block = BLOCK
+    for number in range(1_000):
+        for _ in range(2):
+            block = attempted(block, f"192.0.{number // 250}.{number % 250}", 10 * DAY)
+    (day,) = block.days
+    assert day.uses == 2_000
+    assert abs(day.accounts - 1_000) < 60
+    assert len(day.seen) == 256
