@@ -341,7 +341,7 @@ class MemberList(Node, frozen=True, tag="member_list"):
 
 
 class App(Node, frozen=True, tag="app"):
-    """A client program that asks for tokens. Its `ticket_id` is of its end on the agenda; 0 once it gave one, or a code."""
+    """A program that asks for tokens. `ticket_id` is of its end on the agenda, until it is `kept`: it gave one, or a code."""
 
     name: str
     redirect_uris: tuple[str, ...] = ()
@@ -349,6 +349,7 @@ class App(Node, frozen=True, tag="app"):
     website: str = ""
     secret_hash: bytes = b""
     ticket_id: int = 0
+    kept: bool = False
 
 
 class Token(Node, frozen=True, tag="token"):
@@ -366,10 +367,7 @@ class Token(Node, frozen=True, tag="token"):
 
 
 class Grant(Node, frozen=True, tag="grant"):
-    """An authorization code on its way to a client: good for one exchange, before it ends.
-
-    It is kept until then, so that a second exchange is noticed.
-    """
+    """An authorization code on its way to a client: good for one exchange, and there until it ends, so that a second is noticed."""
 
     app_id: int
     member_id: int

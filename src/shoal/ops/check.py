@@ -24,6 +24,7 @@ from shoal.ops.repair import repair as put_right
 from shoal.ops.report import EXAMPLES, PROMISES, Finding, Invariant, Progress, Report, nothing
 from shoal.ops.search_rows import SearchRows, look_again
 from shoal.ops.tag_counts import TagCounts, count_anew, still_wrong
+from shoal.ops.unused_apps import UnusedApps, plan_ends
 
 _PATIENCE_SECONDS = 3_600.0
 """How long a check waits for events that are not done yet."""
@@ -75,6 +76,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
         await count_anew(network, findings)
         await look_again(network, findings)
         await mend(network, findings)
+        await plan_ends(network, findings)
         look = await _confirmed(network, sample, progress, read_only=False, young=young)
     return max(0, before - sum(found.wrong for found in look.values()))
 
@@ -123,11 +125,12 @@ async def _look(
         await network.settle(_PATIENCE_SECONDS)
     keys, counts_of_tags, rows = _Keys(network.store), TagCounts(), SearchRows(network)
     searched = not read_only and await rows.is_filled()
-    files = MediaFiles(network, young)
+    files, clients = MediaFiles(network, young), UnusedApps()
 
     async def watch(page: Sequence[AnyNode]) -> None:
         counts_of_tags.take(page)
         files.take(page)
+        clients.take(page)
         await keys.watch(page)
         if searched:
             await rows.watch(page)
@@ -138,6 +141,7 @@ async def _look(
     # In a thread: sorting a million rows would hold up whoever is served meanwhile.
     found = await asyncio.to_thread(_compared, objects, links, counts)
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
+    found["apps"] = clients.compared(links)
     if not read_only:
         found["cloud"] = await counts_of_tags.compared(network.tag_store)
         found["files"] = await files.compared(objects, links)

@@ -48,6 +48,8 @@ class Finding(NamedTuple):
     """The bytes of a member's media are to be counted again."""
     file: str = ""
     """A file is to be deleted."""
+    app: int = 0
+    """An app is to go after a day, unless it is used."""
 
 
 class Invariant(msgspec.Struct, kw_only=True):
@@ -88,6 +90,7 @@ PROMISES = {
     "lists": "lists lead to the objects that belong in them, and to nothing else",
     "ends": "associations lead to objects that exist",
     "keys": "names lead to their owners",
+    "apps": "apps are used, or go after a day",
 }
 """Every line of a report in its order."""
 

@@ -19,7 +19,7 @@ from shoal.graph.access import access_member
 from shoal.graph.agenda import put_on, take_off
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
-from shoal.graph.schema import LAPSES, LOGGED_IN
+from shoal.graph.schema import AGENDA, DUE_ON, LAPSES, LOGGED_IN
 from shoal.services.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.services.writes import Writes, add_node
 
@@ -89,18 +89,37 @@ async def register(
 async def use(writes: Writes, app_id: int) -> None:
     """Keep the app for good: somebody is about to get a code or a token by it. Raises `Unauthenticated` where it has just gone."""
     app = await _app(writes, app_id)
-    if app is None or not app.ticket_id:
+    if app is None or app.kept:
         return
 
     async def attempt() -> None:
         now = await _app(writes, app_id)
         if now is None:
             raise Unauthenticated(_UNKNOWN)
-        if now.ticket_id:
+        if not now.kept:
             batch = Batch(shard_of(app_id))
             take_off(batch, now.ticket_id, writes.new_id(batch.shard))
-            batch.obj_set(replace(now, ticket_id=0, version=now.version + 1))
+            batch.obj_set(replace(now, ticket_id=0, kept=True, version=now.version + 1))
             await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
+
+
+async def plan_end(writes: Writes, app_id: int) -> None:
+    """Put an app on the agenda that is neither kept nor there: it goes after a day, unless somebody uses it until then."""
+
+    async def attempt() -> None:
+        app = await _app(writes, app_id)
+        if app is None or app.kept:
+            return
+        planned = await writes.graph.assoc_get(app.ticket_id, (DUE_ON,), (AGENDA,)) if app.ticket_id else {}
+        if planned.get(DUE_ON):
+            return
+        batch = Batch(shard_of(app_id))
+        ticket = writes.new_id(batch.shard)
+        batch.obj_set(replace(app, ticket_id=ticket, version=app.version + 1))
+        put_on(batch, ticket, milliseconds_of(ticket) + UNUSED_MS, app_id)
+        await writes.graph.commit(batch)
 
     await retry_on_conflict(attempt)
 
