@@ -231,6 +231,55 @@ def test_a_tag_is_taken_out_of_trends_and_comes_back(w: World, mod: Someone) -> 
         assert w.ask("POST", f"{path}/{unknown}/reject", mod).status_code == 404
 
 
+def test_a_status_is_taken_out_of_trends_and_comes_back(
+    w: World, mod: Someone, caplog: pytest.LogCaptureFixture
+) -> None:
+    ann, ben = w.join("ann"), w.join("ben")
+    ids = []
+    for text, who in (("loud", (ben, mod)), ("less", (ben,))):
+        ids.append(w.json("POST", "/api/v1/statuses", ann, json={"status": text})["id"])
+        for each in who:
+            w.json("POST", f"/api/v1/statuses/{ids[-1]}/favourite", each)
+    w.settle()
+    loud, less = ids
+    path = "/api/v1/admin/trends/statuses"
+
+    def listed() -> list[tuple[str, bool]]:
+        return [(status["id"], status["trendable"]) for status in w.json("GET", path, mod)]
+
+    def trending() -> list[str]:
+        return [status["id"] for status in w.json("GET", "/api/v1/trends/statuses")]
+
+    def forget() -> None:
+        """Nothing is remembered of what was popular a minute ago."""
+        w.deps.reads.trending.put(None, [], -1_000_000)
+
+    assert (trending(), listed()) == ([loud, less], [(loud, True), (less, True)])
+    with caplog.at_level(logging.INFO, "shoal.moderation"):
+        rejected = w.json("POST", f"{path}/{loud}/reject", mod)
+    assert (rejected["id"], rejected["trendable"], rejected["requires_review"]) == (loud, False, False)
+    assert caplog.messages == [f"{mod.id}: deny the status {loud} in trends"]
+    assert trending() == [less]
+    forget()
+    assert (trending(), listed()) == ([less], [(loud, False), (less, True)])
+    assert w.json("GET", f"{path}?limit=1&offset=1", mod)[0]["id"] == less
+    w.json("PUT", f"/api/v1/statuses/{loud}", ann, json={"status": "edited"})
+    assert trending() == [less]
+    assert w.json("POST", f"{path}/{loud}/approve", mod)["trendable"] is True
+    forget()
+    assert trending() == [loud, less]
+    assert w.json("GET", "/api/v1/admin/trends/links", mod) == []
+
+
+def test_what_not_everybody_sees_is_not_judged_for_trends(w: World, mod: Someone) -> None:
+    ann = w.join("ann")
+    private = w.json("POST", "/api/v1/statuses", ann, json={"status": "x", "visibility": "private"})["id"]
+    before = w.state()
+    for id_ in (private, "1"):
+        assert w.ask("POST", f"/api/v1/admin/trends/statuses/{id_}/reject", mod).status_code == 404
+    assert w.state() == before
+
+
 def test_accounts_are_listed_newest_first_and_paged(w: World, mod: Someone) -> None:
     everyone = [mod, *(w.join(f"member{n}") for n in range(6))]
     joined = [one.member.name for one in sorted(everyone, key=lambda one: one.member.id)]

@@ -1,4 +1,4 @@
-"""Tags on the rise, as moderators see them: they say which are not to be shown."""
+"""Tags and statuses on the rise, as moderators see them: they say which are not to be shown."""
 
 from __future__ import annotations
 
@@ -11,14 +11,19 @@ from msgspec import Meta
 from shoal.api import tag_entities
 from shoal.api.calls import Context
 from shoal.api.convert import Limit
+from shoal.api.entities import Status
 from shoal.api.front import Front
-from shoal.api.listing import actor
-from shoal.api.pages import page_size
+from shoal.api.listing import One, actor
+from shoal.api.pages import LISTED_DATA, page_size
+from shoal.api.replies import raw
+from shoal.api.suggestions import Position
 from shoal.api.tag_entities import Tag
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
-from shoal.feeds import trends
+from shoal.feeds import popular, trends
+from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.schema import tag_id
+from shoal.services import moderation
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.words import Counted
 
@@ -30,6 +35,13 @@ class AdminTag(Tag, kw_only=True):
 
     trendable: bool
     usable: bool = True
+    requires_review: bool = False
+
+
+class AdminStatus(Status, kw_only=True):
+    """A status, and whether it may be in trends. Nothing waits for a moderator before it is there."""
+
+    trendable: bool
     requires_review: bool = False
 
 
@@ -69,6 +81,41 @@ async def reject(context: Context, params: Which) -> AdminTag:
     await front.reads.tags.deny(name)
     _log.info("%s: deny #%s", actor(context), name)
     return _tag(front, name, None, trendable=False)
+
+
+async def statuses(context: Context, params: Position) -> list[object]:
+    """Statuses that many favourite and reblog these days, and those among them that were rejected."""
+    front: Front = context.deps
+    limit, offset = page_size(params.limit), max(0, params.offset)
+    found = await popular.judged(front.reads, limit, offset)
+    return [await _status(front, entry, trendable=not entry.post.untrendable) for entry in found]
+
+
+async def approve_status(context: Context, params: One) -> object:
+    """The status may be in trends."""
+    return await _judge(context, params.id, trendable=True)
+
+
+async def reject_status(context: Context, params: One) -> object:
+    """The status is in no list of trends."""
+    return await _judge(context, params.id, trendable=False)
+
+
+async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
+    """Of what everybody may see alone: nothing else trends. Raises `NotFound`."""
+    front: Front = context.deps
+    found = await hydrate(front.graph, None, (id_,))
+    if not found or found[0].share is not None:
+        raise NotFound("Record not found")
+    await (moderation.let_trend if trendable else moderation.keep_from_trends)(front.writes, id_)
+    _log.info("%s: %s the status %s in trends", actor(context), "allow" if trendable else "deny", id_)
+    return await _status(front, found[0], trendable=trendable)
+
+
+async def _status(front: Front, entry: Entry, *, trendable: bool) -> object:
+    """As everybody sees it, with two keys more."""
+    judged = msgspec.json.encode({"trendable": trendable, "requires_review": False})
+    return raw((await front.present.status(None, entry, LISTED_DATA))[:-1] + b"," + judged[1:])
 
 
 async def _denied(front: Front) -> list[str]:

@@ -7,6 +7,7 @@ from types import ModuleType
 from shoal.api.calls import Part, Route
 from shoal.api.routes import (
     accounts,
+    administration,
     blocklists,
     description,
     discovery,
@@ -40,6 +41,7 @@ PARTS = (
     filters,
     moderation,
     blocklists,
+    administration,
     streaming,
 )
 """In the order of `docs/api.md`."""

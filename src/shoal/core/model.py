@@ -184,6 +184,8 @@ class Post(Node, frozen=True, tag="post"):
     poll_id: int = 0
     hidden: int = 0
     """Why it is taken out of sight, and does not count: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
+    untrendable: bool = False
+    """Moderation: it is in no list of trends."""
 
     @property
     def written(self) -> int:

@@ -13,7 +13,7 @@ from shoal.core.model import Member, Post, Visibility
 from shoal.core.visibility import STRANGER, is_sensitive, may_list
 from shoal.discovery.contract import Ask
 from shoal.feeds.hydrate import Entry, hydrate
-from shoal.feeds.reads import Reads
+from shoal.feeds.reads import Popular, Reads
 from shoal.graph.access import members_by_id
 from shoal.graph.schema import LIKED_BY, SHARED_BY
 
@@ -27,15 +27,28 @@ _HALF_MS = 86_400_000
 
 async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) -> list[Entry]:
     """Part of what trends, as the viewer may see it: at most seven reads, and three more once a minute."""
+    ids = [popular.id for popular in await _remembered(reads) if not popular.untrendable]
+    found = await hydrate(reads.graph, viewer, ids[offset : offset + limit])
+    # What moderators took out a moment ago is still among those remembered.
+    return [entry for entry in found if not entry.post.untrendable]
+
+
+async def judged(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
+    """The same for moderators: as everybody sees it, with the posts that are kept from trends in the places they would have."""
+    ids = [popular.id for popular in await _remembered(reads)]
+    return await hydrate(reads.graph, None, ids[offset : offset + limit])
+
+
+async def _remembered(reads: Reads) -> list[Popular]:
     now = reads.tags.clock()
-    ids = reads.trending.get(None, now)
-    if ids is None:
-        ids = await _trending(reads, now)
-        reads.trending.put(None, ids, now)
-    return await hydrate(reads.graph, viewer, ids[offset : offset + limit])
+    found = reads.trending.get(None, now)
+    if found is None:
+        found = await _trending(reads, now)
+        reads.trending.put(None, found, now)
+    return found
 
 
-async def _trending(reads: Reads, now: int) -> list[int]:
+async def _trending(reads: Reads, now: int) -> list[Popular]:
     newest = await reads.search.posts(Ask(), _NEWEST)
     nodes = await reads.graph.obj_get(newest)
     posts = [post for id_ in newest if isinstance(post := nodes.get(id_), Post)]
@@ -47,7 +60,9 @@ async def _trending(reads: Reads, now: int) -> list[int]:
         for post in shown
         if (liked := counts[LIKED_BY].get(post.id, 0) + counts[SHARED_BY].get(post.id, 0))
     }
-    return sorted(scores, key=lambda id_: (-scores[id_], -id_))[:_MOST]
+    kept_out = {post.id for post in shown if post.untrendable}
+    best = sorted(scores, key=lambda id_: (-scores[id_], -id_))[: _MOST + len(kept_out)]
+    return [Popular(id_, untrendable=id_ in kept_out) for id_ in best]
 
 
 def _is_for_everybody(post: Post, authors: Mapping[int, Member]) -> bool:

@@ -23,6 +23,13 @@ class Candidate(NamedTuple):
     friends: int
 
 
+class Popular(NamedTuple):
+    """A post that many like, and whether moderators keep it from trends."""
+
+    id: int
+    untrendable: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Reads:
     """The graph to read, and the caches in front of it."""
@@ -41,7 +48,7 @@ class Reads:
     related: Remembered[tuple[str, int], list[RelatedTag]] = field(default_factory=Remembered)
     """Related tags, by the tag and by how many posts were looked at."""
     search: SearchIndex = field(default_factory=NoIndex)
-    trending: Remembered[None, list[int]] = field(default_factory=Remembered)
+    trending: Remembered[None, list[Popular]] = field(default_factory=Remembered)
     """Posts that many like."""
     suggested: Remembered[int, list[Candidate]] = field(default_factory=Remembered)
     """Whom a viewer may want to follow, before it is asked whether they already do."""

@@ -51,6 +51,32 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
     return await retry_on_conflict(attempt)
 
 
+async def keep_from_trends(writes: Writes, post_id: int) -> Post:
+    """Take a post out of the list of trends; it is seen as before everywhere else. Raises `NotFound`."""
+    return await _set_untrendable(writes, post_id, untrendable=True)
+
+
+async def let_trend(writes: Writes, post_id: int) -> Post:
+    """Undo `keep_from_trends`. Raises `NotFound`."""
+    return await _set_untrendable(writes, post_id, untrendable=False)
+
+
+async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -> Post:
+    async def attempt() -> Post:
+        post = (await writes.graph.obj_get((post_id,))).get(post_id)
+        if not isinstance(post, Post):
+            raise NotFound("Record not found")
+        if post.untrendable is untrendable:
+            return post
+        after = replace(post, untrendable=untrendable, version=post.version + 1)
+        batch = Batch(shard_of(post_id))
+        batch.obj_set(after)
+        await writes.graph.commit(batch)
+        return after
+
+    return await retry_on_conflict(attempt)
+
+
 async def suspend(writes: Writes, member_id: int) -> Member:
     """From now on nobody sees the member or what they posted, and they cannot act. Their posts stop to count soon after."""
     return await _become(writes, member_id, suspended=True)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from shoal.api import admin_accounts, admin_reports, admin_trends, reports
-from shoal.api.admin_trends import AdminTag
+from shoal.api import admin_accounts, admin_reports, reports
 from shoal.api.calls import Route
 from shoal.api.listing import One
 from shoal.api.moderation_entities import AdminAccount, AdminReport, Report
@@ -19,11 +18,8 @@ _act = partial(_staff, "POST", scope="admin:write:accounts", params=One, answer=
 _read = partial(_staff, "GET", scope="admin:read:reports")
 _see_to = partial(_staff, "POST", scope="admin:write:reports", params=One, answer=AdminReport)
 
-_rule = partial(_staff, "POST", scope="admin:write", params=admin_trends.Which, answer=AdminTag)
-
 _ACCOUNTS = "/api/v1/admin/accounts"
 _REPORTS = "/api/v1/admin/reports"
-_TAGS = "/api/v1/admin/trends/tags"
 
 
 def routes(_settings: Settings) -> tuple[Route, ...]:
@@ -77,14 +73,4 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
         _see_to(_REPORTS + "/{id}/unassign", admin_reports.unassign),
         _see_to(_REPORTS + "/{id}/resolve", admin_reports.resolve),
         _see_to(_REPORTS + "/{id}/reopen", admin_reports.reopen),
-        _staff(
-            "GET",
-            _TAGS,
-            admin_trends.tags,
-            scope="admin:read",
-            params=admin_trends.Trending,
-            answer=list[AdminTag],
-        ),
-        _rule(_TAGS + "/{id}/approve", admin_trends.approve),
-        _rule(_TAGS + "/{id}/reject", admin_trends.reject),
     )
