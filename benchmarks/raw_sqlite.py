@@ -41,7 +41,7 @@ def insert_posts(path: Path, authors: list[int], text: str, groups: list[int]) -
         (id_, 1, encode_node(Post(id=id_, author_id=author, text=text)))
         for id_, author in zip(made, authors, strict=True)
     ]
-    links = [(author, POSTED.number, id_, id_, 1, b"") for id_, author in zip(made, authors, strict=True)]
+    links = [(author, POSTED.number, id_, id_, sql.IN_PLACE, b"") for id_, author in zip(made, authors, strict=True)]
     events = [
         (index, encode(PostCreated(post_id=id_, author_id=author)), _NOW_MS)
         for index, (id_, author) in enumerate(zip(made, authors, strict=True), 1 << 40)

@@ -92,6 +92,7 @@ def _fill(store: sqlite3.Connection, names: Sequence[str], follows: Ints, author
     store.execute("DROP INDEX association_by_time")
     store.executemany("INSERT INTO object VALUES (?, 1, ?)", _objects(people, posts, written_by))
     store.executemany("INSERT INTO association VALUES (?, ?, ?, ?, 1, x'')", _rows(_with_twins(links), (2, 1, 0)))
+    store.execute("UPDATE association SET alive = ? WHERE atype = ?", (sql.IN_PLACE, POSTED.number))
     # Every third post is liked, so that pages have counts to show.
     liked = np.column_stack((posts, np.full(len(posts), LIKED_BY.number), np.full(len(posts), 7)))[::3]
     counts = np.concatenate((_counts(links), liked))

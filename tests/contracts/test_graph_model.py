@@ -35,8 +35,14 @@ PAST = 1
 """A moment at which a key has ended already."""
 
 members, ends, types = st.sampled_from(MEMBERS), st.sampled_from(ENDS), st.sampled_from(TYPES)
-times = st.integers(0, 30)
+OWN = -1
+"""As a time: the id of the other end, which is the time of most entries of lists of posts."""
+times = st.integers(OWN, 30)
 few_bytes = st.sampled_from([b"", b"1", b"2"])
+
+
+def moment_of(time: int, id2: int) -> int:
+    return id2 if time == OWN else moment(time)
 
 
 class Begin(NamedTuple):
@@ -149,9 +155,9 @@ class Model:
                 case GiveUp(name, owner) if self.keys.get((actor, name), (0, 0))[0] == owner:
                     del self.keys[actor, name]
                 case Begin(atype, id2, time, data):
-                    self.act(actor, atype, id2, Stored(moment(time), data, alive=True))
+                    self.act(actor, atype, id2, Stored(moment_of(time, id2), data, alive=True))
                 case End(atype, id2, time, data):
-                    self.act(actor, atype, id2, Stored(moment(time), data, alive=False))
+                    self.act(actor, atype, id2, Stored(moment_of(time, id2), data, alive=False))
         self.events += 1
 
     def act(self, id1: int, atype: int, id2: int, word: Stored) -> None:
@@ -183,9 +189,9 @@ class Model:
 def _fill(batch: Batch, actor: int, change: Change, owners: dict[int, int]) -> None:
     match change:
         case Begin(atype, id2, time, data):
-            batch.assoc_add(actor, ASSOC_TYPES[atype], id2, moment(time), data, tally=owners.get(id2, 0))
+            batch.assoc_add(actor, ASSOC_TYPES[atype], id2, moment_of(time, id2), data, tally=owners.get(id2, 0))
         case End(atype, id2, time, data):
-            batch.assoc_del(actor, ASSOC_TYPES[atype], id2, moment(time), data, tally=owners.get(id2, 0))
+            batch.assoc_del(actor, ASSOC_TYPES[atype], id2, moment_of(time, id2), data, tally=owners.get(id2, 0))
         case Add(n):
             batch.obj_add(Member(id=actor + n, name="m"))
         case Replace(n, version):

@@ -24,7 +24,7 @@ from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.contract import Batch
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKES, POSTED, Key
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
 from tests import disks
@@ -487,10 +487,8 @@ LOOKUPS = [
     (sql.OBJ_SCAN, 2),
     (sql.OBJ_DELETE, 1),
     (sql.ASSOC_GET, 3),
-    (sql.ASSOC_RANGE, 5),
-    (sql.ASSOC_RANGE_OLDEST, 5),
-    (sql.ASSOC_RANGES, 5),
-    (sql.ASSOC_RANGES_OLDEST, 5),
+    *((statement, 5) for statement in sql.ASSOC_RANGE.values()),
+    *((statement, 5) for statement in sql.ASSOC_RANGES.values()),
     (sql.ASSOC_SCAN, 4),
     (sql.COUNT_GET, 2),
     (sql.COUNT_SCAN, 3),
@@ -504,6 +502,77 @@ LOOKUPS = [
 ]
 
 
+@in_loop
+async def test_an_entry_whose_time_is_its_id_stands_in_no_index(path: Path) -> None:
+    async with opened(path) as graph:
+        for n in range(1, 10):
+            await graph.commit(posting(n))
+    with aside(path) as other:
+        indexed = (
+            "SELECT atype, count(*) FROM association INDEXED BY association_by_time WHERE alive = 1 GROUP BY atype"
+        )
+        assert dict(other.execute(indexed)) == {LIKES.number: 9, LIKED_BY.number: 9}
+        assert other.execute("SELECT count(*) FROM displaced").fetchone() == (0,)
+
+
+@in_loop
+async def test_a_list_of_which_most_has_ended_is_read_without_passing_that(path: Path) -> None:
+    async with opened(path) as graph:
+        await asyncio.gather(*[graph.commit(posting(n)) for n in range(1, 2_000)])
+        kept = [id_on(0, n) for n in range(1, 11)]
+        few = await steps_of(graph, limit=5)
+        for some in batched([id_on(0, n) for n in range(11, 2_000)], 500):
+            batch = Batch(shard_of(ANN))
+            for n, post in enumerate(some):
+                batch.assoc_del(ANN, POSTED, post, moment(n))
+            await graph.commit(batch)
+        assert await steps_of(graph, limit=5) < 2 * few
+        assert ids_of(await graph.assoc_range(ANN, POSTED, limit=20)) == kept[::-1]
+
+
+async def steps_of(graph: SqliteGraph, *, limit: int) -> int:
+    """How many steps SQLite takes to read the newest and the oldest of Ann's posts, alone and among other lists."""
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    graph._reading.set_progress_handler(step, 1)
+    for oldest_first in (False, True):
+        assert len(await graph.assoc_range(ANN, POSTED, limit=limit, oldest_first=oldest_first)) == limit
+        found = await graph.assoc_ranges([ANN, BEN], POSTED, limit=limit, oldest_first=oldest_first)
+        assert {id1: len(page) for id1, page in found.items()} == {ANN: limit}
+    graph._reading.set_progress_handler(None, 1)
+    return steps
+
+
+@in_loop
+async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Path) -> None:
+    """Of schema version 2: entries that live, that ended, that came back, and whose time is a hair later than their id."""
+    rows = [(1, 1, 1, b"a"), (2, 2, 0, b""), (3, 9, 1, b"b"), (4, 4, 1, b""), (5, 8, 0, b"")]
+    with aside(path) as file:
+        for version, script in enumerate(sql.MIGRATIONS[:2], 1):
+            file.executescript(f"{script}; PRAGMA user_version = {version}")
+        for atype in (POSTED, FOLLOWED_BY):
+            file.executemany(
+                f"INSERT INTO association VALUES ({ANN}, {atype.number}, ?, ?, ?, ?)",  # noqa: S608  # numbers
+                rows,
+            )
+    async with opened(path) as graph:
+        for atype in (POSTED, FOLLOWED_BY):
+            listed = [(3, 9, b"b"), (4, 4, b""), (1, 1, b"a")]
+            assert await graph.assoc_range(ANN, atype, limit=9) == listed
+            assert await graph.assoc_ranges([ANN], atype, limit=2, oldest_first=True) == {ANN: listed[:0:-1]}
+            assert set((await graph.assoc_get(ANN, [atype], [*range(9)]))[atype]) == {1, 3, 4}
+            stored = [
+                (row.id2, row.time, row.alive, row.data) for row in await all_links(graph) if row.atype == atype.number
+            ]
+            assert stored == [(id2, moment_, bool(alive), data) for id2, moment_, alive, data in rows]
+        assert await graph.sweep(9, 0) == 4
+
+
 @pytest.mark.parametrize(("statement", "values"), LOOKUPS)
 @in_loop
 async def test_no_look_up_reads_a_whole_table(path: Path, statement: str, values: int) -> None:
@@ -511,7 +580,7 @@ async def test_no_look_up_reads_a_whole_table(path: Path, statement: str, values
         pass
     with aside(path) as other:
         plan = [row[3] for row in other.execute("EXPLAIN QUERY PLAN " + statement, ["[1]"] * values)]
-        whole = re.compile(r"SCAN (object|association|count|key|outbox|a|b|k)\b")
+        whole = re.compile(r"SCAN (object|association|displaced|count|key|outbox|a|b|k)\b")
         assert [step for step in plan if whole.match(step)] == []
         assert [step for step in plan if "TEMP B-TREE" in step] == []
 

@@ -172,7 +172,7 @@ async def test_a_network_from_before_comes_to_count_what_everybody_may_find(tmp_
         await shoal.settle()
         counted = (await ben.profile()).posts, (await ann.read(world.post)).comments
     # As it was before comments and entries were told apart: every comment in one list, and all entries in one number.
-    world.sql("UPDATE association SET atype = atype - 41 WHERE atype IN (55, 56)")
+    world.sql("UPDATE association SET atype = atype - 41, alive = atype - 54 WHERE atype IN (55, 56)")
     world.sql("DELETE FROM association WHERE atype IN (57, 58)")
     world.sql("DELETE FROM count WHERE atype IN (56, 57, 58)")
     world.sql("UPDATE count SET atype = 14 WHERE atype = 55")

@@ -23,7 +23,7 @@ from shoal import private
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.graph.sqlite.asking import asked, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
-from shoal.graph.sqlite.writer import in_rows
+from shoal.graph.sqlite.sql import in_rows
 from shoal.tagcloud import sqlite_sql as sql
 from shoal.tagcloud.contract import (
     KEEP_CLOUDS,

@@ -8,18 +8,17 @@ from typing import Any
 
 from shoal.graph.rows import ASSOC_BYTES, MEMBER_MARK, POST_MARK, KeyRow, Rows, Spread
 from shoal.graph.schema import encode_node
+from shoal.graph.sqlite.links import put_links, remove_links
 
 _KEYS = "SELECT space, name, id, until FROM key WHERE (space, name) > (?, ?) ORDER BY space, name LIMIT ?"
 
 _PUT = (
     "INSERT OR REPLACE INTO object VALUES (?, ?, ?)",
-    "INSERT OR REPLACE INTO association VALUES (?, ?, ?, ?, ?, ?)",
     "INSERT OR REPLACE INTO count VALUES (?, ?, ?)",
     "INSERT OR REPLACE INTO key VALUES (?, ?, ?, ?)",
 )
 _REMOVE = (
     "DELETE FROM object WHERE id = ?",
-    "DELETE FROM association WHERE id1 = ? AND atype = ? AND id2 = ?",
     "DELETE FROM count WHERE id1 = ? AND atype = ?",
     "DELETE FROM key WHERE space = ? AND name = ?",
 )
@@ -28,7 +27,7 @@ _REMOVE = (
 _OBJECTS = """
     SELECT id >> 17 & 63, sum(instr(substr(data, 1, 32), ?) > 0), sum(instr(substr(data, 1, 32), ?) > 0), sum(length(data))
     FROM object GROUP BY 1"""
-_ASSOCS = "SELECT id1 >> 17 & 63, 0, 0, sum(length(data) + ?) FROM association GROUP BY 1"
+_ASSOCS = "SELECT id1 >> 17 & 63, 0, 0, sum(length(data) + ?) FROM {} GROUP BY 1"
 
 
 def keys_after(read: sqlite3.Connection, after: tuple[str, str], limit: int) -> list[KeyRow]:
@@ -39,16 +38,16 @@ def keys_after(read: sqlite3.Connection, after: tuple[str, str], limit: int) -> 
 def put_rows(write: sqlite3.Connection, rows: Rows) -> None:
     """Store rows as they stand, in the transaction that is open."""
     objects = [(node.id, node.version, encode_node(node)) for node in rows.objects]
-    _each(write, _PUT, (objects, rows.assocs, rows.counts, rows.keys))
+    _each(write, _PUT, (objects, rows.counts, rows.keys))
+    put_links(write, rows.assocs, {row[:3] for row in rows.assocs})
 
 
 def remove_rows(write: sqlite3.Connection, rows: Rows) -> None:
     """Take rows away, in the transaction that is open."""
     objects = [(node.id,) for node in rows.objects]
-    assocs, counts, keys = (
-        [row[:width] for row in part] for width, part in ((3, rows.assocs), (2, rows.counts), (2, rows.keys))
-    )
-    _each(write, _REMOVE, (objects, assocs, counts, keys))
+    counts, keys = ([row[:2] for row in part] for part in (rows.counts, rows.keys))
+    _each(write, _REMOVE, (objects, counts, keys))
+    remove_links(write, [row[:3] for row in rows.assocs])
 
 
 def _each(write: sqlite3.Connection, statements: Sequence[str], parts: Sequence[Sequence[Any]]) -> None:
@@ -60,7 +59,9 @@ def _each(write: sqlite3.Connection, statements: Sequence[str], parts: Sequence[
 def spread(read: sqlite3.Connection) -> dict[int, Spread]:
     """How much lies on each data source."""
     held: dict[int, Spread] = {}
-    rows = [*read.execute(_OBJECTS, (MEMBER_MARK, POST_MARK)), *read.execute(_ASSOCS, (ASSOC_BYTES,))]
+    rows = read.execute(_OBJECTS, (MEMBER_MARK, POST_MARK)).fetchall()
+    for table in ("association", "displaced"):
+        rows += read.execute(_ASSOCS.format(table), (ASSOC_BYTES,))
     for source, *part in rows:
         held[source] = held.get(source, Spread()).plus(Spread(*part))
     return held

@@ -6,6 +6,24 @@ and each stays prepared. Ids to look up travel as one JSON array.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from shoal.graph.schema import COMMENTED_BY, OWNS, POSTED, POSTED_TO_FOLLOWERS, PUBLISHED, TAG_OF, THREAD
+
+Row = tuple[Any, ...]
+
+BY_ID = tuple(atype.number for atype in (POSTED, COMMENTED_BY, TAG_OF, OWNS, PUBLISHED, POSTED_TO_FOLLOWERS, THREAD))
+"""Types of lists whose entries have, as a rule, their id for their time. The live ones stand in `association` in this order,
+and in no index besides: an entry writes one page, and not two. What is ended or has another time is in `displaced`, so that
+a list is read without passing it. To add a type takes a schema version, which moves its rows as the third one does.
+"""
+IN_PLACE = 2
+"""What `alive` is of those in `association`. The index by time has those with 1."""
+_BY_ID = ", ".join(map(str, BY_ID))
+_DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
+
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE object (
@@ -58,6 +76,22 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE outbox ADD COLUMN at INTEGER NOT NULL DEFAULT 0;
     UPDATE outbox SET at = CAST(strftime('%s', 'now') AS INTEGER) * 1000;
     """,
+    f"""
+    CREATE TABLE displaced (
+        id1 INTEGER NOT NULL,
+        atype INTEGER NOT NULL,
+        id2 INTEGER NOT NULL,
+        time INTEGER NOT NULL,
+        alive INTEGER NOT NULL,
+        data BLOB NOT NULL,
+        PRIMARY KEY (id1, atype, id2)
+    ) WITHOUT ROWID;
+    CREATE INDEX displaced_by_time ON displaced (id1, atype, time) WHERE alive = 1;
+    CREATE INDEX displaced_ended ON displaced (time) WHERE alive = 0;
+    INSERT INTO displaced SELECT * FROM association WHERE {_DISPLACED};
+    DELETE FROM association WHERE {_DISPLACED};
+    UPDATE association SET alive = {IN_PLACE} WHERE atype IN ({_BY_ID});
+    """,
 )
 """Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
 
@@ -69,33 +103,69 @@ OBJ_SCAN = "SELECT data FROM object WHERE id > ? ORDER BY id LIMIT ?"
 OBJ_DELETE = f"DELETE FROM object WHERE id IN {_IDS}"
 
 # Two small tables joined in this order, then one descent a pair: a third less time than two lists behind IN.
-ASSOC_GET = """
+ASSOC_GET = f"""
     SELECT a.atype, a.id2, a.time, a.data
     FROM json_each(?2) AS atypes CROSS JOIN json_each(?3) AS wanted CROSS JOIN association AS a
-    WHERE a.id1 = ?1 AND a.atype = atypes.value AND a.id2 = wanted.value AND a.alive = 1"""
-ASSOC_RANGE = """
-    SELECT id2, time, data FROM association
-    WHERE id1 = ? AND atype = ? AND alive = 1 AND time < ? AND time > ? ORDER BY time DESC LIMIT ?"""
-ASSOC_RANGE_OLDEST = ASSOC_RANGE.replace("DESC", "ASC")
-# The lower bound is the entry after the last wanted one, so each list costs one descent and a walk of `limit` entries.
-ASSOC_RANGES = """
-    SELECT a.id1, a.id2, a.time, a.data
-    FROM json_each(?1) AS wanted CROSS JOIN association AS a INDEXED BY association_by_time
-    WHERE a.id1 = wanted.value AND a.atype = ?2 AND a.alive = 1 AND a.time < ?3 AND a.time > coalesce((
-        SELECT b.time FROM association AS b
-        WHERE b.id1 = wanted.value AND b.atype = ?2 AND b.alive = 1 AND b.time < ?3 AND b.time > ?4
-        ORDER BY b.time DESC LIMIT 1 OFFSET ?5), ?4)"""
-ASSOC_RANGES_OLDEST = """
-    SELECT a.id1, a.id2, a.time, a.data
-    FROM json_each(?1) AS wanted CROSS JOIN association AS a INDEXED BY association_by_time
-    WHERE a.id1 = wanted.value AND a.atype = ?2 AND a.alive = 1 AND a.time > ?4 AND a.time < coalesce((
-        SELECT b.time FROM association AS b
-        WHERE b.id1 = wanted.value AND b.atype = ?2 AND b.alive = 1 AND b.time < ?3 AND b.time > ?4
-        ORDER BY b.time LIMIT 1 OFFSET ?5), ?3)"""
-ASSOC_SCAN = """
-    SELECT id1, atype, id2, time, alive, data FROM association
-    WHERE (id1, atype, id2) > (?, ?, ?) ORDER BY id1, atype, id2 LIMIT ?"""
-ASSOC_SWEEP = f"DELETE FROM association WHERE alive = 0 AND time < ? AND atype NOT IN {_IDS}"
+    WHERE a.id1 = ?1 AND a.atype = atypes.value AND a.id2 = wanted.value AND a.alive > 0
+    UNION ALL SELECT a.atype, a.id2, a.time, a.data
+    FROM json_each(?2) AS atypes CROSS JOIN json_each(?3) AS wanted CROSS JOIN displaced AS a
+    WHERE atypes.value IN ({_BY_ID})
+        AND a.id1 = ?1 AND a.atype = atypes.value AND a.id2 = wanted.value AND a.alive = 1"""
+
+
+class _Part(NamedTuple):
+    """Where entries of lists lie: a table, the index to use, what `alive` is there, and the column that orders them."""
+
+    table: str
+    using: str
+    alive: int
+    place: str
+
+    def range(self) -> str:
+        """Entries of one list."""
+        return f"""
+    SELECT id2, {self.place} AS place, data FROM {self.table} {self.using}
+    WHERE id1 = ?1 AND atype = ?2 AND alive = {self.alive} AND {self.place} < ?3 AND {self.place} > ?4"""
+
+    def ranges(self, *, oldest_first: bool) -> str:
+        """Entries of many lists. One bound is the entry after the last wanted one: a list costs a descent and a walk."""
+        beyond = f"""coalesce((
+        SELECT b.{self.place} FROM {self.table} AS b {self.using}
+        WHERE b.id1 = wanted.value AND b.atype = ?2 AND b.alive = {self.alive} AND b.{self.place} < ?3 AND b.{self.place} > ?4
+        ORDER BY b.{self.place} {"ASC" if oldest_first else "DESC"} LIMIT 1 OFFSET ?5), {"?3" if oldest_first else "?4"})"""
+        before, after = (beyond, "?4") if oldest_first else ("?3", beyond)
+        return f"""
+    SELECT a.id1, a.id2, a.{self.place} AS place, a.data
+    FROM json_each(?1) AS wanted CROSS JOIN {self.table} AS a {self.using}
+    WHERE a.id1 = wanted.value AND a.atype = ?2 AND a.alive = {self.alive}
+        AND a.{self.place} < {before} AND a.{self.place} > {after}"""
+
+
+_BY_TIME = (_Part("association", "INDEXED BY association_by_time", 1, "time"),)
+# SQLite merges the two as it reads them.
+_IN_TWO = (_Part("association", "", IN_PLACE, "id2"), _Part("displaced", "INDEXED BY displaced_by_time", 1, "time"))
+
+# By whether the type is in `BY_ID`, and whether the oldest come first.
+ASSOC_RANGE = {
+    (by_id, oldest_first): " UNION ALL ".join(part.range() for part in parts)
+    + f" ORDER BY place {'ASC' if oldest_first else 'DESC'} LIMIT ?5"
+    for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
+    for oldest_first in (False, True)
+}
+# In no order; of lists in two tables, up to `limit` entries of each.
+ASSOC_RANGES = {
+    (by_id, oldest_first): " UNION ALL ".join(part.ranges(oldest_first=oldest_first) for part in parts)
+    for by_id, parts in ((False, _BY_TIME), (True, _IN_TWO))
+    for oldest_first in (False, True)
+}
+
+_SCAN = "SELECT id1, atype, id2, time, alive, data FROM {} WHERE (id1, atype, id2) > (?1, ?2, ?3)"
+ASSOC_SCAN = f"""
+    {_SCAN.format("association")} UNION ALL {_SCAN.format("displaced")} ORDER BY id1, atype, id2 LIMIT ?4"""
+ASSOC_SWEEPS = tuple(
+    f"DELETE FROM {table} WHERE alive = 0 AND time < ? AND atype NOT IN {_IDS}"
+    for table in ("association", "displaced")
+)
 
 COUNT_GET = f"SELECT atype, id1, n FROM count WHERE id1 IN {_IDS} AND atype IN {_IDS} AND n != 0"
 COUNT_SCAN = "SELECT id1, atype, n FROM count WHERE (id1, atype) > (?, ?) ORDER BY id1, atype LIMIT ?"
@@ -122,16 +192,21 @@ UNBURIED = f"DELETE FROM buried WHERE seq IN {_IDS}"
 KEY_GET = """
     WITH wanted (space, name) AS (VALUES {rows})
     SELECT space, name, k.id, k.until FROM wanted CROSS JOIN key AS k USING (space, name)"""
-LINKS_GET = """
-    WITH wanted (id1, atype, id2) AS (VALUES {rows})
-    SELECT a.id1, a.atype, a.id2, a.time, a.alive, a.data
-    FROM wanted CROSS JOIN association AS a USING (id1, atype, id2)"""
+LINKS_GET = f"""
+    WITH wanted (id1, atype, id2) AS (VALUES {{rows}})
+    SELECT a.id1, a.atype, a.id2, a.time, a.alive, a.data, 0
+    FROM wanted CROSS JOIN association AS a USING (id1, atype, id2)
+    UNION ALL SELECT a.id1, a.atype, a.id2, a.time, a.alive, a.data, 1
+    FROM wanted CROSS JOIN displaced AS a USING (id1, atype, id2) WHERE wanted.atype IN ({_BY_ID})"""
 OBJ_PUT = """
     INSERT INTO object VALUES {rows}
     ON CONFLICT DO UPDATE SET version = excluded.version, data = excluded.data"""
 LINK_PUT = """
     INSERT INTO association VALUES {rows}
     ON CONFLICT DO UPDATE SET time = excluded.time, alive = excluded.alive, data = excluded.data"""
+DISPLACED_PUT = LINK_PUT.replace("association", "displaced")
+LINK_DELETE = "DELETE FROM association WHERE id1 = ? AND atype = ? AND id2 = ?"
+DISPLACED_DELETE = LINK_DELETE.replace("association", "displaced")
 COUNT_ADD = "INSERT INTO count VALUES {rows} ON CONFLICT DO UPDATE SET n = n + excluded.n"
 KEY_PUT = "INSERT INTO key VALUES {rows} ON CONFLICT DO UPDATE SET id = excluded.id, until = excluded.until"
 OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
@@ -143,3 +218,15 @@ def for_rows(statement: str, count: int, width: int) -> str:
     """A many-row statement made for `count` rows of `width` values."""
     row = f"({', '.join('?' * width)})"
     return statement.format(rows=", ".join([row] * count))
+
+
+def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
+    """The statement for all rows, in powers of two from the largest down."""
+    start = 0
+    while start < len(rows):
+        count = min(ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)
+        yield _prepared(statement, count, width), [value for row in rows[start : start + count] for value in row]
+        start += count
+
+
+_prepared = lru_cache(maxsize=256)(for_rows)

@@ -124,7 +124,7 @@ class SqliteGraph:
         limit: int,
         oldest_first: bool = False,
     ) -> list[Assoc]:
-        statement = sql.ASSOC_RANGE_OLDEST if oldest_first else sql.ASSOC_RANGE
+        statement = sql.ASSOC_RANGE[atype.number in sql.BY_ID, oldest_first]
         rows = self._reading.execute(statement, (id1, atype.number, before, after, limit))
         return list(map(Assoc._make, rows))
 
@@ -140,12 +140,12 @@ class SqliteGraph:
     ) -> dict[int, list[Assoc]]:
         if not id1s:
             return {}
-        statement = sql.ASSOC_RANGES_OLDEST if oldest_first else sql.ASSOC_RANGES
+        statement = sql.ASSOC_RANGES[atype.number in sql.BY_ID, oldest_first]
         # Each list once, however often it was named.
         values = (_json(list(dict.fromkeys(id1s))), atype.number, before, after, limit)
 
         def read(connection: sqlite3.Connection) -> dict[int, list[Assoc]]:
-            return _by_list(connection.execute(statement, values).fetchall(), oldest_first=oldest_first)
+            return _by_list(connection.execute(statement, values).fetchall(), limit, oldest_first=oldest_first)
 
         return read(self._reading) if len(id1s) <= _INLINE_LISTS else await self._aside(read)
 
@@ -253,7 +253,8 @@ class SqliteGraph:
 
     async def sweep(self, before: int, now: int) -> int:
         def forget(write: sqlite3.Connection) -> int:
-            tombstones = write.execute(sql.ASSOC_SWEEP, (before, _json(_PLACED))).rowcount
+            values = (before, _json(_PLACED))
+            tombstones = sum(write.execute(statement, values).rowcount for statement in sql.ASSOC_SWEEPS)
             return tombstones + write.execute(sql.KEY_SWEEP, (now,)).rowcount
 
         return int(await self._write(forget))
@@ -303,12 +304,13 @@ def _own(path: Path) -> int:
     return lock
 
 
-def _by_list(rows: Sequence[tuple[int, int, int, bytes]], *, oldest_first: bool) -> dict[int, list[Assoc]]:
+def _by_list(rows: Sequence[tuple[int, int, int, bytes]], limit: int, *, oldest_first: bool) -> dict[int, list[Assoc]]:
     lists: dict[int, list[Assoc]] = {}
     for id1, id2, moment, data in rows:
         lists.setdefault(id1, []).append(Assoc(id2, moment, data))
     for page in lists.values():
         page.sort(key=_time, reverse=not oldest_first)
+        del page[limit:]
     return lists
 
 

@@ -12,8 +12,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
@@ -21,12 +20,12 @@ import msgspec
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.graph.contract import Batch, Job
-from shoal.graph.resolve import Changes, Known, Link, Owns, Touched, decide
+from shoal.graph.resolve import Changes, Known, Link, Owns, Touched, Triple, decide
 from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
+from shoal.graph.sqlite.links import put_links
 
 Owed = list[tuple[Job, InverseOp]]
-Row = tuple[Any, ...]
 T = TypeVar("T")
 
 _GROUP_BATCHES = 512
@@ -50,6 +49,8 @@ class Writer:
         self._connection = connection
         self._owns = owns
         self._wake = wake
+        # Of the associations that the group touches, those in `displaced`.
+        self._displaced: set[Triple] = set()
         self._seq: int = connection.execute(sql.OUTBOX_LAST).fetchone()[0]
         self._tasks: deque[_Task] = deque()
         self._acks: deque[int] = deque()
@@ -202,23 +203,25 @@ class Writer:
     def _load(self, batches: Sequence[Batch]) -> Known:
         """The stored state of all that the batches touch, in three reads."""
         known = Known()
+        self._displaced.clear()
         touched = Touched(batches, self._owns)
         read = self._connection.execute
         if touched.ids:
             known.versions.update(read(sql.OBJ_VERSIONS, (_json(list(touched.ids)),)))
-        for statement, values in in_rows(sql.KEY_GET, list(touched.keys), 2):
+        for statement, values in sql.in_rows(sql.KEY_GET, list(touched.keys), 2):
             known.keys.update({(space, name): (id_, until) for space, name, id_, until in read(statement, values)})
-        for statement, values in in_rows(sql.LINKS_GET, list(touched.triples), 3):
-            for id1, atype, id2, moment, alive, data in read(statement, values):
+        for statement, values in sql.in_rows(sql.LINKS_GET, list(touched.triples), 3):
+            for id1, atype, id2, moment, alive, data, displaced in read(statement, values):
                 known.links[id1, atype, id2] = Link(moment, bool(alive), data)
+                if displaced:
+                    self._displaced.add((id1, atype, id2))
         return known
 
     def _store(self, changes: Changes) -> None:
         write = self._connection.execute
         nodes = [(id_, node.version, encode_node(node)) for id_, node in changes.objects.items() if node is not None]
         gone = [id_ for id_, node in changes.objects.items() if node is None]
-        # In the order of their index: neighbours share a page.
-        links = sorted((*triple, *link) for triple, link in changes.links.items())
+        links = ((*triple, *link) for triple, link in changes.links.items())
         counts = sorted((*pair, by) for pair, by in changes.counts.items() if by)
         keys = [(*name, *held) for name, held in changes.keys.items() if held is not None]
         now = time.time_ns() // 1_000_000
@@ -226,13 +229,13 @@ class Writer:
         self._seq += len(events)
         for statement, rows, width in (
             (sql.OBJ_PUT, nodes, 3),
-            (sql.LINK_PUT, links, 6),
             (sql.COUNT_ADD, counts, 3),
             (sql.KEY_PUT, keys, 4),
             (sql.OUTBOX_PUT, events, 3),
         ):
-            for prepared, values in in_rows(statement, rows, width):
+            for prepared, values in sql.in_rows(statement, rows, width):
                 write(prepared, values)
+        put_links(self._connection, links, self._displaced)
         if gone:
             write(sql.OBJ_DELETE, (_json(gone),))
         for name, held in changes.keys.items():
@@ -240,21 +243,9 @@ class Writer:
                 write(sql.KEY_DELETE, name)
 
 
-def in_rows(statement: str, rows: Sequence[Row], width: int) -> Iterator[tuple[str, list[Any]]]:
-    """The statement for all rows, in powers of two from the largest down."""
-    start = 0
-    while start < len(rows):
-        count = min(sql.ROWS_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)
-        yield _prepared(statement, count, width), [value for row in rows[start : start + count] for value in row]
-        start += count
-
-
 def _drain(queue: deque[T]) -> list[T]:
     """All that is in the queue; the other thread may go on adding to it."""
     return [queue.popleft() for _ in range(len(queue))]
-
-
-_prepared = lru_cache(maxsize=256)(sql.for_rows)
 
 
 def _json(ids: Sequence[int]) -> str:
