@@ -17,6 +17,7 @@ from shoal.api.streams import USUAL, Pace, Streams
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Graph, Scanner, Store
 from shoal.media.library import MediaLibrary
+from shoal.ops.statistics.ledger import Ledger
 from shoal.services.writes import Writes
 from shoal.settings import Settings
 from shoal.streaming.hub import Hub
@@ -59,6 +60,7 @@ class Front:
     at: Addresses
     present: Presenter
     census: Census
+    ledger: Ledger
     limiter: Limiter
     pictures: Pictures
     streams: Streams
@@ -80,6 +82,7 @@ def front_of(deps: Deps) -> Front:
         at=at,
         present=Presenter(deps.writes.graph, at, settings.object_cache),
         census=Census(deps.store),
+        ledger=Ledger(deps.store),
         limiter=deps.limiter or MemoryLimiter(rules(settings)),
         pictures=Pictures(),
         streams=Streams(deps.hub, deps.pace),

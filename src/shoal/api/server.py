@@ -80,6 +80,7 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
                 await _run(server, listener)
     finally:
         await front.census.close()
+        await front.ledger.close()
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:

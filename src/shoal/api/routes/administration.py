@@ -1,20 +1,23 @@
-"""The network as a whole, for those who look after it: what trends, and whether it may."""
+"""The network as a whole, for those who look after it: what trends, and whether it may; and figures."""
 
 from __future__ import annotations
 
 from functools import partial
 from typing import Any
 
-from shoal.api import admin_trends, suggestions
+from shoal.api import admin_statistics, admin_trends, suggestions
+from shoal.api.admin_statistics import Dimensions, Measures, Retention
 from shoal.api.admin_trends import AdminStatus, AdminTag
 from shoal.api.calls import Route
 from shoal.api.listing import One
 from shoal.api.routes.making import route
+from shoal.api.statistics_entities import Cohort, Dimension, Measure
 from shoal.core.model import Role
 from shoal.settings import Settings
 
 _staff = partial(route, role=Role.MODERATOR)
 _read = partial(_staff, "GET", scope="admin:read")
+_ask = partial(_staff, "POST", scope="admin:read")
 _rule = partial(_staff, "POST", scope="admin:write")
 
 _TRENDS = "/api/v1/admin/trends"
@@ -38,4 +41,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
             answer=list[dict[str, Any]],
             stub=True,
         ),
+        _ask("/api/v1/admin/measures", admin_statistics.measures, params=Measures, answer=list[Measure]),
+        _ask("/api/v1/admin/dimensions", admin_statistics.dimensions, params=Dimensions, answer=list[Dimension]),
+        _ask("/api/v1/admin/retention", admin_statistics.retention, params=Retention, answer=list[Cohort]),
     )
