@@ -87,7 +87,8 @@ def test_every_search_table_is_in_the_data_layout_and_the_reverse() -> None:
     section = PAGES["data-layout.md"].partition("### Search tables")[2].partition("\n## ")[0]
     named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     assert named == set(re.findall(r"CREATE TABLE (\w+)", "".join(search_sqlite.MIGRATIONS)))
-    assert named == set(re.findall(r"CREATE TABLE shoal\.search_(\w+)", "".join(search_postgres.MIGRATIONS)))
+    only_here = set(re.findall(r"^\| `(\w+)` \|.*\(SQLite only\)", section, re.MULTILINE))
+    assert named - only_here == set(re.findall(r"CREATE TABLE shoal\.search_(\w+)", "".join(search_postgres.MIGRATIONS)))
 
 
 def test_modules_and_pages_that_are_named_exist() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import ShoalError
 from shoal.core.words import Clause, clause_of, words_of
-from shoal.discovery import sqlite_sql
+from shoal.discovery import sqlite, sqlite_sql
 from shoal.discovery.contract import FORM, PUBLIC, Ask, Change, MemberRow, PostRow, SearchIndex, State, TagUses, by, to
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.postgres import PostgresIndex
@@ -250,6 +250,27 @@ async def test_a_file_of_an_older_version_knows_who_posted_last(tmp_path: Path) 
 
 
 @in_loop
+async def test_posts_leave_the_rows_of_members_alone_until_many_have_posted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "LATELY", 3)
+    path = tmp_path / "shoal.db.search"
+    steps = [(2, [2, 3, 1], [0, 0, 0]), (1, [1, 2, 3], [0, 0, 0]), (2, [2, 1, 3], [0, 0, 0])]
+    steps += [(3, [3, 2, 1], [71, 72, 73]), (1, [1, 3, 2], [71, 72, 73])]
+    index = await SqliteIndex.open(path)
+    await index.write(Change(members=[member(1, "ann"), member(2, "ben"), member(3, "cyd")]))
+    with closing(sqlite3.connect(path)) as file:
+        for number, (author, order, noted) in enumerate(steps, 70):
+            await index.write(Change(posts=[post(number, "x", author)]))
+            assert await index.directory("active", 9) == order
+            assert await index.directory("active", 1, 1) == order[1:2]
+            assert [active for (active,) in file.execute("SELECT active FROM member ORDER BY id")] == noted
+    await index.write(Change(posts=[post(60, "x", 2)], gone=[74]))
+    assert await index.directory("active", 9) == [3, 2, 1]
+    await index.close()
+
+
+@in_loop
 async def test_rows_and_ids_are_what_was_written(backend: IndexBackend) -> None:
     async with backend.open() as index:
         row, ann = post(5, "tide", tags=["sea"]), member(ANN, "ann", "Ann", "by the sea")
@@ -379,8 +400,12 @@ async def _answers(index: SearchIndex, asked_for: tuple[list[Ask], list[Clause]]
     ]
 
 
-@pytest.mark.parametrize("name", ["sqlite", "postgres"])
-def test_every_index_answers_as_the_one_in_memory(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "lately"), [("sqlite", 4_096), ("sqlite", 2), ("postgres", 0)])
+def test_every_index_answers_as_the_one_in_memory(
+    name: str, lately: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On SQLite, `lately` members post before their rows say so."""
+    monkeypatch.setattr(sqlite, "LATELY", lately)
     shared = IndexBackend(name, tmp_path)
 
     @given(st.lists(changes, max_size=4), questions)

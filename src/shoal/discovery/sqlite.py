@@ -27,6 +27,8 @@ from shoal.graph.sqlite.files import check_version, connect, migrate
 T = TypeVar("T")
 
 _CACHE_KIB = 32_768
+LATELY = 4_096
+"""So many members post before their rows say so: a page of rows then changes once for all of them."""
 LAST_CHARACTER = "\U0010ffff"
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -152,8 +154,13 @@ def _write(connection: sqlite3.Connection, change: Change) -> None:
         counted = {name: n for name, n in uses.items() if n}
         connection.executemany(sql.TAG_COUNT, counted.items())
         connection.execute(sql.TAGS_DROP, (_json(name for name, n in counted.items() if n < 0),))
-        connection.executemany(sql.ACTIVE, [(newest[author], author) for author in newest.keys() - unsure])
+        connection.executemany(sql.LATELY, [(author, newest[author]) for author in newest.keys() - unsure])
+        connection.executemany(sql.LATELY_DROP, [(author,) for author in unsure])
         connection.executemany(sql.ACTIVE_ANEW, [(author, f'"{PUBLIC}" AND "{by(author)}"') for author in unsure])
+        ((lately,),) = connection.execute(sql.LATELY_SIZE)
+        if lately >= LATELY:
+            connection.execute(sql.ACTIVE)
+            connection.execute(sql.LATELY_CLEAR)
 
 
 def _write_posts(connection: sqlite3.Connection, change: Change, uses: Counter[str]) -> tuple[dict[int, int], set[int]]:

@@ -41,6 +41,12 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE VIRTUAL TABLE member_words USING fts5 (names, note, content='', columnsize=0, tokenize="ascii tokenchars ':'")
     """,
     "DROP INDEX post_by_author",
+    """
+    CREATE TABLE lately (
+        author INTEGER PRIMARY KEY,
+        post INTEGER NOT NULL
+    )
+    """,
 )
 """Schema versions in order; `PRAGMA user_version` counts those that have been applied. They only ever grow at the end."""
 
@@ -56,7 +62,15 @@ MEMBER_DROP = "DELETE FROM member WHERE id = ?"
 MEMBER_PUT = """
     INSERT OR REPLACE INTO member (id, name, joined, active, listed, shy, suspended, data)
     VALUES (?, ?, ?, 0, ?, ?, ?, ?)"""
-ACTIVE = "UPDATE member SET active = max(active, ?) WHERE id = ?"
+# To note each post with its author would write a page of members and two of their index: it is noted in a small table, and
+# `active` is brought up to date for thousands of authors at once.
+LATELY = """
+    INSERT INTO lately (author, post) VALUES (?, ?)
+    ON CONFLICT (author) DO UPDATE SET post = max(post, excluded.post)"""
+LATELY_DROP = "DELETE FROM lately WHERE author = ?"
+LATELY_SIZE = "SELECT count(*) FROM lately"
+LATELY_CLEAR = "DELETE FROM lately"
+ACTIVE = "UPDATE member SET active = max(active, l.post) FROM lately AS l WHERE l.author = member.id"
 # No index of posts by their authors: it would be a page of its own for each post that is written.
 ACTIVE_ANEW = """
     UPDATE member SET active = coalesce((
@@ -73,16 +87,24 @@ POSTS = """
         AND (:own OR NOT EXISTS (SELECT 1 FROM member AS m WHERE m.id = p.author AND m.shy))
     ORDER BY w.rowid DESC LIMIT :limit"""
 MEMBERS = """
-    SELECT m.id FROM member_words AS w CROSS JOIN member AS m ON m.id = w.rowid
+    SELECT m.id FROM member_words AS w CROSS JOIN member AS m ON m.id = w.rowid LEFT JOIN lately AS l ON l.author = m.id
     WHERE member_words MATCH :match AND {which}
-    ORDER BY substr(m.name, 1, length(:name)) = :name DESC, m.active DESC, m.id DESC LIMIT :limit"""
+    ORDER BY substr(m.name, 1, length(:name)) = :name DESC, max(m.active, coalesce(l.post, 0)) DESC, m.id DESC LIMIT :limit"""
 LISTED = "m.listed"
 AMONG = "NOT m.suspended AND m.id IN (SELECT value FROM json_each(:among))"
 TAGS = """
     SELECT name, uses FROM tag WHERE name >= :prefix AND name < :end
     ORDER BY uses DESC, name LIMIT :limit"""
 DIRECTORY = {
-    "active": "SELECT id FROM member WHERE listed ORDER BY active DESC, id DESC LIMIT ? OFFSET ?",
+    # Of those who did not post lately no more are read than are asked for.
+    "active": """
+    SELECT id FROM (
+        SELECT m.id, max(m.active, l.post) AS active FROM lately AS l CROSS JOIN member AS m ON m.id = l.author
+        WHERE m.listed
+        UNION ALL SELECT id, active FROM (
+            SELECT id, active FROM member WHERE listed AND NOT EXISTS (SELECT 1 FROM lately WHERE author = member.id)
+            ORDER BY active DESC, id DESC LIMIT ?1 + ?2))
+    ORDER BY active DESC, id DESC LIMIT ?1 OFFSET ?2""",
     "new": "SELECT id FROM member WHERE listed ORDER BY joined DESC, id DESC LIMIT ? OFFSET ?",
 }
 IDS = """
@@ -96,6 +118,7 @@ CLEAR = (
     "DELETE FROM member",
     "DELETE FROM tag",
     "DELETE FROM state",
+    LATELY_CLEAR,
     "INSERT INTO post_words (post_words) VALUES ('delete-all')",
     "INSERT INTO member_words (member_words) VALUES ('delete-all')",
 )
