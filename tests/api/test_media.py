@@ -214,22 +214,22 @@ def test_a_part_of_a_file_can_be_asked_for(shared: World, ann: Someone) -> None:
 
 def test_what_came_is_never_served(shared: World, ann: Someone) -> None:
     upload(shared, ann, film())
-    kept = [path for path in shared.state().files if path.endswith(".raw")]
+    kept = [path for path in shared.files() if path.endswith(".raw")]
     assert kept
     for path in kept:
         assert shared.ask("GET", f"/media/{path}").status_code == 404
         assert shared.ask("GET", f"/media/{path}", headers={"Range": "bytes=0-9"}).status_code == 404
     shared.settle()
-    assert not [path for path in shared.state().files if path.endswith(".raw")]
+    assert not [path for path in shared.files() if path.endswith(".raw")]
 
 
 def test_a_file_that_cannot_be_played_fails_and_goes(shared: World, ann: Someone) -> None:
-    before = shared.state().files
+    before = shared.files()
     made = upload(shared, ann, b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom" + b"noise" * 1000).json()
     shared.settle()
     answer = shared.ask("GET", f"/api/v1/media/{made['id']}", ann)
     assert (answer.status_code, answer.json()) == (422, FAILED)
-    assert sorted(shared.state().files) == sorted(before)
+    assert sorted(shared.files()) == sorted(before)
     late = upload(shared, ann, b"OggS" + b"noise" * 1000, version=1)
     assert (late.status_code, late.json()) == (422, FAILED)
 
@@ -270,11 +270,11 @@ def test_media_are_deleted_unless_a_status_has_them(shared: World, ann: Someone)
 
 
 def test_media_that_are_deleted_while_they_are_made_leave_nothing(shared: World, ann: Someone) -> None:
-    before = shared.state().files
+    before = shared.files()
     made = upload(shared, ann, film()).json()
     assert shared.json("DELETE", f"/api/v1/media/{made['id']}", ann) == {}
     shared.settle()
-    assert sorted(shared.state().files) == sorted(before)
+    assert sorted(shared.files()) == sorted(before)
 
 
 def test_what_is_said_while_it_is_made_stays(shared: World, ann: Someone) -> None:

@@ -204,6 +204,7 @@ def test_a_profile_changes_in_every_part(shoal: World) -> None:
         assert bare[which].endswith("missing.png")
         assert shoal.json("DELETE", f"/api/v1/profile/{which}", ann) == bare
     five = [{"name": str(n), "value": "x"} for n in range(5)]
+    shoal.settle()
     before = shoal.state()
     answer = shoal.ask("PATCH", "/api/v1/accounts/update_credentials", ann, json={"fields_attributes": five})
     assert answer.status_code == 422

@@ -138,20 +138,24 @@ class World:
         self.run(self.network.settle(20.0))
 
     def state(self) -> State:
-        """Everything there is, once what follows from earlier requests has happened.
-
-        Two states are equal when nothing was done in between.
-        """
-        self.settle()
+        """Everything there is. Two states are equal when nothing was done in between, after `settle`."""
         return self.run(self._state())
 
+    def files(self) -> tuple[str, ...]:
+        """The keys of the files there are at this moment, those that are about to go included."""
+        return self.run(self._files())
+
     async def _state(self) -> State:
-        store, files = self.network.store, self.network.media._store._store
+        store = self.network.store
         return State(
             tuple(await store.obj_scan(FIRST, 100_000)),
             tuple(await store.assoc_scan((FIRST, 0, FIRST), 100_000)),
-            tuple([item["path"] async for page in obstore.list(files) for item in page]),
+            await self._files(),
         )
+
+    async def _files(self) -> tuple[str, ...]:
+        pages = obstore.list(self.network.media._store._store)
+        return tuple([item["path"] async for page in pages for item in page])
 
     async def close(self) -> None:
         """No more requests."""

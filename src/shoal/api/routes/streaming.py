@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.api import streaming
-from shoal.api.calls import Route
+from shoal.api.calls import Body, Route
 from shoal.api.routes.making import public, route
 from shoal.settings import Settings
 
@@ -23,7 +23,7 @@ _STREAMS = (
 def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
-        public("GET", "/api/v1/streaming/health", streaming.health, answer=str),
+        public("GET", "/api/v1/streaming/health", streaming.health, answer=Body("text/plain")),
         *(
             route(
                 "GET",
@@ -31,7 +31,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
                 streaming.stream(name),
                 scope=scope,
                 params=streaming.StreamQuery,
-                answer=str,
+                answer=Body("text/event-stream"),
                 what=what,
             )
             for name, scope, what in _STREAMS
