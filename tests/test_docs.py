@@ -88,7 +88,9 @@ def test_every_search_table_is_in_the_data_layout_and_the_reverse() -> None:
     named = set(re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE))
     assert named == set(re.findall(r"CREATE TABLE (\w+)", "".join(search_sqlite.MIGRATIONS)))
     only_here = set(re.findall(r"^\| `(\w+)` \|.*\(SQLite only\)", section, re.MULTILINE))
-    assert named - only_here == set(re.findall(r"CREATE TABLE shoal\.search_(\w+)", "".join(search_postgres.MIGRATIONS)))
+    assert named - only_here == set(
+        re.findall(r"CREATE TABLE shoal\.search_(\w+)", "".join(search_postgres.MIGRATIONS))
+    )
 
 
 def test_modules_and_pages_that_are_named_exist() -> None:
