@@ -95,6 +95,12 @@ def test_measures_of_a_tag_go_by_its_id_or_its_name(w: World, mod: Someone) -> N
         asked = {key: {"id": text} for key in ("tag_accounts", "tag_uses", "tag_servers")}
         found = measured(w, mod, *asked, **asked)
         assert [(one["total"], one["previous_total"]) for one in found.values()] == [("2", "0"), ("3", "0"), ("1", "0")]
+        w.graph.reads.clear()
+        measured(w, mod, "tag_uses", tag_uses={"id": text})
+        alone = len(w.graph.reads)
+        w.graph.reads.clear()
+        measured(w, mod, *asked, **asked)
+        assert len(w.graph.reads) == alone
     assert measured(w, mod, "tag_uses", tag_uses={"id": "123"})["tag_uses"]["total"] == "0"
     asked = {key: {"id": "dawn"} for key in ("tag_languages", "tag_servers")}
     assert ranked(w, mod, *asked, **asked) == {

@@ -13,9 +13,10 @@ from shoal.api.front import Front
 from shoal.api.measuring import MeasureKey, day_text, measured
 from shoal.api.ranking import DimensionKey, ranked
 from shoal.api.statistics_entities import Cohort, CohortPeriod, Dimension, Frequency, Measure
-from shoal.api.statistics_subjects import Asked, Subjects
+from shoal.api.statistics_subjects import Asked, Question, Subjects
 from shoal.core.errors import InvalidInput
 from shoal.ops.statistics.figures import DAY_MS, PERIOD_DAYS, Figures, Period
+from shoal.ops.statistics.tags import TagUses
 from shoal.services.scheduling import moment_of_text
 
 _COHORT_DAYS = 92
@@ -46,18 +47,14 @@ class Retention(Asked, frozen=True, kw_only=True):
 
 async def measures(context: Context, params: Measures) -> list[Measure]:
     """Members, interactions, reports and uses of tags by day. Who posts is active."""
-    front: Front = context.deps
-    period = _period(params)
-    figures = await _known(front, period)
-    return [await measured(front, figures, key, period, params) for key in dict.fromkeys(params.keys)]
+    question = await _question(context.deps, params)
+    return [await measured(question, key) for key in dict.fromkeys(params.keys)]
 
 
 async def dimensions(context: Context, params: Dimensions) -> list[Dimension]:
     """Languages, apps, space and versions, those there is most of first."""
-    front: Front = context.deps
-    period = _period(params)
-    figures = await _known(front, period)
-    return [await ranked(front, figures, key, period, params, params.limit) for key in dict.fromkeys(params.keys)]
+    question = await _question(context.deps, params)
+    return [await ranked(question, key, params.limit) for key in dict.fromkeys(params.keys)]
 
 
 async def retention(context: Context, params: Retention) -> list[Cohort]:
@@ -79,6 +76,11 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
         )
         for cohort in cohorts
     ]
+
+
+async def _question(front: Front, params: Subjects) -> Question:
+    period = _period(params)
+    return Question(front, await _known(front, period), TagUses(front.graph), period, params)
 
 
 async def _known(front: Front, period: Period) -> Figures:

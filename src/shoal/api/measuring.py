@@ -10,12 +10,11 @@ from typing import Literal, NamedTuple
 from msgspec import UNSET
 
 from shoal.api import present
-from shoal.api.front import Front
 from shoal.api.statistics_entities import Measure, MeasureDay
-from shoal.api.statistics_subjects import Subjects
+from shoal.api.statistics_subjects import Question
 from shoal.core.errors import InvalidInput
 from shoal.ops.statistics.figures import DAY_MS, Figures, Period, by_day
-from shoal.ops.statistics.tags import Use, uses
+from shoal.ops.statistics.tags import TagUses, Use
 
 MeasureKey = Literal[
     "active_users",
@@ -42,12 +41,14 @@ class _Series(NamedTuple):
     total: int
 
 
-async def measured(front: Front, figures: Figures, key: MeasureKey, period: Period, subjects: Subjects) -> Measure:
+async def measured(question: Question, key: MeasureKey) -> Measure:
     """One measure, with that of the period before. Raises `InvalidInput` where what it is about is missing."""
+    front, figures, tags, period, subjects = question
+    before: int | None
     if key.startswith("tag_"):
         tag = subjects.tag(key)
-        here = _of_tag(key, await uses(front.graph, tag, period), period)
-        before = await _of_tag_before(front, key, tag, period.before)
+        here = _of_tag(key, await tags.of(tag, period), period)
+        before = await _of_tag_before(tags, key, tag, period.before)
     elif key.startswith("instance_"):
         # Nobody is from elsewhere.
         subjects.check_elsewhere(key, front)
@@ -89,9 +90,9 @@ def _summed(days: Sequence[int]) -> _Series:
     return _Series(days, sum(days))
 
 
-async def _of_tag_before(front: Front, key: MeasureKey, tag: int, period: Period) -> int | None:
+async def _of_tag_before(tags: TagUses, key: MeasureKey, tag: int, period: Period) -> int | None:
     try:
-        return _of_tag(key, await uses(front.graph, tag, period), period).total
+        return _of_tag(key, await tags.of(tag, period), period).total
     except InvalidInput:
         # Too many to be counted; the period that was asked for has few enough.
         return None

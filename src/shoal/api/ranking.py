@@ -10,10 +10,9 @@ from typing import Literal
 from shoal.api.about import LANGUAGES
 from shoal.api.front import Front
 from shoal.api.statistics_entities import Dimension, DimensionValue
-from shoal.api.statistics_subjects import Subjects
+from shoal.api.statistics_subjects import Question
 from shoal.core.model import App
-from shoal.ops.statistics.figures import Figures, Period, by_day, summed
-from shoal.ops.statistics.tags import uses
+from shoal.ops.statistics.figures import by_day, summed
 
 DimensionKey = Literal[
     "languages",
@@ -30,16 +29,13 @@ DimensionKey = Literal[
 _NAMES = {language.code: language.name for language in LANGUAGES}
 
 
-async def ranked(
-    front: Front, figures: Figures, key: DimensionKey, period: Period, subjects: Subjects, limit: int
-) -> Dimension:
+async def ranked(question: Question, key: DimensionKey, limit: int) -> Dimension:
     """One dimension, its first rows. Raises `InvalidInput` where what it is about is missing."""
-    return Dimension(key, (await _rows(front, figures, key, period, subjects, limit))[:limit])
+    return Dimension(key, (await _rows(question, key, limit))[:limit])
 
 
-async def _rows(
-    front: Front, figures: Figures, key: DimensionKey, period: Period, subjects: Subjects, limit: int
-) -> list[DimensionValue]:
+async def _rows(question: Question, key: DimensionKey, limit: int) -> list[DimensionValue]:
+    front, figures, tags, period, subjects = question
     match key:
         case "languages":
             return _languages(summed(figures.languages, period))
@@ -55,9 +51,9 @@ async def _rows(
                 _row("python", "Python", platform.python_version()),
             ]
         case "tag_servers":
-            return _here(front, len(await uses(front.graph, subjects.tag(key), period)))
+            return _here(front, len(await tags.of(subjects.tag(key), period)))
         case "tag_languages":
-            found = await uses(front.graph, subjects.tag(key), period)
+            found = await tags.of(subjects.tag(key), period)
             return _languages(Counter(use.language for use in found if use.language))
         case "instance_accounts" | "instance_languages":
             # Nobody is from elsewhere.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +11,8 @@ from shoal.api.front import Front
 from shoal.core.errors import InvalidInput
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
+from shoal.ops.statistics.figures import Figures, Period
+from shoal.ops.statistics.tags import TagUses
 
 _Text = Annotated[str, Meta(min_length=1, max_length=400)]
 _Moment = Annotated[str, Meta(max_length=100)]
@@ -67,3 +69,13 @@ class Subjects(Asked, frozen=True, kw_only=True):
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
         if asked.domain.lower() == front.at.netloc.lower():
             raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
+
+
+class Question(NamedTuple):
+    """What figures are asked for, and what they are read from."""
+
+    front: Front
+    figures: Figures
+    tags: TagUses
+    period: Period
+    subjects: Subjects

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -43,8 +44,53 @@ def members_are_reported_and_dealt_with(cast: Cast) -> None:
     assert chief.admin_report_resolve(report.id).action_taken
     assert not chief.admin_report_reopen(report.id).action_taken
     chief.admin_accounts_v1(status="active")
+    chief.admin_account_moderate(other, action="sensitive")
+    assert chief.admin_account(other).sensitized
+    assert not chief.admin_account_unsensitive(other).sensitized
     with pytest.raises(MastodonAPIError):
         ann.admin_accounts_v2()
+
+
+def moderators_look_at_trends_and_figures(cast: Cast) -> None:
+    """What trends is listed for them, and the network is told in numbers."""
+    ann, ben, chief = cast.join("ann"), cast.join("ben"), cast.chief()
+    post = ann.status_post("Sea glass, #found", language="en")
+    ben.status_favourite(post)
+    trending = chief.admin_trending_statuses()
+    assert [found.trendable for found in trending if found.id == post.id] in ([], [True])
+    chief.admin_trending_tags(limit=5)
+    assert chief.admin_trending_links() == []
+    now = datetime.now(UTC)
+    start, end = now - timedelta(days=5), now + timedelta(days=1)
+    figures = chief.admin_measures(
+        start,
+        end,
+        active_users=True,
+        new_users=True,
+        interactions=True,
+        tag_uses="found",
+        instance_accounts="else.example",
+    )
+    assert [one.key for one in figures] == [
+        "active_users",
+        "new_users",
+        "interactions",
+        "tag_uses",
+        "instance_accounts",
+    ]
+    assert all(len(one.data) == 7 for one in figures)
+    assert {one.key: int(one.total) > 0 for one in figures} == {
+        "active_users": True,
+        "new_users": True,
+        "interactions": True,
+        "tag_uses": True,
+        "instance_accounts": False,
+    }
+    kinds = chief.admin_dimensions(start, end, limit=3, languages=True, space_usage=True, software_versions=True)
+    assert [one.key for one in kinds] == ["languages", "space_usage", "software_versions"]
+    assert len(chief.admin_retention(start, end)) == 7
+    with pytest.raises(MastodonAPIError):
+        ann.admin_measures(start, end, new_users=True)
 
 
 @contextmanager
@@ -117,4 +163,9 @@ def everybody_listens(cast: Cast) -> None:
         assert (kind, notice.type) in {("notification", "follow"), ("notification", "mention")}
 
 
-STORIES = (members_are_reported_and_dealt_with, members_listen, everybody_listens)
+STORIES = (
+    members_are_reported_and_dealt_with,
+    moderators_look_at_trends_and_figures,
+    members_listen,
+    everybody_listens,
+)

@@ -7,7 +7,7 @@ Objects come a page at a time, and so do the likes of the members among them, so
 from __future__ import annotations
 
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -67,8 +67,8 @@ class _Counting:
         self._joined = array("i")
         self._media_bytes = 0
         self._interactions, self._opened, self._resolved, self._posts = (Counter[int]() for _ in range(4))
-        self._languages: dict[int, Counter[str]] = {}
-        self._apps: dict[int, Counter[int]] = {}
+        self._languages: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        self._apps: defaultdict[int, Counter[int]] = defaultdict(Counter)
         self._activity = _Activity(self.since, room)
 
     def take(self, node: AnyNode) -> None:
@@ -103,9 +103,9 @@ class _Counting:
             return
         self._posts[day] += 1
         self._interactions[day] += bool(post.parent_id) and post.parent_author_id != post.author_id
-        self._apps.setdefault(day, Counter())[post.app_id] += 1
+        self._apps[day][post.app_id] += 1
         if post.language:
-            self._languages.setdefault(day, Counter())[post.language] += 1
+            self._languages[day][post.language] += 1
 
     def figures(self) -> Figures:
         """What was counted."""
@@ -119,7 +119,7 @@ class _Counting:
             opened=self._opened,
             resolved=self._resolved,
             posts=self._posts,
-            languages=self._languages,
+            languages=dict(self._languages),
             apps={day: Counter(dict(sent.most_common(_APPS_A_DAY))) for day, sent in self._apps.items()},
             media_bytes=self._media_bytes,
         )

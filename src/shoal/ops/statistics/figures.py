@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 DAY_MS = 86_400_000
+_ONES = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).sum(axis=1)
+"""How many bits are set in each value of a byte."""
 PERIOD_DAYS = 366
 """The longest period that may be asked for."""
 WINDOW_DAYS = 2 * PERIOD_DAYS
@@ -142,4 +144,5 @@ def summed(tables: Mapping[int, Counter[Kind]], period: Period) -> Counter[Kind]
 
 
 def _ones(bits: Bits) -> int:
-    return int(np.unpackbits(bits).sum())
+    """How many bits are set: bytes are counted by their values, which is faster than taking them apart."""
+    return int(np.bincount(bits, minlength=256) @ _ONES)

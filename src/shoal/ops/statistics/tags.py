@@ -38,6 +38,20 @@ async def uses(graph: Reader, tag: int, period: Period, *, most: int = MOST) -> 
     raise InvalidInput(f"start_at: the tag was used more than {most} times; choose a shorter period", field="start_at")
 
 
+class TagUses:
+    """Uses of tags as one request asks for them: each period of a tag is read once, however many figures come of it."""
+
+    def __init__(self, graph: Reader) -> None:
+        self._graph = graph
+        self._read: dict[tuple[int, Period], list[Use]] = {}
+
+    async def of(self, tag: int, period: Period) -> list[Use]:
+        """See `uses`."""
+        if (tag, period) not in self._read:
+            self._read[tag, period] = await uses(self._graph, tag, period)
+        return self._read[tag, period]
+
+
 def _use(post: Post, period: Period) -> Use | None:
     """A use counts like those of the tag cloud: in public posts in sight."""
     day = post.written // DAY_MS
