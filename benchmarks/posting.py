@@ -25,10 +25,10 @@ from shoal.fanout.table import TABLE
 from shoal.graph.contract import Job
 from shoal.library import Handle
 from shoal.outbox import Runner
-from shoal.services.pressure import Pressure
 from shoal.settings import Settings
 from shoal.timelines.contract import Seats, Timelines
 from shoal.wiring import Network, open_network, process
+from shoal.wiring.network import pressure_of
 
 _TEXTS = [
     f"Low tide at harbour wall {number}: the boats lie on the sand and wait, and the light goes grey at six."
@@ -120,7 +120,7 @@ class Bench:
         followers = PackedFollowers(network.store, self.counted, self._audiences, loudness)
         effects = dataclasses.replace(network.effects, timelines=self.counted, followers=followers)
         self.runner: Runner[Effects] = Runner(network.store, TABLE, effects, done=self._done)
-        self.pressure = Pressure(self.runner.behind, network.settings.most_behind_seconds)
+        self.pressure = pressure_of(self.runner, network.search, network.settings)
         self.network = dataclasses.replace(network, writes=dataclasses.replace(network.writes, pressure=self.pressure))
 
     def _done(self, job: Job) -> None:

@@ -297,6 +297,49 @@ async def test_requests_have_their_turn_between_jobs() -> None:
     assert world.done[:2] == ["job", "request"]
 
 
+class Clocked:
+    """The clock of a loop in which only what a test says takes time."""
+
+    def __init__(self) -> None:
+        self.now = 1_000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+
+@in_loop
+async def test_jobs_that_are_behind_have_more_of_the_loop_than_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else answers to posts would come faster than their deliveries, and the queue grow for as long as members post."""
+    clock = Clocked()
+    monkeypatch.setattr("shoal.outbox.time", clock)
+    turns: list[int] = []
+
+    async def busy(done: list[str], event: object, mark: int) -> None:
+        clock.now += 0.001
+        turns[-1] += 1
+
+    world = World({PostCreated: (busy,)}, batch=10)
+    monkeypatch.setattr(world.runner, "behind", lambda: 1.0)
+    await world.emit(*[BIG] * 2_000)
+
+    async def requests() -> None:
+        while True:
+            turns.append(0)
+            clock.now += 0.03
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(requests())
+    await asyncio.sleep(0)
+    while await world.runner.turn():
+        pass
+    others.cancel()
+    # Five shares, each of no more than 20 ms, and none of them ends where a claim does.
+    assert sorted(turns)[len(turns) // 2] >= 100
+
+
 @in_loop
 async def test_an_outbox_that_is_away_for_a_while_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.outbox._POLL_SECONDS", 0.01)

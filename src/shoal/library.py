@@ -161,6 +161,7 @@ class Handle:
         request: str = "",
     ) -> Post:
         """A new post. `data` is any JSON of at most 64 KiB; the same `request` within an hour gives the same post."""
+        self._writes.pressure.check()
         draft = Draft(
             text=text,
             media=[_id(picture) for picture in media],
@@ -177,12 +178,10 @@ class Handle:
         self, post: AnyPost, text: str, *, visibility: Visibility | str | None = None, request: str = ""
     ) -> Post:
         """A comment on a post; as visible as the post unless said otherwise."""
+        self._writes.pressure.check()
         parent = await access_post(self._network.store, self.id, _post_id(post))
-        draft = Draft(
-            text=text,
-            parent_id=parent.id,
-            visibility=parent.visibility if visibility is None else _visibility(visibility),
-        )
+        shown = parent.visibility if visibility is None else _visibility(visibility)
+        draft = Draft(text=text, parent_id=parent.id, visibility=shown)
         return await posts.create(self._writes, self.id, draft, request=request)
 
     async def read(self, post: AnyPost) -> Entry:
@@ -229,6 +228,7 @@ class Handle:
 
     async def share(self, post: AnyPost) -> Share:
         """Show a post to one's followers."""
+        self._writes.pressure.check()
         return await reactions.share(self._writes, self.id, _post_id(post))
 
     async def unshare(self, post: AnyPost) -> None:

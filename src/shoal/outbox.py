@@ -19,6 +19,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 from shoal.core.errors import NotYet, ShoalError, Unavailable
+from shoal.core.queueing import ExpectedWait
 from shoal.graph.contract import Job, Outbox
 
 E = TypeVar("E")
@@ -35,6 +36,9 @@ _log = logging.getLogger(__name__)
 _BREATH_SECONDS = 0.002
 """How long jobs run before the event loop has a turn for requests, when there are few of those."""
 _LONGEST_BREATH_SECONDS = 0.02
+_SLOW_SECONDS = 0.25
+"""For each so much that jobs are behind, they have another share of the loop, up to `_MOST_SHARES` for one of requests."""
+_MOST_SHARES = 12.0
 _UNAVAILABLE_SECONDS = 1.0
 """How long a job rests when a store that it needs is down."""
 _TURN_SECONDS = 0.5
@@ -91,6 +95,9 @@ class Runner(Generic[E]):
         self._at_work = False
         # When the job that was begun last had been committed, as the clock of `time.monotonic` would have shown it.
         self._begun: float | None = None
+        self._expected = ExpectedWait()
+        # When jobs had the loop again, and for how long they may have it.
+        self._took_over, self._share = time.monotonic(), _BREATH_SECONDS
         self._stopping = False
         self._task: asyncio.Task[None] | None = None
         outbox.on_event(self._work.set)
@@ -155,21 +162,31 @@ class Runner(Generic[E]):
             await self._finish()
             return claimed
         jobs = await self._outbox.claim(self._batch, self._lease)
+        more = len(jobs) == self._batch
+        if self._expected.begin(len(jobs), time.monotonic(), more=more):
+            await self._count()
         try:
             await self._steps(jobs)
-            if len(jobs) < self._batch:
+            if not more:
                 self._begun = None
         finally:
             # Also when one of them stops the turn: what is done is not done again.
             await self._acknowledge()
         return len(jobs)
 
-    def behind(self) -> float:
-        """For how many seconds the oldest event that this runner has not begun may have waited; 0 when none is known.
+    async def _count(self) -> None:
+        began = time.monotonic()
+        waiting = await self._outbox.backlog() - self._waiting
+        self._expected.counted(waiting, began, time.monotonic())
 
-        Events are begun in the order of their commits. Jobs that were put back do not count: each has its own reason to wait.
+    def behind(self) -> float:
+        """For how many seconds an event that comes now will wait, or the oldest that is not begun may have waited.
+
+        The larger of both; 0 when nothing is known to wait. Events are begun in the order of their commits. The age of jobs
+        that were put back does not count: each has its own reason to wait.
         """
-        return 0.0 if self._begun is None else time.monotonic() - self._begun
+        age = 0.0 if self._begun is None else time.monotonic() - self._begun
+        return max(age, self._expected.seconds)
 
     async def _begin(self, limit: int) -> int:
         """Claim up to so many, and set them going."""
@@ -222,15 +239,22 @@ class Runner(Generic[E]):
             await self._outbox.ack(finished)
 
     async def _steps(self, jobs: Sequence[Job]) -> None:
-        began, share = time.monotonic(), _BREATH_SECONDS
         for job in jobs:
             if await self._step(job):
                 self._finished.append(job)
-            if (paused := time.monotonic()) - began > share:
+            if (paused := time.monotonic()) - self._took_over > self._share:
                 await asyncio.sleep(0)
-                began = time.monotonic()
-                # As long as the others took: under load requests and fan-out have half of the loop each.
-                share = min(max(began - paused, _BREATH_SECONDS), _LONGEST_BREATH_SECONDS)
+                self._took_over = time.monotonic()
+                self._share = self._share_after(self._took_over - paused)
+
+    def _share_after(self, others: float) -> float:
+        """How long jobs may run now that requests had the loop for so many seconds.
+
+        Under load both have half of it. Once jobs are behind they have more, or members who wait for the answers to their
+        posts would have these taken on faster than they can be delivered.
+        """
+        shares = min(1.0 + self.behind() / _SLOW_SECONDS, _MOST_SHARES)
+        return max(shares * min(others, _LONGEST_BREATH_SECONDS), _BREATH_SECONDS)
 
     async def _run(self) -> None:
         while not self._stopping:

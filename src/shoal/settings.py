@@ -107,9 +107,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Requests that wait for others to be done; whoever comes then is told at once to come again (503)."""
     waiting_seconds: Seconds = 5.0
     """Seconds that a request waits before it is told the same."""
-    most_behind_seconds: Annotated[float, msgspec.Meta(ge=0, le=3_600)] = 10.0
-    """Seconds that deliveries may be behind where one process has the store: beyond that new posts and shares are refused
-    (503) until they have caught up to half of it; 0: never."""
+    most_behind_seconds: Annotated[float, msgspec.Meta(ge=0, le=3_600)] = 3.0
+    """Seconds that deliveries may be behind where one process has the store: beyond a third of that some of the new posts and
+    shares are refused (503), the more the later deliveries are, and at it all; 0: none."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """What is logged to standard error: this, and what is graver."""
 

@@ -14,7 +14,9 @@ from starlette.responses import StreamingResponse
 from shoal.api.admission import Gate, outside
 from shoal.api.calls import Context, Route
 from shoal.api.ratelimit import OFF, MemoryLimiter
+from shoal.api.relief import Refusal
 from shoal.api.routing import build_app
+from shoal.core.errors import Unavailable
 from tests.api.harness import ROUTES, authenticate, serving
 from tests.running import eventually, in_loop
 
@@ -66,18 +68,21 @@ class Works:
 
 
 @contextlib.asynccontextmanager
-async def behind(gate: Gate) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
+async def behind(gate: Gate, refusal: Refusal | None = None) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
     """A real server behind the gate, and a client of it."""
     works = Works()
     more = [
         Route("GET", "/api/v1/work", works.work, auth="public", limit_class="api", answer=dict),
         Route("POST", "/api/v1/work", works.work, auth="public", limit_class="api", max_body=1 << 20, answer=dict),
+        Route("POST", "/api/v1/told", works.work, auth="public", limit_class="api", answer=dict, delivers=True),
         Route("GET", "/api/v1/wait", works.wait, auth="public", limit_class="api", answer=dict),
         Route("GET", "/api/v1/stream", works.stream, auth="public", limit_class="api", answer=dict),
         Route("GET", "/api/v1/crashes", works.crash, auth="public", limit_class="api", answer=dict),
         Route("GET", "/health", works.work, auth="public", limit_class="api", answer=dict),
     ]
-    app = build_app((*ROUTES, *more), None, authenticate=authenticate, limiter=MemoryLimiter(OFF), gate=gate)
+    app = build_app(
+        (*ROUTES, *more), None, authenticate=authenticate, limiter=MemoryLimiter(OFF), gate=gate, refusal=refusal
+    )
     limits = httpx.Limits(max_connections=500)
     async with (
         serving(app) as port,
@@ -224,3 +229,18 @@ async def test_no_place_is_lost_or_made_when_turns_and_patience_end_together(sec
     assert await gate.enter()
     assert await gate.enter()
     assert not await gate.enter()
+
+
+@in_loop
+async def test_what_is_not_to_be_delivered_now_is_refused_before_it_waits_for_a_place() -> None:
+    refusals = [Unavailable("deliveries are behind"), None]
+    async with behind(Gate(1, 0, 5.0), lambda: refusals.pop(0)) as (works, client):
+        first = asyncio.create_task(client.get("/api/v1/work"))
+        await eventually(works.at_work, answer=1)
+        # Other requests do not ask.
+        assert (await client.post("/api/v1/work")).json()["error"].startswith("The server is busy")
+        refused = await client.post("/api/v1/told", content=b"never read")
+        assert (refused.status_code, refused.json()) == (503, {"error": "deliveries are behind"})
+        assert (await client.post("/api/v1/told")).json()["error"].startswith("The server is busy")
+        works.go.set()
+        assert (await first).status_code == 200

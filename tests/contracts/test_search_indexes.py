@@ -20,6 +20,7 @@ from shoal.discovery.contract import FORM, PUBLIC, Ask, Change, MemberRow, PostR
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.postgres import PostgresIndex
 from shoal.discovery.sqlite import SqliteIndex
+from shoal.graph.sqlite.sql import for_rows
 from tests.engines import postgres
 from tests.running import in_loop, run
 
@@ -236,8 +237,8 @@ async def test_a_file_of_an_older_version_knows_who_posted_last(tmp_path: Path) 
         old.execute("PRAGMA user_version = 1")
         for row in rows:
             values = (row.id, row.author_id, row.written, row.public, msgspec.msgpack.encode(row))
-            old.execute(sqlite_sql.POST_PUT, values)
-            old.execute(sqlite_sql.WORDS_PUT, (row.id, " ".join((*row.marks, *row.words))))
+            old.execute(for_rows(sqlite_sql.POST_PUT, 1, 5), values)
+            old.execute(for_rows(sqlite_sql.WORDS_PUT, 1, 2), (row.id, " ".join((*row.marks, *row.words))))
         old.commit()
     index = await SqliteIndex.open(path)
     await index.write(Change(members=[member(1, "ann"), member(2, "ben")]))
@@ -267,6 +268,24 @@ async def test_posts_leave_the_rows_of_members_alone_until_many_have_posted(
             assert [active for (active,) in file.execute("SELECT active FROM member ORDER BY id")] == noted
     await index.write(Change(posts=[post(60, "x", 2)], gone=[74]))
     assert await index.directory("active", 9) == [3, 2, 1]
+    await index.close()
+
+
+@in_loop
+async def test_posts_are_written_to_sqlite_many_at_a_statement(tmp_path: Path) -> None:
+    """After each one the thread waits for the interpreter, which a busy event loop keeps."""
+    index = await SqliteIndex.open(tmp_path / "index.db")
+    await index.write(Change(members=[member(n, f"m{n}") for n in range(7)]))
+    told: list[str] = []
+    assert index._writing is not None
+    index._writing.set_trace_callback(told.append)
+    rows = [post(1_000 + n, f"tide {n}", n % 7, tags=(f"t{n % 5}",)) for n in range(1, 513)]
+    await index.write(Change(posts=rows))
+    # Lines with dashes are what FTS5 does by itself.
+    assert len([line for line in told if not line.startswith("--")]) < 20
+    assert await index.rows([row.id for row in rows]) == {row.id: row for row in rows}
+    assert await index.tags("t", 9) == [TagUses(f"t{n}", 512 // 5 + (0 < n <= 512 % 5)) for n in (1, 2, 0, 3, 4)]
+    assert await index.directory("active", 9) == [1, 0, 6, 5, 4, 3, 2]
     await index.close()
 
 

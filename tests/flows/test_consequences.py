@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from shoal import Shoal
 from shoal.core.model import Post
-from shoal.discovery.contract import Change
+from shoal.discovery.contract import Change, Making
 from shoal.discovery.filler import AT_ONCE, Filler
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.nowhere import NoIndex
@@ -68,9 +68,10 @@ class Writes(MemoryIndex):
         super().__init__()
         self.sizes: list[int] = []
 
-    async def write(self, change: Change) -> None:
-        self.sizes.append(len(change.posts))
-        await super().write(change)
+    async def write(self, change: Change | Making) -> None:
+        made = change if isinstance(change, Change) else change()
+        self.sizes.append(len(made.posts))
+        await super().write(made)
 
 
 async def _posts(graph: MemoryGraph, ids: Sequence[int]) -> None:
@@ -100,6 +101,26 @@ async def test_a_busy_index_waits_for_more_between_its_writes_and_a_quiet_one_do
     await filler.look(graph, ids[:AT_ONCE])
     await filler.close()
     assert index.sizes[4:] == [AT_ONCE]
+
+
+@in_loop
+async def test_what_was_asked_for_first_is_safe_before_the_rest_and_the_oldest_tells_how_late_it_is() -> None:
+    graph, index = MemoryGraph(), Writes()
+    filler = Filler(index)
+    ids = [n << 20 for n in range(1, 2 * AT_ONCE)]
+    await _posts(graph, ids)
+    assert filler.behind() == 0
+    first = filler.look(graph, ids[:AT_ONCE])
+    rest = filler.look(graph, ids[AT_ONCE:])
+    await asyncio.sleep(0.01)
+    assert filler.behind() >= 0.01 or first.done()
+    await first
+    assert index.sizes == [AT_ONCE]
+    assert not rest.done()
+    await rest
+    assert index.sizes == [AT_ONCE, AT_ONCE - 1]
+    await filler.close()
+    assert filler.behind() == 0
 
 
 @in_loop

@@ -18,11 +18,20 @@ from tests.api.world import world
 from tests.running import eventually, in_loop
 
 
-def test_it_begins_above_the_most_and_ends_at_half_of_it() -> None:
-    steps = ((0, 0), (10, 0), (10.1, 1), (9, 1), (5.1, 1), (5, 0), (9, 0), (11, 1))
-    behind = iter([seconds for seconds, _ in steps])
-    pressure = Pressure(lambda: next(behind), most=10.0)
-    for _, refused in steps:
+def test_a_part_is_refused_from_a_third_of_the_most_on_and_all_at_it() -> None:
+    steps = (
+        (0, 0.0, 0),
+        (3, 0.0, 0),
+        (6, 0.49, 1),
+        (6, 0.51, 0),
+        (4.5, 0.24, 1),
+        (4.5, 0.26, 0),
+        (9, 0.99, 1),
+        (60, 0.99, 1),
+    )
+    behind, draw = iter([seconds for seconds, _, _ in steps]), iter([drawn for _, drawn, _ in steps])
+    pressure = Pressure(lambda: next(behind), most=9.0, draw=lambda: next(draw))
+    for _, _, refused in steps:
         with pytest.raises(Unavailable, match="behind") if refused else nullcontext():
             pressure.check()
     assert pressure.refused == 4
@@ -71,6 +80,24 @@ async def test_posts_are_refused_while_deliveries_are_behind_and_pages_are_read(
         await ann.create("goes again")
 
 
+def test_a_refusal_over_http_asks_nobody_and_counts_nothing() -> None:
+    """It comes before the token, the limit and the body, so it costs next to nothing."""
+    with world(rate_limits=True) as shoal:
+        ann = shoal.join("ann")
+        liked = shoal.json("POST", "/api/v1/statuses", ann, json={"status": "from before"})["id"]
+        shoal.network.writes.pressure.behind = lambda: 60.0
+        for path in ("/api/v1/statuses", f"/api/v1/statuses/{liked}/reblog"):
+            shoal.graph.reads.clear()
+            for headers in ({}, {"authorization": "Bearer nobody's"}):
+                answer = shoal.ask("POST", path, json={"status": 7}, headers=headers)
+                assert answer.status_code == 503, answer.text
+                assert "x-ratelimit-remaining" not in answer.headers
+            assert shoal.graph.reads == []
+        assert shoal.ask("POST", "/api/v1/statuses/").status_code == 503
+        # What is delivered to nobody goes on.
+        assert shoal.ask("POST", f"/api/v1/statuses/{liked}/favourite", ann).status_code == 200
+
+
 def test_over_http_it_is_503_with_a_time_to_come_again() -> None:
     with world() as shoal:
         ann = shoal.join("ann")
@@ -79,5 +106,5 @@ def test_over_http_it_is_503_with_a_time_to_come_again() -> None:
         assert (answer.status_code, answer.headers["retry-after"]) == (503, "1")
         assert "60 seconds behind" in answer.json()["error"]
         assert shoal.ask("GET", "/api/v1/timelines/home", ann).status_code == 200
-        shoal.network.writes.pressure.behind = lambda: 4.0
+        shoal.network.writes.pressure.behind = lambda: 0.9
         assert shoal.ask("POST", "/api/v1/statuses", ann, json={"status": "goes again"}).status_code == 200

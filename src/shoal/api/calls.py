@@ -87,6 +87,8 @@ class Route(_Address, frozen=True, kw_only=True):
     """Statuses of refusals, beside those that are seen from what it takes."""
     what: str = ""
     """What it does, for the same; empty: the first sentence of the handler's docstring."""
+    delivers: bool = False
+    """Whether what it does is delivered to others: it is refused, before anything else, while deliveries are behind."""
     page: bool = False
     """Whether it answers HTML for a person to read; its refusals are pages too."""
     stub: bool = False

@@ -1,12 +1,14 @@
 """The route table, and the application that is made of it.
 
-A request goes: match, authenticate, rate limit, scope, body, parameters, handler, JSON (`dispatch.py`). Nothing of the body is
-read for a caller who may not come in, and every failure becomes an answer by the table of `errors.py`.
+A request goes: relief (`relief.py`), a place (`admission.py`); match, authenticate, rate limit, scope, body, parameters,
+handler, JSON (`dispatch.py`). Nothing of the body is read for a caller who may not come in, and every failure becomes an answer
+by the table of `errors.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from starlette.types import ASGIApp
 
@@ -19,6 +21,7 @@ from shoal.api.intake import Memory, Turns
 from shoal.api.matching import Trie, parameters
 from shoal.api.middleware import CORS_PATHS, Edge
 from shoal.api.ratelimit import Limiter
+from shoal.api.relief import Refusal, Relief
 from shoal.api.replies import Reply
 
 __all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Handler", "Reply", "Route", "build_app"]
@@ -33,6 +36,7 @@ def build_app(
     fallback: ASGIApp | None = None,
     websocket: ASGIApp | None = None,
     gate: Gate | None = None,
+    refusal: Refusal | None = None,
     memory: Memory | None = None,
     turns: Turns | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
@@ -41,8 +45,8 @@ def build_app(
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
 
     `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket. The `gate` says how many requests are
-    at work at a time; without one, as many as come. The `memory` is for the bytes of bodies, the `turns` are for uploads.
-    `https`: clients come by it.
+    at work at a time; without one, as many as come. The `refusal` says why something that is delivered to others is refused, before
+    anything else. The `memory` is for the bytes of bodies, the `turns` are for uploads. `https`: clients come by it.
     """
     trie: Trie[Entry] = Trie()
     for route in routes:
@@ -52,7 +56,16 @@ def build_app(
             prepare(route.params)
         trie.add(route.method, route.path, Entry(route, names))
     api: ASGIApp = Api(trie, deps, authenticate, limiter, fallback, websocket, memory or Memory(), turns or Turns())
-    return Edge(Admission(api, gate) if gate else api, cors_paths=cors_paths, https=https)
+    app = Admission(api, gate) if gate else api
+    if refusal is not None:
+        app = Relief(app, partial(_delivers, trie), refusal)
+    return Edge(app, cors_paths=cors_paths, https=https)
+
+
+def _delivers(trie: Trie[Entry], method: str, path: str) -> bool:
+    found = trie.find(path)
+    entry = found[0].get(method) if found else None
+    return entry is not None and entry.route.delivers
 
 
 def _check(route: Route, names: tuple[str, ...], limiter: Limiter) -> None:

@@ -102,6 +102,7 @@ def _application(front: Front) -> ASGIApp:
         limiter=front.limiter,
         fallback=Limited(Files(front.media, ShownFiles(front.graph), PublicPages(front)), front.limiter, _limit_class),
         gate=_gate(front.settings),
+        refusal=front.writes.pressure.refusal,
         websocket=Sockets(front),
         cors_paths=(*CORS_PATHS, *_DRAWN),
         https=front.at.root.startswith("https:"),

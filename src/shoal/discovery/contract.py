@@ -7,7 +7,7 @@ reader to ask.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
@@ -77,6 +77,10 @@ class Change(NamedTuple):
     gone: Collection[int] = ()
 
 
+Making = Callable[[], Change]
+"""Makes a change. A tenth of a second of work, where it is of a thousand long posts."""
+
+
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
     """Which posts are looked for. All of `every` must be there and none of `none`; a clause of one word may be a mark."""
 
@@ -121,8 +125,8 @@ class SearchIndex(Protocol):
     keeps: bool
     """Whether anything is kept here; where not, nothing need be written."""
 
-    async def write(self, change: Change) -> None:
-        """Make the rows so, all together. May be repeated."""
+    async def write(self, change: Change | Making) -> None:
+        """Make the rows so, all together. May be repeated. Where a thread writes, a `Making` is called there."""
         ...
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from shoal.core.model import Member, Post
@@ -18,7 +20,7 @@ from shoal.discovery.rows import beside, member_row, whole_row
 from shoal.graph.contract import Reader
 from shoal.graph.schema import AnyNode
 
-AT_ONCE = 1_000
+AT_ONCE = 2_000
 """Objects that are written together."""
 _FEW = 20
 _PAUSE_SECONDS = 0.2
@@ -33,6 +35,8 @@ class _Wanted(NamedTuple):
     graph: Reader
     done: asyncio.Future[None]
     ids: set[int]
+    since: float
+    """When it was first asked for, as the event loop tells the time."""
 
 
 class Filler:
@@ -41,7 +45,8 @@ class Filler:
     def __init__(self, index: SearchIndex) -> None:
         self.index = index
         self.written = 0
-        self._wanted: _Wanted | None = None
+        self._wanted: deque[_Wanted] = deque()
+        self._in_hand: _Wanted | None = None
         self._enough = asyncio.Event()
         # How many small writes may be made at once, and when that was worked out.
         self._spare, self._at = float(_BURST), 0.0
@@ -52,9 +57,10 @@ class Filler:
 
         The graph must give what is stored now.
         """
-        if self._wanted is None:
-            self._wanted = _Wanted(graph, asyncio.get_running_loop().create_future(), set())
-        wanted = self._wanted
+        if not self._wanted or len(self._wanted[-1].ids) >= AT_ONCE:
+            loop = asyncio.get_running_loop()
+            self._wanted.append(_Wanted(graph, loop.create_future(), set(), loop.time()))
+        wanted = self._wanted[-1]
         wanted.ids.update(ids)
         if len(wanted.ids) >= AT_ONCE:
             self._enough.set()
@@ -69,15 +75,23 @@ class Filler:
 
     async def _work(self) -> None:
         try:
-            while (wanted := self._wanted) is not None:
-                self._wanted = None
-                self._enough.clear()
+            while self._wanted:
+                wanted = self._wanted.popleft()
+                if not (self._wanted and len(self._wanted[0].ids) >= AT_ONCE):
+                    self._enough.clear()
                 begun = asyncio.get_running_loop().time()
+                self._in_hand = wanted
                 await self._answer(wanted)
+                self._in_hand = None
                 if pause := self._pause_after(len(wanted.ids), begun):
                     await self._pause(begun + pause)
         finally:
-            self._task = None
+            self._task = self._in_hand = None
+
+    def behind(self) -> float:
+        """For how many seconds the oldest of what was asked for has waited."""
+        oldest = self._in_hand or (self._wanted[0] if self._wanted else None)
+        return asyncio.get_running_loop().time() - oldest.since if oldest else 0.0
 
     def _pause_after(self, size: int, begun: float) -> float:
         """How many seconds after the beginning of this write the next one may begin."""
@@ -113,9 +127,8 @@ class Filler:
     async def _write(self, graph: Reader, ids: Collection[int]) -> None:
         nodes = await _nodes(graph, ids)
         while ids:
-            # Folding the words of a thousand posts takes a tenth of a second, which requests shall not wait for.
-            many = len(ids) > _FEW
-            await self.index.write(await asyncio.to_thread(_change, nodes, ids) if many else _change(nodes, ids))
+            # Folding the words of many posts takes time, for which requests shall not wait.
+            await self.index.write(partial(_change, nodes, ids) if len(ids) > _FEW else _change(nodes, ids))
             self.written += len(ids)
             now = await _nodes(graph, ids)
             ids = [id_ for id_ in ids if _versions(now, id_) != _versions(nodes, id_)]

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from shoal.core.words import Clause
-from shoal.discovery.contract import PUBLIC, Ask, Change, MemberRow, Order, PostRow, State, TagUses, by, to
+from shoal.discovery.contract import PUBLIC, Ask, Change, Making, MemberRow, Order, PostRow, State, TagUses, by, to
 from shoal.discovery.fitting import fits, says
 
 
@@ -25,7 +25,8 @@ class MemoryIndex:
         self._uses: Counter[str] = Counter()
         self._state = State()
 
-    async def write(self, change: Change) -> None:
+    async def write(self, change: Change | Making) -> None:
+        change = change if isinstance(change, Change) else change()
         for id_ in change.gone:
             self._drop(id_)
         for row in change.posts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from shoal.core.words import Clause
-from shoal.discovery.contract import FORM, Ask, Change, MemberRow, Order, PostRow, State, TagUses
+from shoal.discovery.contract import FORM, Ask, Change, Making, MemberRow, Order, PostRow, State, TagUses
 from shoal.graph.contract import MAX_TIME
 
 
@@ -14,7 +14,7 @@ class NoIndex:
 
     keeps = False
 
-    async def write(self, change: Change) -> None:
+    async def write(self, change: Change | Making) -> None:
         """Nothing is kept."""
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:  # noqa: ARG002  # the contract's

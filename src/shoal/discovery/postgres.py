@@ -5,6 +5,7 @@ A change is one transaction; of two processes that write, one waits.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
@@ -15,7 +16,7 @@ import msgspec
 from shoal.core.errors import ShoalError, Unavailable, of_other_version
 from shoal.core.words import Clause
 from shoal.discovery import postgres_sql as sql
-from shoal.discovery.contract import PUBLIC, Ask, Change, MemberRow, Order, PostRow, State, TagUses, by, to
+from shoal.discovery.contract import PUBLIC, Ask, Change, Making, MemberRow, Order, PostRow, State, TagUses, by, to
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connections
 from shoal.graph.postgres.sql import LOCK_MIGRATION
 from shoal.graph.postgres.store import migrate
@@ -64,13 +65,15 @@ class PostgresIndex:
             undo.pop_all()
         return cls(reading, writing)
 
-    async def write(self, change: Change) -> None:
+    async def write(self, change: Change | Making) -> None:
+        made = change if isinstance(change, Change) else await asyncio.to_thread(change)
+
         async def write(connection: asyncpg.Connection) -> None:
             async with connection.transaction():
                 await connection.execute(sql.LOCK)
                 uses: Counter[str] = Counter()
-                authors = await _write_posts(connection, change, uses)
-                authors |= await _write_members(connection, change)
+                authors = await _write_posts(connection, made, uses)
+                authors |= await _write_members(connection, made)
                 counted = sorted((name, n) for name, n in uses.items() if n)
                 if counted:
                     await connection.execute(sql.TAGS_COUNT, *map(list, zip(*counted, strict=True)))

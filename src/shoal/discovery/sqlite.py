@@ -13,16 +13,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import msgspec
 
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.words import Clause
 from shoal.discovery import sqlite_sql as sql
-from shoal.discovery.contract import PUBLIC, Ask, Change, MemberRow, Order, PostRow, State, TagUses, by, to
+from shoal.discovery.contract import PUBLIC, Ask, Change, Making, MemberRow, Order, PostRow, State, TagUses, by, to
 from shoal.graph.sqlite.asking import asked, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
+from shoal.graph.sqlite.sql import in_rows
 
 T = TypeVar("T")
 
@@ -64,8 +65,9 @@ class SqliteIndex:
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"the search index {path.name} cannot be opened: {error}") from error
 
-    async def write(self, change: Change) -> None:
-        await self._write(lambda write: _write(write, change))
+    async def write(self, change: Change | Making) -> None:
+        # Made in the same thread: each way there and back waits for the event loop, which may be busy.
+        await self._write(lambda write: _write(write, change if isinstance(change, Change) else change()))
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
         values = {
@@ -152,9 +154,9 @@ def _write(connection: sqlite3.Connection, change: Change) -> None:
         newest, unsure = _write_posts(connection, change, uses)
         unsure |= _write_members(connection, change)
         counted = {name: n for name, n in uses.items() if n}
-        connection.executemany(sql.TAG_COUNT, counted.items())
+        _put(connection, sql.TAG_COUNT, list(counted.items()), 2)
         connection.execute(sql.TAGS_DROP, (_json(name for name, n in counted.items() if n < 0),))
-        connection.executemany(sql.LATELY, [(author, newest[author]) for author in newest.keys() - unsure])
+        _put(connection, sql.LATELY, [(author, newest[author]) for author in newest.keys() - unsure], 2)
         connection.executemany(sql.LATELY_DROP, [(author,) for author in unsure])
         connection.executemany(sql.ACTIVE_ANEW, [(author, f'"{PUBLIC}" AND "{by(author)}"') for author in unsure])
         ((lately,),) = connection.execute(sql.LATELY_SIZE)
@@ -178,12 +180,15 @@ def _write_posts(connection: sqlite3.Connection, change: Change, uses: Counter[s
         uses.update(row.tags)
     connection.executemany(sql.WORDS_DROP, [(row.id, _text(row)) for row in old])
     connection.executemany(sql.POST_DROP, [(row.id,) for row in old])
-    connection.executemany(
-        sql.POST_PUT, [(row.id, row.author_id, row.written, row.public, _encode(row)) for row in new]
-    )
-    connection.executemany(sql.WORDS_PUT, [(row.id, _text(row)) for row in new])
+    _put(connection, sql.POST_PUT, [(row.id, row.author_id, row.written, row.public, _encode(row)) for row in new], 5)
+    _put(connection, sql.WORDS_PUT, [(row.id, _text(row)) for row in new], 2)
     newest = {row.author_id: row.id for row in sorted(new, key=_id) if row.public}
     return newest, {row.author_id for row in old}
+
+
+def _put(connection: sqlite3.Connection, statement: str, rows: Sequence[tuple[Any, ...]], width: int) -> None:
+    for prepared, values in in_rows(statement, rows, width):
+        connection.execute(prepared, values)
 
 
 def _id(row: PostRow) -> int:

@@ -2,6 +2,9 @@
 
 The words are in two full text tables without content: FTS5 keeps the places of each, and what is to be taken out again is in
 the row itself. Their tokenizer cuts at blanks only, as the words come ready.
+
+What a post writes is written for many at once: after each statement a thread waits for the interpreter, half a millisecond when
+the event loop is busy. For these `{rows}` becomes (?, ?), (?, ?) ... (`graph.sqlite.sql.for_rows`).
 """
 
 from __future__ import annotations
@@ -53,9 +56,9 @@ MIGRATIONS: tuple[str, ...] = (
 HELD = "SELECT id, data FROM {table} WHERE id IN (SELECT value FROM json_each(?))"
 
 WORDS_DROP = "INSERT INTO post_words (post_words, rowid, words) VALUES ('delete', ?, ?)"
-WORDS_PUT = "INSERT INTO post_words (rowid, words) VALUES (?, ?)"
+WORDS_PUT = "INSERT INTO post_words (rowid, words) VALUES {rows}"
 POST_DROP = "DELETE FROM post WHERE id = ?"
-POST_PUT = "INSERT OR REPLACE INTO post (id, author, written, public, data) VALUES (?, ?, ?, ?, ?)"
+POST_PUT = "INSERT OR REPLACE INTO post (id, author, written, public, data) VALUES {rows}"
 NAMES_DROP = "INSERT INTO member_words (member_words, rowid, names, note) VALUES ('delete', ?, ?, ?)"
 NAMES_PUT = "INSERT INTO member_words (rowid, names, note) VALUES (?, ?, ?)"
 MEMBER_DROP = "DELETE FROM member WHERE id = ?"
@@ -65,7 +68,7 @@ MEMBER_PUT = """
 # To note each post with its author would write a page of members and two of their index: it is noted in a small table, and
 # `active` is brought up to date for thousands of authors at once.
 LATELY = """
-    INSERT INTO lately (author, post) VALUES (?, ?)
+    INSERT INTO lately (author, post) VALUES {rows}
     ON CONFLICT (author) DO UPDATE SET post = max(post, excluded.post)"""
 LATELY_DROP = "DELETE FROM lately WHERE author = ?"
 LATELY_SIZE = "SELECT count(*) FROM lately"
@@ -76,7 +79,7 @@ ACTIVE_ANEW = """
     UPDATE member SET active = coalesce((
         SELECT w.rowid FROM post_words AS w WHERE post_words MATCH ?2 ORDER BY w.rowid DESC LIMIT 1), 0)
     WHERE id = ?1"""
-TAG_COUNT = "INSERT INTO tag (name, uses) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE SET uses = uses + ?2"
+TAG_COUNT = "INSERT INTO tag (name, uses) VALUES {rows} ON CONFLICT (name) DO UPDATE SET uses = uses + excluded.uses"
 TAGS_DROP = "DELETE FROM tag WHERE uses = 0 AND name IN (SELECT value FROM json_each(?))"
 
 # Newest first is the order in which FTS5 gives them: it stops when there are enough.

@@ -81,7 +81,7 @@ async def create(
 
     Raises `InvalidInput` (`TooLarge`) for what the limits do not allow, `NotFound` for a parent or a picture that the
     author may not use, `Gone` for a suspended author, or when the request's post was deleted since, and `Conflict` when
-    what the commit does `together_with` the post is overtaken, and `Unavailable` while deliveries are too far behind.
+    what the commit does `together_with` the post is overtaken.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -89,9 +89,6 @@ async def create(
     if keys and (found := await made_before(writes, keys)) is not None:
         return _written(found)
     parent = await _access(writes, author_id, draft)
-    if not record and together_with is None:
-        # What is imported, or due, has been taken on before.
-        writes.pressure.check()
     mentions = await _mentions(writes, content["text"])
     tags = _tags(content["text"])
 

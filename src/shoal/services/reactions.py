@@ -62,9 +62,6 @@ async def share(
     found = await _stands(writes, member_id, SHARES, post.id)
     if found is not None:
         return await _share(writes, int.from_bytes(found.data))
-    if not id_:
-        # What is imported has been taken on before.
-        writes.pressure.check()
     shard = shard_of(member_id)
 
     def build(new_id: int) -> tuple[Share, Batch]:

@@ -56,6 +56,8 @@ _STEP_SECONDS = 60.0
 """A page of a fan-out takes well under a second: one that takes so long never ends."""
 _CONCURRENCY = 64
 """Jobs at work in one process when their stores are elsewhere: what they ask for at the same time travels together."""
+_SEARCH = 3.0
+"""Search may be so many times later than timelines before posts are refused: hardly anybody notices."""
 _LOOK_SECONDS = 0.02
 _QUIET_LOOKS = 3
 _POLL_SECONDS = 0.05
@@ -208,7 +210,7 @@ async def _assemble(
             media,
             _limits(settings),
             domain_of(settings),
-            Pressure(runner.behind, settings.most_behind_seconds),
+            pressure_of(runner, search, settings),
         ),
         reads=Reads(store, lasting, timelines, audiences, tags, settings.timeline_length, search=search.index),
         tags=tags,
@@ -222,6 +224,11 @@ async def _assemble(
         limiter=sharing.limiter if sharing and settings.rate_limits else None,
         probes=_probes(store, timelines, outbox),
     )
+
+
+def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
+    """Refuses posts when timelines or search are late; nothing where workers on other machines are, who tell nobody."""
+    return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), settings.most_behind_seconds)
 
 
 def _probes(store: Store, timelines: Timelines, outbox: Outbox) -> Mapping[str, Callable[[], Awaitable[object]]]:

@@ -21,6 +21,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             params=statuses.NewStatus,
             max_body=statuses.MAX_BODY,
             answer=Status,
+            delivers=True,
         ),
         seen(
             "GET",
@@ -86,6 +87,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             scope="write:statuses",
             params=reactions.Reblog,
             answer=Status,
+            delivers=True,
         ),
         Route(
             "POST",
