@@ -64,6 +64,7 @@ NOUNS = {
     "reports": "report",
     "email_domain_blocks": "email_domain",
     "canonical_email_blocks": "email",
+    "ip_blocks": "network",
 }
 """Whose id stands behind which words of a path, the first that fits; an account's behind any others."""
 
@@ -112,6 +113,7 @@ class Cast:
         self._make("report", "/api/v1/reports", account_id=self._id("ben"), comment="rude")
         self._make("email_domain", "/api/v1/admin/email_domain_blocks", domain="junk.example")
         self._make("email", "/api/v1/admin/canonical_email_blocks", email="ruder@example.org")
+        self._make("network", "/api/v1/admin/ip_blocks", ip="198.51.100.0/24", severity="no_access", expires_in=3600)
         self._made("/api/v1/markers", home={"last_read_id": status["id"]})
         self._made(f"/api/v1/lists/{self.things['list']}/accounts", account_ids=[self._id("ann")])
         self._made("/api/v1/featured_tags", name="dawn")

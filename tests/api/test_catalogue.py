@@ -157,6 +157,8 @@ NEEDED = """
     GET POST /api/v1/admin/canonical_email_blocks
     POST /api/v1/admin/canonical_email_blocks/test
     GET DELETE /api/v1/admin/canonical_email_blocks/{}
+    GET POST /api/v1/admin/ip_blocks
+    GET PUT DELETE /api/v1/admin/ip_blocks/{}
     GET /api/v1/streaming/user
     GET /api/v1/streaming/user/notification
     GET /api/v1/streaming/public

@@ -98,13 +98,19 @@ def test_posts_are_hidden_and_shown(shoal: Shoal, tmp_path: Path) -> None:
     assert refused(shoal("post", "hide", "12")) == "shoal: Record not found"
 
 
-def test_domains_and_addresses_are_blocked(shoal: Shoal) -> None:
+def test_domains_addresses_and_networks_are_blocked(shoal: Shoal) -> None:
     assert told(shoal("block", "domain", "Spam.Example")) == "nobody signs up with an address of spam.example\n"
     assert told(shoal("block", "email", "r.ude@example.org")) == "nobody signs up with r.ude@example.org\n"
     assert refused(shoal("block", "domain", "spam.example")) == "shoal: Domain has already been taken"
     assert refused(shoal("block", "domain", "no domain")) == "shoal: Domain is not a valid domain name"
+    network = ("block", "network", "203.0.113.9/24", "--severity", "sign_up_block", "--comment", "robots")
+    assert told(shoal(*network, "--days", "7")) == "203.0.113.0/24 is blocked: sign_up_block\n"
+    assert refused(shoal("block", "network", "spam.example")).startswith("shoal: Ip is not an address or a network")
     listed = [line.split("\t") for line in told(shoal("block", "list")).splitlines()[1:]]
-    assert [line[0] for line in listed] == ["domain", "email"]
+    assert [line[0] for line in listed] == ["domain", "email", "network"]
+    assert listed[2][1] == "203.0.113.0/24"
+    assert re.fullmatch(r"sign_up_block until \d{4}-\d\d-\d\d robots", listed[2][3])
+    assert told(shoal("block", "end", "203.0.113.0/24")) == "203.0.113.0/24 is not blocked any more\n"
     assert listed[0][1:4:2] == ["spam.example", "refused: 0"]
     assert told(shoal("block", "end", "spam.example")) == "spam.example is not blocked any more\n"
     assert told(shoal("block", "end", "Rude+x@example.org")) == "Rude+x@example.org is not blocked any more\n"

@@ -204,7 +204,7 @@ async def _member(shoal: Shoal, who: Handle) -> Member:
 
 
 @in_loop
-async def test_an_application_blocks_domains_and_addresses_and_lists_them() -> None:
+async def test_an_application_blocks_domains_addresses_and_networks_and_lists_them() -> None:
     async with Shoal.open("memory://") as shoal:
         lists = shoal.blocklists
         domain = await lists.block_domain("Spam.Example")
@@ -212,6 +212,9 @@ async def test_an_application_blocks_domains_and_addresses_and_lists_them() -> N
         assert [block async for block in lists.blocks()] == [domain, address]
         with pytest.raises(Taken):
             await lists.block_address("rude+again@example.org")
+        network = await lists.block_network("2001:db8::/32")
+        assert [block async for block in lists.blocks()] == [domain, address, network]
+        await lists.unblock("2001:db8::/32")
         await lists.unblock("spam.example")
         await lists.unblock("rude@example.org")
         with pytest.raises(NotFound, match=r"spam\.example is not blocked"):

@@ -72,6 +72,7 @@ async def world_in(folder: Path) -> World:
         await ann.unlike(post)
         await shoal.blocklists.block_domain("spam.example")
         await shoal.blocklists.block_address("rude@example.org")
+        await shoal.blocklists.block_network("203.0.113.0/24", seconds=86_400)
         await shoal.settle()
     return World(path, ann.id, ben.id, post.id)
 
@@ -115,9 +116,9 @@ BREAKS = {
     "a member is gone": ("DELETE FROM object WHERE id = {ben}", {"ends"}),
     "a name is lost": ("DELETE FROM key WHERE space = 'user_name'", {"keys"}),
     "a name leads to nobody": ("UPDATE key SET id = 12345 WHERE space IN ('user_name', 'email')", {"keys"}),
-    "a block is in no list": ("DELETE FROM association WHERE atype IN (70, 71)", {"lists"}),
+    "a block is in no list": ("DELETE FROM association WHERE atype IN (70, 71, 72)", {"lists"}),
     "a block is gone": ("DELETE FROM object WHERE id IN (SELECT id2 FROM association WHERE atype = 70)", {"lists"}),
-    "a block's key is lost": ("DELETE FROM key WHERE space IN ('email_domain_block', 'email_block')", {"keys"}),
+    "a block's key is lost": ("DELETE FROM key WHERE space LIKE '%_block'", {"keys"}),
     "a share's key is lost": ("DELETE FROM key WHERE space = 'share'", {"keys"}),
 }
 

@@ -11,6 +11,7 @@ from shoal.api.cloud_picture import Pictures
 from shoal.api.connections import USUAL as USUAL_PATIENCE
 from shoal.api.connections import Patience
 from shoal.api.entity_json import Presenter
+from shoal.api.ip_guard import IpGuard
 from shoal.api.ratelimit import Limiter, MemoryLimiter, rules
 from shoal.api.readiness import Probe, Readiness
 from shoal.api.streams import USUAL, Pace, Streams
@@ -65,6 +66,8 @@ class Front:
     pictures: Pictures
     streams: Streams
     readiness: Readiness
+    ip_guard: IpGuard
+    """Knows which networks are blocked."""
 
 
 def front_of(deps: Deps) -> Front:
@@ -87,4 +90,5 @@ def front_of(deps: Deps) -> Front:
         pictures=Pictures(),
         streams=Streams(deps.hub, deps.pace),
         readiness=Readiness(deps.probes),
+        ip_guard=IpGuard(deps.store),
     )

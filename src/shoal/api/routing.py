@@ -18,6 +18,7 @@ from shoal.api.convert import prepare
 from shoal.api.declared import complaint
 from shoal.api.dispatch import Api, Entry
 from shoal.api.intake import Memory, Turns
+from shoal.api.ip_guard import Barrier, IpGuard
 from shoal.api.matching import Trie, parameters
 from shoal.api.middleware import CORS_PATHS, Edge
 from shoal.api.ratelimit import Limiter
@@ -41,12 +42,14 @@ def build_app(
     turns: Turns | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
     https: bool = False,
+    guard: IpGuard | None = None,
 ) -> ASGIApp:
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
 
     `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket. The `gate` says how many requests are
     at work at a time; without one, as many as come. The `refusal` says why something that is delivered to others is refused, before
     anything else. The `memory` is for the bytes of bodies, the `turns` are for uploads. `https`: clients come by it.
+    The `guard` keeps networks out that are blocked, before all of these; without one, none.
     """
     trie: Trie[Entry] = Trie()
     for route in routes:
@@ -59,6 +62,8 @@ def build_app(
     app = Admission(api, gate) if gate else api
     if refusal is not None:
         app = Relief(app, partial(_delivers, trie), refusal)
+    if guard is not None:
+        app = Barrier(app, guard)
     return Edge(app, cors_paths=cors_paths, https=https)
 
 

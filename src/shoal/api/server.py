@@ -76,7 +76,7 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
     server = _Server(config, partial(ready, front.at.root), front.streams.stop)
     try:
         with contextlib.closing(listener):
-            async with counted.watching():
+            async with counted.watching(), front.ip_guard.watching():
                 await _run(server, listener)
     finally:
         await front.census.close()
@@ -105,6 +105,7 @@ def _application(front: Front) -> ASGIApp:
         refusal=front.writes.pressure.refusal,
         websocket=Sockets(front),
         cors_paths=(*CORS_PATHS, *_DRAWN),
+        guard=front.ip_guard,
         https=front.at.root.startswith("https:"),
     )
 

@@ -43,6 +43,9 @@ async def sign_up(context: Context, params: SignUp) -> object:
     front: Front = context.deps
     if not front.settings.registrations:
         raise NotAllowed("This server takes no new members")
+    severity = front.ip_guard.severity(context.request.scope)
+    if severity is not None:
+        raise NotAllowed("This server takes no new members from your network")
     await _check(front, params, address_of(context.request.scope))
     app = await app_of(front, context.caller.app_id)
     async with hashing(context.request.scope):

@@ -101,7 +101,11 @@ class _EventStream(Response):
 
     async def _tell(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         front: Front = self._context.deps
-        check = partial(caller_of, front.graph, self._context.request)
+
+        async def check() -> None:
+            front.ip_guard.check(self._context.request.scope)
+            await caller_of(front.graph, self._context.request)
+
         async with aclosing(front.streams.attended(self._connection, check)) as attended:
             async for heard in attended:
                 await write(await self._lines(heard) if heard else b":thump\n")

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, aclosing
-from functools import partial
 from typing import Literal
 
 import msgspec
@@ -74,7 +73,7 @@ class Sockets:
             # Chromium drops a socket that does not come back with the protocol that it offered: here that is the token.
             protocol = next(iter(scope["subprotocols"]), None)
             socket = _Socket(self._front, text, caller, presence, receive, send)
-            await socket.run(HTTPConnection(scope).query_params, protocol)
+            await socket.run(scope, protocol)
 
     async def _admit(self, scope: Scope) -> tuple[str, Caller]:
         """The token, and whose it is: in the header, the query, or as the protocol, where browsers can put it."""
@@ -112,16 +111,20 @@ class _Socket:
         self._gone = False
         self._code, self._reason = _GOING_AWAY, ""
 
-    async def run(self, query: Mapping[str, str], protocol: str | None) -> None:
+    async def run(self, scope: Scope, protocol: str | None) -> None:
         """Until either end has enough. Whoever names a stream in the address hears of all that happens after the handshake."""
-        failure = await self._first(query)
+        failure = await self._first(HTTPConnection(scope).query_params)
+
+        async def check() -> None:
+            self._front.ip_guard.check(scope)
+            await caller_with(self._front.graph, self._text)
+
         reading = asyncio.create_task(self._read())
         try:
             await self._send({"type": "websocket.accept", "subprotocol": protocol})
             self._accepted.set()
             if failure is not None:
                 await self._refuse(failure)
-            check = partial(caller_with, self._front.graph, self._text)
             async with aclosing(self._front.streams.attended(self._presence, check)) as attended:
                 async for _ in attended:
                     # A ping is the sign of life here.

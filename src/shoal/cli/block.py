@@ -1,4 +1,4 @@
-"""`shoal block`: e-mail domains and addresses that nobody signs up with."""
+"""`shoal block`: e-mail domains and addresses that nobody signs up with, and networks that are kept out."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing, perform
 from shoal.core.email_blocks import EmailDomainBlock
 from shoal.core.ids import milliseconds_of
+from shoal.core.ip_blocks import IpBlock, IpSeverity
 from shoal.ops.blocklists import AnyBlock, Blocklists
-from shoal.ops.operations import BlockAddress, BlockDomain, Unblock
+from shoal.ops.operations import BlockAddress, BlockDomain, BlockNetwork, Unblock
+from shoal.services.ip_blocks import MAX_SECONDS
 from shoal.settings import Settings
 from shoal.wiring import open_network
+
+_DAY = 86_400
+"""Seconds."""
 
 
 @click.group()
 def block() -> None:
-    """Say with which e-mail addresses nobody signs up."""
+    """Say with which e-mail addresses nobody signs up, and which networks are kept out."""
 
 
 @block.command()
@@ -42,10 +47,31 @@ def email(settings: Settings, /, address: str) -> None:
 
 
 @block.command()
+@click.argument("address")
+@click.option(
+    "--severity",
+    type=click.Choice([severity.value for severity in IpSeverity]),
+    default=IpSeverity.NO_ACCESS.value,
+    show_default=True,
+    help="What is refused.",
+)
+@click.option("--comment", default="", help="Why, for those who look after the network.")
+@click.option("--days", type=click.IntRange(0, MAX_SECONDS // _DAY), default=0, help="Until it expires.  [0: never]")
+@pass_settings
+def network(settings: Settings, /, address: str, severity: str, comment: str, days: int) -> None:
+    """Keep out the ADDRESS or network, as 203.0.113.0/24. Works beside a running server, which knows it within seconds.
+
+    It is not asked whether your own address is among them: `shoal block end` takes it back.
+    """
+    told = perform(existing(settings), BlockNetwork(address, IpSeverity(severity), comment, days * _DAY))
+    click.echo(f"{told} is blocked: {severity}")
+
+
+@block.command()
 @click.argument("what")
 @pass_settings
 def end(settings: Settings, /, what: str) -> None:
-    """End the block of WHAT: a domain or an e-mail address. Works beside a running server."""
+    """End the block of WHAT: a domain, an e-mail address or a network. Works beside a running server."""
     perform(existing(settings), Unblock(what))
     click.echo(f"{what} is not blocked any more")
 
@@ -69,4 +95,11 @@ async def _list(settings: Settings) -> None:
 def _told(found: AnyBlock) -> tuple[str, str, str]:
     if isinstance(found, EmailDomainBlock):
         return "domain", found.domain, f"refused: {sum(day.uses for day in found.days)}"
+    if isinstance(found, IpBlock):
+        until = f"{datetime.fromtimestamp(found.expires_at / 1000, UTC):%Y-%m-%d}" if found.expires_at else ""
+        return (
+            "network",
+            found.network,
+            " ".join(filter(None, (found.severity, until and f"until {until}", found.comment))),
+        )
     return "email", found.digest, "hash of an address"

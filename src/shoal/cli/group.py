@@ -25,7 +25,7 @@ COMMANDS = {
     "check": "Compare what is stored with what is promised, and repair it.",
     "member": "Make members, set their passwords, suspend them, give them roles, list them.",
     "post": "Take posts out of sight, and show them again.",
-    "block": "Say with which e-mail addresses nobody signs up.",
+    "block": "Say with which e-mail addresses nobody signs up, and which networks are kept out.",
     "tags": "Show the tag cloud, and say what is not to be in it.",
     "search": "Look after the search index.",
     "move": "Take a whole network to other stores.",

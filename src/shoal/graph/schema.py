@@ -13,6 +13,7 @@ import msgspec
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
+from shoal.core.ip_blocks import IpBlock
 from shoal.core.model import (
     App,
     Grant,
@@ -118,6 +119,8 @@ HELD = AssocType(64, "held")  # member -> what they would be notified of, held b
 ACCEPTS_NOTICES = AssocType(65, "accepts_notices")  # member -> member whom their policy does not apply to
 BLOCKS_EMAIL_DOMAIN = AssocType(70, "blocks_email_domain")  # everybody -> e-mail domain block
 BLOCKS_EMAIL = AssocType(71, "blocks_email")  # everybody -> canonical e-mail block
+BLOCKS_IP = AssocType(72, "blocks_ip")  # everybody -> IP block
+IP_BLOCKS_CHANGED = AssocType(73, "ip_blocks_changed")  # everybody -> everybody; time: the last change of any IP block
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
@@ -198,6 +201,11 @@ def email_block_key(digest: str) -> Key:
     return Key(shard_of(EVERYBODY), "email_block", digest)
 
 
+def ip_block_key(network: str) -> Key:
+    """Key of a network that is blocked, in CIDR notation: the id of the block, beside which it lies."""
+    return Key(shard_of(EVERYBODY), "ip_block", network)
+
+
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:
     """Of a request: the id of what it made."""
     return Key(shard, "idempotency", f"{member_id}:{name}")
@@ -240,6 +248,7 @@ AnyNode = (
     | Report
     | EmailDomainBlock
     | CanonicalEmailBlock
+    | IpBlock
     | App
     | Token
     | Grant

@@ -1,4 +1,5 @@
-"""Carry out what is due: write scheduled posts, announce the end of polls, and delete media that no post has.
+"""Carry out what is due: write scheduled posts, announce the end of polls, delete media that no post has, and end
+IP blocks that expire.
 
 Any number of processes may work at it at once, and any of them may stop at any moment: whatever is done is one commit, which
 also ends the thing's ticket and is refused when another was first.
@@ -17,12 +18,13 @@ from msgspec.structs import replace
 from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, shard_of
+from shoal.core.ip_blocks import IpBlock
 from shoal.core.model import App, Media, Poll, ScheduledPost
 from shoal.graph import media_life as life
 from shoal.graph.agenda import take_off
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import AGENDA, DUE, AnyNode
-from shoal.services import apps, scheduling
+from shoal.services import apps, ip_blocks, scheduling
 from shoal.services.writes import Writes
 
 _log = logging.getLogger(__name__)
@@ -114,6 +116,8 @@ class Agenda:
                 await self._look_at(node)
             case App(ticket_id=ticket.id2):
                 await apps.drop_unused(self._writes, node)
+            case IpBlock(ticket_id=ticket.id2):
+                await ip_blocks.expire(self._writes, node)
             case _:
                 # It is gone, or was put off, and this ticket was left behind.
                 batch = Batch(shard_of(ticket.id2))

@@ -5,25 +5,28 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, canonical_digest, check_domain
-from shoal.core.errors import NotFound
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
 from shoal.core.text import check_email
 from shoal.graph.contract import MAX_TIME, Reader
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
+    BLOCKS_IP,
     EVERYBODY,
     AssocType,
     Key,
     email_block_key,
     email_domain_block_key,
+    ip_block_key,
 )
-from shoal.services import email_blocks
+from shoal.services import email_blocks, ip_blocks
 from shoal.services.writes import Writes
 
-AnyBlock = EmailDomainBlock | CanonicalEmailBlock
+AnyBlock = EmailDomainBlock | CanonicalEmailBlock | IpBlock
 
 _PAGE = 500
-_LISTS: tuple[AssocType, ...] = (BLOCKS_EMAIL_DOMAIN, BLOCKS_EMAIL)
+_LISTS: tuple[AssocType, ...] = (BLOCKS_EMAIL_DOMAIN, BLOCKS_EMAIL, BLOCKS_IP)
 
 
 class Blocklists:
@@ -40,9 +43,20 @@ class Blocklists:
         """Refuse sign-ups with this e-mail address, however it is written; its hash is kept. Raises `Taken` when they are."""
         return await email_blocks.block_address(self._writes, address)
 
+    async def block_network(
+        self, network: str, severity: IpSeverity = IpSeverity.NO_ACCESS, *, comment: str = "", seconds: int = 0
+    ) -> IpBlock:
+        """Keep an address or a network out, for so many seconds (0: for good). Raises `Taken` when it is blocked.
+
+        Servers know of it within a few seconds.
+        """
+        return await ip_blocks.block(self._writes, network, severity, comment=comment, seconds=seconds)
+
     async def unblock(self, what: str) -> None:
-        """End the block of a domain or an e-mail address. Raises `NotFound` where there is none."""
-        if "@" in what:
+        """End the block of a domain, an e-mail address or a network. Raises `NotFound` where there is none."""
+        if (network := _network(what)) is not None:
+            await ip_blocks.unblock(self._writes, await self._id(ip_block_key(network), what))
+        elif "@" in what:
             found = await self._id(email_block_key(canonical_digest(check_email(what))), what)
             await email_blocks.unblock_address(self._writes, found)
         else:
@@ -70,3 +84,10 @@ async def _page(graph: Reader, atype: AssocType, before: int) -> list[tuple[int,
     listed = await graph.assoc_range(EVERYBODY, atype, before=before, limit=_PAGE)
     nodes = await graph.obj_get([assoc.id2 for assoc in listed])
     return [(assoc.time, node if isinstance(node := nodes.get(assoc.id2), AnyBlock) else None) for assoc in listed]
+
+
+def _network(what: str) -> str | None:
+    try:
+        return check_network(what)
+    except InvalidInput:
+        return None

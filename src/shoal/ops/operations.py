@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import msgspec
 
 from shoal.core.errors import NotFound, Taken
+from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Member, Role
 from shoal.ops import jobs
 from shoal.ops.blocklists import Blocklists
@@ -154,8 +155,24 @@ class BlockAddress(Operation[None]):
         await Blocklists(network.writes).block_address(self.address)
 
 
+class BlockNetwork(Operation[str]):
+    """Keep a network out, or those who would sign up from there; the network as it is compared."""
+
+    answer = str
+    network: str
+    severity: IpSeverity
+    comment: str = ""
+    seconds: int = 0
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
+        made = await Blocklists(network.writes).block_network(
+            self.network, self.severity, comment=self.comment, seconds=self.seconds
+        )
+        return made.network
+
+
 class Unblock(Operation[None]):
-    """End the block of a domain or an e-mail address."""
+    """End the block of a domain, an e-mail address or a network."""
 
     what: str
 
@@ -231,6 +248,7 @@ AnyOperation = (
     | SetHidden
     | BlockDomain
     | BlockAddress
+    | BlockNetwork
     | Unblock
     | Import
     | Check

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
+from shoal.core.ip_blocks import IpBlock
 from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.listings import places
@@ -23,6 +24,7 @@ from shoal.graph.schema import (
     ATTACHED,
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
+    BLOCKS_IP,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     EVERYBODY,
@@ -44,6 +46,7 @@ from shoal.graph.schema import (
     email_block_key,
     email_domain_block_key,
     email_key,
+    ip_block_key,
     public_list,
     share_key,
     user_name_key,
@@ -77,6 +80,7 @@ LISTED = (
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_EMAIL,
+    BLOCKS_IP,
 )
 """Types whose associations follow from objects alone, besides the tags."""
 
@@ -84,6 +88,7 @@ _OWNED: dict[type[AnyNode], AssocType] = {Media: OWNS, ScheduledPost: SCHEDULES}
 _BLOCKLISTS: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
     CanonicalEmailBlock: BLOCKS_EMAIL,
+    IpBlock: BLOCKS_IP,
 }
 
 tag_id = lru_cache(maxsize=1 << 18)(_tag_id)
@@ -179,6 +184,8 @@ def names_of(node: AnyNode) -> Named | None:
             return Named(email_domain_block_key(node.domain), node.id)
         case CanonicalEmailBlock():
             return Named(email_block_key(node.digest), node.id)
+        case IpBlock():
+            return Named(ip_block_key(node.network), node.id)
     return None
 
 
@@ -210,7 +217,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
                 yield node.member_id, LAPSES.number, node.id
         case Grant():
             yield node.member_id, LAPSES.number, node.id
-        case EmailDomainBlock() | CanonicalEmailBlock():
+        case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock():
             yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
 
 
@@ -232,6 +239,8 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
         case Media():
             return (node.ticket_id,)
         case ScheduledPost():
+            return (node.ticket_id,)
+        case IpBlock():
             return (node.ticket_id,)
     return ()
 

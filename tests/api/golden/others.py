@@ -125,7 +125,9 @@ def _of_blocklists(shoal: World) -> dict[str, Any]:
     ada = moderator(shoal, "ada", Role.ADMIN)
     shoal.json("POST", "/api/v1/admin/email_domain_blocks", ada, json={"domain": "spam.example"})
     rude = {"email": "Ru.de+news@example.org"}
+    network = {"ip": "203.0.113.7/24", "severity": "no_access", "comment": "scrapers", "expires_in": 3600}
     return {
+        "admin_ip_block": shoal.json("POST", "/api/v1/admin/ip_blocks", ada, json=network),
         "admin_email_domain_block": shoal.json("GET", "/api/v1/admin/email_domain_blocks", ada)[0],
         "admin_canonical_email_block": shoal.json("POST", "/api/v1/admin/canonical_email_blocks", ada, json=rude),
     }
