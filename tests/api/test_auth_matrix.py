@@ -12,9 +12,9 @@ from shoal.api.calls import Route
 from shoal.api.scopes import KNOWN, granted
 from shoal.api.table import table
 from shoal.core.model import Role
-from shoal.services import members, moderation
+from shoal.services import apps, members, moderation
 from shoal.settings import Settings
-from tests.api.world import Someone, World, world
+from tests.api.world import SCOPES, Someone, World, world
 
 ROUTES = table(Settings())
 GUARDED = [route for route in ROUTES if route.auth in {"app", "client", "user"}]
@@ -109,6 +109,12 @@ def test_a_member_who_was_locked_out_may_do_nothing(disabled: tuple[Cast, str], 
     refused(cast, route, token, 403, "Your login is currently disabled", 2)
 
 
+@named(NOT_PUBLIC)
+def test_a_member_who_waits_for_approval_may_do_nothing(pending: tuple[Cast, str], route: Route) -> None:
+    cast, token = pending
+    refused(cast, route, token, 403, "Your login is currently pending approval", 2)
+
+
 @named(FOR_STAFF)
 def test_every_scope_is_not_enough_for_a_member_without_the_role(cast: Cast, route: Route) -> None:
     token = cast.world.token(cast.ann.app_id, cast.ann.member.id, sorted(KNOWN))
@@ -155,6 +161,15 @@ def disabled(cast: Cast) -> tuple[Cast, str]:
     cast.world.run(moderation.disable(cast.world.network.writes, dan.member.id))
     cast.world.settle()
     return cast, dan.token
+
+
+@pytest.fixture(scope="module")
+def pending(cast: Cast) -> tuple[Cast, str]:
+    """The token of a member who waits for approval."""
+    pia = cast.world.run(members.register(cast.world.network.writes, "pia", pending=True))
+    cast.world.settle()
+    made = apps.issue_token(cast.world.network.writes, cast.ann.app_id, pia.id, SCOPES, generation=0)
+    return cast, cast.world.run(made).text
 
 
 @pytest.fixture(scope="module")

@@ -159,6 +159,15 @@ def test_what_is_no_address_and_no_hash_is_refused(w: World, boss: Someone, give
     assert w.state() == before
 
 
+def test_a_blocked_address_does_not_tell_whether_somebody_has_it(w: World, boss: Someone) -> None:
+    assert sign_up(w, "ann", "ann@spam.example").status_code == 200
+    block(w, boss, "spam.example")
+    for email in ("ann@spam.example", "nobody@spam.example"):
+        answer = sign_up(w, "ben", email)
+        assert refused(answer) == ["ERR_BLOCKED"]
+        assert answer.json()["error"] == "Validation failed: Email uses a disallowed e-mail provider"
+
+
 def test_who_is_a_member_already_stays_one(w: World, boss: Someone) -> None:
     token = sign_up(w, "ann", "ann@spam.example").json()["access_token"]
     block(w, boss, "spam.example")

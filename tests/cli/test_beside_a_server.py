@@ -86,6 +86,8 @@ def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
     assert told(shoal("member", "role", "cyd", "admin")) == "cyd is an admin\n"
     assert told(shoal("member", "suspend", "cyd")) == "cyd is suspended\n"
     assert told(shoal("member", "restore", "cyd")) == "cyd is back\n"
+    assert refused(shoal("member", "approve", "cyd")) == "shoal: This member does not wait for approval"
+    assert refused(shoal("member", "reject", "cyd")) == "shoal: This member does not wait for approval"
     assert refused(shoal("member", "suspend", "nobody")) == "shoal: there is no member 'nobody'"
     assert [line.split("\t")[0] for line in told(shoal("member", "list")).splitlines()[1:]] == ["ann", "ben", "cyd"]
 

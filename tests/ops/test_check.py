@@ -26,7 +26,7 @@ from shoal.ops.check import check
 from shoal.ops.repair import miscount, recount
 from shoal.ops.report import Finding, Report, nothing
 from shoal.ops.tag_counts import count_all
-from shoal.services import posts, reactions
+from shoal.services import members, moderation, posts, reactions
 from shoal.settings import load
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud.contract import TagRow
@@ -73,6 +73,11 @@ async def world_in(folder: Path) -> World:
         await shoal.blocklists.block_domain("spam.example")
         await shoal.blocklists.block_address("rude@example.org")
         await shoal.blocklists.block_network("203.0.113.0/24", seconds=86_400)
+        waiting = [
+            await members.register(shoal.network.writes, name, email=f"{name}@example.org", pending=True)
+            for name in ("pia", "pam")
+        ]
+        await moderation.reject(shoal.network.writes, waiting[0].id)
         await shoal.settle()
     return World(path, ann.id, ben.id, post.id)
 
@@ -361,7 +366,7 @@ async def test_a_false_floor_is_found_deep_in_the_timeline(tmp_path: Path) -> No
 async def test_a_store_with_no_warm_timeline_is_sampled_and_left_cold(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
-        assert (await check(shoal.network))["I1"].checked == 2
+        assert (await check(shoal.network))["I1"].checked == 3
         assert await shoal.network.timelines.members(9) == []
 
 

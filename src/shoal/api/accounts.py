@@ -67,7 +67,7 @@ async def lookup(context: Context, params: Lookup) -> object:
     if domain.lower() not in {"", front.at.domain.lower(), front.at.netloc.lower()}:
         raise NotFound("Record not found")
     member = await members.find(front.writes, name)
-    if member is None:
+    if member is None or member.pending:
         raise NotFound("Record not found")
     if member.suspended:
         raise Gone

@@ -92,7 +92,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
 async def several(context: Context, params: Wanted) -> object:
     """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
-    if params.remote or params.pending or params.ip or params.by_domain:
+    if params.remote or params.ip or params.by_domain:
         # Nobody is from elsewhere or waits to be let in, and addresses of the network are not kept.
         return b"[]"
     return await _several(context, params, _Test(params, _states(params), _roles(params.staff, ())))
@@ -100,7 +100,7 @@ async def several(context: Context, params: Wanted) -> object:
 
 async def several_now(context: Context, params: WantedNow) -> object:
     """The same in the newer words."""
-    if params.origin == "remote" or params.status == "pending" or params.ip or params.by_domain or params.invited_by:
+    if params.origin == "remote" or params.ip or params.by_domain or params.invited_by:
         return b"[]"
     states = (params.status,) if params.status else ()
     return await _several(
@@ -126,12 +126,15 @@ class _Test(msgspec.Struct, frozen=True):
 
 
 def _states(params: Wanted) -> list[str]:
-    return [state for state in ("active", "disabled", "silenced", "sensitized", "suspended") if getattr(params, state)]
+    known = ("active", "pending", "disabled", "silenced", "sensitized", "suspended")
+    return [state for state in known if getattr(params, state)]
 
 
 def _is(member: Member, state: str) -> bool:
     if state == "active":
         return not (member.suspended or member.disabled)
+    if state == "suspended":
+        return member.suspended and not member.pending
     return bool(getattr(member, state))
 
 
@@ -178,7 +181,9 @@ async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]
     for member in found:
         login = logins.get(member.login_id)
         email = login.email if isinstance(login, Login) and _sees_address(context, member) else ""
-        answer.append(moderation_entities.admin_account(member, email, present.account(known[member.id], front.at)))
+        reason = login.reason if isinstance(login, Login) else ""
+        account = present.account(known[member.id], front.at)
+        answer.append(moderation_entities.admin_account(member, email, reason, account))
     return answer
 
 
@@ -242,11 +247,17 @@ unsensitive = _undoing(moderation.unsensitize, "Media of the account are shown a
 unsuspend = _undoing(moderation.restore, "The account is in sight again, with all they posted.")
 
 
-async def judge(context: Context, params: One) -> object:
-    """Refused: no account waits to be let in."""
+approve = _undoing(moderation.approve, "The account, which waited for approval, is let in.")
+
+
+async def reject(context: Context, params: One) -> object:
+    """The account, which waited for approval, is deleted. Its name and address are free again."""
     front: Front = context.deps
-    await _member(front, params.id)
-    raise NotAllowed("This action is not allowed")
+    target = await _target(context, params.id)
+    told = (await shown(context, [target]))[0]
+    await moderation.reject(front.writes, target.id)
+    _log.info("%s: reject %s (%s)", actor(context), target.name, target.id)
+    return told
 
 
 async def _target(context: Context, id_: int) -> Member:

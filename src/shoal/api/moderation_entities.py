@@ -55,7 +55,8 @@ class AdminAccount(msgspec.Struct, kw_only=True):
     ip: None = None
     ips: list[Any] = []
     sensitized: bool
-    invite_request: None = None
+    invite_request: str | None
+    """Why they want to join, as those say who sign up where approval is needed."""
 
 
 class AdminReport(msgspec.Struct, kw_only=True):
@@ -108,7 +109,7 @@ def closing(filed: reports.Report) -> str | None:
     return present.moment(filed.closed_at) if filed.closed_at else None
 
 
-def admin_account(member: model.Member, email: str, shown: Account) -> AdminAccount:
+def admin_account(member: model.Member, email: str, reason: str, shown: Account) -> AdminAccount:
     """A member, for moderators."""
     return AdminAccount(
         id=str(member.id),
@@ -117,10 +118,11 @@ def admin_account(member: model.Member, email: str, shown: Account) -> AdminAcco
         email=email,
         role=present.role(member.role),
         confirmed=True,
-        suspended=member.suspended,
+        suspended=member.suspended and not member.pending,
         silenced=member.silenced,
         disabled=member.disabled,
-        approved=True,
+        approved=not member.pending,
+        invite_request=reason or None,
         sensitized=member.sensitized,
         locale=member.default_language or None,
         account=shown,

@@ -104,7 +104,7 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
         "followers_count": profile.followers,
         "following_count": profile.following,
         "limited": member.silenced or UNSET,
-        "suspended": member.suspended or UNSET,
+        "suspended": (member.suspended and not member.pending) or UNSET,
     }
 
 

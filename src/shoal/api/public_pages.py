@@ -91,7 +91,7 @@ class PublicPages:
     async def _member(self, name: str) -> Response:
         front = self._front
         member = await members.find(front.writes, name) if "@" not in name else None
-        if member is None:
+        if member is None or member.pending:
             raise NotFound("There is no such member")
         if member.suspended:
             raise Gone("This member is suspended")

@@ -38,7 +38,7 @@ async def webfinger(context: Context, params: Resource) -> Response:
     """Where an account is."""
     front: Front = context.deps
     member = await members.find(front.writes, _name(front, params.resource))
-    if member is None:
+    if member is None or member.pending:
         raise NotFound("Record not found")
     if member.suspended:
         raise Gone

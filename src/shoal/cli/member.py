@@ -1,4 +1,4 @@
-"""`shoal member`: make members, set their passwords, suspend them, give them roles, list them."""
+"""`shoal member`: make members, set their passwords, let in those who wait, suspend them, give them roles, list them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Role
 from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
-from shoal.ops.operations import AddMember, CheckFree, CheckThere, SetPassword, SetRole, SetSuspended
+from shoal.ops.operations import AddMember, CheckFree, CheckThere, Judge, SetPassword, SetRole, SetSuspended
 from shoal.settings import Settings
 from shoal.wiring import open_network
 
@@ -82,6 +82,24 @@ def restore(settings: Settings, /, name: str) -> None:
     """Undo the suspension of the member NAME. Works beside a running server."""
     perform(existing(settings), SetSuspended(name, suspended=False))
     click.echo(f"{name} is back")
+
+
+@member.command()
+@click.argument("name")
+@pass_settings
+def approve(settings: Settings, /, name: str) -> None:
+    """Let the member NAME in, who waits for approval. Works beside a running server."""
+    perform(existing(settings), Judge(name, approved=True))
+    click.echo(f"{name} is let in")
+
+
+@member.command()
+@click.argument("name")
+@pass_settings
+def reject(settings: Settings, /, name: str) -> None:
+    """Delete the member NAME, who waits for approval. Works beside a running server."""
+    perform(existing(settings), Judge(name, approved=False))
+    click.echo(f"{name} is not let in, and deleted")
 
 
 @member.command()

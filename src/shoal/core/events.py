@@ -193,6 +193,13 @@ class MemberRegistered(Event, frozen=True, tag="member_registered"):
     address: str
 
 
+class MemberRejected(Event, frozen=True, tag="member_rejected"):
+    """Somebody who waited for approval was not let in, and is deleted; their e-mail address lies on another shard."""
+
+    member_id: int
+    address: str
+
+
 class Blocked(Event, frozen=True, tag="blocked"):
     """A member blocked another, who must not follow them any more."""
 
@@ -242,6 +249,7 @@ AnyEvent = (
     | ProfileChanged
     | Blocked
     | MemberRegistered
+    | MemberRejected
     | InverseOwed
 )
 

@@ -109,6 +109,8 @@ class Member(Node, frozen=True, tag="member"):
     """Moderation: their posts come to no public list, but for those who follow them."""
     sensitized: bool = False
     """Moderation: the media of all their posts are shown as sensitive."""
+    pending: bool = False
+    """They signed up and wait for approval. They are `suspended` as well, so all that hides suspended members hides them."""
     disabled: bool = False
     """Moderation: they cannot log in; what they posted stays."""
     role: Role = Role.NONE
@@ -135,6 +137,8 @@ class Login(Node, frozen=True, tag="login"):
     member_id: int
     email: str = ""
     password: str = ""
+    reason: str = ""
+    """Why they want to join, as those say who sign up where approval is needed."""
     networks: tuple[bytes, ...] = ()  # hashes of those from which the right password came, newest first
 
 

@@ -1,12 +1,13 @@
-"""A new member's e-mail address becomes theirs for good, also when the request that registered them died too early."""
+"""A new member's e-mail address becomes theirs for good, also when the request that registered them died too early; that of a
+member who was rejected becomes free."""
 
 from __future__ import annotations
 
 import logging
 
-from shoal.core.events import MemberRegistered
+from shoal.core.events import MemberRegistered, MemberRejected
 from shoal.fanout.effects import Effects
-from shoal.graph.addresses import keep_address
+from shoal.graph.addresses import free_address, keep_address
 from shoal.graph.contract import KeyTaken
 
 _log = logging.getLogger(__name__)
@@ -18,4 +19,15 @@ async def keep(effects: Effects, event: MemberRegistered, mark: int) -> int | No
         await keep_address(effects.graph, event.member_id, event.address)
     except KeyTaken:
         _log.warning("the e-mail address of member %d was taken by another before it was theirs", event.member_id)
+        return None
+    # One who was rejected meanwhile is gone before their address is freed, so one of the two frees it last.
+    if event.member_id not in await effects.graph.obj_get((event.member_id,)):
+        await free_address(effects.graph, event.member_id, event.address)
+    return None
+
+
+async def free(effects: Effects, event: MemberRejected, mark: int) -> int | None:
+    """Somebody else may have the address."""
+    if event.address:
+        await free_address(effects.graph, event.member_id, event.address)
     return None

@@ -6,6 +6,7 @@ import asyncio
 
 from shoal.core.events import (
     MediaDescribed,
+    MemberRejected,
     PostCreated,
     PostDeleted,
     PostUpdated,
@@ -31,7 +32,7 @@ async def look_at_post(
 
 
 async def look_at_member(
-    effects: Effects, event: ProfileChanged | SuspensionChanged, mark: int
+    effects: Effects, event: ProfileChanged | SuspensionChanged | MemberRejected, mark: int
 ) -> asyncio.Future[None]:
     """The same of a member."""
     return effects.search.look(effects.graph, (event.member_id,))

@@ -102,9 +102,9 @@ async def full_relations(graph: Reader, viewer: int, members: Iterable[int]) -> 
 
 
 async def access_member(graph: Reader, member_id: int) -> Member:
-    """A member by id. Raises `NotFound`, or `Gone` for one who is suspended."""
+    """A member by id. Raises `NotFound`, also for one who waits for approval, or `Gone` for one who is suspended."""
     member = (await graph.obj_get((member_id,))).get(member_id)
-    if not isinstance(member, Member):
+    if not isinstance(member, Member) or member.pending:
         raise NotFound("Record not found")
     if member.suspended:
         raise Gone("this member is suspended")

@@ -12,3 +12,11 @@ async def keep_address(graph: Graph, member_id: int, address: str) -> None:
     batch = Batch(key.shard)
     batch.key_add(key, member_id)
     await graph.commit(batch)
+
+
+async def free_address(graph: Graph, member_id: int, address: str) -> None:
+    """Give up the address of a member who is gone; nothing happens when it is somebody else's."""
+    key = email_key(address)
+    batch = Batch(key.shard)
+    batch.key_del(key, member_id)
+    await graph.commit(batch)

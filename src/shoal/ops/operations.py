@@ -115,6 +115,17 @@ class SetSuspended(Operation[None]):
         await verb(network.writes, (await _found(network, self.name)).id)
 
 
+class Judge(Operation[None]):
+    """Let a member in who waits for approval, or delete them."""
+
+    name: str
+    approved: bool
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        verb = moderation.approve if self.approved else moderation.reject
+        await verb(network.writes, (await _found(network, self.name)).id)
+
+
 class SetRole(Operation[None]):
     """Make a member a moderator or an admin, or neither."""
 
@@ -244,6 +255,7 @@ AnyOperation = (
     | CheckThere
     | SetPassword
     | SetSuspended
+    | Judge
     | SetRole
     | SetHidden
     | BlockDomain

@@ -30,6 +30,7 @@ UNUSED_MS = 86_400_000
 
 _UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
 DISABLED = "Your login is currently disabled"
+PENDING = "Your login is currently pending approval"
 
 
 class NewApp(NamedTuple):
@@ -204,7 +205,7 @@ async def check_token(graph: Reader, text: str) -> Bearer:
 def check_welcome(member: Member) -> None:
     """Whether the member may come in at all. Raises `NotAllowed`."""
     if member.suspended or member.disabled:
-        raise NotAllowed(DISABLED)
+        raise NotAllowed(PENDING if member.pending else DISABLED)
 
 
 async def revoke_token(writes: Writes, token: Token) -> None:

@@ -87,11 +87,14 @@ async def register(
     created_at: int = 0,
     reserved: bool = False,
     record: str = "",
+    pending: bool = False,
+    reason: str = "",
 ) -> Member:
     """A new member, on the shard of the name. Without a password nobody can log in as them until one is set.
 
     `hashed` is a password as `passwords.hashed` gives it, for many members that are made with the same one. The operator may
-    give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
+    give a `reserved` name. An import gives the name of its `record`, by which it finds the member again. One who is `pending` can
+    neither act nor be seen until they are approved (`moderation.approve`); `reason` is what they say to those who decide.
     Raises `Taken` for a name or an address that somebody has, `InvalidInput` for one that is malformed.
     """
     name = check_user_name(name, reserved=reserved)
@@ -99,11 +102,14 @@ async def register(
     note = check_text(note, field="note", maximum=writes.limits.note)
     language = check_text(language, field="default_language", maximum=35)
     address = check_email(email) if email else ""
+    reason = check_text(reason, field="reason", maximum=writes.limits.reason)
     key, shard = user_name_key(name), place(name).shard
     if await writes.graph.key_get((key,)):
         raise Taken("Username has already been taken", field="username")
     secret = hashed if password is None else await passwords.hashed(check_password(writes, password))
-    login = Login(id=writes.new_id(shard), member_id=writes.new_id(shard), email=address, password=secret)
+    login = Login(
+        id=writes.new_id(shard), member_id=writes.new_id(shard), email=address, password=secret, reason=reason
+    )
     if address:
         await _hold_address(writes, address, login.member_id)
 
@@ -117,6 +123,8 @@ async def register(
             default_language=language,
             login_id=id_,
             created_at=created_at,
+            pending=pending,
+            suspended=pending,
         )
         batch = Batch(shard)
         batch.key_add(key, member.id)

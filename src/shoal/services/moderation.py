@@ -11,12 +11,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from shoal.core.errors import NotAllowed, NotFound
-from shoal.core.events import PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
+from shoal.core.events import MemberRejected, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post, Role
+from shoal.core.model import HIDDEN_BY_MODERATION, Login, Member, Post, Role
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
-from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES
+from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 from shoal.graph.tag_uses import hidden_batch
 from shoal.services.writes import Writes
 
@@ -87,6 +87,45 @@ async def restore(writes: Writes, member_id: int) -> Member:
     return await _become(writes, member_id, suspended=False)
 
 
+async def approve(writes: Writes, member_id: int) -> Member:
+    """Let a member in who waits for approval. Raises `NotAllowed` for one who does not wait."""
+    await _access_pending(writes, member_id)
+    return await _become(writes, member_id, pending=False, suspended=False)
+
+
+async def reject(writes: Writes, member_id: int) -> Member:
+    """Delete a member who waits for approval; name and e-mail address are free again. Raises `NotAllowed` for any other.
+
+    Such a member has done nothing and nobody could do anything to them, so nothing else leads to them.
+    """
+
+    async def attempt() -> Member:
+        member = await _access_pending(writes, member_id)
+        login = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
+        batch = Batch(shard_of(member_id))
+        batch.obj_del(member_id, member.version)
+        batch.obj_del(member.login_id)
+        batch.key_del(user_name_key(member.name), member_id)
+        tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, limit=_MAX_TOKENS)
+        for token in tokens:
+            batch.obj_del(token.id2)
+            batch.assoc_del(member_id, LOGGED_IN, token.id2, writes.new_id(batch.shard))
+        batch.emit(MemberRejected(member_id=member_id, address=login.email if isinstance(login, Login) else ""))
+        await writes.graph.commit(batch)
+        return member
+
+    return await retry_on_conflict(attempt)
+
+
+async def _access_pending(writes: Writes, member_id: int) -> Member:
+    member = (await writes.graph.obj_get((member_id,))).get(member_id)
+    if not isinstance(member, Member):
+        raise NotFound("Record not found")
+    if not member.pending:
+        raise NotAllowed("This member does not wait for approval")
+    return member
+
+
 async def silence(writes: Writes, member_id: int) -> Member:
     """What the member posts comes to no public list from now on, but for those who follow them."""
     return await _become(writes, member_id, silenced=True)
@@ -138,6 +177,8 @@ async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
         after = replace(before, **changes)
         if after == before:
             return before
+        if after.pending and not after.suspended:
+            raise NotAllowed("This member waits for approval: approve or reject them")
         after = replace(after, version=before.version + 1)
         await writes.graph.commit(await _batch(writes, before, after))
         return after

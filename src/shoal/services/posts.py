@@ -13,7 +13,7 @@ from shoal.core.events import PostCreated, PostDeleted, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Mention, Place, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.text import check_text, mentions_of, tags_of, text_length
-from shoal.graph.access import access_member, access_post, own_post
+from shoal.graph.access import access_member, access_post, members_by_id, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
 from shoal.graph.listings import relist
@@ -360,10 +360,12 @@ def _tags(text: str) -> tuple[str, ...]:
 
 
 async def _mentions(writes: Writes, text: str) -> tuple[Mention, ...]:
-    """The members that the text names, those who exist; further ones than the first fifty stay plain text."""
+    """The members that the text names; those who wait for approval, and further ones than the first fifty, stay plain text."""
     names = mentions_of(text, writes.domain)[:_MAX_MENTIONS]
     if not names:
         return ()
     keys = {user_name_key(name): name for name in names}
     found = await writes.graph.key_get(list(keys))
-    return tuple(Mention(found[key], name) for key, name in keys.items() if key in found)
+    members = await members_by_id(writes.graph, list(found.values()))
+    there = {id_ for id_, member in members.items() if not member.pending}
+    return tuple(Mention(found[key], name) for key, name in keys.items() if found.get(key) in there)

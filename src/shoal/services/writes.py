@@ -30,6 +30,8 @@ class Limits(msgspec.Struct, frozen=True):
     note: int = 500
     private_note: int = 2_000
     """Characters that a member notes about another."""
+    reason: int = 420
+    """Characters that say why somebody wants to join."""
     list_title: int = 255
     lists: int = 100
     list_members: int = 500

@@ -57,8 +57,8 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
         _act(_ACCOUNTS + "/{id}/unsilence", admin_accounts.unsilence),
         _act(_ACCOUNTS + "/{id}/unsensitive", admin_accounts.unsensitive),
         _act(_ACCOUNTS + "/{id}/unsuspend", admin_accounts.unsuspend),
-        _act(_ACCOUNTS + "/{id}/approve", admin_accounts.judge),
-        _act(_ACCOUNTS + "/{id}/reject", admin_accounts.judge),
+        _act(_ACCOUNTS + "/{id}/approve", admin_accounts.approve),
+        _act(_ACCOUNTS + "/{id}/reject", admin_accounts.reject),
         _read(_REPORTS, admin_reports.several, params=admin_reports.Wanted, answer=list[AdminReport]),
         _read(_REPORTS + "/{id}", admin_reports.one, params=One, answer=AdminReport),
         _staff(

@@ -1,0 +1,159 @@
+"""Members who sign up from certain networks wait until somebody lets them in, and nobody sees them before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from shoal.core.events import MemberRegistered
+from shoal.core.model import Role
+from shoal.fanout import addresses
+from shoal.graph.schema import email_key
+from shoal.ops.check import check
+from shoal.services import moderation
+from tests.api.visitor import Client
+from tests.api.world import Someone, World, world
+
+ACCOUNTS = "/api/v1/admin/accounts"
+STAFF = ("read", "write", "admin:read", "admin:write")
+GOOD = {"username": "dora", "email": "dora@example.org", "password": "a long password", "agreement": True}
+
+
+@pytest.fixture
+def w() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+def staff(w: World, name: str, role: Role) -> Someone:
+    made = w.join(name, STAFF)
+    w.run(moderation.set_role(w.network.writes, made.member.id, role))
+    w.settle()
+    return made
+
+
+@pytest.fixture
+def mod(w: World) -> Someone:
+    """A moderator, where an admin has said that whoever signs up has to wait."""
+    boss = staff(w, "boss", Role.ADMIN)
+    wanted = {"ip": "127.0.0.0/8", "severity": "sign_up_requires_approval"}
+    w.json("POST", "/api/v1/admin/ip_blocks", boss, json=wanted)
+    return staff(w, "mo", Role.MODERATOR)
+
+
+def sign_up(w: World, **more: object) -> httpx.Response:
+    return w.ask("POST", "/api/v1/accounts", w.token(Client(w).app.id), json={**GOOD, **more})
+
+
+def waiting(w: World, mod: Someone) -> list[Any]:
+    w.settle()
+    found: list[Any] = w.json("GET", f"{ACCOUNTS}?pending=true", mod)
+    assert w.json("GET", "/api/v2/admin/accounts?status=pending", mod) == found
+    return found
+
+
+def test_who_signs_up_there_waits_and_acts_once_they_are_let_in(w: World, mod: Someone) -> None:
+    token = sign_up(w, reason="I like boats").json()["access_token"]
+    said = {"error": "Your login is currently pending approval"}
+    answer = w.ask("GET", "/api/v1/accounts/verify_credentials", token)
+    assert (answer.status_code, answer.json()) == (403, said)
+    (one,) = waiting(w, mod)
+    assert (one["username"], one["approved"], one["suspended"]) == ("dora", False, False)
+    assert (one["invite_request"], one["email"]) == ("I like boats", "dora@example.org")
+    assert w.json("GET", f"{ACCOUNTS}?suspended=true", mod) == []
+    assert "dora" not in {found["username"] for found in w.json("GET", f"{ACCOUNTS}?active=true", mod)}
+    told = w.json("POST", f"{ACCOUNTS}/{one['id']}/approve", mod)
+    assert (told["approved"], told["suspended"]) == (True, False)
+    assert waiting(w, mod) == []
+    assert w.json("GET", "/api/v1/accounts/verify_credentials", token)["username"] == "dora"
+    w.json("POST", "/api/v1/statuses", token, json={"status": "ahoy"})
+    # Staff hear of somebody who joined when they have.
+    heard = w.json("GET", "/api/v1/notifications", mod, params={"types[]": "admin.sign_up"})
+    assert "dora" in {note["account"]["username"] for note in heard}
+    assert w.run(check(w.network)).clean
+
+
+def test_nobody_sees_who_waits(w: World, mod: Someone) -> None:
+    ann = w.join("ann")
+    sign_up(w)
+    (one,) = waiting(w, mod)
+    for path in (
+        f"/api/v1/accounts/{one['id']}",
+        f"/api/v1/accounts/{one['id']}/statuses",
+        "/api/v1/accounts/lookup?acct=dora",
+        "/.well-known/webfinger?resource=acct:dora@shoal.test",
+        "/@dora",
+    ):
+        assert w.ask("GET", path).status_code == 404, path
+    assert w.json("GET", "/api/v1/accounts", params={"id[]": one["id"]}) == []
+    assert w.json("GET", "/api/v1/accounts/search?q=dora", ann) == []
+    assert w.json("GET", "/api/v2/search?q=dora", ann)["accounts"] == []
+    assert "dora" not in {found["username"] for found in w.json("GET", "/api/v1/directory")}
+    assert w.ask("POST", f"/api/v1/accounts/{one['id']}/follow", ann).status_code == 404
+    assert w.json("POST", "/api/v1/statuses", ann, json={"status": "@dora hi"})["mentions"] == []
+    assert w.ask("DELETE", f"/api/v1/suggestions/{one['id']}", ann).status_code == 404
+    for verb in ("block", "mute", "note"):
+        answer = w.ask("POST", f"/api/v1/accounts/{one['id']}/{verb}", ann, json={"comment": "x"})
+        assert answer.status_code == 404
+    assert w.ask("POST", "/api/v1/reports", ann, json={"account_id": one["id"]}).status_code == 404
+    heard = w.json("GET", "/api/v1/notifications", mod, params={"types[]": "admin.sign_up"})
+    assert "dora" not in {note["account"]["username"] for note in heard}
+
+
+def test_who_waits_cannot_log_in(w: World, mod: Someone) -> None:
+    sign_up(w)
+    form = {"grant_type": "password", "username": "dora", "password": GOOD["password"], **Client(w).keys}
+    answer = w.ask("POST", "/oauth/token", data=form)
+    assert answer.status_code == 400
+    assert w.json("POST", f"{ACCOUNTS}/{waiting(w, mod)[0]['id']}/approve", mod)["approved"]
+    assert w.ask("POST", "/oauth/token", data=form).status_code == 200
+
+
+def test_who_is_rejected_is_gone_and_their_name_is_free(w: World, mod: Someone) -> None:
+    before = w.state()
+    token = sign_up(w).json()["access_token"]
+    (one,) = waiting(w, mod)
+    assert w.json("POST", f"{ACCOUNTS}/{one['id']}/reject", mod) == one
+    w.settle()
+    assert w.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 401
+    assert w.ask("GET", f"{ACCOUNTS}/{one['id']}", mod).status_code == 404
+    assert waiting(w, mod) == []
+    assert len(w.state().objects) == len(before.objects) + 2, "the app that asked and its token"
+    assert w.run(check(w.network)).clean
+    again = sign_up(w)
+    assert again.status_code == 200
+    assert waiting(w, mod)[0]["id"] != one["id"]
+
+
+def test_an_address_is_free_also_when_it_is_kept_late(w: World, mod: Someone) -> None:
+    sign_up(w)
+    (one,) = waiting(w, mod)
+    w.json("POST", f"{ACCOUNTS}/{one['id']}/reject", mod)
+    w.settle()
+    late = MemberRegistered(member_id=int(one["id"]), address="dora@example.org")
+    w.run(addresses.keep(w.network.effects, late, 0))
+    assert w.run(w.network.store.key_get((email_key("dora@example.org"),))) == {}
+
+
+def test_only_who_waits_is_judged_and_a_suspension_is_no_way_in(w: World, mod: Someone) -> None:
+    ann = w.join("ann")
+    for verb in ("approve", "reject"):
+        answer = w.ask("POST", f"{ACCOUNTS}/{ann.id}/{verb}", mod)
+        assert (answer.status_code, answer.json()) == (403, {"error": "This member does not wait for approval"})
+        assert w.ask("POST", f"{ACCOUNTS}/1/{verb}", mod).status_code == 404
+    token = sign_up(w).json()["access_token"]
+    (one,) = waiting(w, mod)
+    assert w.ask("POST", f"{ACCOUNTS}/{one['id']}/unsuspend", mod).status_code == 403
+    assert w.ask("POST", f"{ACCOUNTS}/{one['id']}/action", mod, json={"type": "suspend"}).status_code == 200
+    assert w.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 403
+    assert waiting(w, mod) == [one]
+
+
+def test_a_reason_that_is_too_long_is_refused_where_it_counts(w: World, mod: Someone) -> None:
+    answer = sign_up(w, reason="x" * 421)
+    assert answer.status_code == 422
+    assert answer.json()["details"]["reason"][0]["error"] == "ERR_TOO_LONG"
+    assert sign_up(w, reason="x" * 420).status_code == 200
