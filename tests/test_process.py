@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 _SHOWN = "print(gc.get_threshold()[0] > 10_000, gc.get_freeze_count() > 0, sys.getswitchinterval() < 0.001)"
 
 
@@ -23,3 +25,29 @@ def test_a_library_sets_nothing() -> None:
     assert shown(f"import asyncio\nfrom shoal import Shoal\nasync def f():\n  {opened}\nasyncio.run(f())") == (
         "False False False"
     )
+
+
+_FREED = """
+import asyncio
+from shoal.wiring import process
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 >> 20
+
+async def story():
+    async with process.giving_back(0.05):
+        pieces = [bytes(20_000) for _ in range(5_000)]
+        most = resident()
+        # What lives on lies between what is freed.
+        del pieces[:-1]
+        while resident() > most - 60:
+            await asyncio.sleep(0.05)
+
+process.prepare()
+asyncio.run(asyncio.wait_for(story(), 30))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc alone has a way to give memory back")
+def test_a_server_gives_back_what_was_freed_between_blocks_that_live_on() -> None:
+    subprocess.run([sys.executable, "-c", _FREED], capture_output=True, text=True, check=True)

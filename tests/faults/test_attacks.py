@@ -19,12 +19,16 @@ from benchmarks.measure import tree_rss
 from tests.running import run
 from tests.serving import Server, served
 
-from shoal.services import apps, members
+from shoal.services import apps, members, passwords
 from shoal.settings import Settings
 from shoal.wiring import open_network
 
 MIB = 1 << 20
 SCOPES = ("read", "write")
+MOST_MEMORY = 250
+"""Megabytes that no attack makes a server take."""
+IN_A_ROW = {"heads": (20, 2.0), "drips": (30, 3.0), "uploads": (12, 60.0), "passwords": (120, 60.0)}
+"""How many connections of each attack, and for how many seconds at most."""
 
 
 class Place:
@@ -127,7 +131,7 @@ def test_large_uploads_at_once_take_a_bounded_part_of_memory(tmp_path: Path) -> 
     with placed(tmp_path) as place:
         found, most = place.attacked("uploads", 10, 60.0)
         assert found == {"202": 10}
-        assert most < 250
+        assert most < MOST_MEMORY
 
 
 def test_wrong_passwords_at_once_are_refused_soon(tmp_path: Path) -> None:
@@ -138,4 +142,12 @@ def test_wrong_passwords_at_once_are_refused_soon(tmp_path: Path) -> None:
         assert found.keys() <= {"400", "429", "503"}
         # Those who need no password come first on a processor.
         assert place.niceness == {os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, 0) + 10}
-        assert most < 250
+        assert most < MOST_MEMORY
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
+def test_attacks_one_straight_after_the_other_take_a_bounded_part_of_memory(tmp_path: Path) -> None:
+    with placed(tmp_path) as place:
+        peaks = [place.attacked(name, *how)[1] for name, how in IN_A_ROW.items()]
+        # What a server has at rest and one of its programs for clips, and what hashing takes.
+        assert max(peaks) < 125 + 64 * passwords.AT_ONCE

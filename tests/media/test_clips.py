@@ -9,6 +9,7 @@ import tempfile
 import time
 from functools import cache
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
@@ -22,12 +23,31 @@ from shoal.media.sniff import is_animated_gif, sniff_clip
 from tests.media.clips import PICTURE, SECRET, TONE, clip, film, moving_gif, needed, silent, tone
 
 
-def made(data: bytes, limits: ClipLimits | None = None) -> MadeClip:
+class Made(NamedTuple):
+    """What becomes of an upload, and the bytes of it."""
+
+    clip: MadeClip
+    data: bytes
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.clip, name)
+
+
+def made(data: bytes, limits: ClipLimits | None = None) -> Made:
     """What becomes of an upload."""
     needed()
     programs = Programs.found()
     assert programs is not None
-    return asyncio.run(Clips(programs, limits).make(data))
+    clips = Clips(programs, limits)
+
+    async def fetch(to: Path) -> None:
+        await asyncio.to_thread(to.write_bytes, data)
+
+    async def story() -> Made:
+        async with clips.made(fetch) as clip:
+            return Made(clip, clip.file.read_bytes())
+
+    return asyncio.run(story())
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".webm", ".mkv"])

@@ -17,6 +17,7 @@ from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.media.store import MediaStore
 
 JPEG = "image/jpeg"
+MIB = 1 << 20
 
 
 @pytest.fixture(params=["directory", "memory", "s3"])
@@ -167,16 +168,18 @@ def test_a_directory_is_made_and_its_empty_parts_go_again(tmp_path: Path) -> Non
 
 FULL_DISK = """
 import asyncio, sys
+from pathlib import Path
 from shoal.core.errors import StorageFull
 from shoal.media.store import MediaStore
 
 async def main():
     store = MediaStore.open("file://" + sys.argv[1])
     await store.put("a/small.jpg", b"x" * 1000, "image/jpeg")
-    try:
-        await store.put("a/large.jpg", b"x" * 1_000_000, "image/jpeg")
-    except StorageFull as error:
-        print(error)
+    for large in (b"x" * 1_000_000, Path(sys.argv[2])):
+        try:
+            await store.put("a/large.jpg", large, "image/jpeg")
+        except StorageFull as error:
+            print(error)
     print([key async for key in store.list("a")], (await store.get("a/small.jpg"))[0] == b"x" * 1000)
 
 asyncio.run(main())
@@ -184,6 +187,9 @@ asyncio.run(main())
 
 
 def test_a_full_disk_is_said_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    full, large = tmp_path / "full", tmp_path / "large"
+    full.mkdir()
+    large.write_bytes(bytes(12 * MIB))
     mount = [
         "unshare",
         "-rm",
@@ -191,13 +197,57 @@ def test_a_full_disk_is_said_and_leaves_nothing_behind(tmp_path: Path) -> None:
         "-c",
         'mount -t tmpfs -o size=64k none "$1" && shift && exec "$@"',
         "sh",
-        str(tmp_path),
+        str(full),
     ]
     if shutil.which("unshare") is None or subprocess.run([*mount, "true"], check=False, capture_output=True).returncode:
         pytest.skip("no small disk can be mounted here")
-    command = [*mount, sys.executable, "-c", FULL_DISK, str(tmp_path)]
+    command = [*mount, sys.executable, "-c", FULL_DISK, str(full), str(large)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert done.stdout.splitlines() == ["there is no room to store files", "['a/small.jpg'] True"]
+    assert done.stdout.splitlines() == [*["there is no room to store files"] * 2, "['a/small.jpg'] True"]
+
+
+@pytest.mark.parametrize("size", [0, 1, 12 * MIB + 1])
+def test_a_file_is_stored_and_fetched_as_it_is(store: MediaStore, tmp_path: Path, size: int) -> None:
+    async def story() -> None:
+        given, got = tmp_path / "given", tmp_path / "got"
+        given.write_bytes(bytes(range(256)) * (size // 256) + b"x" * (size % 256))
+        await store.put("1/kim/film.mp4", given, "video/mp4")
+        assert await listed(store, "1/kim") == ["1/kim/film.mp4"]
+        await store.fetch("1/kim/film.mp4", got)
+        assert got.read_bytes() == given.read_bytes()
+        with pytest.raises(NotFound):
+            await store.fetch("1/kim/other.mp4", got)
+
+    asyncio.run(story())
+
+
+LARGE_FILE = """
+import asyncio, resource, sys
+from pathlib import Path
+from shoal.media.store import MediaStore
+
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+async def main():
+    store, large, copy = MediaStore.open("file://" + sys.argv[1]), Path(sys.argv[2]), Path(sys.argv[3])
+    await store.put("a/small.mp4", b"x", "video/mp4")
+    before = peak()
+    await store.put("a/large.mp4", large, "video/mp4")
+    await store.fetch("a/large.mp4", copy)
+    print(peak() - before)
+
+asyncio.run(main())
+"""
+
+
+def test_a_large_file_is_never_in_memory_as_a_whole(tmp_path: Path) -> None:
+    large, copy = tmp_path / "large", tmp_path / "copy"
+    large.write_bytes(bytes(100 * MIB))
+    command = [sys.executable, "-c", LARGE_FILE, str(tmp_path / "media"), str(large), str(copy)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert copy.stat().st_size == 100 * MIB
+    assert int(done.stdout) < 40
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ async def run(settings: Settings, ready: Callable[[str], None], listener: socket
     """Open the network and serve it, until a signal ends it; on this socket, if one is given."""
     process.prepare()
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(process.giving_back())
         network = await stack.enter_async_context(open_network(settings))
         if (path := control_path(settings)) is not None:
             await stack.enter_async_context(listening(network, path))

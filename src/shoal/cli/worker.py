@@ -40,6 +40,6 @@ def worker(settings: Settings, processes: int, limit: float) -> None:
 
 async def _work(settings: Settings) -> None:
     process.prepare()
-    async with beating(), open_network(settings, role=Role.WORKER):
+    async with beating(), process.giving_back(), open_network(settings, role=Role.WORKER):
         process.settle()
         await until_told()

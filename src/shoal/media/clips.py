@@ -7,6 +7,8 @@ behind. The same file gives the same bytes, so a second run does no harm.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -18,7 +20,7 @@ from shoal.core.model import MediaKind
 from shoal.media.facts import Facts, facts_of
 from shoal.media.limits import ClipLimits
 from shoal.media.programs import Programs
-from shoal.media.sniff import ANIMATION, HEAD, Clip, is_animated_gif, sniff_clip
+from shoal.media.sniff import ANIMATION, HEAD, Clip, is_animated_gif, is_gif, sniff_clip
 
 MP4: Final = "video/mp4"
 MP3: Final = "audio/mpeg"
@@ -35,11 +37,11 @@ _TIMES_BITS: Final = 2
 
 
 class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown of an upload, and a picture for it, which may be empty."""
+    """What is shown of an upload, in a file that does not last, and a picture for it, which may be empty."""
 
     kind: MediaKind
     content_type: str
-    data: bytes
+    file: Path
     facts: Facts
     poster: bytes
 
@@ -55,25 +57,29 @@ class Clips:
         """What kind of clip an upload begins like; None for a picture, and for what is neither."""
         return ANIMATION if is_animated_gif(data) else sniff_clip(data[:HEAD])
 
-    async def make(self, data: bytes) -> MadeClip:
-        """What is shown of an upload. `InvalidInput` for one that cannot be taken; it ends within the limits' seconds."""
-        clip = self.kind_of(data)
+    @asynccontextmanager
+    async def made(self, fetch: Callable[[Path], Awaitable[None]]) -> AsyncIterator[MadeClip]:
+        """What is shown of an upload, until the block ends; `fetch` writes the upload to a path.
+
+        Neither of the two is ever in memory as a whole. `InvalidInput` for an upload that cannot be taken; the work on it ends
+        within the limits' seconds.
+        """
+        with TemporaryDirectory(prefix="shoal-clip-") as folder:
+            source = Path(folder) / "source"
+            await fetch(source)
+            yield await self._made_in_time(Path(folder), source)
+
+    async def _made_in_time(self, folder: Path, source: Path) -> MadeClip:
+        clip = await asyncio.to_thread(_kind_of_file, source)
         if clip is None:
             raise InvalidInput("this file is neither a video nor a sound")
         try:
             async with asyncio.timeout(self.limits.seconds):
-                with TemporaryDirectory(prefix="shoal-clip-") as folder:
-                    return await self._made(Path(folder), data, clip)
+                facts = await self._checked(source, clip.demuxer)
+                make = self._film if facts.width else self._sound
+                return await make(folder, source, clip, facts)
         except TimeoutError as error:
             raise InvalidInput(f"this clip took longer than {self.limits.seconds:g} seconds of work") from error
-
-    async def _made(self, folder: Path, data: bytes, clip: Clip) -> MadeClip:
-        source = folder / "source"
-        await asyncio.to_thread(source.write_bytes, data)
-        facts = await self._checked(source, clip.demuxer)
-        if facts.width:
-            return await self._film(folder, source, clip, facts)
-        return await self._sound(folder, source, clip, facts)
 
     async def _film(self, folder: Path, source: Path, clip: Clip, facts: Facts) -> MadeClip:
         to, poster = folder / "made.mp4", folder / "poster.png"
@@ -83,7 +89,7 @@ class Clips:
         return MadeClip(
             kind=MediaKind.VIDEO if made.sound else MediaKind.GIFV,
             content_type=MP4,
-            data=await asyncio.to_thread(to.read_bytes),
+            file=to,
             facts=made,
             poster=await asyncio.to_thread(poster.read_bytes),
         )
@@ -98,7 +104,7 @@ class Clips:
         return MadeClip(
             kind=MediaKind.AUDIO,
             content_type=MP3,
-            data=await asyncio.to_thread(to.read_bytes),
+            file=to,
             facts=made,
             poster=await asyncio.to_thread(poster.read_bytes) if facts.cover else b"",
         )
@@ -150,3 +156,10 @@ class Clips:
         how = ("copy",) if is_mp3 else ("libmp3lame", "-b:a", str(self.limits.sound_bits), "-ac", "2")
         plain = ("-id3v2_version", "0", "-write_id3v1", "0", "-f", "mp3")
         return ("-map", "0:a:0", "-vn", *_BARE, *_SAME, "-t", longest, "-c:a", *how, *plain)
+
+
+def _kind_of_file(file: Path) -> Clip | None:
+    with file.open("rb") as opened:
+        head = opened.read(HEAD)
+        # Whether a GIF moves is seen behind its first frame. It is small: it was taken as a picture.
+        return ANIMATION if is_gif(head) and is_animated_gif(head + opened.read()) else sniff_clip(head)

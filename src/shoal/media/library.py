@@ -6,9 +6,12 @@ stored, so the file behind a key never changes and may be cached for ever.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
+from functools import partial
+from hashlib import file_digest, sha256
+from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
@@ -168,20 +171,19 @@ class MediaLibrary:
         """Make what is shown of a clip that was kept, and store it beside it. The same again gives the same keys."""
         if self.clips is None:
             raise Unavailable("this machine has no programs for clips")
-        data, _ = await self._store.get(original_key)
-        made = await self.clips.make(data)
         stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
-        poster = await self._poster_of(stem, made)
-        key = f"{stem}-{_hash(made.data)}{SUFFIXES[made.content_type]}"
-        await self._store.put(key, made.data, made.content_type)
-        return PlacedClip(
-            kind=made.kind,
-            content_type=made.content_type,
-            key=key,
-            size=len(made.data),
-            facts=made.facts,
-            poster=poster,
-        )
+        async with self.clips.made(partial(self._store.fetch, original_key)) as made:
+            poster = await self._poster_of(stem, made)
+            key = f"{stem}-{await asyncio.to_thread(_hash_of_file, made.file)}{SUFFIXES[made.content_type]}"
+            await self._store.put(key, made.file, made.content_type)
+            return PlacedClip(
+                kind=made.kind,
+                content_type=made.content_type,
+                key=key,
+                size=made.file.stat().st_size,
+                facts=made.facts,
+                poster=poster,
+            )
 
     async def _poster_of(self, stem: str, made: MadeClip) -> Poster:
         if not made.poster:
@@ -263,4 +265,13 @@ def _bytes(files: Mapping[str, tuple[bytes, str]]) -> int:
 
 
 def _hash(data: bytes) -> str:
-    return sha256(data).hexdigest()[:8]
+    return _short(sha256(data).hexdigest())
+
+
+def _hash_of_file(file: Path) -> str:
+    with file.open("rb") as opened:
+        return _short(file_digest(opened, "sha256").hexdigest())
+
+
+def _short(digest: str) -> str:
+    return digest[:8]

@@ -123,9 +123,14 @@ ANIMATION: Final = Clip("video/mp4", "gif")
 """A GIF that moves."""
 
 
+def is_gif(head: bytes) -> bool:
+    """Whether a file begins like a GIF."""
+    return head[:4] == b"GIF8"
+
+
 def is_animated_gif(data: bytes) -> bool:
     """Whether a file is a GIF of more than one frame (GIF89a, sections 18 to 26)."""
-    if data[:4] != b"GIF8" or len(data) < 13:
+    if not is_gif(data) or len(data) < 13:
         return False
     at, frames = 13 + _colours(data[10]), 0
     while at + 10 < len(data):

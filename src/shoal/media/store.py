@@ -46,6 +46,8 @@ _FULL = re.compile(r"(os error |\[Errno )(28|122)\b|507 Insufficient|StorageFull
 """ENOSPC, EDQUOT, and what S3-compatible servers say then."""
 _PIECE: Final = 256 * 1024
 """Bytes read at once of a large file."""
+_PARTS_AT_ONCE: Final = 2
+"""Parts of 5 MB of a large file that are in memory while it is stored."""
 _AT_ONCE: Final = 16
 """Deletions under way at once."""
 _S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_key"})
@@ -103,13 +105,24 @@ class MediaStore:
             return cls(MemoryStore())
         raise InvalidInput("a media store is file:///directory, s3://bucket/prefix or memory://", field="media_url")
 
-    async def put(self, key: str, data: bytes, content_type: str) -> None:
-        """Store or replace a file. `StorageFull` when there is no room: then nothing changed."""
+    async def put(self, key: str, data: bytes | Path, content_type: str) -> None:
+        """Store or replace a file, by its bytes or as a copy of another one, which is then read a few parts at a time.
+
+        `StorageFull` when there is no room: then nothing changed.
+        """
         check_key(key)
+        in_parts = None if isinstance(data, Path) else False
         attributes = {"Content-Type": content_type} if self._root is None else None
         with _in_our_words():
             try:
-                await obstore.put_async(self._store, key, data, attributes=attributes, use_multipart=False)
+                await obstore.put_async(
+                    self._store,
+                    key,
+                    data,
+                    attributes=attributes,
+                    use_multipart=in_parts,
+                    max_concurrency=_PARTS_AT_ONCE,
+                )
                 if self._root is not None:
                     await asyncio.to_thread(_settle, self._root / key, self._root)
             except FileNotFoundError as error:
@@ -122,6 +135,14 @@ class MediaStore:
             result = await obstore.get_async(self._store, key)
             data = bytes(await result.bytes_async())
         return data, result.attributes.get("Content-Type") or type_of(key)
+
+    async def fetch(self, key: str, to: Path) -> None:
+        """Copy a file to a path of this machine, a piece at a time; `NotFound`."""
+        found = await self.part(key, 0)
+        copy = await asyncio.to_thread(to.open, "wb")
+        with copy:
+            async for piece in found.pieces:
+                await asyncio.to_thread(copy.write, piece)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> Part:
         """A file piece by piece, from its byte `first` to its byte `last`, both included, as in HTTP.

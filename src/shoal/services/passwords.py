@@ -1,7 +1,8 @@
 """Passwords as argon2id hashes.
 
-Hashing takes about 50 ms and 64 MiB by design, so it runs in threads, two at a time. Of those who ask from outside at most
-sixteen more wait: a flood of passwords is refused at once instead of growing a queue.
+Hashing takes about 50 ms on each of four cores and 64 MiB by design, so it runs in threads of its own: one hash at a time,
+two on a machine with enough cores for both. Of those who ask from outside at most sixteen more wait: a flood of passwords is
+refused at once instead of growing a queue.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 
 from shoal.core.errors import Unavailable
 
-AT_ONCE = 2
+_LANES = 4
+"""Threads that each hash is computed in, argon2's parallelism."""
+AT_ONCE = 2 if (os.cpu_count() or 1) >= 2 * _LANES else 1
+"""More than the cores have lanes for would share the same time, each with another 64 MiB."""
 WAITING = 16
 
 _RETRY_SECONDS = 1.0
@@ -35,7 +39,7 @@ def _stand_back() -> None:
         os.setpriority(os.PRIO_PROCESS, thread, os.getpriority(os.PRIO_PROCESS, thread) + _NICE)
 
 
-_hasher = PasswordHasher()
+_hasher = PasswordHasher(parallelism=_LANES)
 _threads = ThreadPoolExecutor(AT_ONCE, "shoal-password", initializer=_stand_back)
 _places = threading.BoundedSemaphore(AT_ONCE + WAITING)
 
