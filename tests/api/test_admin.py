@@ -150,6 +150,29 @@ def test_media_of_a_sensitized_account_are_sensitive_to_everybody_else_until_tha
     assert names(w.json("GET", f"{ACCOUNTS}?sensitized=true", mod)) == []
 
 
+def test_sensitive_media_are_behind_a_word_on_public_pages(w: World, mod: Someone) -> None:
+    ann = w.join("ann")
+    urls = []
+    for text, sensitive in (("plain", False), ("marked", True)):
+        media = w.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})["id"]
+        form = {"status": text, "media_ids": [media], "sensitive": sensitive}
+        urls.append(w.json("POST", "/api/v1/statuses", ann, json=form)["url"])
+    words = w.json("POST", "/api/v1/statuses", ann, json={"status": "words alone", "sensitive": True})["url"]
+
+    def hidden() -> list[bool]:
+        return [
+            "<details><summary>Sensitive media</summary><div class=pictures>" in w.ask("GET", url).text for url in urls
+        ]
+
+    assert hidden() == [False, True]
+    act(w, mod, ann, "sensitive")
+    assert hidden() == [True, True]
+    assert "<details>" not in w.ask("GET", words).text
+    w.json("POST", f"{ACCOUNTS}/{ann.id}/unsensitive", mod)
+    w.settle()
+    assert hidden() == [False, True]
+
+
 def test_media_of_a_sensitized_account_do_not_trend(w: World, mod: Someone) -> None:
     ann, ben = w.join("ann"), w.join("ben")
     media = w.json("POST", "/api/v2/media", ann, files={"file": ("a.png", picture(), "image/png")})["id"]

@@ -17,6 +17,7 @@ from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unavaila
 from shoal.core.ids import MAX_ID
 from shoal.core.model import Member
 from shoal.core.text import check_tag, plain_excerpt
+from shoal.core.visibility import is_sensitive
 from shoal.feeds import related, tagged, thread, user
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.pull import Cursor
@@ -122,15 +123,18 @@ class PublicPages:
 
     def _article(self, entry: Entry) -> str:
         at, post, author = self._front.at, entry.post, entry.author.member
-        pictures = "".join(
+        images = "".join(
             f'<img src="{escape(at.media(item.preview_key))}" alt="{escape(item.description)}"'
             f' width="{item.preview_width}" height="{item.preview_height}">'
             for item in entry.media
             if item.preview_key
         )
-        body = at.html(post.text, post.mentions) + (f"<div class=pictures>{pictures}</div>" if pictures else "")
+        pictures = f"<div class=pictures>{images}</div>" if images else ""
+        if pictures and is_sensitive(post, author) and not post.spoiler:
+            pictures = _behind("Sensitive media", pictures)
+        body = at.html(post.text, post.mentions) + pictures
         if post.spoiler:
-            body = f"<details><summary>{escape(post.spoiler)}</summary>{body}</details>"
+            body = _behind(post.spoiler, body)
         sharer = f"<p class=sharer>{_shown(entry.sharer.member)} shared</p>" if entry.sharer else ""
         answer = "<p class=answer>in answer to another post</p>" if post.parent_id else ""
         return (
@@ -142,6 +146,11 @@ class PublicPages:
             f" {_number(entry.likes, 'like')}</p>"
             "</article>"
         )
+
+
+def _behind(words: str, html: str) -> str:
+    """Something that is seen by those who open it."""
+    return f"<details><summary>{escape(words)}</summary>{html}</details>"
 
 
 def _shown(member: Member) -> str:
