@@ -33,7 +33,9 @@ def counts(path: Path) -> Counts:
     """How many follows and posts the store has at this moment."""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=5)) as store:
-            found = store.execute("SELECT atype, sum(n) FROM count WHERE atype IN (?, ?) GROUP BY atype", _NUMBERS)
+            found = store.execute(
+                "SELECT atype, sum(time) FROM association WHERE alive = -1 AND atype IN (?, ?) GROUP BY atype", _NUMBERS
+            )
             return {atype: int(n or 0) for atype, n in found}
     except sqlite3.Error:
         return {}

@@ -96,7 +96,7 @@ def _fill(store: sqlite3.Connection, names: Sequence[str], follows: Ints, author
     # Every third post is liked, so that pages have counts to show.
     liked = np.column_stack((posts, np.full(len(posts), LIKED_BY.number), np.full(len(posts), 7)))[::3]
     counts = np.concatenate((_counts(links), liked))
-    store.executemany("INSERT INTO count VALUES (?, ?, ?)", _rows(counts, (1, 0)))
+    store.executemany(sql.COUNT_SET, _rows(counts, (1, 0)))
     keys = sorted((user_name_key(name).space, name, int(id_)) for name, id_ in zip(names, ids, strict=True))
     store.executemany("INSERT INTO key VALUES (?, ?, ?, 0)", keys)
     store.execute(by_time)

@@ -200,7 +200,7 @@ def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store:
     whole = shoal(store, "check")
     assert (whole.exit_code, whole.output.splitlines()[-1][:9]) == (0, "all holds")
     with closing(sqlite3.connect(store)) as connection:
-        connection.execute("INSERT INTO count VALUES (12345, 2, 3)")
+        connection.execute("INSERT INTO association VALUES (12345, 2, 9e999, 3, -1, x'')")
         connection.commit()
     broken = shoal(store, "check")
     assert broken.exit_code == 1

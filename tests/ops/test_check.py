@@ -100,28 +100,31 @@ async def test_a_sound_store_is_clean_and_everything_was_looked_at(tmp_path: Pat
 
 
 BREAKS = {
-    "an inverse is lost": ("DELETE FROM association WHERE atype = 2", {"I3", "I2"}),
-    "the acting end is lost": ("DELETE FROM association WHERE atype = 1", {"I3", "I2"}),
-    "one end is dead": ("UPDATE association SET alive = 0 WHERE atype = 8", {"I3", "I2"}),
-    "the ends tell different times": ("UPDATE association SET time = time + 1 WHERE atype = 12", {"I3"}),
-    "the ends tell different data": ("UPDATE association SET data = x'00' WHERE atype = 10", {"I3"}),
-    "a count is too high": ("UPDATE count SET n = 7 WHERE atype = 2", {"I2"}),
-    "a count is lost": ("DELETE FROM count WHERE atype = 1", {"I2"}),
-    "the author's sum is wrong": ("UPDATE count SET n = 7 WHERE atype = 8 AND id1 = {ann}", {"I2"}),
-    "a count is of nothing": ("INSERT INTO count VALUES (12345, 2, 3)", {"I2"}),
+    "an inverse is lost": ("DELETE FROM association WHERE alive >= 0 AND atype = 2", {"I3", "I2"}),
+    "the acting end is lost": ("DELETE FROM association WHERE alive >= 0 AND atype = 1", {"I3", "I2"}),
+    "one end is dead": ("UPDATE association SET alive = 0 WHERE alive >= 0 AND atype = 8", {"I3", "I2"}),
+    "the ends tell different times": ("UPDATE association SET time = time + 1 WHERE alive >= 0 AND atype = 12", {"I3"}),
+    "the ends tell different data": ("UPDATE association SET data = x'00' WHERE alive >= 0 AND atype = 10", {"I3"}),
+    "a count is too high": ("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2", {"I2"}),
+    "a count is lost": ("DELETE FROM association WHERE alive = -1 AND atype = 1", {"I2"}),
+    "the author's sum is wrong": (
+        "UPDATE association SET time = 7 WHERE alive = -1 AND atype = 8 AND id1 = {ann}",
+        {"I2"},
+    ),
+    "a count is of nothing": ("INSERT INTO association VALUES (12345, 2, 9e999, 3, -1, x'')", {"I2"}),
     "a tag does not lead to a post": (
-        "DELETE FROM association WHERE atype IN (16, 17) AND {post} IN (id1, id2)",
+        "DELETE FROM association WHERE alive >= 0 AND atype IN (16, 17) AND {post} IN (id1, id2)",
         {"I4"},
     ),
-    "a tag is dead at both ends": ("UPDATE association SET alive = 0 WHERE atype IN (16, 17)", {"I4"}),
+    "a tag is dead at both ends": ("UPDATE association SET alive = 0 WHERE alive >= 0 AND atype IN (16, 17)", {"I4"}),
     "a tagged post is gone": ("DELETE FROM object WHERE id = {post}", {"I4", "lists", "ends"}),
-    "a post is in no list": ("DELETE FROM association WHERE atype = 13", {"lists"}),
-    "a share is in no list": ("DELETE FROM association WHERE atype IN (9, 10)", {"lists"}),
-    "a comment answers nothing": ("DELETE FROM association WHERE atype IN (14, 15)", {"lists"}),
+    "a post is in no list": ("DELETE FROM association WHERE alive >= 0 AND atype = 13", {"lists"}),
+    "a share is in no list": ("DELETE FROM association WHERE alive >= 0 AND atype IN (9, 10)", {"lists"}),
+    "a comment answers nothing": ("DELETE FROM association WHERE alive >= 0 AND atype IN (14, 15)", {"lists"}),
     "a member is gone": ("DELETE FROM object WHERE id = {ben}", {"ends"}),
     "a name is lost": ("DELETE FROM key WHERE space = 'user_name'", {"keys"}),
     "a name leads to nobody": ("UPDATE key SET id = 12345 WHERE space IN ('user_name', 'email')", {"keys"}),
-    "a block is in no list": ("DELETE FROM association WHERE atype IN (70, 71, 72)", {"lists"}),
+    "a block is in no list": ("DELETE FROM association WHERE alive >= 0 AND atype IN (70, 71, 72)", {"lists"}),
     "a block is gone": ("DELETE FROM object WHERE id IN (SELECT id2 FROM association WHERE atype = 70)", {"lists"}),
     "a block's key is lost": ("DELETE FROM key WHERE space LIKE '%_block'", {"keys"}),
     "a share's key is lost": ("DELETE FROM key WHERE space = 'share'", {"keys"}),
@@ -148,8 +151,8 @@ async def test_what_is_broken_is_found_and_repaired(tmp_path: Path, damage: str)
 @in_loop
 async def test_examples_are_sentences_with_names(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
-    world.sql("DELETE FROM association WHERE atype = 2")
-    world.sql("UPDATE count SET n = 7 WHERE atype = 2")
+    world.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
+    world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2")
     report = await checked(world)
     assert report["I3"].examples == ["@ben follows @ann, but @ann does not say so"]
     assert report["I2"].examples == ["@ann has 0 associations 'followed by', but the count says 7"]
@@ -160,7 +163,7 @@ async def test_a_repaired_association_is_the_one_that_was_there(tmp_path: Path) 
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         before = await (await shoal.member("ann")).followers()
-    world.sql("DELETE FROM association WHERE atype = 2")
+    world.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
     await checked(world, repair=True)
     async with Shoal.open(world.url) as shoal:
         ann = await shoal.member("ann")
@@ -178,11 +181,11 @@ async def test_a_network_from_before_comes_to_count_what_everybody_may_find(tmp_
         await shoal.settle()
         counted = (await ben.profile()).posts, (await ann.read(world.post)).comments
     # As it was before comments and entries were told apart: every comment in one list, and all entries in one number.
-    world.sql("UPDATE association SET atype = atype - 41, alive = atype - 54 WHERE atype IN (55, 56)")
-    world.sql("DELETE FROM association WHERE atype IN (57, 58)")
-    world.sql("DELETE FROM count WHERE atype IN (56, 57, 58)")
-    world.sql("UPDATE count SET atype = 14 WHERE atype = 55")
-    world.sql("UPDATE count SET n = 2 WHERE atype = 15 AND id1 = {post}")
+    world.sql("UPDATE association SET atype = atype - 41, alive = atype - 54 WHERE alive >= 0 AND atype IN (55, 56)")
+    world.sql("DELETE FROM association WHERE alive >= 0 AND atype IN (57, 58)")
+    world.sql("DELETE FROM association WHERE alive = -1 AND atype IN (56, 57, 58)")
+    world.sql("UPDATE association SET atype = 14 WHERE alive = -1 AND atype = 55")
+    world.sql("UPDATE association SET time = 2 WHERE alive = -1 AND atype = 15 AND id1 = {post}")
     assert found(await checked(world)) == {"lists"}
     async with Shoal.open(world.url) as shoal:
         ann, ben = await shoal.member("ann"), await shoal.member("ben")
@@ -199,7 +202,7 @@ async def test_a_network_from_before_comes_to_count_what_everybody_may_find(tmp_
 @in_loop
 async def test_of_two_ends_the_later_wins(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
-    world.sql("UPDATE association SET alive = 0, time = time + 10 WHERE atype = 2")
+    world.sql("UPDATE association SET alive = 0, time = time + 10 WHERE alive >= 0 AND atype = 2")
     await checked(world, repair=True)
     async with Shoal.open(world.url) as shoal:
         assert (await (await shoal.member("ben")).profile()).following == 0
@@ -373,7 +376,7 @@ async def test_a_store_with_no_warm_timeline_is_sampled_and_left_cold(tmp_path: 
 @in_loop
 async def test_a_store_that_another_process_serves_is_read_as_it_is(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
-    world.sql("UPDATE count SET n = 7 WHERE atype = 2")
+    world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2")
     async with open_network(load({}, store=world.url), read_only=True) as network:
         report = await check(network, read_only=True)
     assert found(report) == {"I2"}
@@ -396,8 +399,8 @@ async def test_a_repair_reaches_every_store(tmp_path: Path) -> None:
         assert (await check(shoal.network)).clean
     for file in files:
         with closing(sqlite3.connect(file)) as connection:
-            connection.execute("DELETE FROM association WHERE atype IN (1, 8, 17)")
-            connection.execute("UPDATE count SET n = n + 1")
+            connection.execute("DELETE FROM association WHERE alive >= 0 AND atype IN (1, 8, 17)")
+            connection.execute("UPDATE association SET time = time + 1 WHERE alive = -1")
             connection.commit()
     async with Shoal.open(shard_map) as shoal:
         assert found(await check(shoal.network, repair=True)) >= {"I2", "I3", "I4"}

@@ -34,9 +34,9 @@ from shoal.ops.wording import cut, worded
 
 COUNTS = {
     "members": "SELECT count(*) FROM key WHERE space = 'user_name'",
-    "follows": "SELECT sum(n) FROM count WHERE atype = 1",
-    "posts": "SELECT sum(n) FROM count WHERE atype = 13",
-    "photos": "SELECT sum(n) FROM count WHERE atype = 19",
+    "follows": "SELECT sum(time) FROM association WHERE alive = -1 AND atype = 1",
+    "posts": "SELECT sum(time) FROM association WHERE alive = -1 AND atype = 13",
+    "photos": "SELECT sum(time) FROM association WHERE alive = -1 AND atype = 19",
 }
 
 

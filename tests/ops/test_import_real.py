@@ -26,13 +26,13 @@ EXPECTED = {"members": 37_700, "follows": 578_006, "posts": 26_293, "photos": 50
 
 COUNTS = {
     "members": "SELECT count(*) FROM key WHERE space = 'user_name'",
-    "follows": "SELECT sum(n) FROM count WHERE atype = 1",
-    "posts": "SELECT sum(n) FROM count WHERE atype = 13",
-    "photos": "SELECT sum(n) FROM count WHERE atype = 19",
+    "follows": "SELECT sum(time) FROM association WHERE alive = -1 AND atype = 1",
+    "posts": "SELECT sum(time) FROM association WHERE alive = -1 AND atype = 13",
+    "photos": "SELECT sum(time) FROM association WHERE alive = -1 AND atype = 19",
 }
 
 BY_DEGREE = """
-    SELECT id1 FROM count WHERE atype IN (1, 2) GROUP BY id1 ORDER BY sum(n) {order}, id1 LIMIT 5"""
+    SELECT id1 FROM association WHERE alive = -1 AND atype IN (1, 2) GROUP BY id1 ORDER BY sum(time) {order}, id1 LIMIT 5"""
 
 
 def asked(store: Path, statement: str) -> list[int]:

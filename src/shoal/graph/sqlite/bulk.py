@@ -8,18 +8,19 @@ from typing import Any
 
 from shoal.graph.rows import ASSOC_BYTES, MEMBER_MARK, POST_MARK, KeyRow, Rows, Spread
 from shoal.graph.schema import encode_node
+from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.links import put_links, remove_links
 
 _KEYS = "SELECT space, name, id, until FROM key WHERE (space, name) > (?, ?) ORDER BY space, name LIMIT ?"
 
 _PUT = (
     "INSERT OR REPLACE INTO object VALUES (?, ?, ?)",
-    "INSERT OR REPLACE INTO count VALUES (?, ?, ?)",
+    sql.COUNT_SET,
     "INSERT OR REPLACE INTO key VALUES (?, ?, ?, ?)",
 )
 _REMOVE = (
     "DELETE FROM object WHERE id = ?",
-    "DELETE FROM count WHERE id1 = ? AND atype = ?",
+    sql.COUNT_DELETE,
     "DELETE FROM key WHERE space = ? AND name = ?",
 )
 
@@ -27,7 +28,7 @@ _REMOVE = (
 _OBJECTS = """
     SELECT id >> 17 & 63, sum(instr(substr(data, 1, 32), ?) > 0), sum(instr(substr(data, 1, 32), ?) > 0), sum(length(data))
     FROM object GROUP BY 1"""
-_ASSOCS = "SELECT id1 >> 17 & 63, 0, 0, sum(length(data) + ?) FROM {} GROUP BY 1"
+_ASSOCS = "SELECT id1 >> 17 & 63, 0, 0, sum(length(data) + ?) FROM {} WHERE alive >= 0 GROUP BY 1"
 
 
 def keys_after(read: sqlite3.Connection, after: tuple[str, str], limit: int) -> list[KeyRow]:

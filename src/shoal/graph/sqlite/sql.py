@@ -21,6 +21,11 @@ a list is read without passing it. To add a type takes a schema version, which m
 """
 IN_PLACE = 2
 """What `alive` is of those in `association`. The index by time has those with 1."""
+COUNTS = -1
+"""What `alive` is of the last row of a list, whose `id2` is `LAST`: its `time` counts the live entries. A post that comes to the
+end of a list changes the count on the page that it changes anyway."""
+LAST = "9e999"
+"""Infinity, which SQLite sorts behind every id."""
 _BY_ID = ", ".join(map(str, BY_ID))
 _DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
 
@@ -92,6 +97,10 @@ MIGRATIONS: tuple[str, ...] = (
     DELETE FROM association WHERE {_DISPLACED};
     UPDATE association SET alive = {IN_PLACE} WHERE atype IN ({_BY_ID});
     """,
+    f"""
+    INSERT INTO association SELECT id1, atype, {LAST}, n, {COUNTS}, x'' FROM count;
+    DROP TABLE count;
+    """,
 )
 """Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
 
@@ -159,7 +168,7 @@ ASSOC_RANGES = {
     for oldest_first in (False, True)
 }
 
-_SCAN = "SELECT id1, atype, id2, time, alive, data FROM {} WHERE (id1, atype, id2) > (?1, ?2, ?3)"
+_SCAN = "SELECT id1, atype, id2, time, alive, data FROM {} WHERE (id1, atype, id2) > (?1, ?2, ?3) AND alive >= 0"
 ASSOC_SCAN = f"""
     {_SCAN.format("association")} UNION ALL {_SCAN.format("displaced")} ORDER BY id1, atype, id2 LIMIT ?4"""
 ASSOC_SWEEPS = tuple(
@@ -167,9 +176,15 @@ ASSOC_SWEEPS = tuple(
     for table in ("association", "displaced")
 )
 
-COUNT_GET = f"SELECT atype, id1, n FROM count WHERE id1 IN {_IDS} AND atype IN {_IDS} AND n != 0"
-COUNT_SCAN = "SELECT id1, atype, n FROM count WHERE (id1, atype) > (?, ?) ORDER BY id1, atype LIMIT ?"
-COUNT_SET = "INSERT INTO count VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET n = excluded.n"
+COUNT_GET = f"""
+    SELECT atype, id1, time FROM association
+    WHERE id1 IN {_IDS} AND atype IN {_IDS} AND id2 = {LAST} AND alive = {COUNTS} AND time != 0"""
+COUNT_SCAN = f"""
+    SELECT id1, atype, time FROM association
+    WHERE (id1, atype, id2) > (?, ?, {LAST}) AND alive = {COUNTS} ORDER BY id1, atype LIMIT ?"""
+COUNT_SET = f"""
+    INSERT INTO association VALUES (?, ?, {LAST}, ?, {COUNTS}, x'') ON CONFLICT DO UPDATE SET time = excluded.time"""
+COUNT_DELETE = f"DELETE FROM association WHERE id1 = ? AND atype = ? AND id2 = {LAST}"
 
 KEY_DELETE = "DELETE FROM key WHERE space = ? AND name = ?"
 KEY_SWEEP = "DELETE FROM key WHERE until > 0 AND until <= ?"
@@ -207,7 +222,9 @@ LINK_PUT = """
 DISPLACED_PUT = LINK_PUT.replace("association", "displaced")
 LINK_DELETE = "DELETE FROM association WHERE id1 = ? AND atype = ? AND id2 = ?"
 DISPLACED_DELETE = LINK_DELETE.replace("association", "displaced")
-COUNT_ADD = "INSERT INTO count VALUES {rows} ON CONFLICT DO UPDATE SET n = n + excluded.n"
+COUNT_ADD = f"""
+    INSERT INTO association SELECT column1, column2, {LAST}, column3, {COUNTS}, x'' FROM (VALUES {{rows}}) WHERE true
+    ON CONFLICT DO UPDATE SET time = time + excluded.time"""
 KEY_PUT = "INSERT INTO key VALUES {rows} ON CONFLICT DO UPDATE SET id = excluded.id, until = excluded.until"
 OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
 
