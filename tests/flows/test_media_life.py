@@ -28,6 +28,7 @@ from shoal.media.library import MediaLibrary, Placed
 from shoal.ops.agenda import Agenda
 from shoal.outbox import Consequence, Runner
 from shoal.services import media, members, posts, scheduling
+from shoal.services.discarding import discard
 from shoal.services.members import Profile
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
@@ -108,7 +109,6 @@ class Scene:
         self.runner = Runner(self.outbox, _TABLE, effects, attempts=1_000_000, first_delay=0.0)
         self.agenda = Agenda(Writes(unsafe, new_id, library), clock=self._clock)
         self.ann = 0
-        self.discarded: set[int] = set()
         self.dropped: set[int] = set()
 
     def _clock(self) -> int:
@@ -167,8 +167,7 @@ class Scene:
 
     async def _discard(self, number: int) -> None:
         for id_ in await self._some_media(number):
-            self.discarded.add(id_)
-            await media.discard(self.writes, self.ann, id_)
+            await discard(self.writes, self.ann, id_)
 
     async def _describe(self, number: int) -> None:
         for id_ in await self._some_media(number):
@@ -221,8 +220,8 @@ class Scene:
         used = {id_ for node in nodes if isinstance(node, Post | Revision) for id_ in node.media}
         planned = {id_ for node in nodes if isinstance(node, ScheduledPost) for id_ in scheduling.draft_of(node).media}
         assert used <= set(kept) <= used | planned
-        assert planned - self.discarded <= set(kept)
-        assert self.dropped <= self.discarded, "a post was not written, because its media went before"
+        assert planned <= set(kept)
+        assert not self.dropped, "a post was not written, because its media went before"
         for node in kept.values():
             attached = await self.store.assoc_range(node.id, ATTACHED, limit=100)
             assert bool(attached) is (node.id in used) is (not node.unused_since), node

@@ -24,7 +24,7 @@ from shoal.core.errors import (
     Unfit,
 )
 from shoal.core.ids import shard_of
-from shoal.core.model import Media
+from shoal.core.model import Media, ScheduledPost
 from shoal.core.placement import media_path
 from shoal.feeds import user
 from shoal.feeds.pull import Cursor
@@ -34,6 +34,7 @@ from shoal.graph.schema import ATTACHED
 from shoal.ops.agenda import Agenda
 from shoal.ops.check import check
 from shoal.services import media, members, posts, scheduling
+from shoal.services.discarding import discard
 from shoal.services.members import Profile
 from shoal.services.posts import Draft
 from tests.flows.people import home_texts, register, texts
@@ -76,12 +77,12 @@ async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> N
         assert refusal.value.field == "media_ids"
 
         await ann.delete(post)
-        await media.discard(shoal.network.writes, ann.id, stored[0].id)
+        await discard(shoal.network.writes, ann.id, stored[0].id)
         await shoal.settle()
         with pytest.raises(NotFound):
             await shoal.network.media.read(stored[0].key)
         with pytest.raises(NotFound):
-            await media.discard(shoal.network.writes, ben.id, stored[1].id)
+            await discard(shoal.network.writes, ben.id, stored[1].id)
 
 
 @in_loop
@@ -95,10 +96,10 @@ async def test_what_a_post_has_or_had_cannot_be_deleted_and_is_let_go_with_it() 
         assert await attached_to(shoal, before, after, both) == [[post.id]] * 3
         for made in (before, after, both):
             with pytest.raises(Unfit):
-                await media.discard(writes, ann.id, made.id)
+                await discard(writes, ann.id, made.id)
         assert (await check(shoal.network)).clean
         await ann.delete(post)
-        await media.discard(writes, ann.id, after.id)
+        await discard(writes, ann.id, after.id)
         await shoal.settle()
         assert await attached_to(shoal, before, after, both) == [[], [], []]
         assert (await check(shoal.network)).clean
@@ -106,6 +107,37 @@ async def test_what_a_post_has_or_had_cannot_be_deleted_and_is_let_go_with_it() 
             await ann.create("gone", media=[after])
         again = await ann.create("again", media=[before])
         assert [made.id for made in (await ann.read(again)).media] == [before.id]
+
+
+@in_loop
+async def test_what_a_scheduled_post_names_cannot_be_deleted_until_it_is_taken_back() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        made = await ann.upload(picture())
+        writes, in_a_day = shoal.network.writes, int(time.time() * 1000) + 86_400_000
+        plan = await scheduling.schedule(writes, ann.id, Draft(text="soon", media=[made.id]), in_a_day)
+        with pytest.raises(Unfit, match="scheduled status"):
+            await discard(writes, ann.id, made.id)
+        await scheduling.cancel(writes, ann.id, plan.id)
+        await discard(writes, ann.id, made.id)
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_media_that_are_planned_and_deleted_at_once_are_planned_or_gone() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        writes, in_a_day = shoal.network.writes, int(time.time() * 1000) + 86_400_000
+        for _ in range(20):
+            made = await ann.upload(picture())
+            draft = Draft(text="soon", media=[made.id])
+            planned, deleted = await asyncio.gather(
+                scheduling.schedule(writes, ann.id, draft, in_a_day),
+                discard(writes, ann.id, made.id),
+                return_exceptions=True,
+            )
+            assert isinstance(planned, NotFound if deleted is None else ScheduledPost), planned
+            assert deleted is None or isinstance(deleted, Unfit), deleted
 
 
 @in_loop
@@ -341,7 +373,7 @@ async def test_a_member_stores_so_many_bytes_and_no_more_also_at_once() -> None:
         )
         assert len(await files_of(shoal)) == 6
         await ben.upload(picture())
-        await media.discard(shoal.network.writes, ann.id, kept[0].id)
+        await discard(shoal.network.writes, ann.id, kept[0].id)
         await ann.upload(picture())
         with pytest.raises(Unfit):
             await ann.upload(picture())

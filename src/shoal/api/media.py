@@ -20,6 +20,7 @@ from shoal.api.statuses import focus_of
 from shoal.core.errors import Unfit
 from shoal.core.model import Media, MediaState
 from shoal.services import media
+from shoal.services.discarding import discard
 
 _Text = Annotated[str, Meta(max_length=20_000)]
 _Focus = Annotated[str, Meta(max_length=100)]
@@ -90,9 +91,9 @@ async def describe(context: Context, params: Described) -> object:
 
 
 async def delete(context: Context, params: One) -> object:
-    """Delete an own file that stands in no status."""
+    """Delete an own file that stands in no status and that no scheduled one names."""
     front: Front = context.deps
-    await media.discard(front.writes, actor(context), params.id)
+    await discard(front.writes, actor(context), params.id)
     return {}
 
 

@@ -26,6 +26,7 @@ from shoal.feeds.hydrate import hydrate
 from shoal.feeds.revisions import revisions
 from shoal.graph.access import access_member, access_post, own_post
 from shoal.services import media, posts, reactions
+from shoal.services.discarding import discard
 from shoal.services.posts import Draft
 
 _Text = Annotated[str, Meta(max_length=200_000)]
@@ -201,7 +202,7 @@ async def delete(context: Context, params: Deletion) -> object:
         for picture in node.media if params.delete_media else ():
             # Another status has it, or it was discarded by itself.
             with contextlib.suppress(NotFound, Unfit):
-                await media.discard(front.writes, author, picture)
+                await discard(front.writes, author, picture)
     else:
         await reactions.unshare(front.writes, author, node.id)
     text = node.text if isinstance(node, Post) else ""

@@ -1,4 +1,4 @@
-"""Pictures, videos and sounds: upload, describe, discard."""
+"""Pictures, videos and sounds: upload and describe."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Shoa
 from shoal.core.events import FilesReleased, MediaDescribed, MediaUploaded
 from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of, with_copies
-from shoal.core.model import Media, MediaKind, MediaState, Member, Post
+from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.core.text import check_text
 from shoal.graph import media_life as life
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Changed, IdTaken
-from shoal.graph.schema import ATTACHED, import_key
+from shoal.graph.schema import import_key
 from shoal.media.library import Poster
 from shoal.media.sniff import GIF, sniff_clip
 from shoal.services.writes import Writes
@@ -26,8 +26,6 @@ from shoal.services.writes import Writes
 T = TypeVar("T")
 
 _TRIES = 24
-_MOST_POSTS = 1_000
-"""In how many posts media are looked for."""
 _NO_THUMBNAIL = "thumbnail: only a video or sound has one of its own"
 _NOT_READY = "Cannot attach files that have not finished processing. Try again in a moment!"
 _NOT_TOGETHER = "Cannot attach a video to a post that already contains images"
@@ -222,22 +220,6 @@ def described(
         description=media.description if description is None else description,
         focus=media.focus if focus is None else _checked_focus(focus),
     )
-
-
-async def discard(writes: Writes, owner_id: int, media_id: int) -> None:
-    """Delete media and their files.
-
-    Raises `NotFound` for anybody else's, `Unfit` for what a post has, or had before an edit: its history shows it.
-    """
-
-    async def attempt() -> None:
-        media = await own_media(writes, owner_id, media_id)
-        put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, limit=_MOST_POSTS)]
-        if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
-            raise Unfit("Media attachment is currently used by a status")
-        await life.delete(writes.graph, writes.new_id, media)
-
-    await retry_on_conflict(attempt)
 
 
 async def with_media(
