@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shoal.core.errors import InvalidInput
-from shoal.core.ip_blocks import IpBlock, IpSeverity, IpTable, check_network, contains
+from shoal.core.ip_blocks import IpBlock, IpSeverity, IpTable, check_network, contains, most_severe
 
 BLOCK, ASK, NONE = IpSeverity.SIGN_UP_BLOCK, IpSeverity.SIGN_UP_REQUIRES_APPROVAL, IpSeverity.NO_ACCESS
 
@@ -39,33 +39,38 @@ def test_what_is_no_network_is_refused(typed: str) -> None:
 
 def test_an_address_falls_under_every_network_that_has_it_and_the_most_severe_counts() -> None:
     found = table(**{"203.0.113.0/24": ASK, "203.0.0.0/16": NONE, "203.0.113.9/32": BLOCK, "2001:db8::/32": BLOCK})
-    assert found.severity("203.0.113.9", 0) is NONE
-    assert found.severity("203.0.1.1", 0) is NONE
-    assert found.severity("203.1.1.1", 0) is None
-    assert found.severity("2001:db8:1::9", 0) is BLOCK
-    assert found.severity("2001:db9::9", 0) is None
+    assert most_severe(found.blocks_of("203.0.113.9"), 0) is NONE
+    assert most_severe(found.blocks_of("203.0.1.1"), 0) is NONE
+    assert most_severe(found.blocks_of("203.1.1.1"), 0) is None
+    assert most_severe(found.blocks_of("2001:db8:1::9"), 0) is BLOCK
+    assert most_severe(found.blocks_of("2001:db9::9"), 0) is None
     # IPv4 as IPv6, and an address with the name of an interface.
-    assert found.severity("::ffff:203.0.1.1", 0) is NONE
-    assert found.severity("2001:db8::9%eth0", 0) is BLOCK
+    assert most_severe(found.blocks_of("::ffff:203.0.1.1"), 0) is NONE
+    assert most_severe(found.blocks_of("2001:db8::9%eth0"), 0) is BLOCK
 
 
 @pytest.mark.parametrize("address", ["", "unix:", "testclient", "203.0.113.9, 10.0.0.1"])
 def test_what_is_no_address_falls_under_nothing(address: str) -> None:
-    assert table(**{"0.0.0.0/0": NONE, "::/0": NONE}).severity(address, 0) is None
+    assert most_severe(table(**{"0.0.0.0/0": NONE, "::/0": NONE}).blocks_of(address), 0) is None
     assert not contains("0.0.0.0/0", address)
 
 
 def test_all_addresses_are_a_network_too() -> None:
     found = table(**{"0.0.0.0/0": NONE})
-    assert found.severity("198.51.100.1", 0) is NONE
-    assert found.severity("2001:db8::1", 0) is None
+    assert most_severe(found.blocks_of("198.51.100.1"), 0) is NONE
+    assert most_severe(found.blocks_of("2001:db8::1"), 0) is None
 
 
 def test_a_block_that_has_expired_is_none() -> None:
     short = IpBlock(id=1, network="203.0.113.0/24", severity=NONE, expires_at=1_000)
     long = IpBlock(id=2, network="203.0.0.0/16", severity=ASK)
     found = IpTable((short, long))
-    assert [found.severity("203.0.113.9", now) for now in (0, 999, 1_000, 2_000)] == [NONE, NONE, ASK, ASK]
+    assert [most_severe(found.blocks_of("203.0.113.9"), now) for now in (0, 999, 1_000, 2_000)] == [
+        NONE,
+        NONE,
+        ASK,
+        ASK,
+    ]
 
 
 def test_a_network_contains_its_addresses() -> None:

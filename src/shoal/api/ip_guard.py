@@ -1,9 +1,9 @@
 """IP blocks as the front end enforces them: a table in memory, read again when the blocks have changed.
 
-A request costs a look at the clock while there are no blocks, and a look-up in a remembered table where there are. Every two
-seconds one request looks whether the blocks have changed, and `serve` does so beside them; a change that this process makes is
-read at once. Streams that are open end when their token is read again (`Pace.check`). While the store cannot be read, the last
-table stays in force.
+A request costs nothing while there are no blocks, and a look-up in a remembered table where there are. Every two seconds `serve`
+looks whether the blocks have changed; where nobody serves, one request does so. A change that this process makes is read at
+once. Streams that are open end when their token is read again (`Pace.check`). While the store cannot be read, the last table
+stays in force.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -20,7 +20,7 @@ from shoal.api.bodies import Inbox, deliver
 from shoal.api.errors import reply_for
 from shoal.api.replies import encode
 from shoal.core.errors import NotAllowed, ShoalError
-from shoal.core.ip_blocks import IpSeverity, IpTable
+from shoal.core.ip_blocks import IpSeverity, IpTable, most_severe
 from shoal.graph.contract import Reader
 from shoal.graph.freshness import another_request
 from shoal.services import ip_blocks
@@ -49,6 +49,8 @@ class IpGuard:
         self._version = 0
         self._looked = float("-inf")
         self._turn = asyncio.Lock()
+        self.watched = False
+        """Whether `watching` looks for changes, so that requests need not."""
 
     def is_due(self) -> bool:
         """Whether it is time to look for changes."""
@@ -90,9 +92,10 @@ class IpGuard:
 
     def severity(self, scope: Scope) -> IpSeverity | None:
         """The most severe block that the client of a connection falls under, or None."""
-        if not self._table:
+        if self._table.is_empty:
             return None
-        return self._table.severity(client_of(scope), time.time_ns() // 1_000_000)
+        found = self._table.blocks_of(client_of(scope))
+        return most_severe(found, time.time_ns() // 1_000_000) if found else None
 
     def check(self, scope: Scope) -> None:
         """Raise `NotAllowed` for a client whose network has no access."""
@@ -102,11 +105,13 @@ class IpGuard:
     @contextlib.asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
         """Look for changes until the block ends, also while nobody asks for anything."""
+        self.watched = True
         await self.look()
         task = asyncio.create_task(self._watch(), name="shoal-ip-blocks")
         try:
             yield
         finally:
+            self.watched = False
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
@@ -123,9 +128,14 @@ class Barrier:
         self._app = app
         self._guard = guard
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection."""
-        if self._guard.is_due():
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        """One connection. Usually nothing stands between, not even a coroutine."""
+        if self._guard.watched and self._guard.severity(scope) is not IpSeverity.NO_ACCESS:
+            return self._app(scope, receive, send)
+        return self._guarded(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if not self._guard.watched and self._guard.is_due():
             await self._guard.catch_up()
         if self._guard.severity(scope) is not IpSeverity.NO_ACCESS or scope["path"] in _ALWAYS:
             await self._app(scope, receive, send)

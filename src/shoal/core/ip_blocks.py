@@ -85,15 +85,9 @@ class IpTable:
             group = self._by_length.setdefault((network.version, network.prefixlen), {})
             start = int(network.network_address) >> network.max_prefixlen - network.prefixlen
             group.setdefault(start, []).append(block)
-        self._known = lru_cache(maxsize=_REMEMBERED)(self._find)
-
-    def __bool__(self) -> bool:
-        return bool(self._by_length)
-
-    def severity(self, address: str, now: int) -> IpSeverity | None:
-        """The most severe block that an address falls under at a moment in Unix milliseconds; None for no block."""
-        found = [block.severity for block in self._known(address) if block.in_force(now)]
-        return max(found, key=lambda severity: severity.rank, default=None)
+        self.is_empty = not self._by_length
+        self.blocks_of = lru_cache(maxsize=_REMEMBERED)(self._find)
+        """The blocks that an address falls under, expired or not."""
 
     def _find(self, address: str) -> tuple[IpBlock, ...]:
         parsed = _parsed(address)
@@ -106,6 +100,12 @@ class IpTable:
             if of_version == version
             for block in group.get(number >> bits - length, ())
         )
+
+
+def most_severe(blocks: Iterable[IpBlock], now: int) -> IpSeverity | None:
+    """The greatest severity of blocks that are in force at a moment in Unix milliseconds; None where there are none."""
+    found = [block.severity for block in blocks if block.in_force(now)]
+    return max(found, key=lambda severity: severity.rank, default=None)
 
 
 def _parsed(address: str) -> _Address | None:
