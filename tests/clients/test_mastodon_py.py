@@ -6,13 +6,19 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.clients.mastodon_py import people, posting, reading, watching
+from tests.clients.mastodon_py import keeping_out, people, posting, reading, watching
 from tests.clients.mastodon_py.cast import Cast
 from tests.clients.serving import Served
 
 Story = Callable[[Cast], None]
 
-STORIES: tuple[Story, ...] = (*people.STORIES, *posting.STORIES, *reading.STORIES, *watching.STORIES)
+STORIES: tuple[Story, ...] = (
+    *people.STORIES,
+    *posting.STORIES,
+    *reading.STORIES,
+    *watching.STORIES,
+    *keeping_out.STORIES,
+)
 
 
 class Stage:
