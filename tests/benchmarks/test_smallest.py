@@ -8,6 +8,8 @@ import sys
 import pytest
 from benchmarks.measure import REPOSITORY, SMALLEST, benchmarks, decode_line
 
+from shoal.cli import bench
+
 
 def ran(*command: str) -> subprocess.CompletedProcess[str]:
     """A benchmark, to its end."""
@@ -30,3 +32,7 @@ def test_a_benchmark_does_what_its_figures_say(name: str) -> None:
 def test_all_of_them_are_found() -> None:
     assert {"end_to_end", "fanout_memory", "shared_fanout"} <= set(benchmarks())
     assert not {"measure", "bare", "stores"} & set(benchmarks())
+
+
+def test_the_command_names_those_and_no_others() -> None:
+    assert bench._known() == benchmarks()
