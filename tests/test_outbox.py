@@ -638,3 +638,49 @@ async def test_a_job_whose_promise_is_broken_is_tried_again_and_buried_in_the_en
         world.clock.now += 10.0
     assert await world.runner.turn() == 0
     assert [job.event for job, _ in await world.graph.buried()] == [BIG]
+
+
+@in_loop
+async def test_what_comes_after_a_promise_goes_on_and_the_job_is_done_when_all_are_kept() -> None:
+    first, last = (asyncio.get_running_loop().create_future() for _ in range(2))
+
+    def promising(promise: asyncio.Future[None], word: str) -> Consequence[list[str]]:
+        async def promised(done: list[str], event: object, mark: int) -> asyncio.Future[None]:
+            done.append(word)
+            return promise
+
+        return promised
+
+    world = World({PostCreated: (promising(first, "told"), saying("pushed"), promising(last, "looked at"))})
+    await world.emit(BIG)
+    await world.runner.turn()
+    assert world.done == ["told", "pushed", "looked at"]
+    last.set_result(None)
+    await asyncio.sleep(0)
+    await world.runner.turn()
+    assert (world.finished, await world.graph.backlog()) == ([], 1)
+    first.set_result(None)
+    await world.runner.drain()
+    assert [job.event for job in world.finished] == [BIG]
+
+
+@in_loop
+@pytest.mark.parametrize("also", [saying("pushed"), paging("page", 2), failing(1, "pushed")])
+async def test_a_broken_promise_is_made_again_whatever_came_after_it(also: Consequence[list[str]]) -> None:
+    async def told(done: list[str], event: object, mark: int) -> asyncio.Future[None]:
+        done.append("told")
+        promise = asyncio.get_running_loop().create_future()
+        if done.count("told") == 1:
+            promise.set_exception(ValueError("told"))
+        else:
+            promise.set_result(None)
+        return promise
+
+    world = World({PostCreated: (saying("first"), told, also)})
+    await world.emit(BIG)
+    for _ in range(6):
+        await world.runner.turn()
+        world.clock.now += 10
+        await asyncio.sleep(0)
+    assert await world.graph.backlog() == 0
+    assert (world.done.count("first"), world.done.count("told")) == (1, 2)

@@ -28,7 +28,8 @@ Outcome = int | None | asyncio.Future[None]
 Consequence = Callable[[E, Any, int], Awaitable[Outcome]]
 """Called with the bundle of effects, the event, and the mark (0 at first); gives the next mark, or None when done.
 
-The last consequence of an event may also give a future: the job is done when that is. Others have their turn meanwhile.
+It may also give a future: the next consequences and other jobs go on, and the job is done when all its futures are. When one of
+them fails the job is run again from the first that gave one.
 """
 
 _log = logging.getLogger(__name__)
@@ -296,26 +297,42 @@ class Runner(Generic[E]):
         consequences = self._table.get(type(job.event), ())
         if job.at:
             self._begun = time.monotonic() - max(0.0, time.time() - job.at / 1000)
+        promised: list[asyncio.Future[None]] = []
+        # Where the job is run from again when something fails.
+        again = job
         try:
             while job.step < len(consequences):
                 work = consequences[job.step](self._effects, job.event, job.mark)
                 mark = await (work if self._step_seconds is None else _within(self._step_seconds, work))
                 if isinstance(mark, asyncio.Future):
-                    self._waiting += 1
-                    mark.add_done_callback(partial(self._waited, job))
-                    return False
-                if mark is not None:
+                    promised.append(mark)
+                elif mark is not None:
+                    # What was promised before a page is kept before the next one: the job forgets where it came from.
+                    for promise in promised:
+                        await asyncio.shield(promise)
                     await self._outbox.put_back(job._replace(mark=mark, attempt=0, at=0))
                     return False
                 job = job._replace(step=job.step + 1, mark=0, attempt=0)
+                again = again if promised else job
         except Exception as error:  # noqa: BLE001  # a broken consequence must not stop the others
-            await self._failed(job, error)
+            for promise in promised:
+                promise.add_done_callback(_heard)
+            await self._failed(again, error)
+            return False
+        if promised:
+            self._wait_for(promised, again)
             return False
         if self._done is not None:
             self._done(job)
         return True
 
-    def _waited(self, job: Job, future: asyncio.Future[None]) -> None:
+    def _wait_for(self, promised: list[asyncio.Future[None]], job: Job) -> None:
+        self._waiting += 1
+        # The futures of search are shared by many jobs, so what gathers them is not to cancel them: nobody cancels it.
+        whole: asyncio.Future[Any] = promised[0] if len(promised) == 1 else asyncio.gather(*promised)
+        whole.add_done_callback(partial(self._waited, job))
+
+    def _waited(self, job: Job, future: asyncio.Future[Any]) -> None:
         """What a job waited for is done, or will not be."""
         error = ConnectionError("it was given up") if future.cancelled() else future.exception()
         if error is None:
@@ -364,6 +381,12 @@ class Runner(Generic[E]):
             _log.warning("%s %d cannot be buried now", name, job.seq)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
         return False
+
+
+def _heard(promise: asyncio.Future[None]) -> None:
+    """The job is run again whether this one was kept or not: asyncio is not to complain of an error that nobody asks for."""
+    if not promise.cancelled():
+        promise.exception()
 
 
 async def _within(seconds: float, work: Awaitable[Outcome]) -> Outcome:

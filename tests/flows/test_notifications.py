@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -13,6 +14,8 @@ from shoal import Handle, Shoal
 from shoal.core.events import FollowChanged, LikeChanged, PostCreated, ShareCreated
 from shoal.core.ids import EPOCH_MS, milliseconds_of
 from shoal.core.model import Role, Visibility
+from shoal.fanout import notifications as telling
+from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import tell_of_like
 from shoal.fanout.table import TABLE
 from shoal.feeds import notifications
@@ -41,7 +44,7 @@ from tests.flows.noting import (
     watch,
 )
 from tests.flows.people import register
-from tests.running import in_loop
+from tests.running import eventually, in_loop
 
 # Every kind
 
@@ -436,7 +439,9 @@ async def test_a_like_that_is_taken_back_while_it_is_worked_off_is_not_told() ->
 
         graph = cast("Graph", Between(shoal.network.store, meanwhile, nothing))
         event = LikeChanged(member_id=ben.id, post_id=post.id, author_id=ann.id)
-        await tell_of_like(replace(shoal.network.effects, graph=graph), event, 0)
+        told = await tell_of_like(replace(shoal.network.effects, graph=graph), event, 0)
+        assert isinstance(told, asyncio.Future)
+        await told
         assert await heard(shoal, ann) == []
         await ben.like(post)
         assert [item.notice for item in await noted(shoal, ann)] == [like.notice]
@@ -446,3 +451,38 @@ async def forgotten(shoal: Shoal, member: int) -> None:
     """What ended has left no trace."""
     await shoal.network.store.sweep(2**63 - 1, 0)
     assert await shoal.network.store.assoc_range(member, NOTIFIED, limit=1) == []
+
+
+@in_loop
+async def test_notices_are_written_together_and_home_timelines_do_not_wait_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waiting: list[int] = []
+    go = asyncio.Event()
+
+    async def held_up(effects: Effects, member_id: int, *more: Any) -> None:
+        waiting.append(member_id)
+        await go.wait()
+        await note(effects, member_id, *more)
+
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        await ben.follow(ann)
+        await shoal.settle()
+        await ben.home()
+        note = telling.note
+        monkeypatch.setattr(telling, "note", held_up)
+        post = await ann.create("hello @cyd")
+        await ben.like(post)
+
+        async def both() -> list[int]:
+            return sorted(waiting)
+
+        await eventually(both, answer=sorted([ann.id, cyd.id]))
+        page = await shoal.network.timelines.read(ben.id, limit=1)
+        assert page is not None
+        assert page.ids == [post.id]
+        go.set()
+        await shoal.settle()
+        assert [item.notice.kind for item in await noted(shoal, ann)] == [Kind.LIKE, Kind.FOLLOW]
+        assert [item.notice.kind for item in await noted(shoal, cyd)] == [Kind.MENTION]

@@ -9,6 +9,7 @@ from typing import Protocol
 from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
 from shoal.discovery.nowhere import NoIndex
+from shoal.fanout.aside import Aside
 from shoal.graph.contract import Graph
 from shoal.media.workshop import Workshop
 from shoal.streaming.contract import Channel
@@ -66,5 +67,7 @@ class Effects:
     """Whether the ends of an association may lie in different stores, so that one may be there before the other."""
     merge: int = 800
     """How many entries of a source a follow brings into a timeline at the most."""
+    aside: Aside = field(default_factory=Aside)
+    """Does what mostly waits beside the jobs that follow."""
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
     """Keeps the search index as the graph is."""

@@ -42,6 +42,7 @@ from shoal.graph.schema import (
     is_tag,
 )
 from shoal.graph.wishes import follow_terms
+from shoal.outbox import Outcome
 from shoal.streaming import updates
 
 _PAGE = 100
@@ -51,20 +52,22 @@ Standing = Callable[[], Awaitable[int | None]]
 """When an act was done; None when it is not, or no longer."""
 
 
-async def tell_mentioned(effects: Effects, event: PostCreated, mark: int) -> int | None:
+async def tell_mentioned(effects: Effects, event: PostCreated, mark: int) -> Outcome:
     """Those whom a new post names."""
-    await _tell_named(effects, event.post_id, event.mention_ids, event.post_id)
-    return None
+    if not event.mention_ids:
+        return None
+    return await effects.aside.begin(_tell_named(effects, event.post_id, event.mention_ids, event.post_id))
 
 
-async def tell_newly_mentioned(effects: Effects, event: PostUpdated, mark: int) -> int | None:
+async def tell_newly_mentioned(effects: Effects, event: PostUpdated, mark: int) -> Outcome:
     """Those whom a post names since it was edited: that is the moment they hear of."""
-    await _tell_named(effects, event.post_id, event.mentions_added, event.revision_id)
-    return None
+    if not event.mentions_added:
+        return None
+    return await effects.aside.begin(_tell_named(effects, event.post_id, event.mentions_added, event.revision_id))
 
 
 async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], time: int) -> None:
-    post = await _post(effects, post_id) if members else None
+    post = await _post(effects, post_id)
     if post is not None:
         named = {mention.id for mention in post.mentions}.intersection(members)
         await _tell_each(effects, named, Notice(Kind.MENTION, post.author_id, post.id), time, post)
@@ -95,8 +98,12 @@ async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int |
     return _next(page)
 
 
-async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> int | None:
+async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> Outcome:
     """The author of a post that somebody likes."""
+    return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_like(effects, event))
+
+
+async def _tell_of_like(effects: Effects, event: LikeChanged) -> None:
     notice = Notice(Kind.LIKE, event.member_id, event.post_id)
     liked = _stands(effects, event.member_id, LIKES, event.post_id)
 
@@ -105,28 +112,31 @@ async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> int |
         return await liked() if await _post(effects, event.post_id) is not None else None
 
     await _settle(effects, event.author_id, notice, stands, await _post(effects, event.post_id))
-    return None
 
 
-async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
+async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> asyncio.Future[None]:
     """The author of a post that somebody shared, if they may see the share."""
+    return await effects.aside.begin(_tell_of_share(effects, event))
+
+
+async def _tell_of_share(effects: Effects, event: ShareCreated) -> None:
     found = await effects.graph.obj_get((event.share_id, event.author_id))
     share, sharer = found.get(event.share_id), found.get(event.author_id)
     post = await _post(effects, share.post_id) if isinstance(share, Share) else None
     if post is None or not isinstance(share, Share) or not isinstance(sharer, Member):
-        return None
+        return
     stand = (await relations(effects.graph, post.author_id, (sharer.id,)))[sharer.id]
     if may_see_share(post.author_id, share, sharer, stand):
         await _tell_each(effects, (post.author_id,), Notice(Kind.SHARE, sharer.id, post.id), share.id, post)
-    return None
 
 
-async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
+async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> Outcome:
     """Who is followed."""
-    if not is_tag(event.source_id):
-        stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
-        await _settle(effects, event.source_id, Notice(Kind.FOLLOW, event.follower_id), stands, None)
-    return None
+    if is_tag(event.source_id):
+        return None
+    stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
+    notice = Notice(Kind.FOLLOW, event.follower_id)
+    return await effects.aside.begin(_settle(effects, event.source_id, notice, stands, None))
 
 
 async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
