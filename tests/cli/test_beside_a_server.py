@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 import stat
@@ -17,8 +18,10 @@ from click.testing import CliRunner
 from tests.running import at_a_desk
 from tests.serving import served
 
+from shoal import Shoal as Network
 from shoal.cli import main
 from shoal.cli.group import COMMANDS
+from shoal.services import members
 
 PASSWORD = "a long password"
 Shoal = Callable[..., subprocess.CompletedProcess[str]]
@@ -90,6 +93,31 @@ def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
     assert refused(shoal("member", "reject", "cyd")) == "shoal: This member does not wait for approval"
     assert refused(shoal("member", "suspend", "nobody")) == "shoal: there is no member 'nobody'"
     assert [line.split("\t")[0] for line in told(shoal("member", "list")).splitlines()[1:]] == ["ann", "ben", "cyd"]
+
+
+def test_who_waits_for_approval_is_let_in_or_deleted(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    asyncio.run(_with_members_who_wait(store))
+    with served(store):
+        assert _names(told(run(store, "member", "list"))) == ["ann", "pam", "pia"]
+        assert _names(told(run(store, "member", "list", "--pending"))) == ["pam", "pia"]
+        assert told(run(store, "member", "approve", "pam")) == "pam is let in\n"
+        assert told(run(store, "member", "reject", "pia")) == "pia is not let in, and deleted\n"
+        assert refused(run(store, "member", "restore", "pia")) == "shoal: there is no member 'pia'"
+        assert _names(told(run(store, "member", "list", "--pending"))) == []
+        assert _names(told(run(store, "member", "list"))) == ["ann", "pam"]
+        assert "all right" in told(run(store, "check"))
+
+
+async def _with_members_who_wait(store: Path) -> None:
+    async with Network.open(f"sqlite:///{store}") as network:
+        await network.register("ann")
+        for name in ("pam", "pia"):
+            await members.register(network.network.writes, name, email=f"{name}@example.org", pending=True)
+
+
+def _names(listed: str) -> list[str]:
+    return sorted(line.split("\t")[0] for line in listed.splitlines()[1:])
 
 
 def test_posts_are_hidden_and_shown(shoal: Shoal, tmp_path: Path) -> None:

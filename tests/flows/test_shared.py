@@ -10,9 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
-from shoal.core.errors import Gone, NotFound, Unavailable
+from shoal.api.ip_guard import IpGuard
+from shoal.core.email_blocks import EmailDomainBlock
+from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
+from shoal.core.ip_blocks import IpSeverity
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.nodes import Nodes
+from shoal.services import email_blocks
 from shoal.timelines.redis import RedisTimelines
 from shoal.wiring import open_network
 from tests.engines import redis
@@ -264,3 +268,35 @@ async def test_a_network_with_timelines_of_its_own_lets_no_other_in() -> None:
 async def _shared(place: Place, store: object):  # type: ignore[no-untyped-def]  # settings of the same stores
     from_new = await place.settings()
     return type(from_new)(store=store, timelines=from_new.timelines, media="memory://")  # type: ignore[arg-type]
+
+
+@in_loop
+async def test_a_network_that_one_process_blocks_is_kept_out_by_the_next_look_of_another() -> None:
+    place = Place()
+    there = {"client": ("203.0.113.9", 1)}
+    async with processes(2, await place.settings()) as (one, two):
+        guard = IpGuard(two.network.store)
+        await guard.look()
+        await one.blocklists.block_network("203.0.113.0/24")
+        await guard.look()
+        assert guard.severity(there) is IpSeverity.NO_ACCESS
+        await one.blocklists.unblock("203.0.113.0/24")
+        await guard.look()
+        assert guard.severity(there) is None
+
+
+@in_loop
+async def test_a_sign_up_is_refused_and_counted_in_whichever_process_it_comes() -> None:
+    place = Place()
+    async with processes(3, await place.settings()) as (one, two, three):
+        block = await one.blocklists.block_domain("spam.example")
+        for client in ("192.0.2.1", "192.0.2.2"):
+            for shoal in (one, two, three):
+                with pytest.raises(Disallowed):
+                    await email_blocks.check_sign_up(shoal.network.writes, "a@mail.spam.example", client)
+        found = await email_blocks.access(three.network.store, EmailDomainBlock, block.id)
+        assert [day.uses for day in found.days] == [6]
+        # Seldom, two addresses share a bit.
+        assert 1 <= found.days[0].accounts <= 2
+        await two.blocklists.unblock("spam.example")
+        await email_blocks.check_sign_up(three.network.writes, "a@mail.spam.example", "192.0.2.1")

@@ -114,16 +114,19 @@ def role(settings: Settings, /, name: str, role: str) -> None:
 
 
 @member.command("list")
+@click.option("--pending", is_flag=True, help="Only those who wait for approval.")
 @pass_settings
-def list_(settings: Settings) -> None:
+def list_(settings: Settings, /, pending: bool) -> None:
     """List all members: name, id, when they joined, display name. Works beside a running server."""
-    asyncio.run(_list(existing(settings)))
+    asyncio.run(_list(existing(settings), pending=pending))
 
 
-async def _list(settings: Settings) -> None:
+async def _list(settings: Settings, *, pending: bool) -> None:
     async with open_network(settings, read_only=True) as network, aclosing(_everybody(network.store)) as everybody:
         click.echo("name\tid\tjoined\tdisplay name")
         async for found in everybody:
+            if pending and not found.pending:
+                continue
             joined = f"{datetime.fromtimestamp(found.joined / 1000, UTC):%Y-%m-%d}"
             click.echo(f"{found.name}\t{found.id}\t{joined}\t{found.display_name}")
 
