@@ -83,7 +83,9 @@ async def run(
 def counted_posts(path: Path) -> int:
     """How many posts the file lists."""
     with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as store:
-        found = store.execute("SELECT count(*) FROM association WHERE atype = ?", (POSTED.number,)).fetchone()
+        found = store.execute(
+            "SELECT count(*) FROM association WHERE alive > 0 AND atype = ?", (POSTED.number,)
+        ).fetchone()
     return int(found[0])
 
 

@@ -213,7 +213,7 @@ def _has_log(path: Path) -> bool:
 def posts_in(path: Path) -> int:
     """How many posts the store has."""
     with closing(sqlite3.connect(path)) as store:
-        return int(store.execute("SELECT count(*) FROM association WHERE atype = 13").fetchone()[0])
+        return int(store.execute("SELECT count(*) FROM association WHERE alive > 0 AND atype = 13").fetchone()[0])
 
 
 def tell(
