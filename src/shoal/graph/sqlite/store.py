@@ -40,8 +40,8 @@ _PLACED = [atype.number for atype in ASSOC_TYPES.values() if atype.placed]
 _INLINE_LISTS = 64
 """So many lists are read on the event loop; more in the thread."""
 
-PAGE_BYTES = 2_048
-"""A small change in the middle of a list writes a page, so pages are small. Files of 4,096 keep them."""
+PAGE_BYTES = 1_024
+"""A small change in the middle of a list writes a page, so pages are small. Files with larger ones keep them."""
 LOG_BYTES = 32 << 20
 _WRITER_CACHE_KIB = 65_536
 _READER_CACHE_KIB = 16_384
