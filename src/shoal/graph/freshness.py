@@ -8,7 +8,6 @@ it, and whoever remembers it asks for the stamp first (`StampGuard`). What is re
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from contextvars import ContextVar
@@ -59,8 +58,8 @@ class SoleGuard:
 
     def __init__(self) -> None:
         self._commits = 0
-        # What is read of an object while a commit changes it may be older than an event that is out already.
-        self._changing: Counter[int] = Counter()
+        # What is read of an object while a commit changes it may be older than an event that is out already: so many do.
+        self._changing: dict[int, int] = {}
 
     async def enter(self, ids: Collection[int]) -> int:  # noqa: ARG002  # of all ids it is true
         return self._commits
@@ -68,17 +67,37 @@ class SoleGuard:
     def keeps(self, ticket: int, id_: int) -> bool:
         return ticket == self._commits and id_ not in self._changing
 
-    @asynccontextmanager
-    async def change(self, ids: Collection[int]) -> AsyncIterator[None]:
-        self._changing.update(ids)
-        try:
-            yield
-        finally:
-            self._commits += 1
-            for id_ in ids:
-                self._changing[id_] -= 1
-                if not self._changing[id_]:
-                    del self._changing[id_]
+    def change(self, ids: Collection[int]) -> _Change:
+        return _Change(self, ids)
+
+    def begin(self, ids: Collection[int]) -> None:
+        """A commit that may change these begins."""
+        for id_ in ids:
+            self._changing[id_] = self._changing.get(id_, 0) + 1
+
+    def end(self, ids: Collection[int]) -> None:
+        """It is done, or has failed."""
+        self._commits += 1
+        for id_ in ids:
+            others = self._changing.pop(id_) - 1
+            if others:
+                self._changing[id_] = others
+
+
+class _Change:
+    """One commit of a process that makes every change itself. A generator would cost several times as much, for each post."""
+
+    __slots__ = ("_guard", "_ids")
+
+    def __init__(self, guard: SoleGuard, ids: Collection[int]) -> None:
+        self._guard = guard
+        self._ids = ids
+
+    async def __aenter__(self) -> None:
+        self._guard.begin(self._ids)
+
+    async def __aexit__(self, *_failure: object) -> None:
+        self._guard.end(self._ids)
 
 
 class StampGuard:
