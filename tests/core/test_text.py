@@ -107,9 +107,8 @@ def test_spans_are_ordered_and_never_overlap(text: str) -> None:
 
 @pytest.mark.parametrize("piece", HOSTILE)
 @pytest.mark.parametrize("before", ["", "http://a/("])
-@pytest.mark.timeout(10)
 def test_a_megabyte_of_the_worst_is_read_in_linear_time(before: str, piece: str) -> None:
-    # A quadratic reader would take hours, so the limit of time cannot fail by chance.
+    # A quadratic reader would take hours. The limit of all tests ends it: seconds of our own would count what others do meanwhile.
     parse(before + piece * (1_000_000 // len(piece)))
 
 
