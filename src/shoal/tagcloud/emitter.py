@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable
 from shoal.tagcloud.increment import Increment, Use, encode
 
 ID_BYTES = 16
+_FEW = 20
+"""Uses that make an increment no large one."""
 Send = Callable[[bytes, bytes], Awaitable[None]]
 
 
@@ -23,7 +25,10 @@ def now_ms() -> int:
 
 
 class Emitter:
-    """The increments of one process; `send` makes one safe. Sent are `changes` tags together, or what is `seconds` old."""
+    """The increments of one process; `send` makes one safe. Sent are `changes` tags together, or what is `seconds` old.
+
+    After an increment of more than a few uses the next one may be `busy_seconds` old: each is a sync to disk.
+    """
 
     def __init__(
         self,
@@ -31,11 +36,14 @@ class Emitter:
         *,
         changes: int = 2_000,
         seconds: float = 0.05,
+        busy_seconds: float = 0.25,
         clock: Callable[[], int] = now_ms,
     ) -> None:
         self._send = send
         self._changes = changes
         self._seconds = seconds
+        self._busy_seconds = max(seconds, busy_seconds)
+        self._busy = False
         self._clock = clock
         self._name = secrets.token_bytes(ID_BYTES)
         self._uses: list[Use] = []
@@ -53,7 +61,7 @@ class Emitter:
         if self._safe is None:
             loop = asyncio.get_running_loop()
             self._safe = loop.create_future()
-            self._timer = loop.call_later(self._seconds, self._go)
+            self._timer = loop.call_later(self._busy_seconds if self._busy else self._seconds, self._go)
         safe = self._safe
         if self._held >= self._changes:
             self._go()
@@ -74,6 +82,7 @@ class Emitter:
         task = asyncio.ensure_future(self._deliver(increment, self._safe))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+        self._busy = len(self._uses) > _FEW
         self._uses, self._held, self._safe, self._timer = [], 0, None, None
 
     async def _deliver(self, increment: Increment, safe: asyncio.Future[None]) -> None:
