@@ -19,7 +19,6 @@ from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.fanout.effects import Effects
-from shoal.fanout.loudness import Loudness
 from shoal.fanout.packed import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.graph.contract import Job
@@ -116,8 +115,7 @@ class Bench:
         self.counted = Counted(network.timelines)
         assert network.reads.audiences is not None
         self._audiences = network.reads.audiences
-        loudness = Loudness(network.store, network.effects.new_id, network.settings.loud_from)
-        followers = PackedFollowers(network.store, self.counted, self._audiences, loudness)
+        followers = PackedFollowers(network.store, self.counted, self._audiences, network.effects.loudness)
         effects = dataclasses.replace(network.effects, timelines=self.counted, followers=followers)
         self.runner: Runner[Effects] = Runner(network.store, TABLE, effects, done=self._done)
         self.pressure = pressure_of(self.runner, network.search, network.settings)

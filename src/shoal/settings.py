@@ -91,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Days without a read after which a home timeline becomes cold."""
     loud_from: Positive = 500_000
     """Followers above which a member's posts are pulled when read instead of pushed when written: the warm ones, or all where
-    several processes share timelines."""
+    several processes share timelines. With fewer than half as many followers they are pushed again."""
     object_cache: Positive = 100_000
     """Kilobytes of objects kept decoded in memory; counts, short lists and JSON may take three times as much."""
     tombstone_days: Days = 30.0

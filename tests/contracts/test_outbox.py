@@ -15,6 +15,7 @@ from shoal.core.events import (
     FollowChanged,
     InverseOp,
     InverseOwed,
+    LoudnessLost,
     PostCreated,
     PostDeleted,
     PostUpdated,
@@ -52,6 +53,7 @@ EVENTS: list[AnyEvent] = [
     ShareCreated(share_id=1, author_id=2),
     ShareDeleted(share_id=1, author_id=2),
     FollowChanged(follower_id=1, source_id=-(2**63)),
+    LoudnessLost(source_id=-(2**63), at=moment(1)),
     InverseOwed(op=InverseOp(ANN, FOLLOWS.number, BEN, moment(1), alive=True, data=b"\x00\xff", tally=0)),
 ]
 

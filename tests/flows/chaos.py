@@ -13,7 +13,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from shoal.core.errors import OutcomeUnknown, Unavailable
-from shoal.core.events import InverseOp
+from shoal.core.events import AnyEvent, InverseOp
 from shoal.graph.contract import Batch, Job, Outbox, Store, WakeUp
 from tests.stamps import LocalStamps
 
@@ -105,6 +105,8 @@ class Haltable:
         self._halts = 0
         self._committing = 0
         self._changed = asyncio.Condition()
+        self.said: list[AnyEvent] = []
+        """The events of all commits, as they began."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
@@ -113,6 +115,7 @@ class Haltable:
         async with self._changed:
             await self._changed.wait_for(lambda: not self._halts)
             self._committing += 1
+            self.said += batch.events
         try:
             return await self._store.commit_owing(batch)
         finally:
@@ -173,10 +176,18 @@ class Unruly:
         self.history: list[Job] = []
         """Every job there ever was, from its beginning."""
 
-    async def claim(self, limit: int, lease: float) -> list[Job]:
+    async def _open_all(self) -> None:
         for job in await self._outbox.claim(1_000, 1e9):
             self._open[job.store, job.seq] = job
             self.history.append(job)
+
+    async def undone(self) -> list[AnyEvent]:
+        """The events of all jobs that are not known to be done."""
+        await self._open_all()
+        return [job.event for job in self._open.values()]
+
+    async def claim(self, limit: int, lease: float) -> list[Job]:
+        await self._open_all()
         again = [self._dice.random.choice(self.history)] if self.history and self._dice.happens(self._repeats) else []
         return self._dice.some(self._open.values()) + again
 

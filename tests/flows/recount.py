@@ -19,10 +19,13 @@ from shoal.graph.schema import (
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     DUE_ON,
+    EVERYBODY,
+    FOLLOWED_BY,
     FOLLOWS,
     FOLLOWS_TAG,
     IN_THREAD,
     LIKED_BY,
+    LOUD,
     MUTES,
     PINS,
     POSTED,
@@ -31,6 +34,7 @@ from shoal.graph.schema import (
     PUBLISHED,
     REVISED,
     SHARED_BY,
+    TAG_FOLLOWED_BY,
     TAG_OF,
     VOTED_BY,
     VOTES,
@@ -264,6 +268,14 @@ class World:
         asked = {(post.id, post.poll_id) for post in self.all(Post) if post.poll_id}
         if asked != {(poll.post_id, poll.id) for poll in polls.values()}:
             yield f"polls and posts do not agree: {asked}"
+
+    def wrong_loudness(self, quiet_below: int) -> Iterator[str]:
+        """Nobody is loud any more who has few followers, and nobody is only about to be quiet."""
+        audience = Counter(source for source, _ in self.pairs(FOLLOWED_BY) | self.pairs(TAG_FOLLOWED_BY))
+        for _, source in self.pairs(LOUD):
+            mark = self.alive[EVERYBODY, LOUD.number, source]
+            if mark.data or audience[source] < quiet_below:
+                yield f"{source} with {audience[source]} followers is marked as loud: {mark.data!r}"
 
     def wrong_threads(self) -> Iterator[str]:
         """The root of a thread lists the comments in it, each with what it answers and who wrote it."""

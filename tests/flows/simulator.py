@@ -15,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Unavailable
+from shoal.core.events import LoudnessLost
 from shoal.core.ids import EPOCH_MS, IdMaker, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
@@ -52,6 +53,7 @@ from shoal.timelines.memory import MemoryTimelines
 from tests.flows.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, Unruly
 from tests.flows.engines import Engines, opened
 from tests.flows.recount import World
+from tests.flows.steady import watch
 from tests.tagcloud.recount import stored_rows
 
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
@@ -60,6 +62,9 @@ TAGS = ("dawn", "reef", "surf")
 LENGTH = 4
 _REFUSALS = (Conflict, Gone, NotAllowed, NotFound, Unavailable)
 _PATIENCE = 2_000
+_LOUD = ((2, 1), (4, 2), (1_000, 1), (1_000, 1))
+"""With more followers than the first one is loud, with less than the second quiet."""
+_FICKLE = ((1, 2), (2, 3), (3, 4), (3, 2))
 
 
 class Op(NamedTuple):
@@ -92,13 +97,16 @@ class Simulator:
     """One network of `stores` stores, all of whose chances come from `seed`.
 
     When it is `shared`, members write in one process and read in another, and a third works off events; each remembers.
-    With `engines` it is, on real ones.
+    With `engines` it is, on real ones. When it is `fickle`, a follower or two make a member or a tag loud, or quiet.
     """
 
-    def __init__(self, seed: int, stores: int, *, shared: bool = False, engines: Engines | None = None) -> None:
+    def __init__(
+        self, seed: int, stores: int, *, shared: bool = False, engines: Engines | None = None, fickle: bool = False
+    ) -> None:
         self.dice = dice = Dice(seed)
         self.stamps: Stamps | None = SlowStamps(dice) if shared else None
         self.stores = stores
+        self._fickle = fickle
         self.reach = dice.random.choice((1, 3, 40))
         self._engines = engines
         away = dice.random.choice((0.02, 0.2, 0.5))
@@ -114,13 +122,14 @@ class Simulator:
         ticks = count(1)
         # What is forgotten is made anew, and faults with it: in some runs nothing is.
         kind = Addressed if shared else MemoryTimelines
-        memory = kind(dice.random.choice((4, 16)), LENGTH, clock=lambda: float(next(ticks)))
+        length = 3 * LENGTH if fickle and not engines else LENGTH
+        memory = kind(dice.random.choice((4, 16)), length, clock=lambda: float(next(ticks)))
         audiences = Audiences(dice.random.choice((1, 1_000, 1_000)))
         memory.on_drop = audiences.clear
         self.timelines: Timelines = engines.timelines if engines else memory
         self.cloud = MemoryCloud()
         kept = None if self.stamps else audiences
-        self.reads = Reads(reading, lasting(reading), self.timelines, kept, TagCloud(self.cloud), LENGTH)
+        self.reads = Reads(reading, lasting(reading), self.timelines, kept, TagCloud(self.cloud), length)
         self._now = EPOCH_MS + 10_000_000
         self.inbox = Inbox(self.cloud)
         unsafe = cast("Inbox", Between(self.inbox, dice.crash, dice.crash))
@@ -130,8 +139,9 @@ class Simulator:
         self.writes = Writes(self.graph, new_id, cast("MediaLibrary", None))
         graph = cast("Graph", Between(lasting(working), dice.crash, dice.crash))
         timelines = cast("Timelines", Between(self.timelines, dice.crash, dice.crash_later))
-        loudness = Loudness(graph, new_id, dice.random.choice((2, 1_000, 1_000)))
-        page = dice.random.choice((1, 2, 1_000))
+        loud_from, self.quiet_below = dice.random.choice(_FICKLE if fickle else _LOUD)
+        loudness = Loudness(graph, new_id, loud_from, self.quiet_below)
+        page = dice.random.choice((1, 2) if fickle else (1, 2, 1_000))
         followers: Followers = PackedFollowers(graph, timelines, audiences, loudness, read=page)
         if self.stamps:
             followers = ListedFollowers(graph, timelines, self.stamps, loudness, dice.random.choice((60, 10_000)))
@@ -139,12 +149,13 @@ class Simulator:
             graph,
             timelines,
             followers,
+            loudness,
             MemoryChannel(),
             new_id,
             self.emitter,
             cast("Workshop", None),
             page=page,
-            merge=LENGTH,
+            merge=length,
         )
         self.outbox = Unruly(cast("Outbox", self.graph), dice)
         self.runner = Runner(self.outbox, TABLE, self.effects, attempts=1_000_000, first_delay=0.0)
@@ -186,6 +197,8 @@ class Simulator:
             self.members = [await self._registered(name) for name in NAMES]
             await self._begin()
             workers = [asyncio.create_task(self._work()) for _ in range(2)]
+            if self._fickle:
+                workers.append(asyncio.create_task(self._keep_watch()))
             try:
                 await self._act_all(ops)
             finally:
@@ -219,6 +232,15 @@ class Simulator:
                 await self.runner.turn()
             await asyncio.sleep(0)
 
+    async def _keep_watch(self) -> None:
+        """Somebody always reads: what is wrong for a moment is right in the end."""
+        while not self.dice.calm:
+            fading = any(isinstance(event, LoudnessLost) for event in await self.outbox.undone())
+            for actor in range(len(NAMES)) if fading else (self.dice.random.randrange(len(NAMES)),):
+                await self._watch(Op("watch", actor, 0, 0))
+            for _ in range(self.dice.random.choice((1, 10, 40))):
+                await asyncio.sleep(0)
+
     async def _act_all(self, ops: Sequence[Op]) -> None:
         """A member does one thing after the other; members wait for each other only now and then."""
         under_way: dict[int, asyncio.Task[None]] = {}
@@ -240,6 +262,12 @@ class Simulator:
             await getattr(self, f"_{op.verb}")(op)
 
     async def _deliver(self) -> None:
+        """Nothing is left undone, and upkeep has been there."""
+        await self._drain()
+        await self.effects.loudness.review()
+        await self._drain()
+
+    async def _drain(self) -> None:
         for _ in range(_PATIENCE):
             if not await self.outbox.backlog():
                 return
@@ -453,6 +481,9 @@ class Simulator:
             for entry in page.entries:
                 assert world.in_home(viewer, world.objects.get(entry.id)), f"{entry.post} is shown"
 
+    async def _watch(self, op: Op) -> None:
+        await watch(self.graph, self.reads, self.outbox, self.halting, self._id(op.actor))
+
     async def _cool(self, op: Op) -> None:
         await self.timelines.drop([self._id(op.actor), self._id(op.other)])
 
@@ -498,6 +529,7 @@ class Simulator:
             *world.wrong_lists(),
             *world.wrong_votes(),
             *world.wrong_threads(),
+            *world.wrong_loudness(self.quiet_below),
             *(world.remains() if self.stores == 1 else ()),
         ]
         assert not wrong, wrong
@@ -574,11 +606,11 @@ def _quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def run(seed: int, stores: int, ops: Sequence[Any], *, shared: bool = False) -> None:
+def run(seed: int, stores: int, ops: Sequence[Any], *, shared: bool = False, fickle: bool = False) -> None:
     """One run in memory, from beginning to end."""
 
     async def main() -> None:
-        await _run(Simulator(seed, stores, shared=shared), ops)
+        await _run(Simulator(seed, stores, shared=shared, fickle=fickle), ops)
 
     asyncio.run(main())
 
@@ -588,11 +620,11 @@ async def _run(simulator: Simulator, ops: Sequence[Any]) -> None:
         await simulator.run([Op(*op) for op in ops])
 
 
-def run_on_engines(seed: int, ops: Sequence[Any]) -> None:
+def run_on_engines(seed: int, ops: Sequence[Any], *, fickle: bool = False) -> None:
     """One run on two PostgreSQL stores and a Redis Cluster."""
 
     async def main() -> None:
         async with opened(2, LENGTH, cluster=True) as engines:
-            await _run(Simulator(seed, 2, engines=engines), ops)
+            await _run(Simulator(seed, 2, engines=engines, fickle=fickle), ops)
 
     asyncio.run(main())

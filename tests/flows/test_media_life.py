@@ -104,7 +104,7 @@ class Scene:
         workshop = type("Shop", (), {"library": library})()
         unsafe = cast("Any", Between(graph, self.dice.crash, self.dice.crash))
         none = cast("Any", None)
-        effects = Effects(unsafe, none, none, none, new_id, none, workshop)
+        effects = Effects(unsafe, none, none, none, none, new_id, none, workshop)
         self.outbox = Unruly(cast("Outbox", graph), self.dice)
         self.runner = Runner(self.outbox, _TABLE, effects, attempts=1_000_000, first_delay=0.0)
         self.agenda = Agenda(Writes(unsafe, new_id, library), clock=self._clock)

@@ -50,6 +50,7 @@ VERBS = {
     "mute_thread": 1,
     "unmute_thread": 1,
     "look": 8,
+    "watch": 6,
     "cool": 1,
     "restart": 1,
     "again": 2,
@@ -62,6 +63,30 @@ OPS = st.tuples(
     st.integers(0, 127),
 )
 
+FICKLE = {
+    "create": 1,
+    "share": 1,
+    "delete": 1,
+    "follow": 12,
+    "unfollow": 10,
+    "waver": 2,
+    "follow_tag": 3,
+    "unfollow_tag": 3,
+    "block": 1,
+    "unblock": 1,
+    "cool": 1,
+}
+FAMOUS = st.integers(0, 1)
+_NUMBERS = st.sampled_from([0x00, 0x03, 0x10, 0x13])
+"""Of tags, the first alone."""
+FICKLE_OPS = st.one_of(
+    st.tuples(
+        st.sampled_from([verb for verb, weight in FICKLE.items() for _ in range(weight)]), PEOPLE, FAMOUS, _NUMBERS
+    ),
+    st.tuples(st.just("publish"), FAMOUS, FAMOUS, _NUMBERS),
+)
+"""Everybody comes to two members and one tag, and leaves again."""
+
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
@@ -71,6 +96,22 @@ def test_in_the_end_everything_is_as_defined(
     stores: int, shared: bool, seed: int, ops: list[tuple[str, int, int, int]]
 ) -> None:
     run(seed, stores, ops, shared=shared)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("stores", [1, 2])
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 2**32), ops=st.lists(FICKLE_OPS, min_size=60, max_size=120))
+def test_so_it_is_where_members_are_loud_and_quiet_all_the_time(
+    stores: int, shared: bool, seed: int, ops: list[tuple[str, int, int, int]]
+) -> None:
+    run(seed, stores, ops, shared=shared, fickle=True)
+
+
+@settings(deadline=None, max_examples=5)
+@given(seed=st.integers(0, 2**32), ops=st.lists(FICKLE_OPS, min_size=40, max_size=60))
+def test_so_are_these_on_several_engines(seed: int, ops: list[tuple[str, int, int, int]]) -> None:
+    run_on_engines(seed, ops, fickle=True)
 
 
 @settings(deadline=None, max_examples=15)

@@ -147,6 +147,25 @@ def test_when_seats_change_hands_all_is_forgotten() -> None:
     assert audiences.get(1) is None
 
 
+def test_an_audience_that_is_forgotten_leaves_its_room_to_others() -> None:
+    audiences = Audiences(budget=2)
+    filled(audiences, 1, 1)
+    filled(audiences, 2, 1)
+    audiences.forget(2)
+    assert audiences.get(2) is None
+    audiences.forget(2)
+    filled(audiences, 3, 1)
+    assert [source for source in (1, 2, 3) if audiences.get(source)] == [1, 3]
+
+
+def test_an_audience_that_is_forgotten_while_it_is_read_never_passes_for_whole() -> None:
+    audiences = Audiences()
+    audience = audiences.begin(1)
+    audiences.forget(1)
+    audiences.finish(1, audience)
+    assert audiences.get(1) is None
+
+
 def test_sources_without_an_audience_are_forgotten_too() -> None:
     audiences = Audiences(sources=2)
     for source in (1, 2, 3):

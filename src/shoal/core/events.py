@@ -104,6 +104,13 @@ class FollowChanged(Event, frozen=True, tag="follow_changed"):
     source_id: int
 
 
+class LoudnessLost(Event, frozen=True, tag="loudness_lost"):
+    """A loud source has few followers left; `at` is the time of the mark that says so."""
+
+    source_id: int
+    at: int
+
+
 class LikeChanged(Event, frozen=True, tag="like_changed"):
     """A member began or ceased to like a post."""
 
@@ -235,6 +242,7 @@ AnyEvent = (
     | ShareCreated
     | ShareDeleted
     | FollowChanged
+    | LoudnessLost
     | LikeChanged
     | RequestChanged
     | PollEnded

@@ -10,6 +10,7 @@ from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
 from shoal.discovery.nowhere import NoIndex
 from shoal.fanout.aside import Aside
+from shoal.fanout.loudness import Loudness
 from shoal.graph.contract import Graph
 from shoal.media.workshop import Workshop
 from shoal.streaming.contract import Channel
@@ -54,6 +55,8 @@ class Effects:
     graph: Graph
     timelines: Timelines
     followers: Followers
+    loudness: Loudness
+    """Says of which sources nothing is pushed."""
     channel: Channel
     """Where whoever is connected hears of it."""
     new_id: IdMaker

@@ -76,17 +76,22 @@ async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page:
 
 async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
     """A member's timeline holds what a source posted exactly if they follow it now."""
-    member, source = event.follower_id, event.source_id
-    await effects.followers.changed(source)
+    await effects.followers.changed(event.source_id)
+    await reconcile(effects, event.follower_id, event.source_id)
+    return None
+
+
+async def reconcile(effects: Effects, member: int, source: int) -> None:
+    """Merge the source into the member's warm timeline, or take it out, as the graph says at this moment."""
     if await effects.timelines.floor(member) is None:
-        return None
+        return
     follows = await _follows(effects, member, source)
     while True:
         await (_merge if follows else _subtract)(effects, member, source)
         # It may have changed while we acted on it; the event of that change may even have been worked off already.
         follows, before = await _follows(effects, member, source), follows
         if follows is before:
-            return None
+            return
 
 
 async def _follows(effects: Effects, member: int, source: int) -> bool:
@@ -100,10 +105,15 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
     floor = await effects.timelines.floor(member)
     if floor is None:
         return
+    await effects.timelines.union(member, *await newest(effects, source, floor))
+
+
+async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
+    """The newest entries that a source brings, above a floor, and the floor above which they are complete."""
     limit = effects.merge
-    newest = await effects.graph.assoc_range(source, entries(source), after=floor, limit=limit)
-    complete_above = newest[-1].time - 1 if len(newest) == limit else floor
-    await effects.timelines.union(member, [entry.time for entry in newest], complete_above)
+    found = await effects.graph.assoc_range(source, entries(source), after=floor, limit=limit)
+    complete_above = found[-1].time - 1 if len(found) == limit else floor
+    return [entry.time for entry in found], complete_above
 
 
 async def _subtract(effects: Effects, member: int, source: int) -> None:

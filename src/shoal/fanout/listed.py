@@ -36,7 +36,7 @@ class ListedFollowers:
         self._known: Recent[int, tuple[bytes, Seats]] = Recent(remembered)
 
     async def page(self, source: int, act: Act, size: int, left: int) -> int:
-        if source in self.loudness:
+        if await self.loudness.holds(source):
             return 0
         stamp = None
         if not left:

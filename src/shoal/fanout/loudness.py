@@ -1,33 +1,109 @@
 """Who is loud: sources with too many followers to push to. Readers pull from them instead.
 
-It is written in the graph, because readers in other processes must know of it before the first entry is not pushed. Loud
-sources stay loud: becoming quiet again would need a merge into every follower's timeline.
+A *mark* in the graph says so: readers in other processes must know of it before the first entry is not pushed. A loud source
+that has few followers left *fades*: it is pushed to again and still pulled from, until what was not pushed is in the
+timelines of its followers (`fading`). Then the mark goes, and the source is quiet.
+
+Nothing is left out of a push unless the mark, read after the entry was committed, says "loud". So an entry that was left out
+had been committed before the mark said "fading", and whoever reads the source's list after that finds it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from shoal.core.events import LoudnessLost
 from shoal.core.ids import IdMaker, shard_of
-from shoal.graph.contract import Batch, Graph
-from shoal.graph.schema import EVERYBODY, LOUD
+from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Graph
+from shoal.graph.schema import EVERYBODY, LOUD, followers, is_tag
+
+_FADING = b"fading"
+_REVIEWED_AT_ONCE = 1_000
 
 
 class Loudness:
-    """The sources that this process knows to be loud. One that it does not know of yet is pushed once more: no harm."""
+    """Reads and sets the marks.
 
-    def __init__(self, graph: Graph, new_id: IdMaker, threshold: int) -> None:
+    The loud sources that this process knows of are only a hint: one that it does not know of yet is pushed once more, which
+    does no harm, and one that it knows of is looked up.
+    """
+
+    def __init__(self, graph: Graph, new_id: IdMaker, threshold: int, quiet_below: int | None = None) -> None:
         self.threshold = threshold
         """A source with more followers is loud."""
         self._graph = graph
         self._new_id = new_id
+        # Half of it. What lies between keeps a source from being merged again and again.
+        self._quiet_below = (threshold + 1) // 2 if quiet_below is None else quiet_below
         self._known: set[int] = set()
 
-    def __contains__(self, source: int) -> bool:
-        return source in self._known
+    async def holds(self, source: int) -> bool:
+        """Whether an entry of this source that has been committed may be left out of the push."""
+        if source not in self._known:
+            return False
+        mark = await self._mark(source)
+        if mark is not None and not mark.data:
+            return True
+        self._known.discard(source)
+        return False
 
     async def add(self, source: int) -> None:
         """From now on nothing of this source is pushed; everybody who reads knows it when this returns."""
-        if source not in self._known:
-            batch = Batch(shard_of(EVERYBODY))
-            batch.assoc_add(EVERYBODY, LOUD, source, self._new_id(shard_of(EVERYBODY)))
-            await self._graph.commit(batch)
-            self._known.add(source)
+        if await self.holds(source):
+            return
+        batch = Batch(_SHARD)
+        batch.assoc_add(EVERYBODY, LOUD, source, self._new_id(_SHARD))
+        await self._graph.commit(batch)
+        self._known.add(source)
+
+    async def ease(self, source: int) -> None:
+        """Have a loud source fade that has few followers left."""
+        mark = await self._mark(source)
+        if mark is None or mark.data or source not in await self._with_few((source,)):
+            return
+        at = max(self._new_id(_SHARD), mark.time + 1)
+        batch = Batch(_SHARD)
+        # It may lose to a later mark. Then the event is of a mark that nobody finds, and nothing follows from it.
+        batch.put(AssocOp(EVERYBODY, LOUD.number, source, at, alive=True, data=_FADING, plain=True))
+        batch.emit(LoudnessLost(source_id=source, at=at))
+        await self._graph.commit(batch)
+
+    async def fades(self, source: int, since: int) -> bool:
+        """Whether the source has been fading without a break since this mark was set."""
+        mark = await self._mark(source)
+        return mark is not None and mark.time == since and mark.data == _FADING
+
+    async def end(self, source: int, since: int) -> None:
+        """Take away the mark of that time, and none that was set later."""
+        batch = Batch(_SHARD)
+        batch.put(AssocOp(EVERYBODY, LOUD.number, source, since + 1, alive=False, plain=True))
+        await self._graph.commit(batch)
+
+    async def review(self) -> None:
+        """Have every loud source fade that has few followers: where none of them leaves, nothing else would notice."""
+        before = MAX_TIME
+        while True:
+            page = await self._graph.assoc_range(EVERYBODY, LOUD, before=before, limit=_REVIEWED_AT_ONCE)
+            sources = [mark.id2 for mark in page if not mark.data]
+            for source in await self._with_few(sources):
+                await self.ease(source)
+            if len(page) < _REVIEWED_AT_ONCE:
+                return
+            before = page[-1].time
+
+    async def _with_few(self, sources: Sequence[int]) -> list[int]:
+        """Those of the sources that have few followers."""
+        few: list[int] = []
+        for kind in (True, False):
+            alike = [source for source in sources if is_tag(source) is kind]
+            if alike:
+                atype = followers(alike[0])
+                counts = (await self._graph.assoc_count(alike, (atype,)))[atype]
+                few += [source for source in alike if counts.get(source, 0) < self._quiet_below]
+        return few
+
+    async def _mark(self, source: int) -> Assoc | None:
+        return (await self._graph.assoc_get(EVERYBODY, (LOUD,), (source,)))[LOUD].get(source)
+
+
+_SHARD = shard_of(EVERYBODY)

@@ -61,16 +61,20 @@ class PackedFollowers:
 
     async def _audience(self, source: int) -> Audience | None:
         """The warm followers of a source; None when they are too many to push to."""
-        if source in self.loudness:
+        if await self.loudness.holds(source):
             return None
         # None, not falsy: an audience without a warm follower is known too, and must not be read again for each post.
         if (audience := self.audiences.get(source)) is None:
             audience = await self._read_audience(source)
-        if len(audience) > self.loudness.threshold:
-            await self.loudness.add(source)
-        return None if source in self.loudness else audience
+        if audience is not None and len(audience) <= self.loudness.threshold:
+            return audience
+        # The mark first: a reader who does not find it must find what was pushed.
+        await self.loudness.add(source)
+        self.audiences.forget(source)
+        return None
 
-    async def _read_audience(self, source: int) -> Audience:
+    async def _read_audience(self, source: int) -> Audience | None:
+        """None when they are too many: then it is not read to its end, and must never pass for whole."""
         audience = self.audiences.begin(source)
         before = MAX_TIME
         while len(audience) <= self.loudness.threshold:
@@ -81,8 +85,7 @@ class PackedFollowers:
             before = page[-1].time
             await asyncio.sleep(0)
         if len(audience) > self.loudness.threshold:
-            # Not read to its end: it must not pass for whole, even when some leave it now.
-            await self.loudness.add(source)
+            return None
         await self._touch_up(source, audience)
         self.audiences.finish(source, audience)
         return audience

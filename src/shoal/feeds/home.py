@@ -125,14 +125,18 @@ async def _rebuild(reads: Reads, viewer: int) -> None:
 
 
 async def _materialised(reads: Reads, viewer: int, at: Cursor) -> list[int]:
+    # Before the timeline is read: what a source that is loud no more was not pushed is in there by then.
+    loud = await _loud(reads, viewer)
     window = await _window(reads, viewer, at)
     if window is None or _incomplete(window, at):
         sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
         if window is None or at.oldest_first:
             return await pull(reads.graph, sources, at)
         below = at._replace(before=min(at.before, window.floor + 1))
-        return _merged([window.ids, await _unpushed(reads, viewer, at), await pull(reads.graph, sources, below)], at)
-    return _merged([window.ids, await _unpushed(reads, viewer, at)], at)
+        return _merged(
+            [window.ids, await _unpushed(reads, viewer, loud, at), await pull(reads.graph, sources, below)], at
+        )
+    return _merged([window.ids, await _unpushed(reads, viewer, loud, at)], at)
 
 
 async def _window(reads: Reads, viewer: int, at: Cursor) -> Window | None:
@@ -159,16 +163,19 @@ def _incomplete(window: Window, at: Cursor) -> bool:
     return window.floor > at.after and (at.oldest_first or len(window.ids) < at.limit)
 
 
-async def _unpushed(reads: Reads, viewer: int, at: Cursor) -> list[int]:
+async def _loud(reads: Reads, viewer: int) -> Sources:
+    """The lists of those sources of the viewer whose entries may not be pushed."""
+    loud = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, LOUD)
+    return {POSTED: list(loud[FOLLOWS]), TAG_OF: list(loud[FOLLOWS_TAG])} if any(loud.values()) else {}
+
+
+async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> list[int]:
     """Entries that are read, never pushed: the viewer's own, which one always sees at once, and those of the loud."""
     mine = await reads.graph.assoc_range(
         viewer, POSTED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
     )
     own = [entry.time for entry in mine]
-    loud = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, LOUD)
-    if not any(loud.values()):
-        return own
-    return own + await pull(reads.graph, {POSTED: list(loud[FOLLOWS]), TAG_OF: list(loud[FOLLOWS_TAG])}, at)
+    return own + await pull(reads.graph, loud, at) if loud else own
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:

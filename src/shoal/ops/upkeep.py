@@ -1,4 +1,5 @@
-"""What a running network does now and then: idle timelines become cold, old tombstones and expired keys are forgotten."""
+"""What a running network does now and then: idle timelines become cold, loud sources with few followers fade, old
+tombstones and expired keys are forgotten."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Awaitable, Callable
 
 from shoal.core.ids import floor_at
 from shoal.graph.contract import Scanner
@@ -20,9 +22,17 @@ _DAY_SECONDS = 86_400.0
 class Upkeep:
     """Works in the background between `start` and `stop`; `once` does it now."""
 
-    def __init__(self, store: Scanner, timelines: Timelines, idle_days: float, tombstone_days: float) -> None:
+    def __init__(
+        self,
+        store: Scanner,
+        timelines: Timelines,
+        review: Callable[[], Awaitable[None]],
+        idle_days: float,
+        tombstone_days: float,
+    ) -> None:
         self._store = store
         self._timelines = timelines
+        self._review = review
         self._idle_days = idle_days
         self._tombstone_days = tombstone_days
         self._task: asyncio.Task[None] | None = None
@@ -39,8 +49,9 @@ class Upkeep:
                 await self._task
 
     async def once(self) -> None:
-        """Drop what is idle, sweep what is old."""
+        """Drop what is idle, have the loud fade that are loud no more, sweep what is old."""
         await self._timelines.drop_idle(self._idle_days * _DAY_SECONDS)
+        await self._review()
         now = time.time_ns() // 1_000_000
         await self._store.sweep(floor_at(now - int(self._tombstone_days * _DAY_SECONDS * 1000)), now)
 

@@ -117,6 +117,12 @@ class Audiences:
             audience.add(seat) if following else audience.discard(seat)
         self._held += len(audience) - before
 
+    def forget(self, source: int) -> None:
+        """Forget the audience of one source: it is not to be pushed to."""
+        audience = self._by_source.pop(source, None)
+        if audience is not None and audience.complete:
+            self._held -= len(audience)
+
     def clear(self) -> None:
         """Forget all: seats have changed hands."""
         self._by_source.clear()

@@ -168,10 +168,10 @@ async def _assemble(
     media = MediaLibrary(MediaStore.open(media_url(settings)), decoder, limits, _clips(settings))
     workshop = Workshop(media)
     new_id = IdMaker(first=secrets.randbelow(512)) if sharing else IdMaker()
-    loudness = Loudness(store, new_id, settings.loud_from)
     # Alone, a process remembers exactly. Among others what it remembers may be old while Redis fails: nothing that lasts
     # is made of it.
     lasting: Graph = store if sharing is None else store.beneath()
+    loudness = Loudness(lasting, new_id, settings.loud_from)
     audiences = None
     timelines: Timelines
     followers: Followers
@@ -188,6 +188,7 @@ async def _assemble(
         lasting,
         timelines,
         followers,
+        loudness,
         channel,
         new_id,
         counting.emitter,
@@ -248,7 +249,13 @@ def _runner(outbox: Outbox, effects: Effects, *, afar: bool) -> Runner[Effects]:
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
     """What runs beside requests; it stops in the opposite order."""
     settings = network.settings
-    upkeep = Upkeep(network.store, network.timelines, settings.timeline_idle_days, settings.tombstone_days)
+    upkeep = Upkeep(
+        network.store,
+        network.timelines,
+        network.effects.loudness.review,
+        settings.timeline_idle_days,
+        settings.tombstone_days,
+    )
     upkeep.start()
     stack.push_async_callback(upkeep.stop)
     if broker is not None:

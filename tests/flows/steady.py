@@ -1,0 +1,75 @@
+"""What has come home stays there: a page that is read while everything moves lacks no post with which all is done."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from shoal.core.events import (
+    AnyEvent,
+    Blocked,
+    FollowChanged,
+    LikeChanged,
+    LoudnessLost,
+    PostCreated,
+    PostDeleted,
+    PostUpdated,
+    ShareCreated,
+    SuspensionChanged,
+    TagsUsed,
+)
+from shoal.core.model import Post
+from shoal.feeds import home
+from shoal.feeds.pull import Cursor
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Graph, Store
+from tests.flows.chaos import Haltable, Unruly
+from tests.flows.recount import World
+
+_HARMLESS = (PostCreated, ShareCreated, LikeChanged, TagsUsed, LoudnessLost)
+"""Commits with these take nothing out of a home."""
+
+
+class _Moment(NamedTuple):
+    posts: set[int]
+    """Those that are in the home, and of which nothing is left to be done."""
+    said: int
+    """How many events there had been."""
+
+
+async def watch(graph: Graph, reads: Reads, outbox: Unruly, halting: Haltable, viewer: int) -> None:
+    """Read a whole home beside everything else, and compare it with what it had to show before, and still has to."""
+
+    async def moment() -> _Moment | None:
+        async with halting.halted():
+            undone = await outbox.undone()
+            world = await World.of(cast("Store", graph))
+            return None if _unsettled(viewer, undone) else _Moment(_done_with(world, viewer, undone), len(halting.said))
+
+    before = await moment()
+    page = await home.page(reads, viewer, Cursor(limit=1_000))
+    after = await moment()
+    shown = [entry.id for entry in page.entries]
+    assert len(shown) == len(set(shown)), "an entry is there twice"
+    if before and after and all(_harmless(viewer, event) for event in halting.said[before.said : after.said]):
+        missing = before.posts & after.posts - set(shown)
+        assert not missing, f"{missing} had come home, and are missing"
+
+
+def _unsettled(viewer: int, undone: list[AnyEvent]) -> bool:
+    """Whether it may still change whom the viewer follows or sees."""
+    return any(
+        isinstance(event, Blocked | SuspensionChanged)
+        or (isinstance(event, FollowChanged) and event.follower_id == viewer)
+        for event in undone
+    )
+
+
+def _done_with(world: World, viewer: int, undone: list[AnyEvent]) -> set[int]:
+    posts = {id_ for id_ in world.home(viewer, 0) if isinstance(post := world.objects[id_], Post) and not post.hidden}
+    return posts - {event.post_id for event in undone if isinstance(event, PostCreated | PostUpdated | PostDeleted)}
+
+
+def _harmless(viewer: int, event: AnyEvent) -> bool:
+    if isinstance(event, FollowChanged):
+        return event.follower_id != viewer
+    return isinstance(event, _HARMLESS)

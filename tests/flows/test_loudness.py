@@ -1,0 +1,478 @@
+"""Loud members and tags that have few followers left become quiet, and no reader notices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest.mock import patch
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.events import AnyEvent, FollowChanged, LoudnessLost
+from shoal.core.ids import shard_of
+from shoal.fanout import fading, home
+from shoal.fanout.effects import Effects
+from shoal.fanout.loudness import Loudness
+from shoal.fanout.table import TABLE
+from shoal.feeds import home as feed
+from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Batch
+from shoal.graph.schema import EVERYBODY, LOUD, tag_id
+from shoal.graph.sqlite import SqliteGraph
+from shoal.ops.upkeep import Upkeep
+from shoal.services import relationships
+from shoal.settings import Settings
+from shoal.timelines.contract import Window
+from shoal.wiring import Network, open_network
+from tests.flows.people import home_texts, register
+from tests.flows.sharing import Place, processes
+from tests.running import in_loop
+
+LOUD_FROM = 8
+MANY, FEW = 9, 3
+"""Followers with whom one becomes loud, and quiet: a half of `LOUD_FROM` is still enough."""
+PUSHED, PULLED = "pushed", "pulled #tide"
+
+
+class Stage(NamedTuple):
+    """Somebody is loud, whom all these follow; the last post was not pushed."""
+
+    network: Network
+    star: Handle
+    fans: list[Handle]
+
+    @property
+    def shoal(self) -> Shoal:
+        return Shoal(self.network)
+
+    async def they_leave(self) -> list[LoudnessLost]:
+        """So many that few are left."""
+        for fan in self.fans[FEW:]:
+            await fan.unfollow(self.star)
+        return await self.work_off()
+
+    async def all_come_back(self) -> None:
+        for fan in self.fans:
+            await fan.follow(self.star)
+            await fan.home()
+        await self.work_off()
+
+    async def work_off(self) -> list[LoudnessLost]:
+        """Everything but the merges, which are given back."""
+        merges: list[LoudnessLost] = []
+        store = self.network.store
+        while jobs := await store.claim(100, 60.0):
+            for job in jobs:
+                if isinstance(job.event, LoudnessLost):
+                    merges.append(job.event)
+                else:
+                    await follow_up(self.network.effects, job.event)
+            await store.ack(jobs)
+        return merges
+
+    async def merge(self, event: LoudnessLost, mark: int = 0) -> None:
+        """To the end."""
+        left: int | None = mark
+        while left is not None:
+            left = await fading.merge(self.network.effects, event, left)
+
+    async def check(self) -> None:
+        """Every home is at this moment what it is by definition."""
+        for fan in self.fans:
+            assert await same_as_defined(fan)
+
+
+async def follow_up(effects: Effects, event: AnyEvent) -> None:
+    for consequence in TABLE[type(event)]:
+        mark: Any = 0
+        while isinstance(mark, int):
+            mark = await consequence(effects, event, mark)
+        if mark is not None:
+            await mark
+
+
+async def same_as_defined(handle: Handle) -> bool:
+    reads = handle._network.reads
+    cursor = Cursor(limit=50)
+    return await feed.page(reads, handle.id, cursor) == await feed.definition(reads, handle.id, cursor)
+
+
+async def loud(network: Network) -> set[int]:
+    return {mark.id2 for mark in await network.store.assoc_range(EVERYBODY, LOUD, limit=99)}
+
+
+async def materialised(handle: Handle) -> list[str]:
+    """What lies in a warm timeline, newest first."""
+    window = await handle._network.timelines.read(handle.id, limit=99)
+    assert window is not None
+    posts = await handle._network.store.obj_get(window.ids)
+    return [posts[id_].text for id_ in window.ids]  # type: ignore[union-attr]  # all are posts
+
+
+async def gather_fans(shoal: Shoal, many: int = MANY) -> tuple[Handle, list[Handle]]:
+    star, *fans = await register(shoal, "star", *(f"fan{n}" for n in range(many)))
+    for fan in fans:
+        await fan.follow(star)
+    await shoal.settle()
+    return star, fans
+
+
+@asynccontextmanager
+async def a_stage(url: str = "memory://", *, page: int = 1) -> AsyncIterator[Stage]:
+    async with open_network(Settings(store=url, media="memory://", loud_from=LOUD_FROM), background=False) as network:
+        shoal = Shoal(network)
+        object.__setattr__(network.effects, "page", page)
+        star, fans = await gather_fans(shoal)
+        for fan in fans[:-1]:
+            await fan.home()
+        await star.create(PUSHED)
+        await shoal.settle()
+        await fans[-1].home()
+        await star.create(PULLED)
+        await shoal.settle()
+        assert await loud(network) == {star.id}
+        assert await materialised(fans[0]) == [PUSHED]
+        yield Stage(network, star, fans)
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
+@in_loop
+async def test_who_has_less_than_half_the_followers_that_make_loud_is_quiet_again(backend: str, tmp_path: Path) -> None:
+    urls: dict[str, str | dict[str, str]] = {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{tmp_path}/shoal.db",
+        "two stores": {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"},
+    }
+    async with Shoal.open(urls[backend], loud_from=LOUD_FROM) as shoal:
+        star, fans = await gather_fans(shoal)
+        for fan in fans:
+            await fan.home()
+        await star.create("one")
+        await shoal.settle()
+        for fan in fans[FEW + 1 :]:
+            await fan.unfollow(star)
+        await shoal.settle()
+        assert await loud(shoal.network) == {star.id}, "a half is enough to stay loud"
+        assert await materialised(fans[0]) == []
+        await fans[FEW].unfollow(star)
+        await shoal.settle()
+        assert await loud(shoal.network) == set()
+        for fan in fans[:FEW]:
+            assert await materialised(fan) == await home_texts(fan) == ["one"]
+        await star.create("two")
+        await shoal.settle()
+        for fan in fans[:FEW]:
+            assert await materialised(fan) == await home_texts(fan) == ["two", "one"]
+            assert await same_as_defined(fan)
+        for fan in fans[FEW:]:
+            assert await materialised(fan) == await home_texts(fan) == []
+
+
+async def _is_blocked(star: Handle, fan: Handle) -> None:
+    await star.block(fan)
+
+
+async def _blocks(star: Handle, fan: Handle) -> None:
+    await fan.block(star)
+
+
+async def _is_removed(star: Handle, fan: Handle) -> None:
+    await relationships.remove_follower(star._network.writes, star.id, fan.id)
+
+
+@pytest.mark.parametrize("leave", [_is_blocked, _blocks, _is_removed])
+@in_loop
+async def test_it_does_not_matter_how_a_follower_goes(leave: Callable[[Handle, Handle], Awaitable[None]]) -> None:
+    async with a_stage() as stage:
+        for fan in stage.fans[FEW:]:
+            await leave(stage.star, fan)
+        await stage.shoal.settle()
+        assert await loud(stage.network) == set()
+        assert await materialised(stage.fans[0]) == [PULLED, PUSHED]
+        await stage.check()
+
+
+@in_loop
+async def test_a_tag_becomes_quiet_again() -> None:
+    async with a_stage() as stage:
+        for fan in stage.fans:
+            await fan.follow_tag("tide")
+        await stage.work_off()
+        other = (await register(stage.shoal, "other"))[0]
+        await other.create("high #tide")
+        await stage.shoal.settle()
+        assert await loud(stage.network) == {stage.star.id, tag_id("tide")}
+        for fan in stage.fans[FEW:]:
+            await fan.unfollow_tag("tide")
+        await stage.shoal.settle()
+        assert await loud(stage.network) == {stage.star.id}
+        assert await materialised(stage.fans[0]) == ["high #tide", PULLED, PUSHED]
+        await stage.check()
+
+
+@in_loop
+async def test_what_is_posted_while_followers_are_merged_is_pushed_again() -> None:
+    async with a_stage() as stage:
+        (event,) = await stage.they_leave()
+        left: int | None = 0
+        number = 0
+        while left is not None:
+            number += 1
+            await stage.star.create(f"meanwhile {number}")
+            await stage.work_off()
+            await stage.check()
+            left = await fading.merge(stage.network.effects, event, left)
+            await stage.check()
+        assert number == FEW + 1
+        assert await loud(stage.network) == set()
+        expected = [*(f"meanwhile {n}" for n in range(number, 0, -1)), PULLED, PUSHED]
+        for fan in stage.fans[:FEW]:
+            assert await materialised(fan) == expected
+
+
+@in_loop
+async def test_who_comes_and_goes_while_followers_are_merged_has_it_or_not() -> None:
+    async with a_stage() as stage:
+        first, second, *_, last = stage.fans
+        (event,) = await stage.they_leave()
+        mark = await fading.merge(stage.network.effects, event, 0)
+        assert mark
+        for leaver in (first, second):
+            await leaver.unfollow(stage.star)
+        await last.follow(stage.star)
+        await stage.work_off()
+        await stage.star.create("meanwhile")
+        await stage.work_off()
+        await stage.check()
+        await stage.merge(event, mark)
+        await stage.check()
+        assert await loud(stage.network) == set()
+        assert await materialised(last) == ["meanwhile", PULLED, PUSHED]
+        assert await materialised(first) == await materialised(second) == []
+
+
+@in_loop
+async def test_who_follows_just_before_the_end_is_merged_even_if_the_event_of_the_follow_is_late() -> None:
+    async with a_stage() as stage:
+        (event,) = await stage.they_leave()
+        *_, last = stage.fans
+        await last.follow(stage.star)
+        assert await home_texts(last) == [PULLED, PUSHED]
+        await stage.merge(event)
+        assert await home_texts(last) == [PULLED, PUSHED]
+        await stage.check()
+
+
+@in_loop
+async def test_a_follower_who_is_gone_by_the_time_of_the_merge_keeps_nothing_of_it() -> None:
+    async with a_stage(page=1_000) as stage:
+        (event,) = await stage.they_leave()
+        newest = home.newest
+
+        async def one_leaves(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
+            if source == stage.star.id and not floor:
+                await stage.fans[1].unfollow(stage.star)
+                await stage.work_off()
+            return await newest(effects, source, floor)
+
+        with patch.object(home, "newest", one_leaves):
+            await fading.merge(stage.network.effects, event, 0)
+        assert await materialised(stage.fans[1]) == []
+        assert await materialised(stage.fans[0]) == [PULLED, PUSHED]
+
+
+@in_loop
+async def test_a_timeline_that_becomes_warm_while_followers_are_merged_lacks_nothing() -> None:
+    async with a_stage() as stage:
+        (event,) = await stage.they_leave()
+        for fan in stage.fans[:FEW]:
+            await stage.network.timelines.drop((fan.id,))
+        mark = await fading.merge(stage.network.effects, event, 0)
+        assert mark
+        await stage.check()
+        await stage.star.create("meanwhile")
+        await stage.work_off()
+        await stage.merge(event, mark)
+        await stage.check()
+        for fan in stage.fans[:FEW]:
+            assert await materialised(fan) == ["meanwhile", PULLED, PUSHED]
+
+
+@in_loop
+async def test_a_merge_that_died_goes_on_and_one_that_is_repeated_changes_nothing() -> None:
+    async with a_stage() as stage:
+        (event,) = await stage.they_leave()
+        mark = await fading.merge(stage.network.effects, event, 0)
+        assert mark
+        # Its worker dies here: it is given again from its mark, and beside that from the beginning.
+        await fading.merge(stage.network.effects, event, 0)
+        await stage.merge(event, mark)
+        await stage.merge(event)
+        await stage.check()
+        assert await loud(stage.network) == set()
+        await stage.all_come_back()
+        await stage.star.create("loud again")
+        await stage.work_off()
+        assert await loud(stage.network) == {stage.star.id}
+        await stage.merge(event)
+        assert await loud(stage.network) == {stage.star.id}, "that is another mark"
+        await stage.check()
+
+
+@in_loop
+async def test_who_grows_loud_again_while_followers_are_merged_stays_loud() -> None:
+    async with a_stage() as stage:
+        (event,) = await stage.they_leave()
+        mark = await fading.merge(stage.network.effects, event, 0)
+        assert mark
+        await stage.all_come_back()
+        await stage.star.create("not pushed")
+        await stage.work_off()
+        assert "not pushed" not in await materialised(stage.fans[0])
+        await stage.merge(event, mark)
+        assert await loud(stage.network) == {stage.star.id}
+        await stage.check()
+        (later,) = await stage.they_leave()
+        await stage.merge(event, mark)
+        assert await loud(stage.network) == {stage.star.id}, "what was not pushed is not merged yet"
+        await stage.merge(later)
+        assert await loud(stage.network) == set()
+        await stage.check()
+        assert await materialised(stage.fans[0]) == ["not pushed", PULLED, PUSHED]
+
+
+@in_loop
+async def test_a_mark_that_is_set_at_the_last_moment_stays() -> None:
+    """Between the last look at the mark and its end another worker finds too many followers."""
+    async with a_stage() as stage:
+        (event,) = await stage.they_leave()
+        loudness = stage.network.effects.loudness
+        end = loudness.end
+
+        async def overtaken(source: int, since: int) -> None:
+            await stage.all_come_back()
+            await stage.star.create("not pushed")
+            await stage.work_off()
+            await end(source, since)
+
+        with patch.object(loudness, "end", overtaken):
+            await stage.merge(event)
+        assert await loud(stage.network) == {stage.star.id}
+        await stage.check()
+
+
+@in_loop
+async def test_a_page_that_is_read_while_the_mark_goes_lacks_nothing() -> None:
+    async with a_stage() as stage:
+        (event,) = await stage.they_leave()
+        timelines = stage.network.timelines
+        read = timelines.read
+
+        async def overtaken(member: int, **cursor: Any) -> Window | None:
+            window = await read(member, **cursor)
+            await stage.merge(event)
+            return window
+
+        with patch.object(timelines, "read", overtaken):
+            assert await home_texts(stage.fans[0]) == [PULLED, PUSHED]
+        assert await loud(stage.network) == set()
+
+
+@in_loop
+async def test_a_process_that_has_not_heard_of_it_asks_before_it_leaves_anybody_out() -> None:
+    async with a_stage() as stage:
+        effects = stage.network.effects
+        elsewhere = Loudness(effects.graph, effects.new_id, LOUD_FROM)
+        await elsewhere.add(stage.star.id)
+        assert await elsewhere.holds(stage.star.id)
+        (event,) = await stage.they_leave()
+        assert not await elsewhere.holds(stage.star.id)
+        await stage.merge(event)
+        await elsewhere.add(stage.star.id)
+        assert await loud(stage.network) == {stage.star.id}
+        assert await elsewhere.holds(stage.star.id)
+
+
+@in_loop
+async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) -> None:
+    """Marks that nobody looked at again, or a `loud_from` that was raised."""
+    url = f"sqlite:///{tmp_path}/shoal.db"
+    async with a_stage(url) as stage:
+        batch = Batch(shard_of(EVERYBODY))
+        for fan in stage.fans:
+            batch.assoc_add(EVERYBODY, LOUD, fan.id, 1 + fan.id)
+        batch.assoc_add(EVERYBODY, LOUD, tag_id("tide"), 1)
+        await stage.network.store.commit(batch)
+        star, known = stage.star.id, await home_texts(stage.fans[0])
+    for loud_from, expected in ((LOUD_FROM, {star}), (1_000, set())):
+        settings = Settings(store=url, media="memory://", loud_from=loud_from)
+        async with open_network(settings, background=False) as network:
+            shoal = Shoal(network)
+            fan = await shoal.member("fan0")
+            assert await home_texts(fan) == known
+            upkeep = Upkeep(network.store, network.timelines, network.effects.loudness.review, 14.0, 30.0)
+            with patch("shoal.fanout.loudness._REVIEWED_AT_ONCE", 2):
+                await upkeep.once()
+            await shoal.settle()
+            assert await loud(network) == expected
+            assert await home_texts(fan) == known
+            assert await same_as_defined(fan)
+
+
+@in_loop
+async def test_an_unfollow_in_a_network_without_loud_members_reads_nothing_more(tmp_path: Path) -> None:
+    settings = Settings(store=f"sqlite:///{tmp_path}/shoal.db", media="memory://")
+    async with open_network(settings, background=False) as network:
+        shoal = Shoal(network)
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.follow(ann)
+        await shoal.settle()
+        await ben.unfollow(ann)
+        read: Counter[str] = Counter()
+        connections = (SqliteGraph.assoc_get, SqliteGraph.assoc_count, SqliteGraph.assoc_range)
+
+        def counting(method: Any) -> Any:
+            async def count(*args: Any, **more: Any) -> Any:
+                read[method.__name__] += 1
+                return await method(*args, **more)
+
+            return count
+
+        with patch.multiple(SqliteGraph, **{method.__name__: counting(method) for method in connections}):
+            await fading.begin(network.effects, FollowChanged(follower_id=ben.id, source_id=ann.id), 0)
+        assert not read
+
+
+@in_loop
+async def test_members_are_loud_and_quiet_again_in_every_process() -> None:
+    place = Place()
+    async with processes(2, await place.settings(loud_from=4)) as (one, two):
+        for shoal in (one, two):
+            object.__setattr__(shoal.network.effects, "page", 2)
+        star, *fans = await register(one, "star", *(f"fan{n}" for n in range(5)))
+        expected: list[str] = []
+        for turn in range(3):
+            for fan in fans:
+                await fan.follow(star)
+            await one.settle()
+            for fan in fans:
+                assert await home_texts(await two.member(fan.id)) == expected
+            for shoal in (one, two):
+                expected.insert(0, f"turn {turn}: {len(expected)}")
+                await (await shoal.member(star.id)).create(expected[0])
+                await one.settle()
+            assert await loud(two.network) == {star.id}
+            for fan in fans[1:]:
+                await fan.unfollow(star)
+            for shoal in (one, two):
+                expected.insert(0, f"turn {turn}: {len(expected)}")
+                await (await shoal.member(star.id)).create(expected[0])
+            await one.settle()
+            assert await loud(one.network) == set()
+            for shoal in (one, two):
+                assert await home_texts(await shoal.member(fans[0].id)) == expected
+                assert await materialised(await shoal.member(fans[0].id)) == expected
