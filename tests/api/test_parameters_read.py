@@ -47,7 +47,14 @@ def test_those_that_are_not_read_would_be_named() -> None:
 def unread(route: Route) -> set[str]:
     """The declared parameters that nothing reads, by their names in Python."""
     assert route.params is not None
-    return {field.name for field in msgspec.structs.fields(route.params)} - words_of(route.handler)
+    read = words_of(route.handler)
+    methods = {name for name in read if inspect.isfunction(getattr(route.params, name, None))}
+    while methods:
+        each = methods.pop()
+        more = set[str]().union(*(_look(vars(kind)[each])[0] for kind in route.params.__mro__ if each in vars(kind)))
+        methods |= {name for name in more - read if inspect.isfunction(getattr(route.params, name, None))}
+        read |= more
+    return {field.name for field in msgspec.structs.fields(route.params)} - read
 
 
 def words_of(start: Callable[..., Any]) -> set[str]:

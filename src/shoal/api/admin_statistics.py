@@ -13,7 +13,7 @@ from shoal.api.front import Front
 from shoal.api.measuring import MeasureKey, day_text, measured
 from shoal.api.ranking import DimensionKey, ranked
 from shoal.api.statistics_entities import Cohort, CohortPeriod, Dimension, Frequency, Measure
-from shoal.api.statistics_subjects import Asked, Question, Subjects
+from shoal.api.statistics_subjects import Asked, OfServer, OfTag, Question, Subjects
 from shoal.core.errors import InvalidInput
 from shoal.ops.statistics.figures import DAY_MS, PERIOD_DAYS, Figures, Period
 from shoal.ops.statistics.tags import TagUses
@@ -30,6 +30,28 @@ class Measures(Subjects, frozen=True, kw_only=True):
     """Which measures of which period."""
 
     keys: Annotated[tuple[MeasureKey, ...], Meta(min_length=1, max_length=20)]
+    tag_accounts: OfTag | None = None
+    tag_uses: OfTag | None = None
+    instance_media_attachments: OfServer | None = None
+    instance_reports: OfServer | None = None
+    instance_statuses: OfServer | None = None
+    instance_follows: OfServer | None = None
+    instance_followers: OfServer | None = None
+
+    def of_tags(self) -> dict[str, OfTag | None]:
+        """The tags that were named, by the key of the measure."""
+        return {**super().of_tags(), "tag_accounts": self.tag_accounts, "tag_uses": self.tag_uses}
+
+    def of_servers(self) -> dict[str, OfServer | None]:
+        """The servers that were named, by the key of the measure."""
+        return {
+            **super().of_servers(),
+            "instance_media_attachments": self.instance_media_attachments,
+            "instance_reports": self.instance_reports,
+            "instance_statuses": self.instance_statuses,
+            "instance_follows": self.instance_follows,
+            "instance_followers": self.instance_followers,
+        }
 
 
 class Dimensions(Subjects, frozen=True, kw_only=True):
@@ -37,6 +59,16 @@ class Dimensions(Subjects, frozen=True, kw_only=True):
 
     keys: Annotated[tuple[DimensionKey, ...], Meta(min_length=1, max_length=20)]
     limit: Annotated[int, Meta(ge=1, le=100)] = 10
+    tag_languages: OfTag | None = None
+    instance_languages: OfServer | None = None
+
+    def of_tags(self) -> dict[str, OfTag | None]:
+        """The tags that were named, by the key of the dimension."""
+        return {**super().of_tags(), "tag_languages": self.tag_languages}
+
+    def of_servers(self) -> dict[str, OfServer | None]:
+        """The servers that were named, by the key of the dimension."""
+        return {**super().of_servers(), "instance_languages": self.instance_languages}
 
 
 class Retention(Asked, frozen=True, kw_only=True):

@@ -41,22 +41,21 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 class Subjects(Asked, frozen=True, kw_only=True):
     """A period, and what the figures of tags and of other servers are about, by the key of the figure."""
 
-    tag_accounts: OfTag | None = None
-    tag_uses: OfTag | None = None
     tag_servers: OfTag | None = None
-    tag_languages: OfTag | None = None
     instance_accounts: OfServer | None = None
-    instance_media_attachments: OfServer | None = None
-    instance_reports: OfServer | None = None
-    instance_statuses: OfServer | None = None
-    instance_follows: OfServer | None = None
-    instance_followers: OfServer | None = None
-    instance_languages: OfServer | None = None
+
+    def of_tags(self) -> dict[str, OfTag | None]:
+        """The tags that were named, by the key of the figure."""
+        return {"tag_servers": self.tag_servers}
+
+    def of_servers(self) -> dict[str, OfServer | None]:
+        """The servers that were named, by the key of the figure."""
+        return {"instance_accounts": self.instance_accounts}
 
     def tag(self, key: str) -> int:
         """The id of the tag that a figure is about. Raises `InvalidInput` where none is named."""
-        asked = getattr(self, key)
-        if not isinstance(asked, OfTag):
+        asked = self.of_tags()[key]
+        if asked is None:
             raise InvalidInput(f"{key}: the id of a tag is missing", field=key)
         if asked.id.isascii() and asked.id.isdecimal():
             return -min(int(asked.id), _MAX_ID)
@@ -64,8 +63,8 @@ class Subjects(Asked, frozen=True, kw_only=True):
 
     def check_elsewhere(self, key: str, front: Front) -> None:
         """Check that a server is named, and not this one, of which the other keys tell. Raises `InvalidInput`."""
-        asked = getattr(self, key)
-        if not isinstance(asked, OfServer):
+        asked = self.of_servers()[key]
+        if asked is None:
             raise InvalidInput(f"{key}: the domain of a server is missing", field=key)
         if asked.domain.lower() == front.at.netloc.lower():
             raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
