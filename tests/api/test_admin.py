@@ -13,7 +13,6 @@ from shoal.feeds import everybody
 from shoal.services import members, moderation
 from tests.api.world import SCOPES, Someone, World, picture, world
 
-STAFF = ("read", "write", "admin:read", "admin:write")
 ACCOUNTS = "/api/v1/admin/accounts"
 
 
@@ -23,21 +22,14 @@ def w() -> Iterator[World]:
         yield made
 
 
-def promoted(w: World, name: str, role: Role) -> Someone:
-    made = w.join(name, STAFF)
-    w.run(moderation.set_role(w.network.writes, made.member.id, role))
-    w.settle()
-    return made
-
-
 @pytest.fixture
 def mod(w: World) -> Someone:
-    return promoted(w, "mo", Role.MODERATOR)
+    return w.staff("mo", Role.MODERATOR)
 
 
 @pytest.fixture
 def boss(w: World) -> Someone:
-    return promoted(w, "boss", Role.ADMIN)
+    return w.staff("boss", Role.ADMIN)
 
 
 def act(w: World, who: Someone, on: Someone, kind: str) -> int:
@@ -186,7 +178,7 @@ def test_media_of_a_sensitized_account_do_not_trend(w: World, mod: Someone) -> N
 def test_nobody_acts_on_themselves_or_on_those_of_their_own_rank_or_above(
     w: World, mod: Someone, boss: Someone
 ) -> None:
-    other, ann = promoted(w, "other", Role.MODERATOR), w.join("ann")
+    other, ann = w.staff("other", Role.MODERATOR), w.join("ann")
     assert act(w, boss, mod, "silence") == 200
     before = w.state()
     for who, on in ((mod, boss), (mod, mod), (mod, other), (boss, boss)):

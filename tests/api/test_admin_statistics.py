@@ -10,10 +10,8 @@ import pytest
 
 from shoal.core.model import Role
 from shoal.graph.schema import tag_id
-from shoal.services import moderation
 from tests.api.world import Someone, World, picture, world
 
-STAFF = ("read", "write", "admin:read", "admin:write")
 MEASURES = "/api/v1/admin/measures"
 DIMENSIONS = "/api/v1/admin/dimensions"
 RETENTION = "/api/v1/admin/retention"
@@ -29,10 +27,7 @@ def w() -> Iterator[World]:
 
 @pytest.fixture
 def mod(w: World) -> Someone:
-    made = w.join("mo", STAFF)
-    w.run(moderation.set_role(w.network.writes, made.member.id, Role.MODERATOR))
-    w.settle()
-    return made
+    return w.staff("mo", Role.MODERATOR)
 
 
 def week() -> dict[str, str]:

@@ -13,12 +13,10 @@ from shoal.core.model import Role
 from shoal.fanout import addresses
 from shoal.graph.schema import email_key
 from shoal.ops.check import check
-from shoal.services import moderation
 from tests.api.visitor import Client
 from tests.api.world import Someone, World, world
 
 ACCOUNTS = "/api/v1/admin/accounts"
-STAFF = ("read", "write", "admin:read", "admin:write")
 GOOD = {"username": "dora", "email": "dora@example.org", "password": "a long password", "agreement": True}
 
 
@@ -28,20 +26,13 @@ def w() -> Iterator[World]:
         yield made
 
 
-def staff(w: World, name: str, role: Role) -> Someone:
-    made = w.join(name, STAFF)
-    w.run(moderation.set_role(w.network.writes, made.member.id, role))
-    w.settle()
-    return made
-
-
 @pytest.fixture
 def mod(w: World) -> Someone:
     """A moderator, where an admin has said that whoever signs up has to wait."""
-    boss = staff(w, "boss", Role.ADMIN)
+    boss = w.staff("boss", Role.ADMIN)
     wanted = {"ip": "127.0.0.0/8", "severity": "sign_up_requires_approval"}
     w.json("POST", "/api/v1/admin/ip_blocks", boss, json=wanted)
-    return staff(w, "mo", Role.MODERATOR)
+    return w.staff("mo", Role.MODERATOR)
 
 
 def sign_up(w: World, **more: object) -> httpx.Response:

@@ -11,13 +11,11 @@ import httpx
 import pytest
 
 from shoal.core.model import Role
-from shoal.services import moderation
 from tests.api.visitor import Client
 from tests.api.world import Someone, World, world
 
 DOMAINS = "/api/v1/admin/email_domain_blocks"
 ADDRESSES = "/api/v1/admin/canonical_email_blocks"
-STAFF = ("read", "admin:read", "admin:write")
 GOOD = {"password": "a long password", "agreement": True}
 
 
@@ -29,10 +27,7 @@ def w() -> Iterator[World]:
 
 @pytest.fixture
 def boss(w: World) -> Someone:
-    made = w.join("boss", STAFF)
-    w.run(moderation.set_role(w.network.writes, made.member.id, Role.ADMIN))
-    w.settle()
-    return made
+    return w.staff("boss", Role.ADMIN)
 
 
 def sign_up(w: World, name: str, email: str) -> httpx.Response:

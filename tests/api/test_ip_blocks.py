@@ -22,10 +22,9 @@ from shoal.ops.blocklists import Blocklists
 from shoal.services import apps, members, moderation
 from shoal.wiring import Network
 from tests.api.visitor import Client
-from tests.api.world import BASE, Someone, World, served, world
+from tests.api.world import BASE, STAFF_SCOPES, Someone, World, served, world
 
 BLOCKS = "/api/v1/admin/ip_blocks"
-STAFF = ("read", "write", "admin:read", "admin:write")
 OUTSIDE = "203.0.113.9"
 GOOD = {"email": "dora@example.org", "password": "a long password", "agreement": True}
 
@@ -38,10 +37,7 @@ def w() -> Iterator[World]:
 
 @pytest.fixture
 def boss(w: World) -> Someone:
-    made = w.join("boss", STAFF)
-    w.run(moderation.set_role(w.network.writes, made.member.id, Role.ADMIN))
-    w.settle()
-    return made
+    return w.staff("boss", Role.ADMIN)
 
 
 def block(w: World, boss: Someone, ip: str = "203.0.113.0/24", severity: str = "no_access", **more: object) -> Any:
@@ -273,8 +269,8 @@ def test_a_server_keeps_a_network_out_by_what_its_proxy_says_and_the_operator_le
         there_too.append((network, asyncio.get_running_loop()))
         made = await members.register(network.writes, "boss")
         await moderation.set_role(network.writes, made.id, Role.ADMIN)
-        app = (await apps.register(network.writes, "Test", scopes=STAFF)).app
-        told["token"] = (await apps.issue_token(network.writes, app.id, made.id, STAFF)).text
+        app = (await apps.register(network.writes, "Test", scopes=STAFF_SCOPES)).app
+        told["token"] = (await apps.issue_token(network.writes, app.id, made.id, STAFF_SCOPES)).text
         # It was there before the server came up.
         await Blocklists(network.writes).block_network("198.51.100.0/24")
 

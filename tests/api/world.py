@@ -20,11 +20,11 @@ from shoal.api.connections import USUAL as USUAL_PATIENCE
 from shoal.api.connections import Patience
 from shoal.api.server import Deps, build, listen, serve
 from shoal.api.streams import USUAL, Pace
-from shoal.core.model import Member
+from shoal.core.model import Member, Role
 from shoal.feeds.remembered import Remembered
 from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AnyNode
-from shoal.services import apps, members
+from shoal.services import apps, members, moderation
 from shoal.services.writes import Writes
 from shoal.tagcloud.reading import TagCloud
 from shoal.wiring import Network, open_network
@@ -34,6 +34,7 @@ T = TypeVar("T")
 
 BASE = "http://shoal.test"
 SCOPES = ("read", "write", "follow", "push")
+STAFF_SCOPES = ("read", "write", "admin:read", "admin:write")
 _READS = ("obj_get", "key_get", "assoc_get", "assoc_range", "assoc_ranges", "assoc_count")
 
 
@@ -128,6 +129,13 @@ class World:
         member = self.run(members.register(self.network.writes, name))
         app = self.run(apps.register(self.network.writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
         return Someone(member, self.token(app.id, member.id, scopes), app.id)
+
+    def staff(self, name: str, role: Role) -> Someone:
+        """A new member with a role, and a token that may do all that staff may do."""
+        made = self.join(name, STAFF_SCOPES)
+        self.run(moderation.set_role(self.network.writes, made.member.id, role))
+        self.settle()
+        return made
 
     def token(self, app_id: int, member_id: int = 0, scopes: Sequence[str] = SCOPES) -> str:
         """A new token; of the app alone when there is no member."""

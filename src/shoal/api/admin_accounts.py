@@ -78,7 +78,7 @@ class WantedNow(PageQuery, frozen=True, kw_only=True):
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True):
-    """What is done about an account. No e-mail is sent: Mastodon.py asks for one unless it is told not to, so that is let pass."""
+    """An action on an account. No e-mail is sent: Mastodon.py asks for one unless it is told not to, so that is let pass."""
 
     id: Id
     type: Literal["none", "sensitive", "disable", "silence", "suspend"]

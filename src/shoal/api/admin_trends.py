@@ -102,7 +102,7 @@ async def reject_status(context: Context, params: One) -> object:
 
 
 async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
-    """Of what everybody may see alone: nothing else trends. Raises `NotFound`."""
+    """Judge a status that everybody may see: no other can trend. Raises `NotFound`."""
     front: Front = context.deps
     found = await hydrate(front.graph, None, (id_,))
     if not found or found[0].share is not None:

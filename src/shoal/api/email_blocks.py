@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -19,15 +18,11 @@ from shoal.api.pages import PageQuery
 from shoal.api.tag_entities import TagDay
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, history
 from shoal.core.ids import milliseconds_of
-from shoal.core.model import Node
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Reader
-from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, EVERYBODY, AssocType
+from shoal.feeds.object_lists import objects_page
+from shoal.graph.schema import BLOCKS_EMAIL, BLOCKS_EMAIL_DOMAIN, EVERYBODY
 from shoal.services import email_blocks
 
 _log = logging.getLogger("shoal.moderation")
-
-B = TypeVar("B", bound=Node)
 
 _Text = Annotated[str, Meta(max_length=2_000)]
 _DAY_SECONDS = 86_400
@@ -71,7 +66,7 @@ class Tested(msgspec.Struct, frozen=True):
 async def domains(context: Context, params: PageQuery) -> object:
     """E-mail domains that nobody signs up with, newest first."""
     cursor = cursor_of(params, 100, 200)
-    found, after = await page(context.deps.graph, BLOCKS_EMAIL_DOMAIN, EmailDomainBlock, cursor)
+    found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL_DOMAIN, EmailDomainBlock, cursor)
     body = msgspec.json.encode([_domain(block) for block in found])
     return paged(context, body, [block.id for block in found], after, cursor)
 
@@ -100,7 +95,7 @@ async def unblock_domain(context: Context, params: One) -> object:
 async def addresses(context: Context, params: PageQuery) -> object:
     """E-mail addresses that nobody signs up with, as hashes, newest first."""
     cursor = cursor_of(params, 100, 200)
-    found, after = await page(context.deps.graph, BLOCKS_EMAIL, CanonicalEmailBlock, cursor)
+    found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_EMAIL, CanonicalEmailBlock, cursor)
     body = msgspec.json.encode([_address(block) for block in found])
     return paged(context, body, [block.id for block in found], after, cursor)
 
@@ -135,24 +130,6 @@ async def unblock_address(context: Context, params: One) -> object:
     block = await email_blocks.unblock_address(context.deps.writes, params.id)
     _log.info("%s: unblock e-mail address %s", actor(context), block.digest)
     return {}
-
-
-async def page(graph: Reader, atype: AssocType, kind: type[B], cursor: Cursor) -> tuple[Sequence[B], int | None]:
-    """A page of a blocklist, newest first, and the cursor of the next page; None at the end."""
-    listed = await graph.assoc_range(
-        EVERYBODY,
-        atype,
-        before=cursor.before,
-        after=cursor.after,
-        limit=cursor.limit + 1,
-        oldest_first=cursor.oldest_first,
-    )
-    here = listed[: cursor.limit]
-    nodes = await graph.obj_get([assoc.id2 for assoc in here])
-    found = [node for assoc in here if isinstance(node := nodes.get(assoc.id2), kind)]
-    if cursor.oldest_first:
-        return found[::-1], here[0].time if here else None
-    return found, here[-1].time if len(listed) > cursor.limit else None
 
 
 def _domain(block: EmailDomainBlock) -> AdminEmailDomainBlock:

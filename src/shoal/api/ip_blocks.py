@@ -11,7 +11,6 @@ from msgspec import Meta
 from shoal.api import present
 from shoal.api.calls import Context
 from shoal.api.convert import Id
-from shoal.api.email_blocks import page
 from shoal.api.errors import Blank
 from shoal.api.front import Front
 from shoal.api.ip_guard import client_of
@@ -20,7 +19,8 @@ from shoal.api.pages import PageQuery
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import milliseconds_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network, contains
-from shoal.graph.schema import BLOCKS_IP
+from shoal.feeds.object_lists import objects_page
+from shoal.graph.schema import BLOCKS_IP, EVERYBODY
 from shoal.services import ip_blocks
 from shoal.services.ip_blocks import MAX_SECONDS, IpBlockChanges
 
@@ -53,7 +53,7 @@ class NewIpBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be changed of a block; what is not given stays."""
+    """Changes of a block; a field that is not given stays."""
 
     id: Id
     ip: _Text = ""
@@ -66,7 +66,7 @@ class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
 async def several(context: Context, params: PageQuery) -> object:
     """Networks that are blocked, newest first."""
     cursor = cursor_of(params, 100, 200)
-    found, after = await page(context.deps.graph, BLOCKS_IP, IpBlock, cursor)
+    found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
     body = msgspec.json.encode([_shown(block) for block in found])
     return paged(context, body, [block.id for block in found], after, cursor)
 

@@ -78,7 +78,7 @@ async def _apps(front: Front, posts: Counter[int]) -> list[DimensionValue]:
 
 
 def _here(front: Front, number: int) -> list[DimensionValue]:
-    """Of all servers, this one alone has any."""
+    """Name this server, the only one that has any."""
     return [_row(front.at.netloc, front.at.netloc, str(number))] if number else []
 
 

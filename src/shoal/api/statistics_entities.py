@@ -39,7 +39,7 @@ class DimensionValue(msgspec.Struct, kw_only=True):
 
 
 class Dimension(msgspec.Struct):
-    """What there is most of, in order."""
+    """A ranking: the values that occur most, the most frequent first."""
 
     key: str
     data: list[DimensionValue]

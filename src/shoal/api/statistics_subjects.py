@@ -1,4 +1,4 @@
-"""What figures for admins are about: a period, and a tag or a server."""
+"""Subjects of the figures for admins: a period, and a tag or a server."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Subjects(Asked, frozen=True, kw_only=True):
 
 
 class Question(NamedTuple):
-    """What figures are asked for, and what they are read from."""
+    """Figures that are asked for, with the sources they are read from."""
 
     front: Front
     figures: Figures

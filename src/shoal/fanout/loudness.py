@@ -17,6 +17,7 @@ from shoal.core.ids import IdMaker, shard_of
 from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Graph
 from shoal.graph.schema import EVERYBODY, LOUD, followers, is_tag
 
+_SHARD = shard_of(EVERYBODY)
 _FADING = b"fading"
 _REVIEWED_AT_ONCE = 1_000
 
@@ -92,7 +93,7 @@ class Loudness:
             before = page[-1].time
 
     async def _with_few(self, sources: Sequence[int]) -> list[int]:
-        """Those of the sources that have few followers."""
+        """Find the sources that have few followers."""
         few: list[int] = []
         for kind in (True, False):
             alike = [source for source in sources if is_tag(source) is kind]
@@ -104,6 +105,3 @@ class Loudness:
 
     async def _mark(self, source: int) -> Assoc | None:
         return (await self._graph.assoc_get(EVERYBODY, (LOUD,), (source,)))[LOUD].get(source)
-
-
-_SHARD = shard_of(EVERYBODY)

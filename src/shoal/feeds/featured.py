@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shoal.core.model import Post
+from shoal.feeds.object_lists import entries_page
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME, Assoc, Reader
@@ -37,25 +38,14 @@ class Featured(NamedTuple):
 class FollowedTags(NamedTuple):
     """A page of the tags that a member follows; `next` is None at the end."""
 
-    tags: list[Assoc]
+    tags: Sequence[Assoc]
     """With the name of each as its data."""
     next: int | None
 
 
 async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags:
     """A page of them, the newest follow first."""
-    found = await reads.graph.assoc_range(
-        member_id,
-        FOLLOWS_TAG,
-        before=cursor.before,
-        after=cursor.after,
-        limit=cursor.limit + 1,
-        oldest_first=cursor.oldest_first,
-    )
-    page = found[: cursor.limit]
-    if cursor.oldest_first:
-        return FollowedTags(page[::-1], page[0].time if page else None)
-    return FollowedTags(page, page[-1].time if len(found) > len(page) else None)
+    return FollowedTags(*await entries_page(reads.graph, member_id, FOLLOWS_TAG, cursor))
 
 
 async def featured(graph: Reader, member_id: int) -> list[Featured]:

@@ -20,7 +20,7 @@ from shoal.core.email_blocks import (
     check_domain,
     domains_of,
 )
-from shoal.core.errors import Disallowed, NotFound, ShoalError, Taken, Unfit
+from shoal.core.errors import Disallowed, NotFound, ShoalError, Taken
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
 from shoal.core.text import check_email
@@ -35,6 +35,7 @@ from shoal.graph.schema import (
     email_block_key,
     email_domain_block_key,
 )
+from shoal.services.blocklists import check_room
 from shoal.services.writes import Writes, add_node
 
 B = TypeVar("B", bound=Node)
@@ -50,7 +51,7 @@ async def block_domain(writes: Writes, domain: str) -> EmailDomainBlock:
     Raises `InvalidInput` for what is no domain, `Taken` for one that is blocked, `Unfit` for one too many.
     """
     name = check_domain(domain)
-    await _check_room(writes.graph, BLOCKS_EMAIL_DOMAIN, MAX_DOMAINS)
+    await check_room(writes.graph, BLOCKS_EMAIL_DOMAIN, MAX_DOMAINS)
 
     def build(id_: int) -> tuple[EmailDomainBlock, Batch]:
         block = EmailDomainBlock(id=id_, domain=name)
@@ -73,7 +74,7 @@ async def block_digest(writes: Writes, digest: str) -> CanonicalEmailBlock:
     Raises `InvalidInput` for what is no hash, `Taken` for one that is blocked, `Unfit` for one too many.
     """
     checked = check_digest(digest)
-    await _check_room(writes.graph, BLOCKS_EMAIL, MAX_ADDRESSES)
+    await check_room(writes.graph, BLOCKS_EMAIL, MAX_ADDRESSES)
 
     def build(id_: int) -> tuple[CanonicalEmailBlock, Batch]:
         block = CanonicalEmailBlock(id=id_, digest=checked)
@@ -145,13 +146,6 @@ async def _count(writes: Writes, block_id: int, client: str) -> None:
             lambda: access(writes.graph, EmailDomainBlock, block_id),
             lambda block: attempted(block, client, now),
         )
-
-
-async def _check_room(graph: Reader, atype: AssocType, maximum: int) -> None:
-    """Two who add at the same moment may both find the last place; that does no harm."""
-    counted = await graph.assoc_count((EVERYBODY,), (atype,))
-    if counted[atype].get(EVERYBODY, 0) >= maximum:
-        raise Unfit(f"There are {maximum} such blocks already, which is the maximum")
 
 
 def _added(block: Node, atype: AssocType, key: Key) -> Batch:

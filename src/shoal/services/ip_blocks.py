@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.errors import NotFound, Taken, Unfit
+from shoal.core.errors import NotFound, Taken
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
 from shoal.core.text import check_text
@@ -19,6 +19,7 @@ from shoal.graph.agenda import put_on, take_off
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import MAX_TIME, Batch, KeyTaken, Reader
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY, IP_BLOCKS_CHANGED, ip_block_key
+from shoal.services.blocklists import check_room
 from shoal.services.writes import Writes, add_node
 
 MAX_BLOCKS = 10_000
@@ -48,9 +49,7 @@ async def block(writes: Writes, network: str, severity: IpSeverity, *, comment: 
     made = _checked(
         writes, IpBlock(id=0, network="", severity=severity), IpBlockChanges(network, None, comment, seconds)
     )
-    counted = await writes.graph.assoc_count((EVERYBODY,), (BLOCKS_IP,))
-    if counted[BLOCKS_IP].get(EVERYBODY, 0) >= MAX_BLOCKS:
-        raise Unfit(f"There are {MAX_BLOCKS} such blocks already, which is the maximum")
+    await check_room(writes.graph, BLOCKS_IP, MAX_BLOCKS)
 
     def build(id_: int) -> tuple[IpBlock, Batch]:
         node = replace(made, id=id_)

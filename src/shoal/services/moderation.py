@@ -14,7 +14,7 @@ from shoal.core.errors import NotAllowed, NotFound
 from shoal.core.events import MemberRejected, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Login, Member, Post, Role
-from shoal.graph.changes import retry_on_conflict
+from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 from shoal.graph.tag_uses import hidden_batch
@@ -36,9 +36,7 @@ async def reveal(writes: Writes, post_id: int) -> Post:
 
 async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
     async def attempt() -> Post:
-        post = (await writes.graph.obj_get((post_id,))).get(post_id)
-        if not isinstance(post, Post):
-            raise NotFound("Record not found")
+        post = await _access_post(writes, post_id)
         why = post.hidden | HIDDEN_BY_MODERATION if hidden else post.hidden & ~HIDDEN_BY_MODERATION
         if why == post.hidden:
             return post
@@ -62,19 +60,18 @@ async def let_trend(writes: Writes, post_id: int) -> Post:
 
 
 async def _set_untrendable(writes: Writes, post_id: int, *, untrendable: bool) -> Post:
-    async def attempt() -> Post:
-        post = (await writes.graph.obj_get((post_id,))).get(post_id)
-        if not isinstance(post, Post):
-            raise NotFound("Record not found")
-        if post.untrendable is untrendable:
-            return post
-        after = replace(post, untrendable=untrendable, version=post.version + 1)
-        batch = Batch(shard_of(post_id))
-        batch.obj_set(after)
-        await writes.graph.commit(batch)
-        return after
+    return await change_object(
+        writes.graph,
+        lambda: _access_post(writes, post_id),
+        lambda post: replace(post, untrendable=untrendable),
+    )
 
-    return await retry_on_conflict(attempt)
+
+async def _access_post(writes: Writes, post_id: int) -> Post:
+    post = (await writes.graph.obj_get((post_id,))).get(post_id)
+    if not isinstance(post, Post):
+        raise NotFound("Record not found")
+    return post
 
 
 async def suspend(writes: Writes, member_id: int) -> Member:
