@@ -18,12 +18,13 @@ from shoal.graph.schema import ASSOC_TYPES
 from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
 from shoal.tagcloud.dynamodb_items import ITEMS
-from tests import api_page
+from tests import api_page, decisions_page
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = {
-    path.name: path.read_text() for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]
+PATHS = {path.name: path for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]} | {
+    f"decisions/{path.name}": path for path in (ROOT / "docs" / "decisions").glob("*.md")
 }
+PAGES = {name: path.read_text() for name, path in PATHS.items()}
 
 
 def test_every_setting_is_documented_and_every_documented_setting_exists() -> None:
@@ -98,8 +99,12 @@ def test_modules_and_pages_that_are_named_exist() -> None:
         for name in re.findall(r"`((?:src/shoal/|tests/|benchmarks/)?[a-z_]+(?:/[a-z_]+)*\.py)`", text):
             assert any((root / name).exists() for root in (ROOT, ROOT / "src" / "shoal")), f"{page} names {name}"
         for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", text):
-            folder = ROOT if page in ("README.md", "CHANGELOG.md") else ROOT / "docs"
-            assert (folder / target).exists(), f"{page} links to {target}"
+            assert (PATHS[page].parent / target).exists(), f"{page} links to {target}"
+
+
+def test_the_index_of_decisions_lists_every_decision_and_every_area() -> None:
+    assert PAGES["decisions/README.md"] == decisions_page.index(), "python -m tests.decisions_page writes it"
+    assert {page.stem for page in (ROOT / "docs" / "decisions").glob("*.md")} == {"README", *decisions_page.AREAS}
 
 
 def test_the_script_of_the_readme_prints_what_it_promises(tmp_path: Path) -> None:
