@@ -21,7 +21,7 @@ from shoal.tagcloud.dynamodb_items import ITEMS
 from tests import api_page, decisions_page
 
 ROOT = Path(__file__).resolve().parent.parent
-PATHS = {path.name: path for path in [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").glob("*.md")]} | {
+PATHS = {path.name: path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]} | {
     f"decisions/{path.name}": path for path in (ROOT / "docs" / "decisions").glob("*.md")
 }
 PAGES = {name: path.read_text() for name, path in PATHS.items()}
@@ -131,6 +131,14 @@ def test_the_make_targets_that_pages_name_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {name for text in PAGES.values() for name in re.findall(r"`?make ([a-z]+)\b", text)}
     assert named <= targets | {"a", "it", "them"}, named - targets
+
+
+def test_the_hooks_of_a_commit_are_the_commands_of_make_check() -> None:
+    check = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
+    commands = re.findall(r"@\$\(BIN\)/(.+)$", check, re.MULTILINE)
+    hooks = re.findall(r"entry: \.venv/bin/(.+)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
+    assert hooks == [command.removesuffix(" .").replace(" --check", "") for command in commands]
+    assert hooks
 
 
 def _commands(command: click.Command | None, prefix: str = "") -> list[str]:
