@@ -63,14 +63,14 @@ class Place:
 
     def load(self, seed: int, *, twice: bool = False) -> Load:
         """Everybody at work."""
-        return Load(self.urls, self.people, seed, twice=twice)
+        return Load(self.cluster.web, self.people, seed, twice=twice)
 
     @contextmanager
     def halves(self, seed: int) -> Iterator[tuple[Load, Load]]:
         """Everybody at work, most of the members of either PostgreSQL among themselves, and some across."""
         homes = [self.living_in(0), self.living_in(1)]
-        first, second = (Load(self.urls, homes[n][CROSSING:], seed + n, reading=False) for n in (0, 1))
-        across = Load(self.urls, [person for people in homes for person in people[:CROSSING]], seed + 2)
+        first, second = (Load(self.cluster.web, homes[n][CROSSING:], seed + n, reading=False) for n in (0, 1))
+        across = Load(self.cluster.web, [person for people in homes for person in people[:CROSSING]], seed + 2)
         with first, second, across:
             yield first, second
 

@@ -19,6 +19,8 @@ from typing import NamedTuple, Self
 
 import httpx
 
+from shoal.ops.engines.program import Program
+
 _REST_SECONDS = 0.05
 _PATIENCE_SECONDS = 90.0
 _REFUSED = 503
@@ -61,13 +63,13 @@ class Load:
     """
 
     def __init__(
-        self, urls: Sequence[str], people: Sequence[Person], seed: int, *, reading: bool = True, twice: bool = False
+        self, web: Sequence[Program], people: Sequence[Person], seed: int, *, reading: bool = True, twice: bool = False
     ) -> None:
-        self._urls = urls
+        self._web = web
         self._people = people
         self._seed = seed
         self._reading = reading
-        self._at_once = len(urls) if twice else 1
+        self._at_once = len(web) if twice else 1
         self._given_up = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="load")
@@ -186,19 +188,20 @@ class Load:
             assert not self._given_up
             assert time.monotonic() < deadline, f"{wish.method} {wish.path} is never answered"
             try:
-                url = self._urls[attempt % len(self._urls)] + wish.path
-                answer = await client.request(wish.method, url, headers=wish.headers, json=wish.json)
+                web = self._web[attempt % len(self._web)]
+                answer = await client.request(wish.method, web.url + wish.path, headers=wish.headers, json=wish.json)
             except httpx.TransportError:
                 self.broken += 1
             else:
                 if answer.status_code == 200 or (wish.gone and answer.status_code == 404):
                     self.acknowledged += 1
                     return answer
-                self._come_again(person, answer)
+                self._come_again(person, answer, web)
             await asyncio.sleep(_REST_SECONDS)
         raise AssertionError
 
-    def _come_again(self, person: Person, answer: httpx.Response) -> None:
-        assert answer.status_code == _REFUSED, f"{answer.request.url}: {answer.status_code} {answer.text}"
+    def _come_again(self, person: Person, answer: httpx.Response, web: Program) -> None:
+        told = f"{answer.request.url}: {answer.status_code} {answer.text}"
+        assert answer.status_code == _REFUSED, f"{told}\n{web.last_words()}"
         assert int(answer.headers["retry-after"]) > 0
         self.refused[person.id] += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import struct
 import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
@@ -48,6 +50,17 @@ class Link:
                 writer.transport.abort()
 
         self._do(cut)
+
+    def reset(self) -> None:
+        """Connections end as those of a killed process do that had not read everything: reset. New ones are welcome."""
+
+        def reset() -> None:
+            for writer in self._writers:
+                at_once = struct.pack("ii", 1, 0)
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+                writer.transport.abort()
+
+        self._do(reset)
 
     def silence(self) -> None:
         """Connections stay, also new ones, and nothing gets through until the link is sound again."""

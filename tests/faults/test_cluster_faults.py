@@ -148,13 +148,16 @@ def test_the_replica_of_a_redis_master_that_is_killed_takes_over(here: Place) ->
         # What the master acknowledges from now on, its replica never hears.
         replica.program.pause()
         master.ask("CLIENT", "KILL", "TYPE", "replica")
-        load.more(100)
-        master.program.kill()
-        replica.program.resume()
-        load.more(100)
-        redis.settle()
-        load.more(100)
-        redis.start()
+        try:
+            load.more(100)
+            master.program.kill()
+            replica.program.resume()
+            load.more(100)
+            redis.settle()
+            load.more(100)
+        finally:
+            replica.program.resume()
+            redis.start()
         load.more(50)
     here.sound()
 

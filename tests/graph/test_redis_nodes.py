@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import numpy as np
 import pytest
+import uvloop
 
 from shoal.core.errors import Unavailable
 from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
 from shoal.graph.redis.topology import Address, parse
 from shoal.ops.engines import redis as engine
 from tests.engines import redis
+from tests.faults.proxy import Link, moved, port_of
 from tests.running import eventually, in_loop
 
 IDS = np.arange(500, dtype=np.int64) * 1_000_003 << 8
@@ -72,6 +76,27 @@ async def test_the_master_is_found_among_servers_and_another_when_it_changes() -
 def _pair(url: str) -> tuple[str, int]:
     host, port = url[8:-2].split(":")
     return host, int(port)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_connections_that_were_reset_while_nobody_used_them_are_made_anew(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    program = redis.own()
+    link = Link(port_of(program.url))
+
+    async def after_a_reset() -> None:
+        nodes = Nodes(moved(program.url, link.at))
+        for _ in range(3):
+            await asyncio.gather(*[touched(nodes) for _ in range(10)])
+            link.reset()
+            # Now the loop hears of it, and what it then knows of these connections differs from loop to loop.
+            await asyncio.sleep(0.05)
+        await nodes.close()
+
+    run(after_a_reset())
+    link.close()
+    program.stop()
 
 
 @in_loop

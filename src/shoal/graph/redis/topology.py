@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from asyncio import StreamWriter
 from binascii import crc_hqx
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
-from redis.asyncio import BlockingConnectionPool, Redis, SSLConnection
+from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as NotConnected
 
 from shoal.core.placement import SHARDS
 
@@ -88,8 +90,8 @@ def _address(text: str) -> Address:
 
 def connect(url: Url, address: Address, connections: int, connect_seconds: float, answer_seconds: float) -> Client:
     """A client of one server. It repeats nothing by itself: that is decided where the whole is known."""
-    tls: dict[str, Any] = {"connection_class": SSLConnection} if url.tls else {}
     pool = BlockingConnectionPool(
+        connection_class=_OverTls if url.tls else _Plain,
         max_connections=connections,
         timeout=answer_seconds,
         host=address.host,
@@ -102,9 +104,34 @@ def connect(url: Url, address: Address, connections: int, connect_seconds: float
         socket_keepalive=True,
         retry=Retry(NoBackoff(), 0),
         protocol=2,
-        **tls,
     )
     return Redis.from_pool(pool)
+
+
+class _Resettable:
+    """Makes a connection anew that was reset while nobody used it.
+
+    redis-py takes one for sound until its end has been read. A reset is no end to be read: asyncio then refuses to write with
+    an `OSError`, but uvloop with a `RuntimeError`, which nobody takes for what it is.
+    """
+
+    _writer: StreamWriter | None
+
+    async def send_packed_command(self, command: Any, check_health: bool = True) -> None:
+        if self._writer is not None and self._writer.transport.is_closing():
+            await self.disconnect(nowait=True)  # type: ignore[attr-defined]
+        try:
+            await super().send_packed_command(command, check_health)  # type: ignore[misc]
+        except RuntimeError as error:
+            raise NotConnected("the connection was reset") from error
+
+
+class _Plain(_Resettable, Connection):
+    pass
+
+
+class _OverTls(_Resettable, SSLConnection):
+    pass
 
 
 def _of_cluster(ranges: Any, asked: Address) -> Topology:

@@ -20,6 +20,7 @@ from pathlib import Path
 from shoal import private
 from shoal.core.errors import Unavailable
 
+_LAST_WORDS = 8_000
 _POLL_SECONDS = 0.02
 _PORTS = range(15_000, 32_000)
 """Below those that a system gives to outgoing connections, as a rule."""
@@ -127,7 +128,7 @@ class Program:
 
     def last_words(self) -> str:
         """The end of its log."""
-        return self.log.read_text("utf-8", "replace")[-2_000:] if self.log.exists() else ""
+        return self.log.read_text("utf-8", "replace")[-_LAST_WORDS:] if self.log.exists() else ""
 
     def stop(self, patience: float = 20.0) -> None:
         """Ask it to end, and wait; what does not end in time is killed."""
