@@ -43,7 +43,7 @@ def served(store: Path, *options: str, files: int = 0, **environment: str) -> It
         env={**os.environ, "SHOAL_RATE_LIMITS": "false", **environment},
     )
     try:
-        yield Server(process, _url(process))
+        yield Server(process, first_url(process))
     finally:
         if process.poll() is None:
             process.kill()
@@ -52,8 +52,8 @@ def served(store: Path, *options: str, files: int = 0, **environment: str) -> It
             process.stdout.close()
 
 
-def _url(process: subprocess.Popen[str], patience: float = 30.0) -> str:
-    """The first URL that the server prints: it is ready then."""
+def first_url(process: subprocess.Popen[str], patience: float = 30.0) -> str:
+    """Return the first URL that a server prints: it is ready then."""
     assert process.stdout is not None
     until = time.monotonic() + patience
     while time.monotonic() < until:

@@ -18,9 +18,10 @@ from shoal.graph.schema import ASSOC_TYPES
 from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
 from shoal.tagcloud.dynamodb_items import ITEMS
-from tests import api_page, decisions_page
+from tests import api_page, decisions_page, pages
 
 ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
 PATHS = {path.name: path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]} | {
     f"decisions/{path.name}": path for path in (ROOT / "docs" / "decisions").glob("*.md")
 }
@@ -108,21 +109,16 @@ def test_the_index_of_decisions_lists_every_decision_and_every_area() -> None:
 
 
 def test_the_script_of_the_readme_prints_what_it_promises(tmp_path: Path) -> None:
-    script = next(
-        code for code in re.findall(r"```python\n(.*?)```", PAGES["README.md"], re.DOTALL) if "Shoal.open" in code
-    )
+    script = pages.code(README, "python", "Shoal.open")
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == "ann Low tide at #dawn, says @bob 1\n"
+    assert done.stdout == pages.PROMISED
 
 
 def test_the_server_commands_of_the_readme_can_be_typed(tmp_path: Path) -> None:
-    lines = re.findall(r"^    (echo .*shoal member add.*)$", PAGES["README.md"], re.MULTILINE)
-    assert lines
-    folder = str(Path(sys.executable).parent)
-    for line in lines:
-        subprocess.run(line, shell=True, cwd=tmp_path, env={"PATH": f"{folder}:/usr/bin:/bin"}, check=True)  # noqa: S602
+    folder = Path(sys.executable).parent
+    pages.type_commands(folder, tmp_path)
     listed = subprocess.run(
-        [f"{folder}/shoal", "member", "list"], cwd=tmp_path, capture_output=True, text=True, check=True
+        [folder / "shoal", "member", "list"], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert "ann" in listed.stdout
 

@@ -10,6 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ FOLDER = Path(__file__).parent
 
 _ID = re.compile(r"(?<![\w.])\d{15,19}(?!\d)")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+_RELEASE = version("shoal")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _STRETCH = re.compile(r"(?<=-)\d{5,9}$")
 """The half of a day that ends the key of a group of notifications."""
@@ -50,6 +52,7 @@ def _steady(value: Any, ids: dict[str, str]) -> Any:
     if isinstance(value, list):
         return [_steady(inner, ids) for inner in value]
     if isinstance(value, str):
+        value = value.replace(_RELEASE, "RELEASE")
         told = _DATE.sub("DATE", _MOMENT.sub("MOMENT", _HASH.sub("-HASH", value)))
         return _ID.sub(lambda found: ids.setdefault(found[0], f"ID-{len(ids) + 1}"), told)
     return value
