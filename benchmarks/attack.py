@@ -26,12 +26,13 @@ import msgspec
 import uvloop
 
 from benchmarks.attackers import Target
-from benchmarks.child import Child, free_port, serving
+from benchmarks.child import Child, serving
 from benchmarks.http_client import Server, ask
 from benchmarks.http_load import homes, is_page
 from benchmarks.measure import REPOSITORY, Report, parser, spread, tree_cpu, tree_rss, workplace
 from benchmarks.network import Shape, build
 from benchmarks.stores import url_of
+from shoal.ops.engines.program import free_port
 
 _COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port}}"
 _MIB = 1 << 20

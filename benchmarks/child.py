@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import NamedTuple
 
 from benchmarks.http_client import Server, ask
 from benchmarks.measure import REPOSITORY
+from shoal.ops.engines.program import free_port
 
 
 class Child(NamedTuple):
@@ -22,13 +22,6 @@ class Child(NamedTuple):
     server: Server
     pid: int
     seconds: float
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @asynccontextmanager

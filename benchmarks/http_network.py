@@ -17,12 +17,13 @@ from pathlib import Path
 import msgspec
 import uvloop
 
-from benchmarks.child import Child, bare_server, free_port, serving
+from benchmarks.child import Child, bare_server, serving
 from benchmarks.http_client import Outcome, Server, load, until
 from benchmarks.http_load import homes, is_page, post_and_drain, tell
 from benchmarks.measure import Report, keep_option, parser, tree_rss, workplace
 from benchmarks.network import Keys, Shape, build
 from benchmarks.stores import url_of
+from shoal.ops.engines.program import free_port
 
 _COMMAND = f"{sys.executable} -m shoal.cli --store {{store}} serve --port {{port}}"
 _MIB = 1 << 20

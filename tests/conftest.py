@@ -8,12 +8,27 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.engines.ending import at_the_end
+from tests.side_by_side import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
 
 # A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand.
 settings.register_profile("desk", deadline=None, max_examples=50)
 settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "desk")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Side by side, the files that take longest come first."""
+    if hasattr(config, "workerinput"):
+        places = {name: place for place, name in enumerate(LONGEST)}
+        items.sort(key=lambda item: places.get(item.location[0], len(LONGEST)))
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Engines end with the session."""
+    at_the_end.close()
 
 
 @pytest.fixture(params=BACKENDS)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.side_by_side import LONGEST
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -48,3 +50,7 @@ def test_what_running_needs_has_no_tool_of_developers() -> None:
     needed = " ".join(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
     for tool in ("pytest", "selenium", "nodejs", "mypy", "ruff", "schemathesis", "toot"):
         assert tool not in needed
+
+
+def test_the_files_that_come_first_are_there() -> None:
+    assert [name for name in LONGEST if not (ROOT / name).is_file()] == []

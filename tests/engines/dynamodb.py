@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import os
 import shutil
@@ -14,6 +13,7 @@ import pytest
 
 from shoal.ops.engines.dynamodb import start
 from shoal.ops.engines.program import NotInstalled, Program
+from tests.engines.ending import at_the_end
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
 """It takes any."""
@@ -23,14 +23,14 @@ CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
 def _started() -> Program | None:
     os.environ.update(CREDENTIALS)
     folder = Path(mkdtemp(prefix="shoal-dynamodb-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
     try:
         program = start(folder, durable=False)
     except NotInstalled:
         if os.environ.get("CI"):
             raise
         return None
-    atexit.register(program.stop)
+    at_the_end.callback(program.stop)
     return program
 
 

@@ -5,7 +5,6 @@ Databases are used again when the test that had them is over: making one takes l
 
 from __future__ import annotations
 
-import atexit
 import functools
 import itertools
 import os
@@ -19,6 +18,7 @@ import pytest
 
 from shoal.ops.engines import postgres
 from shoal.ops.engines.program import NotInstalled, Program
+from tests.engines.ending import at_the_end
 
 _TABLES = ("object", "association", "count", "key", "outbox", "buried", "moving", "journal", "shard_map", "process")
 _DERIVED = r"""
@@ -32,7 +32,7 @@ def folder() -> Path:
     """A folder that the user of the engine can reach; it goes with the test run."""
     path = Path(tempfile.mkdtemp(prefix="shoal-postgres-"))
     path.chmod(0o755)
-    atexit.register(shutil.rmtree, path, ignore_errors=True)
+    at_the_end.callback(shutil.rmtree, path, ignore_errors=True)
     return path
 
 
@@ -44,7 +44,7 @@ def start_own() -> Program:
         if os.environ.get("CI"):
             raise
         pytest.skip(str(error))
-    atexit.register(program.kill)
+    at_the_end.callback(program.kill)
     return program
 
 

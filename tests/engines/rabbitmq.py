@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import itertools
 import os
@@ -14,6 +13,7 @@ import pytest
 
 from shoal.ops.engines import rabbitmq
 from shoal.ops.engines.program import NotInstalled, Program
+from tests.engines.ending import at_the_end
 
 _numbers = itertools.count(1)
 
@@ -31,7 +31,7 @@ def node() -> Program:
 @functools.cache
 def _started() -> Program:
     program = start_another()
-    atexit.register(stop, program)
+    at_the_end.callback(stop, program)
     return program
 
 

@@ -5,7 +5,6 @@ Who breaks an engine on purpose starts one of their own.
 
 from __future__ import annotations
 
-import atexit
 import os
 import shutil
 import tempfile
@@ -17,6 +16,7 @@ from redis import Redis
 
 from shoal.ops.engines import redis as engine
 from shoal.ops.engines.program import NotInstalled, Program, find
+from tests.engines.ending import at_the_end
 
 NODE_TIMEOUT = 1.5
 
@@ -25,7 +25,7 @@ def folder() -> Path:
     """A folder that another user may enter; it goes with the session."""
     made = Path(tempfile.mkdtemp(prefix="shoal-redis-"))
     made.chmod(0o755)
-    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    at_the_end.callback(shutil.rmtree, made, ignore_errors=True)
     return made
 
 
@@ -55,14 +55,14 @@ def own_cluster(masters: int = 3, replicas: int = 1) -> engine.Cluster:
 def server() -> Program:
     """The server that tests share."""
     program = own()
-    atexit.register(program.kill)
+    at_the_end.callback(program.kill)
     return program
 
 
 @cache
 def _cluster() -> engine.Cluster:
     cluster = own_cluster()
-    atexit.register(_kill, cluster)
+    at_the_end.callback(_kill, cluster)
     return cluster
 
 

@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from shoal.ops.engines.program import free_port
+
 BUCKET = "pictures"
 KEY, SECRET = "shoal-tests", "not-a-secret-at-all"
 
@@ -52,12 +54,6 @@ def s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     finally:
         server.kill()
         server.wait()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def wait_for(address: str) -> None:

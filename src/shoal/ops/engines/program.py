@@ -24,7 +24,8 @@ _LAST_WORDS = 8_000
 _POLL_SECONDS = 0.02
 _PORTS = range(15_000, 32_000)
 """Below those that a system gives to outgoing connections, as a rule."""
-_given: set[int] = set()
+_given: dict[int, socket.socket] = {}
+"""The ports that this process was given, each with the name that keeps other processes off it (see `_claimed`)."""
 
 
 class NotInstalled(Unavailable):
@@ -42,13 +43,29 @@ def find(name: str, package: str, *folders: str) -> str:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at the moment, and that no outgoing connection takes before its engine is up."""
+    """A port that nobody listens on at the moment, and that no outgoing connection takes before its engine is up.
+
+    No process of this machine is given the port of another one: engines take seconds to listen on theirs.
+    """
     for port in random.sample(_PORTS, len(_PORTS)):
-        if port not in _given:
+        if port not in _given and (claim := _claimed(port)):
             with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-                _given.add(port)
+                _given[port] = claim
                 return port
+            claim.close()
     raise OSError("no port is free")
+
+
+def _claimed(port: int) -> socket.socket | None:
+    """A socket that has the name of this port, until this process ends; None where another process has it."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        # In the abstract namespace of Linux: a name goes with its last process, and leaves no file.
+        claim.bind(f"\0shoal-port-{port}")
+    except OSError:
+        claim.close()
+        return None
+    return claim
 
 
 def hand_over(folder: Path, user: str | None) -> None:

@@ -1,0 +1,35 @@
+"""Ports for engines: processes that start engines at the same time are given different ones."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from shoal.ops.engines import program
+
+CHILD = """
+import sys
+from shoal.ops.engines import program
+program._PORTS = range(int(sys.argv[1]), int(sys.argv[1]) + 1)
+print(program.free_port(), flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_port_that_another_process_was_given_is_given_to_no_other_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = int(probe.getsockname()[1])
+    monkeypatch.setattr(program, "_PORTS", range(port, port + 1))
+    command = [sys.executable, "-c", CHILD, str(port)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert int(other.stdout.readline()) == port
+        with pytest.raises(OSError, match="no port is free"):
+            program.free_port()
+    assert program.free_port() == port
+    program._given.pop(port).close()
