@@ -13,6 +13,7 @@ from contextlib import closing
 from io import BytesIO
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -146,29 +147,35 @@ async def test_pictures_are_decoded_once_and_every_post_has_its_own(tmp_path: Pa
             assert Image.open(BytesIO(data)).size == (40, 30)
 
 
-@pytest.mark.parametrize("kind", ["members", "follows", "posts", "photos"])
-def test_an_import_that_is_killed_goes_on_where_it_was(tmp_path: Path, kind: str) -> None:
+def test_an_import_that_is_killed_again_and_again_goes_on_where_it_was(tmp_path: Path) -> None:
     folder, store = lay_out(tmp_path / "data", people=300, posts=1_500), tmp_path / "shoal.db"
     command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import", str(folder)]
     command += ["--photos-newest", "60"]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    until = time.monotonic() + 60
-    while child.poll() is None and time.monotonic() < until:
-        if store.exists() and _any(store, kind):
-            break
-        time.sleep(0.002)
-    child.send_signal(signal.SIGKILL)
-    child.wait(10)
+    expected = {"members": 300, "follows": 1_194, "posts": 1_500, "photos": 60}
+    for kind in ("members", "follows", "photos", "posts"):
+        _kill_once_there_are_more(command, store, kind)
+        there = _counts_so_far(store)
+        assert there != expected, f"it was over before it was killed among the {kind}"
     subprocess.run(command, stdout=subprocess.DEVNULL, check=True, timeout=60)
-    assert counts(store) == {"members": 300, "follows": 1_194, "posts": 1_500, "photos": 60}
+    assert counts(store) == expected
     subprocess.run([*command[:5], "check"], stdout=subprocess.DEVNULL, check=True, timeout=60)
 
 
-def _any(store: Path, kind: str) -> bool:
+def _kill_once_there_are_more(command: list[str], store: Path, kind: str) -> None:
+    before = _counts_so_far(store)[kind]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while child.poll() is None and time.monotonic() < until and _counts_so_far(store)[kind] == before:
+        time.sleep(0.002)
+    child.send_signal(signal.SIGKILL)
+    child.wait(10)
+
+
+def _counts_so_far(store: Path) -> dict[str, int]:
     try:
-        return counts(store)[kind] > 0
+        return counts(store)
     except sqlite3.OperationalError:
-        return False
+        return dict.fromkeys(COUNTS, 0)
 
 
 @in_loop
@@ -259,18 +266,23 @@ async def test_a_file_that_is_no_picture_is_refused_and_its_post_is_taken(tmp_pa
 
 @in_loop
 async def test_a_store_that_fails_ends_the_import_and_no_record_is_blamed(tmp_path: Path) -> None:
-    summary = Summary()
+    summary, tried = Summary(), 0
     async with Shoal.open("memory://") as shoal:
         commit = shoal.network.store.commit
 
         async def full(batch: Batch) -> None:
+            nonlocal tried
             if any(isinstance(op.node, Post) for op in batch.objects):
+                tried += 1
                 raise StorageFull("the disk is full")
             await commit(batch)
 
         shoal.network.store.commit = full  # type: ignore[method-assign]
+        found = in_directory(lay_out(tmp_path / "data", posts=3))
+        sources = msgspec.structs.replace(found, photos=None, patience=1.5)
         with pytest.raises(StorageFull):
-            await import_all(shoal.network, in_directory(lay_out(tmp_path / "data", posts=3)), summary)
+            await import_all(shoal.network, sources, summary)
+    assert tried > 3, "it was not asked again"
     assert summary["posts"].refusals == 0
 
 

@@ -11,17 +11,22 @@ from shoal.core.errors import Unavailable
 
 J = TypeVar("J")
 
-_PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
 
 
 async def in_crowd(
-    jobs: Iterable[J], act: Callable[[J], Awaitable[None]], at_once: int, done: Callable[[int], None]
+    jobs: Iterable[J],
+    act: Callable[[J], Awaitable[None]],
+    at_once: int,
+    done: Callable[[int], None],
+    *,
+    patience: float = PATIENCE_SECONDS,
 ) -> None:
     """Act on every job, and tell how many are done. The first error stops all of them, and is raised.
 
-    A store that is busy or away for a while is no error: the job is begun anew, so it must be one that may be.
+    A store that is busy or away is no error for `patience` seconds: the job is begun anew, so it must be one that may be.
     """
     waiting = iter(jobs)
     finished = 0
@@ -29,7 +34,7 @@ async def in_crowd(
     async def work() -> None:
         nonlocal finished
         for job in waiting:
-            await _patiently(act, job)
+            await _patiently(act, job, patience)
             finished += 1
             done(finished)
 
@@ -41,9 +46,9 @@ async def in_crowd(
         raise group.exceptions[0] from None
 
 
-async def _patiently(act: Callable[[J], Awaitable[None]], job: J) -> None:
+async def _patiently(act: Callable[[J], Awaitable[None]], job: J, patience: float) -> None:
     loop = asyncio.get_running_loop()
-    deadline, pause = loop.time() + _PATIENCE_SECONDS, _FIRST_PAUSE_SECONDS
+    deadline, pause = loop.time() + patience, _FIRST_PAUSE_SECONDS
     while True:
         try:
             return await act(job)

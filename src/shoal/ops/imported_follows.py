@@ -87,8 +87,10 @@ def read_follows(
     return Edges(*(np.array(column, np.int64) for column in columns))
 
 
-async def take_follows(network: AnyNetwork, people: People, edges: Edges, summary: Summary, progress: Progress) -> None:
-    """Make the follows that are not there."""
+async def take_follows(
+    network: AnyNetwork, people: People, edges: Edges, summary: Summary, progress: Progress, patience: float
+) -> None:
+    """Make the follows that are not there. `patience` is that of `in_crowd`."""
     total = len(edges.follower)
     once = _each_once(edges, len(people))
     summary["follows"].there += total - len(once.follower)
@@ -100,7 +102,7 @@ async def take_follows(network: AnyNetwork, people: People, edges: Edges, summar
         seen += len(job.followees)
         progress("follows", seen, total)
 
-    await in_crowd(_jobs(once, people, summary), follow, _AT_ONCE, lambda _: None)
+    await in_crowd(_jobs(once, people, summary), follow, _AT_ONCE, lambda _: None, patience=patience)
 
 
 def _each_once(edges: Edges, people: int) -> Edges:

@@ -74,8 +74,12 @@ async def take_members(
     first_posts: Mapping[int, int],
     summary: Summary,
     progress: Progress,
+    patience: float,
 ) -> None:
-    """Register those who are not there. `first_posts` says when somebody first posted: nobody joined after that."""
+    """Register those who are not there. `first_posts` says when somebody first posted: nobody joined after that.
+
+    `patience` is that of `in_crowd`.
+    """
     keys = {at: import_key(place(r.name).shard, f"member:{origin}/{r.id}") for at, r in enumerate(people.records)}
     known = await bulk_keys(network, list(keys.values()))
     missing = []
@@ -89,7 +93,9 @@ async def take_members(
     async def register(job: _Job) -> None:
         people.ids[job.at] = await _registered(network, job, _joined(job, first_posts), summary)
 
-    await in_crowd(missing, register, _REGISTERED_AT_ONCE, _watched(progress, "members", len(missing)))
+    await in_crowd(
+        missing, register, _REGISTERED_AT_ONCE, _watched(progress, "members", len(missing)), patience=patience
+    )
 
 
 def _joined(job: _Job, first_posts: Mapping[int, int]) -> int:

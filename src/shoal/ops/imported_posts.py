@@ -150,9 +150,12 @@ def plan(
 
 
 async def take_posts(
-    network: AnyNetwork, jobs: Sequence[Job], writes: Writes, summary: Summary, progress: Progress
+    network: AnyNetwork, jobs: Sequence[Job], writes: Writes, summary: Summary, progress: Progress, patience: float
 ) -> None:
-    """Make the posts that are not there. `writes` is that of the network, with a media library of the import's own."""
+    """Make the posts that are not there. `writes` is that of the network, with a media library of the import's own.
+
+    `patience` is that of `in_crowd`.
+    """
     keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
     known = await bulk_keys(network, keys)
     missing = [job for job, key in zip(jobs, keys, strict=True) if key not in known]
@@ -170,7 +173,8 @@ async def take_posts(
 
     # The ones with pictures first: their decoding goes on in other processes beside the rest.
     missing.sort(key=lambda job: job.photo is None)
-    await in_crowd(missing, make, _AT_ONCE, lambda done: progress("posts", done, len(missing)))
+    total = len(missing)
+    await in_crowd(missing, make, _AT_ONCE, lambda done: progress("posts", done, total), patience=patience)
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[Job], summary: Summary) -> None:

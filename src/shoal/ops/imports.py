@@ -20,6 +20,7 @@ import msgspec
 from shoal.core.errors import InvalidInput
 from shoal.graph.schema import EVERYBODY
 from shoal.ops import imported_members, imported_posts
+from shoal.ops.crowd import PATIENCE_SECONDS
 from shoal.ops.imported_follows import Edges, read_follows, references, take_follows
 from shoal.ops.imported_members import People, read_members, take_members
 from shoal.ops.imported_posts import Job, Rememberer, read_posts, take_posts
@@ -52,6 +53,8 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     photos_newest: int = 500
     columns: Mapping[str, str] = {}
     """Columns by field, such as `posts.title`, where they have not their usual names."""
+    patience: float = PATIENCE_SECONDS
+    """Seconds for which a store that is away is asked again, before the import ends."""
 
 
 def in_directory(folder: Path) -> Sources:
@@ -94,13 +97,13 @@ async def import_all(network: AnyNetwork, sources: Sources, summary: Summary, pr
     with _timed(summary, "members"):
         if sources.members:
             first = imported_posts.first_posts(records, authors)
-            await take_members(network, people, sources.members.name, first, summary, progress)
+            await take_members(network, people, sources.members.name, first, summary, progress, sources.patience)
     with _timed(summary, "follows"):
-        await take_follows(network, people, edges, summary, progress)
+        await take_follows(network, people, edges, summary, progress, sources.patience)
     with _timed(summary, "posts"):
         jobs = _jobs(sources, records, authors, people, summary)
         async with _with_own_decoder(network) as writes:
-            await take_posts(network, jobs, writes, summary, progress)
+            await take_posts(network, jobs, writes, summary, progress, sources.patience)
     with _timed(summary, "consequences"):
         await network.settle(_PATIENCE_SECONDS)
         # See `imported_follows`: what was read meanwhile knows nothing of the follows.
