@@ -32,13 +32,21 @@ def _no_log(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def node() -> Iterator[Program]:
-    """A node that a test may do harm to."""
+@pytest.fixture(scope="module")
+def spare() -> Iterator[Program]:
+    """A node that tests may do harm to, one after the other."""
     rabbitmq.node()
     program = rabbitmq.start_another()
     yield program
     rabbitmq.stop(program)
+
+
+@pytest.fixture
+def node(spare: Program) -> Program:
+    """That node, running, whatever became of it in the test before."""
+    if not spare.running:
+        spare.start()
+    return spare
 
 
 @asynccontextmanager
@@ -275,10 +283,13 @@ async def test_a_broker_that_goes_and_comes_back_under_load_loses_nothing(node: 
         runner.start()
         relay.start()
         numbers = itertools.count()
+        # These are on their way, at the broker and in hand when it goes.
+        await emit(graph, *itertools.islice(numbers, 500))
         stopping = asyncio.create_task(asyncio.to_thread(getattr(node, how)))
         while not stopping.done():
+            # A node takes seconds to stop: what is emitted meanwhile has to be worked off afterwards.
             await emit(graph, *itertools.islice(numbers, 20))
-            await asyncio.sleep(0.002)
+            await asyncio.sleep(0.02)
         await emit(graph, *itertools.islice(numbers, 20))
         await asyncio.to_thread(node.start)
         emitted = next(numbers)
