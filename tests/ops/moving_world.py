@@ -13,7 +13,7 @@ from tests.stores import broken_promises, contents, id_on, moment
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.core.placement import DATA_SOURCES
+from shoal.core.placement import DATA_SOURCES, source_of
 from shoal.graph.contract import Batch, Store
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.ops.report import Progress, nothing
@@ -98,6 +98,17 @@ class Load:
         finally:
             self._stopping = True
             await asyncio.gather(*self._tasks)
+
+    async def more(self, posts: int, sources: Sequence[int] = range(DATA_SOURCES), patience: float = 60.0) -> None:
+        """Wait for so many more posts on these data sources."""
+        wanted = self._posts_on(sources) + posts
+        deadline = asyncio.get_running_loop().time() + patience
+        while self._posts_on(sources) < wanted:
+            assert asyncio.get_running_loop().time() < deadline, f"nothing is written any more: {self.errors[:3]}"
+            await asyncio.sleep(0.01)
+
+    def _posts_on(self, sources: Sequence[int]) -> int:
+        return sum(source_of(shard_of(post)) in sources for post in self.posts)
 
     async def _write(self, graph: Store, other: Store) -> None:
         while not self._stopping:

@@ -457,7 +457,7 @@ async def test_a_network_in_use_gives_no_false_alarm(tmp_path: Path) -> None:
 
         busy = asyncio.create_task(live())
         try:
-            for _ in range(20):
+            for _ in range(8):
                 report = await check(shoal.network)
                 assert [line.examples for line in report.invariants if line.found] == []
         finally:
