@@ -3,11 +3,16 @@ number of what it counts (I2), every association has its inverse (I3), and tags 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.flows.simulator import NAMES, run, run_on_engines
+
+Ops = list[tuple[str, int, int, int]]
+"""Who does what, as the simulator's `Op`."""
 
 VERBS = {
     "publish": 8,
@@ -88,33 +93,49 @@ FICKLE_OPS = st.one_of(
 """Everybody comes to two members and one tag, and leaves again."""
 
 
-@pytest.mark.parametrize("shared", [False, True])
-@pytest.mark.parametrize("stores", [1, 2])
-@settings(deadline=None, max_examples=100)
-@given(seed=st.integers(0, 2**32), ops=st.lists(OPS, min_size=30, max_size=90))
-def test_in_the_end_everything_is_as_defined(
-    stores: int, shared: bool, seed: int, ops: list[tuple[str, int, int, int]]
-) -> None:
-    run(seed, stores, ops, shared=shared)
+MANY_OPS = st.lists(OPS, min_size=30, max_size=90)
+MANY_FICKLE_OPS = st.lists(FICKLE_OPS, min_size=60, max_size=120)
+SOME_OPS = st.lists(OPS, min_size=20, max_size=50)
+SOME_FICKLE_OPS = st.lists(FICKLE_OPS, min_size=40, max_size=60)
+
+
+def examples(some: int, many: int) -> pytest.MarkDecorator:
+    """How many stories are told: in every run, and in the deep one."""
+    return pytest.mark.parametrize(
+        "examples", [pytest.param(some, id="some"), pytest.param(many, id="many", marks=pytest.mark.deep)]
+    )
+
+
+def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Ops], None]) -> None:
+    """Tell so many stories, each with chances of its own."""
+
+    @settings(deadline=None, max_examples=examples)
+    @given(seed=st.integers(0, 2**32), ops=stories)
+    def story(seed: int, ops: Ops) -> None:
+        tell(seed, ops)
+
+    story()
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
-@settings(deadline=None, max_examples=25)
-@given(seed=st.integers(0, 2**32), ops=st.lists(FICKLE_OPS, min_size=60, max_size=120))
-def test_so_it_is_where_members_are_loud_and_quiet_all_the_time(
-    stores: int, shared: bool, seed: int, ops: list[tuple[str, int, int, int]]
-) -> None:
-    run(seed, stores, ops, shared=shared, fickle=True)
+@examples(30, 200)
+def test_in_the_end_everything_is_as_defined(examples: int, stores: int, shared: bool) -> None:
+    told(examples, MANY_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared))
 
 
-@settings(deadline=None, max_examples=5)
-@given(seed=st.integers(0, 2**32), ops=st.lists(FICKLE_OPS, min_size=40, max_size=60))
-def test_so_are_these_on_several_engines(seed: int, ops: list[tuple[str, int, int, int]]) -> None:
-    run_on_engines(seed, ops, fickle=True)
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("stores", [1, 2])
+@examples(8, 50)
+def test_so_it_is_where_members_are_loud_and_quiet_all_the_time(examples: int, stores: int, shared: bool) -> None:
+    told(examples, MANY_FICKLE_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared, fickle=True))
 
 
-@settings(deadline=None, max_examples=15)
-@given(seed=st.integers(0, 2**32), ops=st.lists(OPS, min_size=20, max_size=50))
-def test_so_it_is_on_several_engines_that_processes_share(seed: int, ops: list[tuple[str, int, int, int]]) -> None:
-    run_on_engines(seed, ops)
+@examples(2, 10)
+def test_so_are_these_on_several_engines(examples: int) -> None:
+    told(examples, SOME_FICKLE_OPS, lambda seed, ops: run_on_engines(seed, ops, fickle=True))
+
+
+@examples(5, 30)
+def test_so_it_is_on_several_engines_that_processes_share(examples: int) -> None:
+    told(examples, SOME_OPS, run_on_engines)
