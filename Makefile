@@ -1,6 +1,6 @@
-# Six verbs for whoever works here: demo, test, check, bench, serve, cluster.
+# Seven verbs for whoever works here: demo, test, check, bench, serve, cluster, docs.
 # Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test check bench serve cluster setup ready clean
+.PHONY: demo test check bench serve cluster docs setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -19,6 +19,10 @@ $(VENV)/.ready: pyproject.toml scripts/setup
 
 $(VENV)/.dev: pyproject.toml scripts/setup | $(VENV)/.ready
 	@PYTHON=$(PYTHON) sh scripts/setup $(VENV) dev
+	@touch $@
+
+$(VENV)/.docs: pyproject.toml scripts/setup | $(VENV)/.ready
+	@PYTHON=$(PYTHON) sh scripts/setup $(VENV) docs
 	@touch $@
 
 $(VENV)/.engines: scripts/engines scripts/dynamodb | $(VENV)/.ready
@@ -50,5 +54,9 @@ test: setup check  ## everything that must pass
 bench: setup  ## the figures of docs/performance.md, on a machine that has nothing else to do
 	@$(BIN)/python -m benchmarks --page
 
+docs: $(VENV)/.docs  ## the documentation as a site, in ./site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "docs: site/index.html"
+
 clean:  ## what was set up or made by the demo
-	rm -rf $(VENV) demo
+	rm -rf $(VENV) demo site

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -22,9 +23,10 @@ from tests import api_page, decisions_page, pages
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
-PATHS = {path.name: path for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]} | {
-    f"decisions/{path.name}": path for path in (ROOT / "docs" / "decisions").glob("*.md")
+PATHS = {path.name: path for path in ROOT.glob("*.md")} | {
+    str(path.relative_to(ROOT / "docs")): path for path in (ROOT / "docs").rglob("*.md")
 }
+"""Every page, by its name in the repository's folder or below `docs`."""
 PAGES = {name: path.read_text() for name, path in PATHS.items()}
 
 
@@ -129,12 +131,46 @@ def test_the_make_targets_that_pages_name_exist() -> None:
     assert named <= targets | {"a", "it", "them"}, named - targets
 
 
+def test_every_command_line_on_a_page_can_be_typed() -> None:
+    lines = {
+        (page, line.partition("#")[0].strip())
+        for page, text in PAGES.items()
+        for line in re.findall(r"(?:^ {4}(?:\S+/)?|`)shoal ([^`\n|]+)", text, re.MULTILINE)
+        if page != "CHANGELOG.md"
+    }
+    assert len(lines) > 50
+    for page, line in lines:
+        try:
+            _typed(main, shlex.split(line))
+        except click.BadOptionUsage:
+            pass  # a sentence may name an option without a value
+        except (click.UsageError, AssertionError) as error:
+            raise AssertionError(f"{page}: shoal {line}: {error}") from None
+
+
+def test_every_page_is_in_the_navigation_of_the_site_and_the_reverse() -> None:
+    listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == sorted(str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md"))
+
+
 def test_the_hooks_of_a_commit_are_the_commands_of_make_check() -> None:
     check = (ROOT / "Makefile").read_text().partition("\ncheck:")[2].partition("\n\n")[0]
     commands = re.findall(r"@\$\(BIN\)/(.+)$", check, re.MULTILINE)
     hooks = re.findall(r"entry: \.venv/bin/(.+)$", (ROOT / ".pre-commit-config.yaml").read_text(), re.MULTILINE)
     assert hooks == [command.removesuffix(" .").replace(" --check", "") for command in commands]
     assert hooks
+
+
+def _typed(command: click.Command, words: list[str]) -> None:
+    """Parse the words as the program would. Raises `UsageError` for an unknown option."""
+    context = click.Context(command, **command.context_settings)
+    _, rest, _ = command.make_parser(context).parse_args(words)
+    if isinstance(command, click.Group) and rest:
+        inner = command.get_command(context, rest[0])
+        assert inner is not None, f"no command {rest[0]}"
+        _typed(inner, rest[1:])
+    else:
+        assert not rest, f"too much: {rest}"
 
 
 def _commands(command: click.Command | None, prefix: str = "") -> list[str]:

@@ -31,6 +31,14 @@ def test_running_needs_neither_development_tools_nor_engines(tmp_path: Path, tar
     assert f"{tmp_path / 'venv'} dev" not in steps
 
 
+def test_the_site_is_built_by_one_command_where_nothing_is_set_up(tmp_path: Path) -> None:
+    steps = planned(tmp_path, "docs")
+    assert f"scripts/setup {tmp_path / 'venv'} docs" in steps
+    assert f"{tmp_path / 'venv'}/bin/mkdocs build" in steps
+    assert "scripts/engines" not in steps
+    assert f"{tmp_path / 'venv'} dev" not in steps
+
+
 @pytest.mark.parametrize("target", ["setup", "check", "test", "bench"])
 def test_developing_brings_its_tools_to_what_runs_already(tmp_path: Path, target: str) -> None:
     steps = planned(tmp_path, target)

@@ -1,0 +1,48 @@
+"""The site of the documentation is built without a warning: no link leads nowhere, no name of the library is missing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The built site."""
+    if find_spec("mkdocs_click") is None:
+        if os.environ.get("CI"):
+            pytest.fail("mkdocs is not installed")
+        pytest.skip("mkdocs is not installed: make docs")
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_library_is_described_from_its_docstrings(site: Path) -> None:
+    page = (site / "reference" / "library" / "index.html").read_text()
+    for name in ("shoal.Shoal.open", "shoal.Shoal.settle", "shoal.core.errors.NotFound"):
+        assert f'id="{name}"' in page
+
+
+def test_every_command_is_described(site: Path) -> None:
+    page = (site / "reference" / "command-line" / "index.html").read_text()
+    for words in ("shoal block network", "shoal shards rollback", "--severity"):
+        assert words in page
+
+
+def test_pages_load_nothing_from_elsewhere(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text()
+        assert 'src="http' not in text, page
+        assert '<link rel="stylesheet" href="http' not in text, page
