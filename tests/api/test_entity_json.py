@@ -118,10 +118,10 @@ def plain_status(viewer: int | None, entry: Entry, app: App | None, *, data: int
         "reblog": None,
     }
     extra: dict[str, Any] = {}
-    size = len(post.data.encode())
-    if post.data and (size <= data or viewer == post.author_id):
-        extra["data"] = msgspec.json.decode(post.data)
-    elif post.data:
+    size = len(post.json.encode())
+    if post.json and (size <= data or viewer == post.author_id):
+        extra["data"] = post.data
+    elif post.json:
         extra["data_bytes"] = size
     if post.place:
         extra["place"] = {"latitude": post.place.latitude, "longitude": post.place.longitude}
@@ -244,7 +244,7 @@ posts = st.builds(
     parent_id=st.sampled_from([0, compose(EPOCH_MS, 1)]),
     parent_author_id=st.sampled_from([0, compose(EPOCH_MS, 2)]),
     place=st.none() | st.builds(Place, st.floats(-90, 90), st.floats(-180, 180)),
-    data=st.sampled_from(["", "null", '{"a": ["\\u00e9", {"b\\"": 1.5}]}']),
+    json=st.sampled_from(["", "null", '{"a": ["\\u00e9", {"b\\"": 1.5}]}']),
     edited_at=st.sampled_from([0, 1_709_208_000_005]),
     app_id=st.sampled_from([0, APP.id]),
 )

@@ -130,7 +130,7 @@ async def test_a_post_is_written_at_its_moment_and_not_before() -> None:
         (entry,) = (await ben.home()).entries
         assert (entry.post.text, entry.post.language, entry.post.tags) == ("later #dawn", "en", ("dawn",))
         assert entry.poll is not None
-        assert entry.poll.poll.expires_at - entry.post.written == 6_000_000
+        assert entry.poll.poll.expires_at - entry.post.created_at == 6_000_000
         assert await agenda(shoal, 11).once() == 0
         with pytest.raises(NotFound):
             await scheduling.own_scheduled(shoal.network.store, ann.id, made.id)

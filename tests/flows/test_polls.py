@@ -227,7 +227,7 @@ async def test_an_edit_with_other_options_begins_the_vote_anew() -> None:
         assert longer == kept, "a poll that is only longer is no edit of the post"
         seen = await view(ben, post)
         assert (seen.votes, seen.choices) == ((0, 1, 0), (1,))
-        assert seen.poll.expires_at > post.written + 800_000
+        assert seen.poll.expires_at > post.created_at + 800_000
         other = await ann.update(post, "What, then?", poll=PollDraft(options=("gin", "rum"), seconds=600))
         await shoal.settle()
         seen = await view(ben, post)

@@ -102,8 +102,8 @@ async def test_what_was_imported_holds_and_is_read_like_any_other(tmp_path: Path
         assert (profile.followers, profile.following) == (11, 11)
         assert profile.member.display_name == "Per-son0"
         page = await first.home(limit=40)
-        assert [entry.post.written for entry in page.entries] == sorted(
-            (entry.post.written for entry in page.entries), reverse=True
+        assert [entry.post.created_at for entry in page.entries] == sorted(
+            (entry.post.created_at for entry in page.entries), reverse=True
         )
         newest = page.entries[0].post
         assert newest.text == "Wave 27\n\nCold & clear.\n\n#sea"
@@ -111,7 +111,7 @@ async def test_what_was_imported_holds_and_is_read_like_any_other(tmp_path: Path
         assert newest.media
         authors = [entry.author.member for entry in page.entries]
         posts = zip(authors, page.entries, strict=True)
-        assert all(author.joined <= entry.post.written for author, entry in posts)
+        assert all(author.created_at <= entry.post.created_at for author, entry in posts)
 
 
 @in_loop
@@ -240,7 +240,7 @@ async def test_follows_and_posts_may_be_of_members_who_are_there(tmp_path: Path)
         summary = await import_all(shoal.network, Sources(follows=follows, posts=posts), Summary())
         entry = (await ben.home()).entries[0]
     assert summary["follows"].refusals == 1
-    assert (entry.post.author_id, milliseconds_of(entry.post.id)) == (ann.id, entry.post.written)
+    assert (entry.post.author_id, milliseconds_of(entry.post.id)) == (ann.id, entry.post.created_at)
     assert shard_of(entry.post.id) == shard_of(ann.id)
 
 

@@ -68,9 +68,7 @@ async def told(seed: int, days: int = 40, people: int = 60) -> Told:
         imported = chance.random() < 0.3
         member = ids.on(TODAY if imported else day)
         joined[member] = day
-        await add(
-            graph, Member(id=member, name=f"m{number}", created_at=day * DAY_MS if imported else 0, media_bytes=5)
-        )
+        await add(graph, Member(id=member, name=f"m{number}", dated=day * DAY_MS if imported else 0, media_bytes=5))
     members = list(joined)
     for _ in range(400):
         author = chance.choice(members)

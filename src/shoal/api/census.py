@@ -111,14 +111,14 @@ class _Weeks:
 
     def add_post(self, post: Post) -> None:
         """In the week when it was written."""
-        ago = self._this - _week_of(post.written)
+        ago = self._this - _week_of(post.created_at)
         if 0 <= ago < WEEKS:
             self._posts[ago] += post.open
             self._authors[ago].add(post.author_id)
 
     def add_member(self, member: Member) -> None:
         """In the week when they joined."""
-        ago = self._this - _week_of(member.joined)
+        ago = self._this - _week_of(member.created_at)
         if 0 <= ago < WEEKS:
             self._members[ago] += 1
 

@@ -61,7 +61,7 @@ def _weight(made: bytes) -> int:
 
 def _fits(viewer: int | None, post: Post, data: int) -> bool:
     """Whether a post that has data comes with it: one's own always."""
-    return post.author_id == viewer or data == WHOLE or 0 < len(post.data.encode()) <= data
+    return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
 
 
 def _as_shown(viewer: int | None, entry: Entry) -> Post:
@@ -141,7 +141,7 @@ class Presenter:
     def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry, data: int) -> None:
         """Add a status, piece by piece: a page is put together once, at its end."""
         post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
-        content = self._content(entry, post, whole=bool(post.data) and _fits(viewer, post, data))
+        content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data))
         if share is None or sharer is None:
             pieces += (content, self.account(entry.author), self._tail(viewer, entry, post.author_id))
             return

@@ -114,7 +114,7 @@ def admin_account(member: model.Member, email: str, reason: str, shown: Account)
     return AdminAccount(
         id=str(member.id),
         username=member.name,
-        created_at=present.moment(member.joined),
+        created_at=present.moment(member.created_at),
         email=email,
         role=present.role(member.role),
         confirmed=True,

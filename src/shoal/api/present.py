@@ -99,7 +99,7 @@ def _account(profile: Profile, at: Addresses) -> dict[str, Any]:
         "locked": member.locked,
         "hide_collections": member.hides_connections,
         "roles": _roles(member),
-        "created_at": moment(member.joined),
+        "created_at": moment(member.created_at),
         "statuses_count": profile.posts,
         "followers_count": profile.followers,
         "following_count": profile.following,
@@ -122,7 +122,7 @@ def content(
         id=str(post.id),
         uri=url,
         url=url,
-        created_at=moment(post.written),
+        created_at=moment(post.created_at),
         edited_at=moment(post.edited_at) if post.edited_at else None,
         content=at.html(post.text, post.mentions),
         visibility=WIRE_VISIBILITY[post.visibility],
@@ -140,11 +140,11 @@ def content(
 
 
 def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
-    if not post.data and post.place is None:
+    if not post.json and post.place is None:
         return UNSET
     return entities.Extras(
-        data=msgspec.Raw(post.data.encode()) if post.data and data else UNSET,
-        data_bytes=len(post.data.encode()) if post.data and not data else UNSET,
+        data=msgspec.Raw(post.json.encode()) if post.json and data else UNSET,
+        data_bytes=len(post.json.encode()) if post.json and not data else UNSET,
         place=entities.Place(*post.place) if post.place else None,
     )
 

@@ -141,7 +141,7 @@ class PublicPages:
             f'<article>{sharer}<img class="face" src="{escape(at.avatar(author.avatar))}" alt="">'
             f'<p class=who><a href="{escape(at.account(author.name))}">{_shown(author)}</a>'
             f" <span class=handle>@{escape(author.name)}</span>"
-            f' <a class=when href="{escape(at.status(author.name, post.id))}">{_when(post.written)}</a></p>{answer}{body}'
+            f' <a class=when href="{escape(at.status(author.name, post.id))}">{_when(post.created_at)}</a></p>{answer}{body}'
             f"<p class=numbers>{_number(entry.comments, 'comment')} {_number(entry.shares, 'share')}"
             f" {_number(entry.likes, 'like')}</p>"
             "</article>"

@@ -157,7 +157,6 @@ def _said(item: MediaParams) -> dict[str, Any]:
 
 def _edited(post: Post, params: Edit) -> Draft:
     given, extra = params, params.shoal
-    kept_data = msgspec.json.decode(post.data) if post.data else None
     return Draft(
         text=post.text if given.status is None else given.status,
         spoiler=post.spoiler if given.spoiler_text is None else given.spoiler_text,
@@ -165,7 +164,7 @@ def _edited(post: Post, params: Edit) -> Draft:
         language=post.language if given.language is None else given.language,
         media=post.media if given.media_ids is None else given.media_ids,
         place=post.place if extra.place is UNSET else _place(extra),
-        data=extra.data.value if extra.data else kept_data,
+        data=extra.data.value if extra.data else post.data,
         poll=given.poll.draft() if given.poll else None,
     )
 
@@ -282,4 +281,4 @@ async def history(context: Context, params: One) -> object:
             ],
         )
 
-    return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.written)]
+    return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]

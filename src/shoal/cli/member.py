@@ -127,7 +127,7 @@ async def _list(settings: Settings, *, pending: bool) -> None:
         async for found in everybody:
             if pending and not found.pending:
                 continue
-            joined = f"{datetime.fromtimestamp(found.joined / 1000, UTC):%Y-%m-%d}"
+            joined = f"{datetime.fromtimestamp(found.created_at / 1000, UTC):%Y-%m-%d}"
             click.echo(f"{found.name}\t{found.id}\t{joined}\t{found.display_name}")
 
 

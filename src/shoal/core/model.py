@@ -7,7 +7,7 @@ else between objects is an association (`graph/schema.py`). Moments are Unix mil
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -122,13 +122,13 @@ class Member(Node, frozen=True, tag="member"):
     attribution_domains: tuple[str, ...] = ()
     """Websites that may name the member as an author."""
     quote_policy: QuotePolicy = "nobody"
-    created_at: int = 0
-    """When the member joined, where that is not the moment of the id (an import). Use `joined`."""
+    dated: int = msgspec.field(default=0, name="created_at")
+    """When the member joined, where that is not the moment of the id (an import). Use `created_at`."""
 
     @property
-    def joined(self) -> int:
+    def created_at(self) -> int:
         """When the member joined, in Unix milliseconds."""
-        return self.created_at or milliseconds_of(self.id)
+        return self.dated or milliseconds_of(self.id)
 
 
 class Login(Node, frozen=True, tag="login"):
@@ -179,10 +179,10 @@ class Post(Node, frozen=True, tag="post"):
     root_id: int = 0
     """The post that the whole thread hangs on; 0 for a post that is not a comment."""
     place: Place | None = None
-    data: str = ""
-    """An application's own JSON, at most 64 KiB, kept as it came."""
-    created_at: int = 0
-    """When it was written, where that is not the moment of the id (an import). Use `written`."""
+    json: str = msgspec.field(default="", name="data")
+    """An application's own JSON, at most 64 KiB, as text; empty: there is none. `data` is its value."""
+    dated: int = msgspec.field(default=0, name="created_at")
+    """When it was written, where that is not the moment of the id (an import). Use `created_at`."""
     edited_at: int = 0
     app_id: int = 0
     poll_id: int = 0
@@ -192,9 +192,14 @@ class Post(Node, frozen=True, tag="post"):
     """Moderation: it is in no list of trends."""
 
     @property
-    def written(self) -> int:
+    def created_at(self) -> int:
         """When the post was written, in Unix milliseconds."""
-        return self.created_at or milliseconds_of(self.id)
+        return self.dated or milliseconds_of(self.id)
+
+    @property
+    def data(self) -> Any:
+        """The application's own JSON, as the value that was given; None: there is none."""
+        return msgspec.json.decode(self.json) if self.json else None
 
     @property
     def open(self) -> bool:

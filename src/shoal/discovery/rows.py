@@ -42,7 +42,7 @@ def post_row(post: Post, poll: Poll | None = None, media: Iterable[Media] = ()) 
     return PostRow(
         id=post.id,
         author_id=post.author_id,
-        written=post.written,
+        written=post.created_at,
         marks=tuple(_marks(post)),
         words=tuple(words_of(text)),
         tags=post.tags if counts else (),
@@ -74,7 +74,7 @@ def member_row(member: Member) -> MemberRow:
     return MemberRow(
         id=member.id,
         name=member.name,
-        joined=member.joined,
+        joined=member.created_at,
         words=tuple(words_of(f"{member.name} {member.display_name}")),
         note=tuple(words_of(member.note)) if listed else (),
         listed=listed,

@@ -23,7 +23,7 @@ _NEW_MS = 86_400_000
 async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChanged, mark: int) -> int | None:
     """Somebody joined. Who came with an import has done so elsewhere."""
     member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
-    if not isinstance(member, Member) or member.created_at:
+    if not isinstance(member, Member) or member.dated:
         return None
     now = effects.new_id(shard_of(member.id))
     if milliseconds_of(now) - milliseconds_of(member.id) > _NEW_MS:

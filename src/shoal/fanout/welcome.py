@@ -63,7 +63,7 @@ def _rules(
     if stand.following:
         return
     yield policy.not_following
-    if now - actor.joined < _NEW_MS:
+    if now - actor.created_at < _NEW_MS:
         yield policy.new_accounts
     if actor.silenced:
         yield policy.limited_accounts

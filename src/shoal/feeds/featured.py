@@ -59,7 +59,7 @@ async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[
     names = [assoc.data.decode() for assoc in held]
     found = await _posts_under(graph, member_id, names) if names else {}
     return [
-        Featured(assoc.time, name, len(found[name]), max((post.written for post in found[name]), default=0))
+        Featured(assoc.time, name, len(found[name]), max((post.created_at for post in found[name]), default=0))
         for assoc, name in zip(held, names, strict=True)
     ]
 

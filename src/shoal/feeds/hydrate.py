@@ -210,7 +210,7 @@ def _bare(entry: Entry) -> Entry:
             id=post.id,
             author_id=post.author_id,
             visibility=post.visibility,
-            created_at=post.created_at,
+            dated=post.dated,
             version=post.version,
         ),
         author=Profile(Member(id=author.member.id, name=author.member.name)) if author.member.suspended else author,

@@ -56,7 +56,7 @@ async def _trending(reads: Reads, now: int) -> list[Popular]:
     shown = [post for post in posts if _is_for_everybody(post, authors)]
     counts = await reads.graph.assoc_count([post.id for post in shown], (LIKED_BY, SHARED_BY))
     scores = {
-        post.id: math.log2(liked) - max(0, now - post.written) / _HALF_MS
+        post.id: math.log2(liked) - max(0, now - post.created_at) / _HALF_MS
         for post in shown
         if (liked := counts[LIKED_BY].get(post.id, 0) + counts[SHARED_BY].get(post.id, 0))
     }

@@ -340,7 +340,7 @@ class _Beneath:
 
 def _kilobytes(node: AnyNode) -> int:
     """About how large an object is: only posts may be much larger than others."""
-    return 1 + (len(node.text) + len(node.data)) // 1024 if isinstance(node, Post) else 1
+    return 1 + (len(node.text) + len(node.json)) // 1024 if isinstance(node, Post) else 1
 
 
 def _lists_of(batch: Batch) -> set[tuple[int, int]]:

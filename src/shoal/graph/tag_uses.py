@@ -34,7 +34,7 @@ def tags_used(before: Post | None, after: Post | None, at: int) -> TagsUsed | No
         post_id=post.id,
         version=after.version if after else post.version + 1,
         author_id=post.author_id,
-        written=post.written,
+        written=post.created_at,
         at=at,
         changes=tuple(changes),
     )

@@ -200,7 +200,7 @@ class Handle:
             "sensitive": node.sensitive,
             "language": node.language,
             "place": node.place,
-            "data": _decoded(node.data),
+            "data": node.data,
         }
         return await posts.update(self._writes, self.id, node.id, Draft(text=text, **{**kept, **changes}))
 

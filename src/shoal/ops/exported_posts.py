@@ -40,7 +40,7 @@ async def _post(export: Export, post: Post, *, pinned: bool) -> dict[str, Any]:
     poll = await poll_of(export.graph, post)
     return {
         "id": str(post.id),
-        "written": iso(post.written),
+        "written": iso(post.created_at),
         "edited": iso(post.edited_at) or None,
         "in_answer_to": str(post.parent_id) if post.parent_id else None,
         "visibility": post.visibility,
@@ -50,7 +50,7 @@ async def _post(export: Export, post: Post, *, pinned: bool) -> dict[str, Any]:
         "text": post.text,
         "tags": post.tags,
         "place": post.place._asdict() if post.place else None,
-        "data": msgspec.Raw(post.data.encode()) if post.data else None,
+        "data": msgspec.Raw(post.json.encode()) if post.json else None,
         "media": await _names(export, post.media),
         "poll": _poll(poll) if poll else None,
         "pinned": pinned,

@@ -26,7 +26,8 @@ async def _profile(export: Export) -> None:
     """What others see of the member, and their settings."""
     values = {name: value for name, value in msgspec.structs.asdict(export.member).items() if name != "login_id"}
     values["id"] = str(export.member.id)
-    values["joined"] = iso(export.member.joined)
+    values["created_at"] = values.pop("dated")
+    values["joined"] = iso(export.member.created_at)
     for name in ("avatar", "header"):
         if values[name]:
             values[name] = await export.file(values[name])

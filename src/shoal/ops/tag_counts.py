@@ -81,7 +81,7 @@ class TagCounts:
 
 def _use(post: Post) -> Use | None:
     changes = tuple(TagChange(name, form, 1) for name, form in counted_tags(post).items())
-    return Use(post.id, post.version, post.author_id, post.written, post.written, changes) if changes else None
+    return Use(post.id, post.version, post.author_id, post.created_at, post.created_at, changes) if changes else None
 
 
 async def still_wrong(network: AnyNetwork, found: Found) -> Found:

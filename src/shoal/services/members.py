@@ -122,7 +122,7 @@ async def register(
             note=note,
             default_language=language,
             login_id=id_,
-            created_at=created_at,
+            dated=created_at,
             pending=pending,
             suspended=pending,
         )

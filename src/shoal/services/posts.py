@@ -104,7 +104,7 @@ async def create(
             parent_author_id=parent.author_id if parent else 0,
             root_id=(parent.root_id or parent.id) if parent else 0,
             app_id=app_id,
-            created_at=created_at,
+            dated=created_at,
             poll_id=poll.id if poll else 0,
             **content,
         )
@@ -232,7 +232,7 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
             sensitive=post.sensitive,
             media=post.media,
             options=polls.titles(poll),
-            written=post.edited_at or post.written,
+            written=post.edited_at or post.created_at,
         )
     )
     batch.assoc_add(post.id, REVISED, now, now)
@@ -317,7 +317,7 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
         "language": check_text(draft.language, field="language", maximum=35),
         "media": tuple(dict.fromkeys(draft.media)),
         "place": _checked_place(draft.place),
-        "data": _checked_data(draft.data, limits.data),
+        "json": _checked_data(draft.data, limits.data),
     }
 
 

@@ -75,12 +75,12 @@ class _Counting:
         """Count an object."""
         match node:
             case Member():
-                self._begins(node.joined)
+                self._begins(node.created_at)
                 self._activity.members.append(node.id)
-                self._joined.append(node.joined // DAY_MS)
+                self._joined.append(node.created_at // DAY_MS)
                 self._media_bytes += node.media_bytes
             case Post():
-                self._post(node, self._begins(node.written))
+                self._post(node, self._begins(node.created_at))
             case Share():
                 self._interactions[milliseconds_of(node.id) // DAY_MS] += 1
             case Report():

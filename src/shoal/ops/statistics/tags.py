@@ -54,7 +54,7 @@ class TagUses:
 
 def _use(post: Post, period: Period) -> Use | None:
     """A use counts like those of the tag cloud: in public posts in sight."""
-    day = post.written // DAY_MS
+    day = post.created_at // DAY_MS
     if post.visibility is not Visibility.PUBLIC or post.hidden or not period.first <= day <= period.last:
         return None
     return Use(day, post.author_id, post.language)
