@@ -40,7 +40,7 @@ from shoal.graph.postgres.connections import Connections
 from shoal.graph.redis.nodes import Nodes
 from shoal.graph.resolve import Owns
 from shoal.graph.schema import FOLLOWS, LIKES, POSTED
-from shoal.graph.sharded import ShardedGraph
+from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.wiring import open_network
 
 _MEMBERS = 4_096

@@ -23,8 +23,8 @@ from benchmarks.measure import REAL_DATA, Report, parser, rss, spread, workplace
 from shoal.core import events
 from shoal.core.model import Post
 from shoal.core.text import canonical_tag, tags_of
+from shoal.graph.payloads.tag_uses import tags_used
 from shoal.graph.schema import tag_id
-from shoal.graph.tag_uses import tags_used
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud import sqlite_sql as sql
 from shoal.tagcloud.collector import Collector

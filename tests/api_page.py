@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shoal.api.calls import Route
+from shoal.api.http.calls import Route
 from shoal.api.table import table
 from shoal.core.model import Role
 from shoal.settings import Settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from shoal.api.ratelimit import DEFAULTS
+from shoal.api.http.limits.ratelimit import DEFAULTS
 from shoal.cli import main
 from shoal.core.model import Node
 from shoal.discovery import postgres_sql as search_postgres

@@ -14,11 +14,11 @@ import pytest
 
 from shoal import private
 from shoal.cli import demo_folder
-from shoal.ops import cluster_folder
-from shoal.ops.cluster import _write
+from shoal.ops.cluster import folder as cluster_folder
+from shoal.ops.cluster.cluster import _write
 from shoal.ops.control import listening
-from shoal.ops.crate import crate
 from shoal.ops.engines.program import Program
+from shoal.ops.transfer.export_target import crate
 from shoal.services import media, members, posts
 from shoal.services.posts import Draft
 from shoal.settings import Settings, build

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.ops.cluster import SETTINGS_FILE, _write
+from shoal.ops.cluster.cluster import SETTINGS_FILE, _write
 from shoal.settings import Settings, environment, load
 
 OTHER: dict[str, Any] = {

@@ -9,7 +9,7 @@ from itertools import count
 
 import pytest
 
-from shoal.api.streams import USUAL
+from shoal.api.http.limits.listeners import USUAL
 from shoal.core.ids import IdMaker
 from tests.api.world import World, served, world
 

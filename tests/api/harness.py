@@ -16,10 +16,10 @@ from msgspec import Meta
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.api.intake import Intake, Memory
-from shoal.api.params import Id, Upload, read_params
-from shoal.api.ratelimit import OFF, Limiter, MemoryLimiter
-from shoal.api.routing import Caller, Context, Route, build_app
+from shoal.api.http.limits.intake import Intake, Memory
+from shoal.api.http.limits.ratelimit import OFF, Limiter, MemoryLimiter
+from shoal.api.http.params import Id, Upload, read_params
+from shoal.api.http.routing import Caller, Context, Route, build_app
 from shoal.core.errors import InvalidInput, Unauthenticated
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
 from shoal import settings as configuration
-from shoal.api.connections import USUAL, Patience
+from shoal.api.http.limits.connections import USUAL, Patience
+from shoal.api.http.limits.listeners import Pace
 from shoal.api.server import Deps, listen, serve
-from shoal.api.streams import Pace
 from shoal.core.model import Token
 from shoal.graph.schema import LOGGED_IN
 from shoal.services import apps, members

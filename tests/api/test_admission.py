@@ -11,11 +11,11 @@ import httpx
 import pytest
 from starlette.responses import StreamingResponse
 
-from shoal.api.admission import Gate, outside
-from shoal.api.calls import Context, Route
-from shoal.api.ratelimit import OFF, MemoryLimiter
-from shoal.api.relief import Refusal
-from shoal.api.routing import build_app
+from shoal.api.http.calls import Context, Route
+from shoal.api.http.limits.admission import Gate, outside
+from shoal.api.http.limits.ratelimit import OFF, MemoryLimiter
+from shoal.api.http.limits.relief import Refusal
+from shoal.api.http.routing import build_app
 from shoal.core.errors import Unavailable
 from tests.api.harness import ROUTES, authenticate, serving
 from tests.running import eventually, in_loop

@@ -12,8 +12,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from shoal.api.calls import Body, Route
-from shoal.api.openapi import document_of, name_of
+from shoal.api.http.calls import Body, Route
+from shoal.api.reference.openapi import document_of, name_of
 from shoal.api.table import parts, table
 from shoal.core.model import Role
 from shoal.services import moderation

@@ -12,7 +12,7 @@ from shoal.core.events import MemberRegistered
 from shoal.core.model import Role
 from shoal.fanout import addresses
 from shoal.graph.schema import email_key
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from tests.api.visitor import Client
 from tests.api.world import Someone, World, world
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from shoal.api.calls import Route
-from shoal.api.scopes import KNOWN, granted
+from shoal.api.http.calls import Route
+from shoal.api.http.scopes import KNOWN, granted
 from shoal.api.table import table
 from shoal.core.model import Role
 from shoal.services import apps, members, moderation

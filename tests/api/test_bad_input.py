@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from shoal.api.calls import Body
+from shoal.api.http.calls import Body
 from shoal.api.table import table
 from shoal.settings import Settings
 from tests.api.world import Someone, World, picture, served

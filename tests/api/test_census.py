@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shoal import Shoal, Visibility
-from shoal.api.census import Census, Totals
+from shoal.api.roll_call import Census, Totals
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AnyNode
 from tests.running import run

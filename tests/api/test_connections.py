@@ -11,8 +11,8 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from shoal.api.connections import Connections, Patience
-from shoal.api.proxies import Doubts, Proxies
+from shoal.api.http.limits.connections import Connections, Patience
+from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import load
 from tests.api.streams import SLOW, Place, a_place
 from tests.running import eventually, in_loop

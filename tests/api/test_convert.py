@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Meta, UnsetType
 
-from shoal.api.errors import Malformed
-from shoal.api.params import Cursor, Id, Limit, Upload, convert
+from shoal.api.http.errors import Malformed
+from shoal.api.http.params import Cursor, Id, Limit, Upload, convert
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import MAX_ID
 from tests.api.harness import Held, json_params, params_of

@@ -8,8 +8,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.api.addresses import Addresses
-from shoal.api.entity_json import Presenter
+from shoal.api.entities.addresses import Addresses
+from shoal.api.entities.encoded import Presenter
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import App, Media, Member, Mention, Place, Post, ProfileField, Role, Share, Visibility
 from shoal.core.visibility import STRANGER

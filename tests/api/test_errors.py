@@ -6,8 +6,8 @@ import logging
 
 import pytest
 
-from shoal.api import errors as api_errors
-from shoal.api.errors import TABLE, reply_for
+from shoal.api.http import errors as api_errors
+from shoal.api.http.errors import TABLE, reply_for
 from shoal.core import errors
 from tests.api.harness import ask, make_app
 

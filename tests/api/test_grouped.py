@@ -8,7 +8,7 @@ import pytest
 
 from shoal.core.ids import compose, shard_of
 from shoal.graph.contract import Batch
-from shoal.graph.notices import Kind, Notice, begun
+from shoal.graph.payloads.notifications import Kind, Notice, begun
 from tests.api.test_notifications import liked_by, of, walked
 from tests.api.world import Someone, World
 

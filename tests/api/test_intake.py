@@ -12,11 +12,11 @@ from typing import IO, Any
 import httpx
 import pytest
 
-from shoal.api import intake
-from shoal.api.calls import Context, Route
-from shoal.api.intake import SPOOL_BYTES, Budget, Intake, Memory, Spool, Turns
-from shoal.api.ratelimit import OFF, MemoryLimiter
-from shoal.api.routing import build_app
+from shoal.api.http.calls import Context, Route
+from shoal.api.http.limits import intake
+from shoal.api.http.limits.intake import SPOOL_BYTES, Budget, Intake, Memory, Spool, Turns
+from shoal.api.http.limits.ratelimit import OFF, MemoryLimiter
+from shoal.api.http.routing import build_app
 from shoal.core.errors import StorageFull, TooMany, Unavailable
 from tests.api.harness import ROUTES, StatusParams, authenticate, serving
 from tests.running import eventually, in_loop

@@ -12,8 +12,8 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from shoal.api.ip_guard import IpGuard
-from shoal.api.streams import USUAL
+from shoal.api.http.limits.ip_guard import IpGuard
+from shoal.api.http.limits.listeners import USUAL
 from shoal.core.errors import Unavailable
 from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Role

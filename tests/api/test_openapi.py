@@ -10,10 +10,10 @@ import jsonschema_rs
 import msgspec
 import pytest
 
-from shoal.api.calls import Route
-from shoal.api.errors import TABLE
-from shoal.api.openapi import document_of, name_of
-from shoal.api.scopes import KNOWN
+from shoal.api.http.calls import Route
+from shoal.api.http.errors import TABLE
+from shoal.api.http.scopes import KNOWN
+from shoal.api.reference.openapi import document_of, name_of
 from shoal.api.table import parts, table
 from shoal.settings import Settings
 from tests.api.harness import Text, make_app

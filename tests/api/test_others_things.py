@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shoal.api.calls import Route
+from shoal.api.http.calls import Route
 from shoal.api.table import table
 from shoal.settings import Settings
 from tests.api.world import Someone, World, picture, world

@@ -16,8 +16,9 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from shoal.api import about, search
-from shoal.api.calls import Route
+from shoal.api import search
+from shoal.api.http.calls import Route
+from shoal.api.instance import about
 from shoal.api.table import table
 from shoal.settings import Settings
 

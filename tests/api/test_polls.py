@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from shoal.api.present import moment
+from shoal.api.entities.presenter import moment
 from tests.api.world import Someone, World, picture
 
 POLL = {"options": ["tea", "coffee"], "expires_in": 600}

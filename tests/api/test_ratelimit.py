@@ -7,7 +7,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from shoal.api.ratelimit import DEFAULTS, OFF, Key, MemoryLimiter, Rule, Window, address_key, network_key, rules
+from shoal.api.http.limits.ratelimit import (
+    DEFAULTS,
+    OFF,
+    Key,
+    MemoryLimiter,
+    Rule,
+    Window,
+    address_key,
+    network_key,
+    rules,
+)
 from shoal.settings import SettingsError, build, load
 from tests.api.harness import ask, make_app
 from tests.running import run

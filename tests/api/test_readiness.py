@@ -8,12 +8,12 @@ import logging
 import httpx
 import pytest
 
-from shoal.api.admission import Gate
-from shoal.api.calls import Body, Route
-from shoal.api.instance import health
-from shoal.api.ratelimit import UNLIMITED, MemoryLimiter, Rule
-from shoal.api.readiness import Readiness, ready
-from shoal.api.routing import build_app
+from shoal.api.http.calls import Body, Route
+from shoal.api.http.limits.admission import Gate
+from shoal.api.http.limits.ratelimit import UNLIMITED, MemoryLimiter, Rule
+from shoal.api.http.readiness import Readiness, ready
+from shoal.api.http.routing import build_app
+from shoal.api.instance.instance import health
 from tests.api.harness import authenticate
 from tests.api.streams import a_place
 from tests.engines import redis

@@ -10,8 +10,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from redis import Redis
 
-from shoal.api.ratelimit import Key, Rule
-from shoal.api.redis_limiter import RedisLimiter
+from shoal.api.http.limits.ratelimit import Key, Rule
+from shoal.api.http.limits.redis_limiter import RedisLimiter
 from shoal.graph.redis.nodes import Nodes
 from tests.engines import redis
 from tests.running import eventually, in_loop

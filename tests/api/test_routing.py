@@ -14,10 +14,10 @@ from msgspec import Meta
 from starlette.responses import PlainTextResponse
 from starlette.types import Message
 
-from shoal.api.convert import Id
-from shoal.api.matching import Trie
-from shoal.api.ratelimit import DEFAULTS, MemoryLimiter
-from shoal.api.routing import Context, Reply, Route
+from shoal.api.http.convert import Id
+from shoal.api.http.limits.ratelimit import DEFAULTS, MemoryLimiter
+from shoal.api.http.matching import Trie
+from shoal.api.http.routing import Context, Reply, Route
 from tests.api.harness import ask, call, echo, make_app
 
 

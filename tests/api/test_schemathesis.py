@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from shoal.api.openapi import document_of
+from shoal.api.reference.openapi import document_of
 from shoal.api.table import parts
 from shoal.core.model import Role
 from shoal.services import apps, members, moderation

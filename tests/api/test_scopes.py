@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.api.scopes import KNOWN, check_subset, granted, parse
+from shoal.api.http.scopes import KNOWN, check_subset, granted, parse
 from shoal.core.errors import InvalidInput
 
 

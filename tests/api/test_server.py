@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from PIL import Image
 
-from shoal.api.public_pages import _page
+from shoal.api.public.pages import _page
 from shoal.api.server import listen
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch

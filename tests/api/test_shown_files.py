@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from shoal import Shoal
-from shoal.api.shown_files import ShownFiles
+from shoal.api.public.shown_files import ShownFiles
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.core.model import Media

@@ -12,7 +12,7 @@ from functools import partial
 import httpx
 import pytest
 
-from shoal.api.streams import Pace
+from shoal.api.http.limits.listeners import Pace
 from shoal.core.ids import shard_of
 from shoal.core.model import Visibility
 from shoal.graph.contract import Batch

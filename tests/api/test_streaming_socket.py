@@ -12,7 +12,7 @@ import pytest
 from starlette.types import Message
 from websockets.exceptions import InvalidStatus
 
-from shoal.api.streams import Pace
+from shoal.api.http.limits.listeners import Pace
 from shoal.core.model import Visibility
 from shoal.services import apps, moderation
 from shoal.streaming import updates

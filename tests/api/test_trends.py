@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from shoal.api.cloud_layout import place
-from shoal.api.cloud_picture import draw
+from shoal.api.cloud.layout import place
+from shoal.api.cloud.picture import draw
 from shoal.core.errors import Unavailable
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud

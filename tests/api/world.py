@@ -16,10 +16,10 @@ import obstore
 from PIL import Image
 
 from shoal import settings as configuration
-from shoal.api.connections import USUAL as USUAL_PATIENCE
-from shoal.api.connections import Patience
+from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
+from shoal.api.http.limits.connections import Patience
+from shoal.api.http.limits.listeners import USUAL, Pace
 from shoal.api.server import Deps, build, listen, serve
-from shoal.api.streams import USUAL, Pace
 from shoal.core.model import Member, Role
 from shoal.feeds.remembered import Remembered
 from shoal.graph.contract import AssocRow, Graph, RememberingReader

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.events import PostCreated
-from shoal.ops.pulse import beating, is_child, until_told
-from shoal.ops.supervisor import Supervisor
+from shoal.ops.cluster.heartbeat import beating, is_child, until_told
+from shoal.ops.cluster.supervisor import Supervisor
 from shoal.outbox import Runner
 
 HANGS, KILLS = 1_000_001, 1_000_002

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from mastodon import Mastodon
 
 from shoal import settings as configuration
-from shoal.api.streams import USUAL
+from shoal.api.http.limits.listeners import USUAL
 from shoal.core.model import Role
 from shoal.services import members, moderation
 from shoal.wiring import open_network

@@ -34,8 +34,8 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
-from shoal.graph.agenda import put_on, take_off
 from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, AssocRow, Batch, IdTaken, KeyTaken, Missing, Store
+from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import (
     AGENDA,
     ASSOC_TYPES,

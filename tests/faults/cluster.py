@@ -22,9 +22,9 @@ from shoal.core.model import Post
 from shoal.core.placement import place, source_of
 from shoal.feeds import home
 from shoal.graph.schema import FOLLOWS, POSTED
-from shoal.ops import cluster as clusters
-from shoal.ops.cluster_folder import held
-from shoal.ops.crowd import in_crowd
+from shoal.ops.bounded_tasks import in_crowd
+from shoal.ops.cluster import cluster as clusters
+from shoal.ops.cluster.folder import held
 from shoal.ops.engines.program import NotInstalled
 from shoal.ops.jobs import Work, survey
 from shoal.services import apps, members, relationships

@@ -12,7 +12,7 @@ from tests import disks
 from tests.serving import served
 
 from shoal import Shoal
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import apps
 
 _BALLAST = 1_500_000

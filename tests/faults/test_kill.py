@@ -15,7 +15,7 @@ from tests.stores import all_objects
 
 from shoal import Shoal
 from shoal.core.model import Post, ScheduledPost
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import apps, scheduling
 from shoal.services.posts import Draft
 from shoal.services.writes import Limits

@@ -9,7 +9,7 @@ from typing import cast
 
 from shoal.feeds.reads import Reads
 from shoal.feeds.remembered import Remembered
-from shoal.graph.cached import CachedGraph
+from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import RememberingReader
 from shoal.graph.sqlite import SqliteGraph
 from shoal.wiring import Network

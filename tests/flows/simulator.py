@@ -29,11 +29,11 @@ from shoal.feeds.hydrate import hydrate
 from shoal.feeds.pipeline import Page
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
-from shoal.graph.cached import CachedGraph
+from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.freshness import Stamps
 from shoal.graph.contract import Batch, Graph, Job, Outbox, Store
-from shoal.graph.freshness import Stamps
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.sharded import ShardedGraph
+from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.outbox import Outcome, Runner

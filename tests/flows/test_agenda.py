@@ -25,7 +25,7 @@ from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import AGENDA, DUE, SCHEDULES
 from shoal.ops import agenda as agenda_module
 from shoal.ops.agenda import Agenda
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import apps, grants, posts, scheduling
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft

@@ -20,7 +20,7 @@ from shoal.feeds import home
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import AssocRow
 from shoal.graph.schema import ASSOC_TYPES, BLOCKS, ENDORSES, FOLLOWS, LISTS, REQUESTS, WATCHES
-from shoal.graph.sharded import ShardedGraph
+from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.services import follow_requests, lists, members, relationships
 from shoal.services.members import Profile
 from shoal.services.relationships import Wish

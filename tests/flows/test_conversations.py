@@ -14,8 +14,8 @@ from shoal.core.model import Post, Visibility
 from shoal.fanout.conversations import go_on
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, Graph
+from shoal.graph.payloads.conversations import Talk, talk_of
 from shoal.graph.schema import CONVERSES
-from shoal.graph.talks import Talk, talk_of
 from shoal.services import conversations, members, posts
 from shoal.services.posts import Draft
 from shoal.settings import build

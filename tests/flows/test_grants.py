@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Shoal
-from shoal.api.authorize_request import OUT_OF_BAND, redirects_to
+from shoal.api.login.authorize_request import OUT_OF_BAND, redirects_to
 from shoal.core.errors import Unauthenticated
 from shoal.core.ids import IdMaker, milliseconds_of
 from shoal.core.model import App, Grant, Token

@@ -15,7 +15,7 @@ from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.core.filters import FilterContext
 from shoal.core.model import Login
-from shoal.graph.filters import MAX_FILTERS, filters_of
+from shoal.graph.payloads.filters import MAX_FILTERS, filters_of
 from shoal.graph.schema import (
     FEATURES_TAG,
     FOLLOWS,

@@ -20,7 +20,7 @@ from shoal.core.media_files import files_of, files_of_member
 from shoal.core.model import Media, Member, Post, Revision, ScheduledPost
 from shoal.fanout import cleanup, files
 from shoal.fanout.effects import Effects
-from shoal.graph.cached import CachedGraph
+from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AGENDA, ATTACHED, DUE, OWNS

@@ -32,7 +32,7 @@ from shoal.feeds.user import Wish
 from shoal.graph.contract import AssocOp, Batch, Graph, Store
 from shoal.graph.schema import ATTACHED
 from shoal.ops.agenda import Agenda
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import media, members, posts, scheduling
 from shoal.services.discarding import discard
 from shoal.services.members import Profile

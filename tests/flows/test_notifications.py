@@ -22,9 +22,9 @@ from shoal.feeds import notifications
 from shoal.feeds.notifications import Wish
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Graph
-from shoal.graph.notices import Kind
+from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import NOTIFIED, WATCHES
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import notifications as verbs
 from shoal.services import reactions, relationships
 from shoal.streaming.updates import NotificationMade, decode

@@ -21,8 +21,8 @@ from shoal.fanout.table import TABLE
 from shoal.feeds import notifications as feed
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Graph, Outbox
-from shoal.graph.marks import CLEARED, marks
-from shoal.graph.notices import Kind, Notice
+from shoal.graph.payloads.markers import CLEARED, marks
+from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, LIKES, MUTES, NOTIFIED, REVISED
 from shoal.outbox import Runner
 from shoal.services import members, notifications, posts, reactions, relationships

@@ -15,7 +15,7 @@ from shoal.feeds import conversations, kept, lists, notifications, paging, publi
 from shoal.feeds.paging import Rows, read_items, unsifted
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Batch
-from shoal.graph.notices import Kind
+from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import LIKES
 from shoal.services import lists as list_verbs
 from tests.flows.people import register, texts

@@ -13,7 +13,7 @@ from shoal.feeds.pinned import pinned
 from shoal.feeds.pull import Cursor
 from shoal.feeds.user import Wish
 from shoal.graph.schema import PINS
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import reactions
 from tests.flows.people import register, texts
 from tests.running import in_loop

@@ -16,7 +16,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Poll, Post
 from shoal.feeds.hydrate import PollView, hydrate
 from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES, vote_key
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import polls, posts
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft

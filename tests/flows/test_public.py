@@ -19,7 +19,7 @@ from shoal.feeds import public, tagged
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import FOLLOWS, MUTES, PUBLISHED, public_list
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import moderation
 from tests.flows.people import register, texts
 from tests.flows.reading import calls

@@ -18,7 +18,7 @@ from shoal.core.model import Post
 from shoal.feeds import home, people, thread, user
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
-from shoal.graph.cached import CachedGraph
+from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import Batch
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.dynamodb.service import Service

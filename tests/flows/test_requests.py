@@ -16,7 +16,7 @@ from shoal.core.placement import place, source_of
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, REQUESTS, WATCHED_BY, WATCHES
-from shoal.graph.sharded import ShardedGraph
+from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.services import follow_requests, members, relationships
 from shoal.services.members import Profile
 from shoal.services.relationships import Wish

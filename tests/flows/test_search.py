@@ -31,7 +31,7 @@ from shoal.feeds.pull import Cursor
 from shoal.feeds.remembered import Remembered
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.services import media as media_services
 from shoal.services import members as member_services
 from shoal.services import posts as post_services

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from shoal import Handle, Shoal
-from shoal.api.ip_guard import IpGuard
+from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.core.email_blocks import EmailDomainBlock
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
 from shoal.core.ip_blocks import IpSeverity

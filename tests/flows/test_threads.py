@@ -16,7 +16,7 @@ from shoal.feeds import thread
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Batch
 from shoal.graph.schema import IN_THREAD, THREAD
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from tests.flows.people import register, texts
 from tests.running import in_loop
 

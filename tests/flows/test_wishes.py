@@ -13,8 +13,8 @@ from shoal.feeds import home, people
 from shoal.feeds.pull import Cursor
 from shoal.graph.access import full_relations, relation
 from shoal.graph.contract import Batch
+from shoal.graph.payloads.follow_options import MuteTerms, encode
 from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
-from shoal.graph.wishes import MuteTerms, encode
 from shoal.services import relationships
 from shoal.services.relationships import Wish
 from tests.flows.people import home_texts, register, texts

@@ -10,11 +10,11 @@ import pytest
 
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph import cached
-from shoal.graph.cached import CachedGraph
+from shoal.graph.cache import cached
+from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Batch
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.recent import Recent
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LOUD, MUTES, POSTED
 from tests.running import in_loop
 from tests.stamps import LocalStamps

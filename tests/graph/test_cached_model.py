@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.ids import shard_of
-from shoal.graph import cached
-from shoal.graph.cached import CachedGraph
+from shoal.graph.cache import cached
+from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import MAX_TIME, Batch, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType

@@ -9,9 +9,9 @@ import pytest
 
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.graph.cached import CachedGraph
+from shoal.graph.cache.cached import CachedGraph
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import MAX_TIME, Assoc, Batch
-from shoal.graph.freshness import one_request
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, AnyNode, AssocType
 from tests.running import in_loop

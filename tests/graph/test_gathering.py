@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shoal.graph.gathering import Gathering
+from shoal.graph.cache.batching import Gathering
 from tests.running import in_loop
 
 

@@ -17,7 +17,7 @@ from shoal.graph.contract import Assoc, AssocRow, Batch, Frozen, Job, Missing
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.rows import KeyRow, Rows
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
-from shoal.graph.sharded import ShardedGraph, parse_shard_map
+from shoal.graph.sharding.sharded import ShardedGraph, parse_shard_map
 from tests.running import eventually, in_loop
 from tests.stores import (
     ANN,

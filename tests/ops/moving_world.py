@@ -16,8 +16,8 @@ from shoal.core.model import Member, Post
 from shoal.core.placement import DATA_SOURCES, source_of
 from shoal.graph.contract import Batch, Store
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
-from shoal.ops.report import Progress, nothing
-from shoal.ops.shard_moves import Mover, open_mover
+from shoal.ops.checking.report import Progress, nothing
+from shoal.ops.moves.shard_moves import Mover, open_mover
 from shoal.settings import build
 from shoal.wiring.stores import map_of, open_side, open_store
 

@@ -22,10 +22,10 @@ from shoal.core.placement import place
 from shoal.discovery.contract import PUBLIC, Change, PostRow
 from shoal.graph.contract import AssocOp, AssocRow, Batch
 from shoal.graph.schema import FOLLOWED_BY, LIKED_BY, LIKES, TAG_OF, TAGGED, tag_id
-from shoal.ops.check import check
-from shoal.ops.repair import miscount, recount
-from shoal.ops.report import Finding, Report, nothing
-from shoal.ops.tag_counts import count_all
+from shoal.ops.checking.check import check
+from shoal.ops.checking.repair import miscount, recount
+from shoal.ops.checking.report import Finding, Report, nothing
+from shoal.ops.checking.tag_counts import count_all
 from shoal.services import members, moderation, posts, reactions
 from shoal.settings import load
 from shoal.tagcloud import cloud as clouds

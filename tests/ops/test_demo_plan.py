@@ -13,16 +13,16 @@ from msgspec import structs
 from PIL import Image
 
 from shoal.core.model import Visibility
-from shoal.ops.demo.captions import ALTS, CAPTIONS, MOOD_ALTS, MOOD_CAPTIONS
-from shoal.ops.demo.cultures import BITS
-from shoal.ops.demo.model import DemoPlan, Scene
-from shoal.ops.demo.musings import MUSINGS
-from shoal.ops.demo.palettes import MOODS
-from shoal.ops.demo.photographs import PAINTERS, photograph
-from shoal.ops.demo.plan import plan
-from shoal.ops.demo.portraits import banner, portrait
-from shoal.ops.demo.replies import TO_PHOTO
-from shoal.ops.demo.scenes import KINDS
+from shoal.demo.captions import ALTS, CAPTIONS, MOOD_ALTS, MOOD_CAPTIONS
+from shoal.demo.cultures import BITS
+from shoal.demo.model import DemoPlan, Scene
+from shoal.demo.musings import MUSINGS
+from shoal.demo.palettes import MOODS
+from shoal.demo.photographs import PAINTERS, photograph
+from shoal.demo.plan import plan
+from shoal.demo.portraits import banner, portrait
+from shoal.demo.replies import TO_PHOTO
+from shoal.demo.scenes import KINDS
 
 NOW = 1_790_000_000_000
 DAYS = 28

@@ -20,8 +20,8 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.model import RepliesPolicy, Visibility
 from shoal.library import Handle
-from shoal.ops import exporting
-from shoal.ops.export import export
+from shoal.ops.transfer import exporting
+from shoal.ops.transfer.export import export
 from shoal.services import featured_tags, filters, lists, polls, posts, reactions, relationships, scheduling
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft

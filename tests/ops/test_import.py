@@ -26,12 +26,12 @@ from shoal.core.ids import EPOCH_MS, milliseconds_of, shard_of
 from shoal.core.model import Post
 from shoal.core.text import text_length
 from shoal.graph.contract import Batch
-from shoal.ops.backdated import DAY_MS, DAYS, BackdatedIds, ticks_of
-from shoal.ops.check import check
-from shoal.ops.imports import BEST_CONNECTED, Sources, import_all, in_directory
-from shoal.ops.records import PostRecord, moment_of
-from shoal.ops.summary import Summary
-from shoal.ops.wording import cut, worded
+from shoal.ops.checking.check import check
+from shoal.ops.transfer.backdated import DAY_MS, DAYS, BackdatedIds, ticks_of
+from shoal.ops.transfer.imports import BEST_CONNECTED, Sources, import_all, in_directory
+from shoal.ops.transfer.records import PostRecord, moment_of
+from shoal.ops.transfer.summary import Summary
+from shoal.ops.transfer.wording import cut, worded
 
 COUNTS = {
     "members": "SELECT count(*) FROM key WHERE space = 'user_name'",

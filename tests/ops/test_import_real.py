@@ -28,7 +28,7 @@ from tests.running import run
 from shoal import Shoal
 from shoal.feeds import home
 from shoal.feeds.pull import Cursor
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 from shoal.wiring import Network
 
 MEMBERS, FOLLOWS, POSTS = "graph/nodes.csv", "graph/edges.csv", "posts/photos_cc0_pdm.jsonl.gz"

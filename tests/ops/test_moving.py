@@ -29,10 +29,10 @@ from shoal.graph.contract import AssocRow, Batch, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.rows import KeyRow, Movable, Rows
 from shoal.graph.schema import FOLLOWS
-from shoal.graph.sharded import ShardedGraph
+from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.graph.sqlite import SqliteGraph
-from shoal.ops.moving import Sums, move_network
-from shoal.ops.report import nothing
+from shoal.ops.checking.report import nothing
+from shoal.ops.moves.moving import Sums, move_network
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -11,7 +11,7 @@ from tests.running import in_loop
 
 from shoal import Shoal
 from shoal.core.placement import place
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 
 
 @in_loop

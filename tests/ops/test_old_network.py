@@ -26,7 +26,7 @@ from shoal.feeds.found import posts
 from shoal.feeds.pull import Cursor
 from shoal.library import Handle
 from shoal.ops.agenda import Agenda
-from shoal.ops.check import check
+from shoal.ops.checking.check import check
 
 ARCHIVE = Path(__file__).parent / "data" / "old-network.tar.xz"
 PASSWORD = "correct horse battery"

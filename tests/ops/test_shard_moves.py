@@ -22,8 +22,8 @@ from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.events import InverseOwed
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Store
-from shoal.graph.moves import Digest, Kind, Names
-from shoal.graph.sharded import ShardedGraph
+from shoal.graph.sharding.moves import Digest, Kind, Names
+from shoal.graph.sharding.sharded import ShardedGraph
 
 SOURCES = range(12, 16)
 LOADED = range(8, 20)

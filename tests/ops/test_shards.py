@@ -17,9 +17,9 @@ from shoal.core.model import Post
 from shoal.graph.contract import Store
 from shoal.graph.rows import ASSOC_BYTES, Spread, weigh
 from shoal.graph.schema import encode_node
-from shoal.graph.shard_map import ShardMap, first_map, parse_sources, ranges_of, shown_url
-from shoal.ops.report import nothing
-from shoal.ops.shards import Evenness, by_store, evenness, spread_of
+from shoal.graph.sharding.shard_map import ShardMap, first_map, parse_sources, ranges_of, shown_url
+from shoal.ops.checking.report import nothing
+from shoal.ops.moves.shards import Evenness, by_store, evenness, spread_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

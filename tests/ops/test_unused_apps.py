@@ -14,10 +14,10 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.ids import shard_of
 from shoal.core.model import App
-from shoal.graph.agenda import take_off
 from shoal.graph.contract import Batch
-from shoal.ops.check import check
-from shoal.ops.report import Report
+from shoal.graph.payloads.agenda import take_off
+from shoal.ops.checking.check import check
+from shoal.ops.checking.report import Report
 from shoal.services import apps, grants
 
 

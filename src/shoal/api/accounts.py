@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api.calls import Context
-from shoal.api.convert import Id
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
+from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page, profile_of
-from shoal.api.pages import StatusesQuery, listed_data
 from shoal.core.errors import Gone, NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.text import canonical_tag

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from shoal.api.calls import Context
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities.notifications import Conversation
+from shoal.api.http.calls import Context
+from shoal.api.http.pages import StatusesQuery, listed_data
+from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
-from shoal.api.notification_entities import Conversation
-from shoal.api.pages import StatusesQuery, listed_data
-from shoal.api.replies import raw
 from shoal.feeds import conversations as feed
 from shoal.services import conversations as verbs
 

@@ -7,10 +7,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from shoal.api import entities, people_entities, present
-from shoal.api.calls import Context
-from shoal.api.convert import Upload
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import people as people_entities
+from shoal.api.entities import presenter
+from shoal.api.entities import statuses as entities
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Upload
 from shoal.api.listing import actor, profile_of
 from shoal.core.model import QuotePolicy
 from shoal.graph.access import access_member
@@ -84,7 +86,7 @@ async def update(context: Context, params: Changes) -> object:
         hides_connections=params.hide_collections,
         indexable=params.indexable,
         folds_shares=params.shoal.aggregate_reblogs,
-        default_visibility=present.VISIBILITY[source.privacy] if source.privacy else None,
+        default_visibility=presenter.VISIBILITY[source.privacy] if source.privacy else None,
         default_sensitive=source.sensitive,
         default_language=source.language,
         quote_policy=source.quote_policy,
@@ -120,4 +122,4 @@ async def _shown(context: Context) -> entities.CredentialAccount:
     front: Front = context.deps
     member = actor(context)
     asking = (await front.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
-    return present.credential_account(await profile_of(context, member), front.at, asking)
+    return presenter.credential_account(await profile_of(context, member), front.at, asking)

@@ -7,9 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api import people_entities
-from shoal.api.calls import Context
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import people as people_entities
+from shoal.api.http.calls import Context
 from shoal.api.listing import One, actor
 from shoal.api.tags import shown_tags
 from shoal.feeds import featured

@@ -7,13 +7,13 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from shoal.api import filter_entities
-from shoal.api.calls import Context
-from shoal.api.convert import Id
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import filters as filter_entities
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
 from shoal.api.listing import One, actor
 from shoal.core.filters import FilterAction, FilterContext
-from shoal.graph.filters import filters_of
+from shoal.graph.payloads.filters import filters_of
 from shoal.services import filters
 from shoal.services.filters import Wish, Word
 

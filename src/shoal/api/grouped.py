@@ -9,15 +9,12 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta
 
-from shoal.api.calls import Context
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities.notifications import GroupedNotificationsResults, NotificationGroup, PartialAccount, UnreadCount
+from shoal.api.http.calls import Context
+from shoal.api.http.pages import listed_data
+from shoal.api.http.replies import raw
 from shoal.api.listing import actor, cursor_of, paged
-from shoal.api.notification_entities import (
-    GroupedNotificationsResults,
-    NotificationGroup,
-    PartialAccount,
-    UnreadCount,
-)
 from shoal.api.notifications import (
     KINDS,
     WIRE_KINDS,
@@ -30,13 +27,11 @@ from shoal.api.notifications import (
     reported,
     wish_of,
 )
-from shoal.api.pages import listed_data
-from shoal.api.replies import raw
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID
 from shoal.feeds import notifications as feed
 from shoal.feeds.hydrate import Entry, Profile
-from shoal.graph.notices import GROUPED, STRETCHES, Group, Kind
+from shoal.graph.payloads.notifications import GROUPED, STRETCHES, Group, Kind
 from shoal.services import notifications as verbs
 
 _SAMPLE = 8

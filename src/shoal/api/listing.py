@@ -7,11 +7,11 @@ from urllib.parse import quote
 
 import msgspec
 
-from shoal.api.calls import Context
-from shoal.api.convert import Id
-from shoal.api.front import Front
-from shoal.api.pages import PageQuery, link_header
-from shoal.api.replies import Reply
+from shoal.api.context import Front
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
+from shoal.api.http.pages import PageQuery, link_header
+from shoal.api.http.replies import Reply
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.feeds.filtering import filtered

@@ -7,12 +7,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api import people_entities
-from shoal.api.calls import Context
-from shoal.api.convert import Id, Limit
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import people as people_entities
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id, Limit
+from shoal.api.http.pages import listed_data
 from shoal.api.listing import One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page
-from shoal.api.pages import listed_data
 from shoal.core.model import RepliesPolicy
 from shoal.feeds import lists as feed
 from shoal.feeds import people

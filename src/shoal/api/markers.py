@@ -8,14 +8,14 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api import present
-from shoal.api.calls import Context
-from shoal.api.convert import Id
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import presenter
+from shoal.api.entities.notifications import Marker
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
 from shoal.api.listing import actor
-from shoal.api.notification_entities import Marker
 from shoal.core.ids import milliseconds_of
-from shoal.graph.marks import NOTIFICATIONS, Mark, marks
+from shoal.graph.payloads.markers import NOTIFICATIONS, Mark, marks
 from shoal.services import markers
 
 TIMELINES = ("home", NOTIFICATIONS)
@@ -57,6 +57,6 @@ async def mark(context: Context, params: Places) -> object:
 
 def _shown(found: Mapping[str, Mark]) -> dict[str, Marker]:
     return {
-        name: Marker(str(mark.last_read_id), mark.version, present.moment(milliseconds_of(mark.time)))
+        name: Marker(str(mark.last_read_id), mark.version, presenter.moment(milliseconds_of(mark.time)))
         for name, mark in found.items()
     }

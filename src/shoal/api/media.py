@@ -9,13 +9,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api.admission import outside
-from shoal.api.calls import Context
-from shoal.api.convert import Id, Upload
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities.media_presenter import attachment
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id, Upload
+from shoal.api.http.limits.admission import outside
+from shoal.api.http.replies import Reply
 from shoal.api.listing import One, actor
-from shoal.api.present_media import attachment
-from shoal.api.replies import Reply
 from shoal.api.statuses import focus_of
 from shoal.core.errors import Unfit
 from shoal.core.model import Media, MediaState

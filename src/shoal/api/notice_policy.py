@@ -8,20 +8,20 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta
 
-from shoal.api.calls import Context
-from shoal.api.convert import Id
-from shoal.api.front import Front
-from shoal.api.listing import One, actor, cursor_of, paged
-from shoal.api.notification_entities import (
+from shoal.api.context import Front
+from shoal.api.entities.notifications import (
     Merged,
     NotificationPolicy,
     NotificationRequest,
     OldNotificationPolicy,
     PolicySummary,
 )
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
+from shoal.api.http.pages import PageQuery
+from shoal.api.http.replies import raw
+from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.notifications import moment_of
-from shoal.api.pages import PageQuery
-from shoal.api.replies import raw
 from shoal.core.notice_policy import NoticePolicy, Treatment
 from shoal.feeds import notice_requests as feed
 from shoal.feeds.notice_requests import NoticeRequest

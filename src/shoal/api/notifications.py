@@ -8,18 +8,19 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta
 
-from shoal.api import moderation_entities, present
-from shoal.api.calls import Context
-from shoal.api.convert import Id, Limit
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import moderation as moderation_entities
+from shoal.api.entities import presenter
+from shoal.api.entities.notifications import Notification, UnreadCount
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id, Limit
+from shoal.api.http.pages import StatusesQuery, listed_data, page_size
+from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
-from shoal.api.notification_entities import Notification, UnreadCount
-from shoal.api.pages import StatusesQuery, listed_data, page_size
-from shoal.api.replies import raw
 from shoal.core.ids import milliseconds_of
 from shoal.feeds import notifications as feed
 from shoal.feeds.notifications import Wish
-from shoal.graph.notices import Group, Kind, Notice, group_of
+from shoal.graph.payloads.notifications import Group, Kind, Notice, group_of
 from shoal.services import notifications as verbs
 
 WIRE_KINDS = {
@@ -130,7 +131,7 @@ def _notification(front: Front, item: feed.Notification, status: bytes | None) -
 
 def moment_of(time: int) -> str:
     """When something happened, by its snowflake."""
-    return present.moment(milliseconds_of(time))
+    return presenter.moment(milliseconds_of(time))
 
 
 def reported(front: Front, item: feed.Notification) -> moderation_entities.Report | msgspec.UnsetType:

@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api import present
-from shoal.api.calls import Context
-from shoal.api.convert import Id
-from shoal.api.errors import Malformed
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import presenter
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
+from shoal.api.http.errors import Malformed
 from shoal.api.listing import One, actor, entry_of
 from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of, shard_of
@@ -73,4 +73,4 @@ async def _shown(context: Context, poll_id: int) -> object:
     if view is None:
         raise NotFound("Record not found")
     now = milliseconds_of(front.writes.new_id(shard_of(poll.id)))
-    return present.poll(view, context.caller.member_id, now)
+    return presenter.poll(view, context.caller.member_id, now)

@@ -7,12 +7,12 @@ from typing import Literal
 
 import msgspec
 
-from shoal.api.calls import Context, Handler
-from shoal.api.convert import Id
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities.presenter import VISIBILITY
+from shoal.api.http.calls import Context, Handler
+from shoal.api.http.convert import Id
+from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
-from shoal.api.pages import StatusesQuery, listed_data
-from shoal.api.present import VISIBILITY
 from shoal.core.model import Post, Share
 from shoal.feeds import kept, people
 from shoal.graph.access import access_post

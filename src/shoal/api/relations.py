@@ -8,19 +8,20 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api import people_entities, present
-from shoal.api.calls import Context, Handler
-from shoal.api.convert import Id
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import people as people_entities
+from shoal.api.entities import presenter
+from shoal.api.http.calls import Context, Handler
+from shoal.api.http.convert import Id
+from shoal.api.http.pages import PageQuery
+from shoal.api.http.replies import raw
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page
-from shoal.api.pages import PageQuery
-from shoal.api.replies import raw
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
 from shoal.feeds import people
 from shoal.graph.access import access_member, full_relations, members_by_id
+from shoal.graph.payloads.follow_options import mute_terms
 from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
-from shoal.graph.wishes import mute_terms
 from shoal.services import follow_requests, relationships
 from shoal.services.relationships import Wish
 from shoal.services.writes import Writes
@@ -67,14 +68,14 @@ async def several(context: Context, params: Others) -> object:
     front: Front = context.deps
     ids = tuple(dict.fromkeys(params.id))
     stands = await full_relations(front.graph, actor(context), ids)
-    return [present.relationship(id_, stands[id_]) for id_ in ids]
+    return [presenter.relationship(id_, stands[id_]) for id_ in ids]
 
 
 def _handler(verb: Verb) -> Handler:
     async def handler(context: Context, params: One) -> object:
         await _access(context, params.id)
         front: Front = context.deps
-        return present.relationship(params.id, await verb(front.writes, actor(context), params.id))
+        return presenter.relationship(params.id, await verb(front.writes, actor(context), params.id))
 
     handler.__doc__ = verb.__doc__
     return handler
@@ -102,7 +103,7 @@ async def follow(context: Context, params: FollowParams) -> object:
     front: Front = context.deps
     await _access(context, params.id)
     wish = Wish(shares=params.reblogs, notify=params.notify, languages=params.languages)
-    return present.relationship(params.id, await relationships.follow(front.writes, actor(context), params.id, wish))
+    return presenter.relationship(params.id, await relationships.follow(front.writes, actor(context), params.id, wish))
 
 
 async def mute(context: Context, params: MuteParams) -> object:
@@ -112,7 +113,7 @@ async def mute(context: Context, params: MuteParams) -> object:
     stand = await relationships.mute(
         front.writes, actor(context), params.id, notifications=params.notifications, seconds=params.duration
     )
-    return present.relationship(params.id, stand)
+    return presenter.relationship(params.id, stand)
 
 
 async def note(context: Context, params: NoteParams) -> object:
@@ -120,7 +121,7 @@ async def note(context: Context, params: NoteParams) -> object:
     front: Front = context.deps
     await _access(context, params.id)
     stand = await relationships.note(front.writes, actor(context), params.id, params.comment)
-    return present.relationship(params.id, stand)
+    return presenter.relationship(params.id, stand)
 
 
 async def blocks(context: Context, params: PageQuery) -> object:
@@ -162,7 +163,7 @@ async def mutes(context: Context, params: PageQuery) -> object:
 
 def _expiry(data: bytes) -> bytes:
     until = mute_terms(data).expires_at
-    return b'"%b"' % present.moment(until).encode() if until else b"null"
+    return b'"%b"' % presenter.moment(until).encode() if until else b"null"
 
 
 async def _page(context: Context, params: PageQuery, atype: AssocType, *, followed_by: int = 0) -> object:

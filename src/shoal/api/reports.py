@@ -7,10 +7,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from shoal.api import moderation_entities, present
-from shoal.api.calls import Context
-from shoal.api.convert import Id
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import moderation as moderation_entities
+from shoal.api.entities import presenter
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
 from shoal.api.listing import actor, profile_of
 from shoal.core.errors import InvalidInput
 from shoal.services import reports
@@ -47,4 +48,4 @@ async def create(context: Context, params: NewReport) -> object:
     )
     filed = await reports.file(front.writes, actor(context), params.account_id, complaint, rules=known_rules(front))
     target = await profile_of(context, filed.target_id)
-    return moderation_entities.report(filed, present.account(target, front.at))
+    return moderation_entities.report(filed, presenter.account(target, front.at))

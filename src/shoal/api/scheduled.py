@@ -8,16 +8,16 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api import present
-from shoal.api.calls import Context
-from shoal.api.convert import Id
-from shoal.api.errors import RecordInvalid
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import presenter
+from shoal.api.entities.media import MediaAttachment
+from shoal.api.entities.media_presenter import attachment
+from shoal.api.entities.scheduled import ScheduledParams, ScheduledPoll, ScheduledStatus
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
+from shoal.api.http.errors import RecordInvalid
+from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged, show
-from shoal.api.media_entities import MediaAttachment
-from shoal.api.pages import PageQuery
-from shoal.api.present_media import attachment
-from shoal.api.scheduled_entities import ScheduledParams, ScheduledPoll, ScheduledStatus
 from shoal.core.model import Media, ScheduledPost
 from shoal.feeds.scheduled import waiting
 from shoal.graph.schema import AnyNode
@@ -93,7 +93,7 @@ async def _shown(front: Front, scheduled: Sequence[ScheduledPost]) -> list[Sched
     return [
         ScheduledStatus(
             id=str(one.id),
-            scheduled_at=present.moment(one.at),
+            scheduled_at=presenter.moment(one.at),
             params=_params(one, draft),
             media_attachments=_attachments(front, draft, pictures),
         )
@@ -121,7 +121,7 @@ def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
         media_ids=list(map(str, draft.media)) or None,
         sensitive=draft.sensitive,
         spoiler_text=draft.spoiler,
-        visibility=present.WIRE_VISIBILITY[draft.visibility],
+        visibility=presenter.WIRE_VISIBILITY[draft.visibility],
         in_reply_to_id=str(draft.parent_id) if draft.parent_id else None,
         language=draft.language or None,
         application_id=str(scheduled.app_id) if scheduled.app_id else None,

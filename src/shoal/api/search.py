@@ -15,14 +15,14 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Meta
 
-from shoal.api import tag_entities
-from shoal.api.calls import Context
-from shoal.api.convert import Cursor as CursorValue
-from shoal.api.convert import Id, Limit
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import tags as tag_entities
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Cursor as CursorValue
+from shoal.api.http.convert import Id, Limit
+from shoal.api.http.pages import WithData, listed_data, offset_links, page_size
+from shoal.api.http.replies import Reply
 from shoal.api.listing import address_of
-from shoal.api.pages import WithData, listed_data, offset_links, page_size
-from shoal.api.replies import Reply
 from shoal.core.ids import MAX_ID
 from shoal.feeds import found
 from shoal.feeds.found import Part

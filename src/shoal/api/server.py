@@ -13,19 +13,19 @@ from functools import partial
 import uvicorn
 from starlette.types import ASGIApp
 
-from shoal.api.addresses import MISSING_AVATAR, MISSING_HEADER
-from shoal.api.admission import Gate
-from shoal.api.authentication import caller_of
-from shoal.api.connections import connections, room
-from shoal.api.files import Files, is_file
-from shoal.api.front import Deps, Front, front_of
-from shoal.api.http_protocol import Config
-from shoal.api.limited import Limited
-from shoal.api.middleware import CORS_PATHS
-from shoal.api.public_pages import PublicPages
-from shoal.api.routing import build_app
-from shoal.api.shown_files import ShownFiles
-from shoal.api.streaming_socket import Sockets
+from shoal.api.context import Deps, Front, front_of
+from shoal.api.entities.addresses import MISSING_AVATAR, MISSING_HEADER
+from shoal.api.http.authentication import caller_of
+from shoal.api.http.limits.admission import Gate
+from shoal.api.http.limits.connections import connections, room
+from shoal.api.http.limits.limited import Limited
+from shoal.api.http.middleware import CORS_PATHS
+from shoal.api.http.protocol import Config
+from shoal.api.http.routing import build_app
+from shoal.api.live.streaming_socket import Sockets
+from shoal.api.public.files import Files, is_file
+from shoal.api.public.pages import PublicPages
+from shoal.api.public.shown_files import ShownFiles
 from shoal.api.table import table
 from shoal.settings import Settings
 

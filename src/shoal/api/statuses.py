@@ -8,15 +8,17 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from shoal.api import entities, present, scheduled
-from shoal.api.calls import Context
-from shoal.api.convert import Id, Json, Upload
-from shoal.api.front import Front
+from shoal.api import scheduled
+from shoal.api.context import Front
+from shoal.api.entities import presenter
+from shoal.api.entities import statuses as entities
+from shoal.api.entities.media_presenter import attachment
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id, Json, Upload
+from shoal.api.http.pages import WithData, listed_data
+from shoal.api.http.replies import raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page, entry_of, show, show_taken_back
-from shoal.api.pages import WithData, listed_data
 from shoal.api.polls import PollParams
-from shoal.api.present_media import attachment
-from shoal.api.replies import raw
 from shoal.core.errors import InvalidInput, NotFound, Unfit
 from shoal.core.filters import FilterContext
 from shoal.core.model import Media, Post, Revision, Share
@@ -117,7 +119,7 @@ async def create(context: Context, params: NewStatus) -> object:
         text=params.status or "",
         spoiler=params.spoiler_text or "",
         sensitive=author.default_sensitive if params.sensitive is None else params.sensitive,
-        visibility=present.VISIBILITY[params.visibility] if params.visibility else author.default_visibility,
+        visibility=presenter.VISIBILITY[params.visibility] if params.visibility else author.default_visibility,
         language=params.language or author.default_language,
         media=params.media_ids or (),
         parent_id=params.in_reply_to_id or 0,
@@ -271,7 +273,7 @@ async def history(context: Context, params: One) -> object:
             content=front.at.html(wording.text, post.mentions),
             spoiler_text=wording.spoiler,
             sensitive=wording.sensitive or (marked and bool(wording.media)),
-            created_at=present.moment(written),
+            created_at=presenter.moment(written),
             account=account,
             poll=entities.PollEdit(list(map(entities.PollEditOption, options))) if options else UNSET,
             media_attachments=[

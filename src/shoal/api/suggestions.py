@@ -7,12 +7,12 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from shoal.api.calls import Context
-from shoal.api.convert import Id, Limit
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id, Limit
+from shoal.api.http.pages import listed_data, offset_links, page_size
+from shoal.api.http.replies import Reply
 from shoal.api.listing import actor, address_of
-from shoal.api.pages import listed_data, offset_links, page_size
-from shoal.api.replies import Reply
 from shoal.feeds import directory as directory_feed
 from shoal.feeds import popular
 from shoal.feeds import suggestions as suggestions_feed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from shoal.api.calls import Part, Route
+from shoal.api.http.calls import Part, Route
 from shoal.api.routes import (
     accounts,
     administration,

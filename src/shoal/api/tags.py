@@ -9,11 +9,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from shoal.api import tag_entities
-from shoal.api.calls import Context
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import tags as tag_entities
+from shoal.api.http.calls import Context
+from shoal.api.http.pages import PageQuery
 from shoal.api.listing import actor, cursor_of, paged
-from shoal.api.pages import PageQuery
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.text import check_tag
 from shoal.feeds import featured

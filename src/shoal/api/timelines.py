@@ -7,10 +7,10 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from shoal.api.calls import Context
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.http.calls import Context
+from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import actor, cursor_of, entries_page
-from shoal.api.pages import StatusesQuery, listed_data
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.filters import FilterContext
 from shoal.core.text import check_tag

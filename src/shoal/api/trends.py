@@ -8,14 +8,14 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
-from shoal.api import tag_entities
-from shoal.api.calls import Context
-from shoal.api.convert import Limit
-from shoal.api.errors import NeedsMember
-from shoal.api.front import Front
+from shoal.api.context import Front
+from shoal.api.entities import tags as tag_entities
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Limit
+from shoal.api.http.errors import NeedsMember
+from shoal.api.http.pages import offset_links, page_size
+from shoal.api.http.replies import Reply
 from shoal.api.listing import address_of
-from shoal.api.pages import offset_links, page_size
-from shoal.api.replies import Reply
 from shoal.api.tags import tag_named
 from shoal.core.errors import Unauthenticated
 from shoal.feeds import related, trends

@@ -11,10 +11,10 @@ from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import Unavailable
-from shoal.ops import check as checks
+from shoal.ops.checking import check as checks
+from shoal.ops.checking.report import Progress, Report
 from shoal.ops.control import NoServer, ask
 from shoal.ops.operations import Check
-from shoal.ops.report import Progress, Report
 from shoal.settings import Settings
 from shoal.wiring import control_path, open_network
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import click
 
-from shoal.ops import cluster as clusters
-from shoal.ops.cluster_folder import end, held
+from shoal.ops.cluster import cluster as clusters
+from shoal.ops.cluster.folder import end, held
 
 _LOOK_SECONDS = 0.5
 

@@ -20,10 +20,10 @@ from shoal.cli.address import check_address
 from shoal.cli.demo_folder import STORE, Demo, clear, recall, remember
 from shoal.cli.serve import run
 from shoal.core.model import Member
+from shoal.demo.enact import Stage
+from shoal.demo.model import DemoPlan
+from shoal.demo.plan import plan
 from shoal.media.decoder import Decoder
-from shoal.ops.demo.model import DemoPlan
-from shoal.ops.demo.plan import plan
-from shoal.ops.enact import Stage
 from shoal.services import apps, members
 from shoal.services.writes import Writes
 from shoal.settings import Settings, build

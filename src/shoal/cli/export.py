@@ -10,8 +10,8 @@ import click
 from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
-from shoal.ops import export as exports
-from shoal.ops.report import Progress
+from shoal.ops.checking.report import Progress
+from shoal.ops.transfer import export as exports
 from shoal.settings import Settings
 from shoal.wiring import open_network
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 
 from shoal.core.errors import ShoalError, with_cause
-from shoal.graph.sharded import parse_shard_map
+from shoal.graph.sharding.sharded import parse_shard_map
 from shoal.settings import Settings, SettingsError, load
 
 COMMANDS = {

@@ -14,9 +14,9 @@ from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import perform
 from shoal.core.errors import InvalidInput
-from shoal.ops.imports import BEST_CONNECTED, MATCH, Sources, in_directory
 from shoal.ops.operations import Import
-from shoal.ops.summary import ImportReport
+from shoal.ops.transfer.imports import BEST_CONNECTED, MATCH, Sources, in_directory
+from shoal.ops.transfer.summary import ImportReport
 from shoal.settings import Settings
 
 _FILE = click.Path(path_type=Path)

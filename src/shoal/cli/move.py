@@ -10,10 +10,10 @@ import click
 from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
-from shoal.graph.shard_map import first_map, shown_url
-from shoal.ops.moving import MovedNetwork, move_network, told
-from shoal.ops.report import Progress
-from shoal.ops.tag_counts import count_all
+from shoal.graph.sharding.shard_map import first_map, shown_url
+from shoal.ops.checking.report import Progress
+from shoal.ops.checking.tag_counts import count_all
+from shoal.ops.moves.moving import MovedNetwork, move_network, told
 from shoal.settings import Settings, build
 from shoal.wiring import media_url, open_network
 from shoal.wiring.stores import open_store

@@ -16,9 +16,9 @@ from shoal.api.server import serve as serve_http
 from shoal.cli.address import check_address
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
+from shoal.ops.cluster.heartbeat import beating
+from shoal.ops.cluster.supervisor import Supervisor
 from shoal.ops.control import listening
-from shoal.ops.pulse import beating
-from shoal.ops.supervisor import Supervisor
 from shoal.settings import Settings
 from shoal.wiring import base_url, control_path, open_network, process
 

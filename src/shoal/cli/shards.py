@@ -14,10 +14,10 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import InvalidInput
 from shoal.graph.rows import Spread
-from shoal.graph.shard_map import parse_sources, ranges_of, shown_url
-from shoal.ops.report import Progress
-from shoal.ops.shard_moves import Moved, Mover, open_mover
-from shoal.ops.shards import by_store, evenness, spread_of
+from shoal.graph.sharding.shard_map import parse_sources, ranges_of, shown_url
+from shoal.ops.checking.report import Progress
+from shoal.ops.moves.shard_moves import Moved, Mover, open_mover
+from shoal.ops.moves.shards import by_store, evenness, spread_of
 from shoal.settings import Settings
 from shoal.wiring.stores import Mapped, map_of, open_mapped, open_side
 

@@ -11,8 +11,8 @@ import click
 import msgspec
 from rich.console import Console
 
-from shoal.api.addresses import Addresses
-from shoal.api.cloud_picture import draw
+from shoal.api.cloud.picture import draw
+from shoal.api.entities.addresses import Addresses
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.cli.tag_words import bar_lines, cloud_block, rule_line, tag_lines

@@ -9,8 +9,8 @@ import uvloop
 
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
-from shoal.ops.pulse import beating, is_child, until_told
-from shoal.ops.supervisor import Supervisor
+from shoal.ops.cluster.heartbeat import beating, is_child, until_told
+from shoal.ops.cluster.supervisor import Supervisor
 from shoal.settings import Settings
 from shoal.wiring import Role, open_network, process
 

@@ -1,7 +1,7 @@
 """What can go wrong, in words that are safe to show to whoever asked.
 
 Every message says what was wrong and what is allowed. Anything else that is raised is "internal": logged in full, shown as
-one fixed sentence. One table in `api/errors.py` maps these to statuses.
+one fixed sentence. One table in `api/http/errors.py` maps these to statuses.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from shoal.fanout.effects import Effects
 from shoal.fanout.welcome import is_welcome
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch
+from shoal.graph.payloads.conversations import knows, root_of, talk_id, went_on
 from shoal.graph.schema import CONVERSES
-from shoal.graph.talks import knows, root_of, talk_id, went_on
 from shoal.streaming import updates
 
 

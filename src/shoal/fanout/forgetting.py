@@ -12,7 +12,7 @@ from shoal.core.events import PostDeleted
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import forget
 from shoal.graph.contract import MAX_TIME
-from shoal.graph.notices import Kind, Notice
+from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import LIKED_BY, SHARED_BY, AssocType
 
 _PAGE = 200

@@ -26,7 +26,8 @@ from shoal.fanout.effects import Effects
 from shoal.fanout.welcome import reception
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc, Batch
-from shoal.graph.notices import Kind, Notice, begun, end_of_poll, ended, release
+from shoal.graph.payloads.follow_options import follow_terms
+from shoal.graph.payloads.notifications import Kind, Notice, begun, end_of_poll, ended, release
 from shoal.graph.schema import (
     ACCEPTS_NOTICES,
     FOLLOWS,
@@ -41,7 +42,6 @@ from shoal.graph.schema import (
     AssocType,
     is_tag,
 )
-from shoal.graph.wishes import follow_terms
 from shoal.outbox import Outcome
 from shoal.streaming import updates
 

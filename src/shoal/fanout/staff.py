@@ -12,7 +12,7 @@ from shoal.core.reports import Report
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import note
 from shoal.graph.contract import MAX_TIME, Assoc
-from shoal.graph.notices import Kind, Notice
+from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import EVERYBODY, STAFF
 
 _PAGE = 100

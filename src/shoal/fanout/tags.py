@@ -11,8 +11,8 @@ from shoal.core.model import HIDDEN_WITH_AUTHOR, Member, Post
 from shoal.fanout.effects import Effects
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import MAX_TIME
+from shoal.graph.payloads.tag_uses import hidden_batch
 from shoal.graph.schema import POSTED
-from shoal.graph.tag_uses import hidden_batch
 from shoal.tagcloud.increment import TagChange, Use
 
 _PAGE = 100

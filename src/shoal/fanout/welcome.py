@@ -11,10 +11,10 @@ from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy, Treatment
 from shoal.core.visibility import Relation, may_see
 from shoal.fanout.effects import Effects
 from shoal.graph.access import relations
-from shoal.graph.notices import NEVER_HELD, Kind, Notice
+from shoal.graph.payloads.conversations import root_of
+from shoal.graph.payloads.follow_options import follow_terms
+from shoal.graph.payloads.notifications import NEVER_HELD, Kind, Notice
 from shoal.graph.schema import ACCEPTS_NOTICES, FOLLOWED_BY, MUTES_THREAD
-from shoal.graph.talks import root_of
-from shoal.graph.wishes import follow_terms
 
 _DAY_MS = 86_400_000
 _NEW_MS = 30 * _DAY_MS

@@ -14,8 +14,8 @@ from shoal.feeds.paging import Rows, read_items, unsifted
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Assoc
+from shoal.graph.payloads.conversations import Talk, root_of, talk_id, talk_of
 from shoal.graph.schema import CONVERSES
-from shoal.graph.talks import Talk, root_of, talk_id, talk_of
 
 
 class Conversation(msgspec.Struct, frozen=True):

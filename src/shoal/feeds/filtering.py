@@ -14,9 +14,9 @@ from msgspec import structs
 from shoal.core.filtering import Compiled, Text, compiled
 from shoal.core.filters import Filter, FilterContext
 from shoal.feeds.hydrate import Entry, Filtered
+from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Reader
-from shoal.graph.filters import filters_of
-from shoal.graph.recent import Recent
+from shoal.graph.payloads.filters import filters_of
 
 _MANY = 50
 """Keywords from which on others get a turn between two entries."""

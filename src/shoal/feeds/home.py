@@ -25,8 +25,8 @@ from shoal.feeds.paging import Rows
 from shoal.feeds.pipeline import Page, Skeleton, itself
 from shoal.feeds.pull import Cursor, Sources, pull
 from shoal.feeds.reads import Reads
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import MAX_TIME, Reader
-from shoal.graph.freshness import one_request
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.timelines.contract import Window
 

@@ -15,8 +15,8 @@ from shoal.feeds.pipeline import Page, itself
 from shoal.feeds.pull import Cursor, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.access import own_list
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import Reader
-from shoal.graph.freshness import one_request
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 
 MAX_LISTS = 1_000

@@ -15,7 +15,7 @@ from shoal.feeds.hydrate import Entry
 from shoal.feeds.listened import among
 from shoal.feeds.reads import Reads
 from shoal.graph.access import relations
-from shoal.graph.freshness import another_request
+from shoal.graph.cache.freshness import another_request
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub

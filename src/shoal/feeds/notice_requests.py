@@ -16,7 +16,7 @@ from shoal.feeds.notifications import shown
 from shoal.feeds.pull import Cursor, check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Assoc
-from shoal.graph.notices import Notice, notice_of
+from shoal.graph.payloads.notifications import Notice, notice_of
 from shoal.graph.schema import HELD
 
 MOST_LOOKED_AT = 1_000

@@ -26,8 +26,8 @@ from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc
-from shoal.graph.marks import CLEARED, NOTIFICATIONS, marks
-from shoal.graph.notices import ABOUT_POSTS, FOR_STAFF, GROUPED, Group, Kind, Notice, group_of, notice_of
+from shoal.graph.payloads.markers import CLEARED, NOTIFICATIONS, marks
+from shoal.graph.payloads.notifications import ABOUT_POSTS, FOR_STAFF, GROUPED, Group, Kind, Notice, group_of, notice_of
 from shoal.graph.schema import HELD, NOTIFIED, AnyNode
 
 MOST_OF_A_GROUP = 400

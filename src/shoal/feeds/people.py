@@ -14,8 +14,8 @@ from shoal.feeds.pull import Cursor, check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post, members_by_id, relations
 from shoal.graph.contract import Assoc
+from shoal.graph.payloads.follow_options import mute_terms
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, MUTES, SHARED_BY, AnyNode, AssocType
-from shoal.graph.wishes import mute_terms
 
 PAGE = 25
 """How many members a page has by default."""

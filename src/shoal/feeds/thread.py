@@ -1,7 +1,8 @@
 """The thread around a post: what it answers, and what answers it.
 
-The root of a thread lists all comments in it (`graph/threads.py`), so the page is laid out of one read. Comments from before
-there was such a list are found by the lists of the posts they answer, a level at a time, until `shoal check --repair` lists them.
+The root of a thread lists all comments in it (`graph/payloads/threads.py`), so the page is laid out of one read. Comments from
+before there was such a list are found by the lists of the posts they answer, a level at a time, until `shoal check --repair`
+lists them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post
 from shoal.graph.contract import Assoc
+from shoal.graph.payloads.threads import Placed, placed
 from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD, AssocType
-from shoal.graph.threads import Placed, placed
 
 MOST = 20_000
 """How many comments of one thread, the newest, a page is chosen from."""

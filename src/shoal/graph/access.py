@@ -12,6 +12,7 @@ from shoal.core.errors import Gone, NotFound
 from shoal.core.model import Member, MemberList, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.contract import Reader
+from shoal.graph.payloads.follow_options import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKED_BY,
     BLOCKS,
@@ -24,7 +25,6 @@ from shoal.graph.schema import (
     REQUESTS,
     WATCHES,
 )
-from shoal.graph.wishes import MuteTerms, follow_terms, mute_terms
 
 _GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
 """What the rule of visibility asks for."""

@@ -15,9 +15,9 @@ from shoal.core.events import FilesReleased
 from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.media_files import files_of, id_in
 from shoal.core.model import Media, Member
-from shoal.graph.agenda import put_on, take_off
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Assoc, Batch, Graph, Reader
+from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import ATTACHED, OWNS, Key, file_key
 
 UNUSED_MS = 24 * 60 * 60 * 1_000

@@ -21,8 +21,8 @@ from shoal.core.ids import floor_at, shard_of
 from shoal.core.ip_blocks import IpBlock
 from shoal.core.model import App, Media, Poll, ScheduledPost
 from shoal.graph import media_life as life
-from shoal.graph.agenda import take_off
 from shoal.graph.contract import Assoc, Batch
+from shoal.graph.payloads.agenda import take_off
 from shoal.graph.schema import AGENDA, DUE, AnyNode
 from shoal.services import apps, ip_blocks, scheduling
 from shoal.services.writes import Writes

@@ -21,9 +21,9 @@ from typing import TypeVar, cast
 import msgspec
 
 from shoal.core.errors import ShoalError, Unavailable, in_words
+from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.network import AnyNetwork
 from shoal.ops.operations import AnyOperation, Operation
-from shoal.ops.report import Progress, nothing
 
 T = TypeVar("T")
 

@@ -18,11 +18,11 @@ from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Member, Role
 from shoal.ops import jobs
 from shoal.ops.blocklists import Blocklists
-from shoal.ops.check import check
-from shoal.ops.imports import Sources, import_all
+from shoal.ops.checking.check import check
+from shoal.ops.checking.report import Progress, Report
 from shoal.ops.network import AnyNetwork
-from shoal.ops.report import Progress, Report
-from shoal.ops.summary import ImportReport, Summary
+from shoal.ops.transfer.imports import Sources, import_all
+from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import members, moderation
 
 T = TypeVar("T")

@@ -16,9 +16,9 @@ from shoal.core.model import App, Member, Token
 from shoal.core.placement import SHARDS
 from shoal.core.text import check_text
 from shoal.graph.access import access_member
-from shoal.graph.agenda import put_on, take_off
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
+from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import AGENDA, DUE_ON, LAPSES, LOGGED_IN
 from shoal.services.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.services.writes import Writes, add_node

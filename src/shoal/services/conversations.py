@@ -5,8 +5,8 @@ from __future__ import annotations
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.payloads.conversations import ended_talk, read_or_not, talk_id, talk_of
 from shoal.graph.schema import CONVERSES
-from shoal.graph.talks import ended_talk, read_or_not, talk_id, talk_of
 from shoal.services.writes import Writes
 
 

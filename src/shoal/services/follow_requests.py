@@ -10,8 +10,8 @@ from shoal.core.ids import shard_of
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
 from shoal.graph.contract import Batch
+from shoal.graph.payloads.follow_options import encode, follow_terms
 from shoal.graph.schema import FOLLOWED_BY, REQUESTED_BY, WATCHED_BY
-from shoal.graph.wishes import encode, follow_terms
 from shoal.services.writes import Writes
 
 

@@ -15,9 +15,9 @@ from shoal.core.errors import NotFound, Taken
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
 from shoal.core.text import check_text
-from shoal.graph.agenda import put_on, take_off
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import MAX_TIME, Batch, KeyTaken, Reader
+from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY, IP_BLOCKS_CHANGED, ip_block_key
 from shoal.services.blocklists import check_room
 from shoal.services.writes import Writes, add_node

@@ -17,9 +17,9 @@ from msgspec.structs import replace
 
 from shoal.core.model import Node
 from shoal.graph.access import access_member
+from shoal.graph.cache.freshness import another_request
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
-from shoal.graph.freshness import another_request
 from shoal.services.writes import Writes
 
 T = TypeVar("T")

@@ -16,8 +16,8 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Login, Member, Post, Role
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch
+from shoal.graph.payloads.tag_uses import hidden_batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
-from shoal.graph.tag_uses import hidden_batch
 from shoal.services.writes import Writes
 
 _MAX_TOKENS = 10_000

@@ -14,7 +14,7 @@ from shoal.core.notice_policy import NoticePolicy, Treatment
 from shoal.graph.access import access_member
 from shoal.graph.changes import change_object
 from shoal.graph.contract import MAX_TIME, Assoc, Batch
-from shoal.graph.notices import ended, notice_of, release
+from shoal.graph.payloads.notifications import ended, notice_of, release
 from shoal.graph.schema import ACCEPTS_NOTICES, HELD
 from shoal.services.writes import Writes
 

@@ -16,8 +16,10 @@ from shoal.core.text import check_text, mentions_of, tags_of, text_length
 from shoal.graph.access import access_member, access_post, members_by_id, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
-from shoal.graph.listings import relist
 from shoal.graph.media_life import attach
+from shoal.graph.payloads.listings import relist
+from shoal.graph.payloads.tag_uses import tags_used
+from shoal.graph.payloads.threads import enter_thread, leave_thread
 from shoal.graph.schema import (
     PINS,
     POSTED,
@@ -29,8 +31,6 @@ from shoal.graph.schema import (
     tag_id,
     user_name_key,
 )
-from shoal.graph.tag_uses import tags_used
-from shoal.graph.threads import enter_thread, leave_thread
 from shoal.services import polls
 from shoal.services.media import check_attachable, with_media
 from shoal.services.polls import PollDraft

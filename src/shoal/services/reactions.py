@@ -11,7 +11,7 @@ from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
 from shoal.graph.access import access_post, own_post
 from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing
-from shoal.graph.listings import relist
+from shoal.graph.payloads.listings import relist
 from shoal.graph.schema import (
     BOOKMARKS,
     LIKES,

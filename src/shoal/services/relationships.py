@@ -17,6 +17,15 @@ from shoal.core.text import check_tag, check_text
 from shoal.core.visibility import Relation
 from shoal.graph.access import access_member, relation
 from shoal.graph.contract import Assoc, Batch
+from shoal.graph.payloads.follow_options import (
+    FOLLOW,
+    MAX_LANGUAGE,
+    MAX_LANGUAGES,
+    FollowTerms,
+    MuteTerms,
+    encode,
+    follow_terms,
+)
 from shoal.graph.schema import (
     BLOCKS,
     ENDORSES,
@@ -32,15 +41,6 @@ from shoal.graph.schema import (
     AssocType,
     following,
     tag_id,
-)
-from shoal.graph.wishes import (
-    FOLLOW,
-    MAX_LANGUAGE,
-    MAX_LANGUAGES,
-    FollowTerms,
-    MuteTerms,
-    encode,
-    follow_terms,
 )
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes

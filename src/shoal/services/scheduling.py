@@ -10,9 +10,9 @@ import msgspec
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
-from shoal.graph.agenda import put_on, take_off
 from shoal.graph.contract import Batch, KeyTaken, Reader
 from shoal.graph.media_life import hold
+from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import SCHEDULES
 from shoal.services import posts
 from shoal.services.maxima import Claim, in_turn

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from shoal.core.errors import Unavailable
-from shoal.graph.gathering import Gathering
+from shoal.graph.cache.batching import Gathering
 from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
 from shoal.graph.redis.waiting import Line
 from shoal.streaming.contract import Gap, Position, Told

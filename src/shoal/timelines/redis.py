@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import milliseconds_of
+from shoal.graph.cache.batching import Gathering
 from shoal.graph.contract import MAX_TIME
-from shoal.graph.gathering import Gathering
 from shoal.graph.redis.nodes import Nodes, Part, Script, keys_of, shards_of
 from shoal.timelines import redis_scripts as scripts
 from shoal.timelines.contract import Window

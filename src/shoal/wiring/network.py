@@ -11,7 +11,7 @@ from enum import Enum
 from functools import partial
 from typing import Any
 
-from shoal.api.ratelimit import Limiter
+from shoal.api.http.limits.ratelimit import Limiter
 from shoal.broker.relay import Relay
 from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
@@ -21,7 +21,7 @@ from shoal.fanout.loudness import Loudness
 from shoal.fanout.packed import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds.reads import Reads
-from shoal.graph.cached import CachedGraph
+from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import Graph, Outbox, Store
 from shoal.media.clips import Clips
 from shoal.media.decoder import Decoder

@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.api.ratelimit import Limiter, rules
+from shoal.api.http.limits.ratelimit import Limiter, rules
 from shoal.core.errors import InvalidInput
-from shoal.graph.freshness import Stamps
+from shoal.graph.cache.freshness import Stamps
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel
 from shoal.timelines.contract import Timelines
@@ -20,7 +20,7 @@ _DAY_SECONDS = 86_400.0
 _NODES = Backend("shoal.graph.redis.nodes", "Nodes", "redis")
 _STAMPS = Backend("shoal.graph.redis.stamps", "RedisStamps", "redis")
 _TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
-_LIMITER = Backend("shoal.api.redis_limiter", "RedisLimiter", "redis")
+_LIMITER = Backend("shoal.api.http.limits.redis_limiter", "RedisLimiter", "redis")
 _CHANNEL = Backend("shoal.streaming.redis", "RedisChannel", "redis")
 _BROKERS: Mapping[str, Backend] = dict.fromkeys(
     ("amqp", "amqps"), Backend("shoal.broker.rabbitmq", "RabbitOutbox", "rabbitmq")

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from shoal.core.errors import InvalidInput
 from shoal.core.placement import source_of
 from shoal.graph.contract import Store
-from shoal.graph.live_map import LiveMap, Post
-from shoal.graph.moves import Mark, Side
 from shoal.graph.resolve import Owns
-from shoal.graph.shard_map import ShardMap, first_map
-from shoal.graph.sharded import ShardedGraph
+from shoal.graph.sharding.live_map import LiveMap, Post
+from shoal.graph.sharding.moves import Mark, Side
+from shoal.graph.sharding.shard_map import ShardMap, first_map
+from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.settings import Settings
 from shoal.wiring.backends import LIVE_STORES, MOVING_STORES, STORES, scheme_of
 from shoal.wiring.places import sqlite_path

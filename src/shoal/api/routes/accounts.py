@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shoal.api import accounts, credentials, featured, relations
-from shoal.api.calls import Handler, Route
-from shoal.api.entities import Account, CredentialAccount, Received, Relationship, Status
+from shoal.api.entities.people import FamiliarFollowers, FeaturedTag, MutedAccount, Preferences
+from shoal.api.entities.statuses import Account, CredentialAccount, Received, Relationship, Status
+from shoal.api.http.calls import Handler, Route
 from shoal.api.listing import One, PageOf
-from shoal.api.people_entities import FamiliarFollowers, FeaturedTag, MutedAccount, Preferences
-from shoal.api.routes.making import one, page, route, seen
+from shoal.api.rows import one, page, route, seen
 from shoal.settings import Settings
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from shoal.api import email_blocks, ip_blocks
-from shoal.api.calls import Route
-from shoal.api.email_blocks import AdminCanonicalEmailBlock, AdminEmailDomainBlock
-from shoal.api.ip_blocks import AdminIpBlock
+from shoal.api.admin import email_blocks, ip_blocks
+from shoal.api.admin.email_blocks import AdminCanonicalEmailBlock, AdminEmailDomainBlock
+from shoal.api.admin.ip_blocks import AdminIpBlock
+from shoal.api.http.calls import Route
+from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One
-from shoal.api.pages import PageQuery
-from shoal.api.routes.making import route
+from shoal.api.rows import route
 from shoal.core.model import Role
 from shoal.settings import Settings
 

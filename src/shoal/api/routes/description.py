@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.api.calls import Body, Part
-from shoal.api.description import Description
-from shoal.api.routes.making import public
+from shoal.api.http.calls import Body, Part
+from shoal.api.reference.description import Description
+from shoal.api.rows import public
 
 
 def part(others: Sequence[Part]) -> Part:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from shoal.api import about, instance, readiness, wellknown
-from shoal.api.about_entities import Activity, ExtendedDescription, Language, WebFinger
-from shoal.api.calls import Body, Route
-from shoal.api.instance_entities import CustomEmoji, InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks
-from shoal.api.moderation_entities import Rule
-from shoal.api.ratelimit import UNLIMITED
-from shoal.api.routes.making import public, route
+from shoal.api.entities.about import Activity, ExtendedDescription, Language, WebFinger
+from shoal.api.entities.instance import CustomEmoji, InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks
+from shoal.api.entities.moderation import Rule
+from shoal.api.http import readiness
+from shoal.api.http.calls import Body, Route
+from shoal.api.http.limits.ratelimit import UNLIMITED
+from shoal.api.instance import about, instance, wellknown
+from shoal.api.rows import public, route
 from shoal.settings import Settings
 
 _HERE = "/api/v1/instance"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from shoal.api import filters, old_filters
-from shoal.api.calls import Route
-from shoal.api.filter_entities import Filter, FilterKeyword, FilterStatus, OldFilter
+from shoal.api.entities.filters import Filter, FilterKeyword, FilterStatus, OldFilter
+from shoal.api.http.calls import Route
 from shoal.api.listing import One
-from shoal.api.routes.making import route
+from shoal.api.rows import route
 from shoal.settings import Settings
 
 _get = partial(route, "GET", scope="read:filters")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shoal.api import lists
-from shoal.api.calls import Route
-from shoal.api.entities import Account, Status
+from shoal.api.entities.people import UserList
+from shoal.api.entities.statuses import Account, Status
+from shoal.api.http.calls import Route
 from shoal.api.listing import StatusesOf
-from shoal.api.people_entities import UserList
-from shoal.api.routes.making import one, route
+from shoal.api.rows import one, route
 from shoal.settings import Settings
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from shoal.api import media
-from shoal.api.calls import Route
-from shoal.api.media_entities import MediaAttachment
-from shoal.api.routes.making import FORM, one
+from shoal.api.entities.media import MediaAttachment
+from shoal.api.http.calls import Route
+from shoal.api.rows import FORM, one
 from shoal.settings import Settings
 
 _LATER = (202, "It is being processed; `url` is null until it is ready.")

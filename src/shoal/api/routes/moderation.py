@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from shoal.api import admin_accounts, admin_reports, reports
-from shoal.api.calls import Route
+from shoal.api import reports
+from shoal.api.admin import accounts
+from shoal.api.admin import reports as admin_reports
+from shoal.api.entities.moderation import AdminAccount, AdminReport, Report
+from shoal.api.http.calls import Route
 from shoal.api.listing import One
-from shoal.api.moderation_entities import AdminAccount, AdminReport, Report
-from shoal.api.routes.making import route
+from shoal.api.rows import route
 from shoal.core.model import Role
 from shoal.settings import Settings
 
@@ -28,18 +30,18 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
         route(
             "POST", "/api/v1/reports", reports.create, scope="write:reports", params=reports.NewReport, answer=Report
         ),
-        _look(_ACCOUNTS, admin_accounts.several, params=admin_accounts.Wanted, answer=list[AdminAccount]),
+        _look(_ACCOUNTS, accounts.several, params=accounts.Wanted, answer=list[AdminAccount]),
         _look(
             "/api/v2/admin/accounts",
-            admin_accounts.several_now,
-            params=admin_accounts.WantedNow,
+            accounts.several_now,
+            params=accounts.WantedNow,
             answer=list[AdminAccount],
         ),
-        _look(_ACCOUNTS + "/{id}", admin_accounts.one, params=One, answer=AdminAccount),
+        _look(_ACCOUNTS + "/{id}", accounts.one, params=One, answer=AdminAccount),
         _staff(
             "DELETE",
             _ACCOUNTS + "/{id}",
-            admin_accounts.delete,
+            accounts.delete,
             role=Role.ADMIN,
             scope="admin:write:accounts",
             params=One,
@@ -48,17 +50,17 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
         _staff(
             "POST",
             _ACCOUNTS + "/{id}/action",
-            admin_accounts.act,
+            accounts.act,
             scope="admin:write:accounts",
-            params=admin_accounts.Act,
+            params=accounts.Act,
             answer=dict,
         ),
-        _act(_ACCOUNTS + "/{id}/enable", admin_accounts.enable),
-        _act(_ACCOUNTS + "/{id}/unsilence", admin_accounts.unsilence),
-        _act(_ACCOUNTS + "/{id}/unsensitive", admin_accounts.unsensitive),
-        _act(_ACCOUNTS + "/{id}/unsuspend", admin_accounts.unsuspend),
-        _act(_ACCOUNTS + "/{id}/approve", admin_accounts.approve),
-        _act(_ACCOUNTS + "/{id}/reject", admin_accounts.reject),
+        _act(_ACCOUNTS + "/{id}/enable", accounts.enable),
+        _act(_ACCOUNTS + "/{id}/unsilence", accounts.unsilence),
+        _act(_ACCOUNTS + "/{id}/unsensitive", accounts.unsensitive),
+        _act(_ACCOUNTS + "/{id}/unsuspend", accounts.unsuspend),
+        _act(_ACCOUNTS + "/{id}/approve", accounts.approve),
+        _act(_ACCOUNTS + "/{id}/reject", accounts.reject),
         _read(_REPORTS, admin_reports.several, params=admin_reports.Wanted, answer=list[AdminReport]),
         _read(_REPORTS + "/{id}", admin_reports.one, params=One, answer=AdminReport),
         _staff(

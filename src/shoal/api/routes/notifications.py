@@ -5,10 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from shoal.api import conversations, grouped, markers, notice_policy, notifications
-from shoal.api.calls import Route
-from shoal.api.entities import Account
-from shoal.api.listing import One
-from shoal.api.notification_entities import (
+from shoal.api.entities.notifications import (
     Conversation,
     GroupedNotificationsResults,
     Marker,
@@ -19,8 +16,11 @@ from shoal.api.notification_entities import (
     OldNotificationPolicy,
     UnreadCount,
 )
-from shoal.api.pages import StatusesQuery
-from shoal.api.routes.making import one, page, route
+from shoal.api.entities.statuses import Account
+from shoal.api.http.calls import Route
+from shoal.api.http.pages import StatusesQuery
+from shoal.api.listing import One
+from shoal.api.rows import one, page, route
 from shoal.settings import Settings
 
 _V1, _V2 = "/api/v1/notifications", "/api/v2/notifications"

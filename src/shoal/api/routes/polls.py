@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shoal.api import polls, scheduled
-from shoal.api.calls import Route
-from shoal.api.entities import Poll
+from shoal.api.entities.scheduled import ScheduledStatus
+from shoal.api.entities.statuses import Poll
+from shoal.api.http.calls import Route
 from shoal.api.listing import One
-from shoal.api.routes.making import one, page, route, seen
-from shoal.api.scheduled_entities import ScheduledStatus
+from shoal.api.rows import one, page, route, seen
 from shoal.settings import Settings
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from shoal.api import search, suggestions
-from shoal.api.calls import Route
-from shoal.api.entities import Account, Status
-from shoal.api.routes.making import route, seen
-from shoal.api.search_entities import Search, SearchV1, Suggestion
+from shoal.api.entities.search import Search, SearchV1, Suggestion
+from shoal.api.entities.statuses import Account, Status
+from shoal.api.http.calls import Route
+from shoal.api.rows import route, seen
 from shoal.settings import Settings
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from shoal.api import apps, authorize, credentials, oauth, openid, sessions, signup
-from shoal.api.authorize_request import Authorization
-from shoal.api.calls import Body, Route
-from shoal.api.client_entities import Application, CredentialApplication, Token
-from shoal.api.entities import CredentialAccount
-from shoal.api.routes.making import FORM, one, page, public, route
-from shoal.api.session_entities import SessionEntity
+from shoal.api import credentials
+from shoal.api.entities.clients import Application, CredentialApplication, Token
+from shoal.api.entities.sessions import SessionEntity
+from shoal.api.entities.statuses import CredentialAccount
+from shoal.api.http.calls import Body, Route
+from shoal.api.login import apps, authorize, oauth, openid, sessions, signup
+from shoal.api.login.authorize_request import Authorization
+from shoal.api.rows import FORM, one, page, public, route
 from shoal.settings import Settings
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shoal.api import reactions, statuses
-from shoal.api.calls import Route
-from shoal.api.entities import Account, Likers, Status, StatusContext, StatusEdit, StatusSource
+from shoal.api.entities.statuses import Account, Likers, Status, StatusContext, StatusEdit, StatusSource
+from shoal.api.http.calls import Route
 from shoal.api.listing import One, PageOf, StatusesOf
-from shoal.api.routes.making import one, route, seen, statuses_page
+from shoal.api.rows import one, route, seen, statuses_page
 from shoal.settings import Settings
 
 

@@ -1,10 +1,10 @@
-"""Live updates. The WebSocket is no row of the table: `api/streaming_socket.py`."""
+"""Live updates. The WebSocket is no row of the table: `api/live/streaming_socket.py`."""
 
 from __future__ import annotations
 
-from shoal.api import streaming
-from shoal.api.calls import Body, Route
-from shoal.api.routes.making import public, route
+from shoal.api.http.calls import Body, Route
+from shoal.api.live import streaming
+from shoal.api.rows import public, route
 from shoal.settings import Settings
 
 _STREAMS = (

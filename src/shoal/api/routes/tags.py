@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from shoal.api import featured, tags, trends
-from shoal.api.calls import Body, Handler, Route
-from shoal.api.people_entities import FeaturedTag
-from shoal.api.routes.making import one, page, public, route, seen
-from shoal.api.tag_entities import AlikeTag, Cloud, Tag
+from shoal.api.entities.people import FeaturedTag
+from shoal.api.entities.tags import AlikeTag, Cloud, Tag
+from shoal.api.http.calls import Body, Handler, Route
+from shoal.api.rows import one, page, public, route, seen
 from shoal.settings import Settings
 
 

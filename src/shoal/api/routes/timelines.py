@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from shoal.api import timelines
-from shoal.api.calls import Route
-from shoal.api.entities import Status
-from shoal.api.routes.making import seen, statuses_page
+from shoal.api.entities.statuses import Status
+from shoal.api.http.calls import Route
+from shoal.api.rows import seen, statuses_page
 from shoal.settings import Settings
 
 

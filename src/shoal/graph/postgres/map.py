@@ -8,11 +8,11 @@ import asyncpg
 import msgspec
 
 from shoal.core.errors import ShoalError
-from shoal.graph.live_map import Heard
-from shoal.graph.moves import Mark
 from shoal.graph.postgres import moving_sql as sql
 from shoal.graph.postgres.connections import Connections
-from shoal.graph.shard_map import ShardMap
+from shoal.graph.sharding.live_map import Heard
+from shoal.graph.sharding.moves import Mark
+from shoal.graph.sharding.shard_map import ShardMap
 
 _PATIENCE = 1.0
 # What a beat says is worth nothing a moment later: it need not wait for the disk.

@@ -1,4 +1,4 @@
-"""One end of a move of data sources: a PostgreSQL store, as the mover sees it (`ops/shard_moves.py`).
+"""One end of a move of data sources: a PostgreSQL store, as the mover sees it (`ops/moves/shard_moves.py`).
 
 It works beside the processes that serve the network, on connections of its own. Marks are set under a lock that waits for the
 commits that have not seen them: when `mark` returns, every commit heeds it.
@@ -15,12 +15,12 @@ import asyncpg
 import msgspec
 
 from shoal.core.errors import Unavailable
-from shoal.graph.moves import Digest, Kind, Mark, Names
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres import moving_sql as sql
 from shoal.graph.postgres.connections import Connections, connect, goodbye
 from shoal.graph.postgres.schema import MIGRATIONS
-from shoal.graph.shard_map import ShardMap
+from shoal.graph.sharding.moves import Digest, Kind, Mark, Names
+from shoal.graph.sharding.shard_map import ShardMap
 
 _SETTINGS = {
     "application_name": "shoal move",

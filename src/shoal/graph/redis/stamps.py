@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from shoal.core.errors import Unavailable
 from shoal.core.placement import SHARDS
-from shoal.graph.gathering import Gathering
+from shoal.graph.cache.batching import Gathering
 from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Part, Script, keys_of, shards_of
 
 _log = logging.getLogger(__name__)

@@ -1,0 +1,278 @@
+"""What moderators see of accounts, and do about them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api.context import Front
+from shoal.api.entities import moderation as moderation_entities
+from shoal.api.entities import presenter
+from shoal.api.entities.moderation import AdminAccount
+from shoal.api.http.calls import Context, Handler
+from shoal.api.http.convert import Id
+from shoal.api.http.pages import PageQuery
+from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
+from shoal.core.model import Login, Member, Role
+from shoal.core.visibility import STRANGER
+from shoal.feeds import everybody
+from shoal.feeds.everybody import Members
+from shoal.feeds.hydrate import profiles
+from shoal.feeds.pull import Cursor
+from shoal.graph.access import members_by_id
+from shoal.graph.schema import EVERYBODY, STAFF
+from shoal.services import members, moderation, reports
+from shoal.services.writes import Writes
+
+_log = logging.getLogger("shoal.moderation")
+# Who did what is written down, whatever else is.
+_log.setLevel(logging.INFO)
+
+_Text = Annotated[str, Meta(max_length=400)]
+_STAFF = 1_000
+"""Members with a role are so few that they are read at once."""
+
+Verb = Callable[[Writes, int], Awaitable[Member]]
+
+
+class Wanted(PageQuery, frozen=True, kw_only=True):
+    """Which accounts, in the older words; a word that is not given asks for nothing."""
+
+    local: bool = False
+    """Asks for all: everybody is local."""
+    remote: bool = False
+    active: bool = False
+    pending: bool = False
+    disabled: bool = False
+    silenced: bool = False
+    suspended: bool = False
+    sensitized: bool = False
+    staff: bool = False
+    username: _Text = ""
+    """How the user name begins."""
+    display_name: _Text = ""
+    """What the display name contains."""
+    email: _Text = ""
+    """The whole address."""
+    ip: _Text = ""
+    by_domain: _Text = ""
+
+
+class WantedNow(PageQuery, frozen=True, kw_only=True):
+    """Which accounts, in the newer words."""
+
+    origin: Literal["local", "remote"] | None = None
+    status: Literal["active", "pending", "disabled", "silenced", "suspended"] | None = None
+    permissions: Literal["staff"] | None = None
+    role_ids: Annotated[tuple[_Text, ...], Meta(max_length=20)] = ()
+    invited_by: _Text = ""
+    username: _Text = ""
+    display_name: _Text = ""
+    by_domain: _Text = ""
+    email: _Text = ""
+    ip: _Text = ""
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """An action on an account. No e-mail is sent: Mastodon.py asks for one unless it is told not to, so that is let pass."""
+
+    id: Id
+    type: Literal["none", "sensitive", "disable", "silence", "suspend"]
+    report_id: Id | None = None
+    """Of a report about it, which is done with then."""
+    text: Annotated[str, Meta(max_length=5_000)] = ""
+    """Why; it is logged."""
+    warning_preset_id: _Text = ""
+    """Refused: there are no presets."""
+
+
+async def several(context: Context, params: Wanted) -> object:
+    """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
+    if params.remote or params.ip or params.by_domain:
+        # Nobody is from elsewhere or waits to be let in, and addresses of the network are not kept.
+        return b"[]"
+    return await _several(context, params, _Test(params, _states(params), _roles(params.staff, ())))
+
+
+async def several_now(context: Context, params: WantedNow) -> object:
+    """The same in the newer words."""
+    if params.origin == "remote" or params.ip or params.by_domain or params.invited_by:
+        return b"[]"
+    states = (params.status,) if params.status else ()
+    return await _several(
+        context, params, _Test(params, states, _roles(params.permissions == "staff", params.role_ids))
+    )
+
+
+class _Test(msgspec.Struct, frozen=True):
+    """Which members are wanted."""
+
+    params: Wanted | WantedNow
+    states: Sequence[str]
+    roles: frozenset[Role]
+    """Any of these; empty for whatever they are."""
+
+    def __call__(self, member: Member) -> bool:
+        if self.roles and member.role not in self.roles:
+            return False
+        if not all(_is(member, state) for state in self.states):
+            return False
+        begins = self.params.username.lower().removeprefix("@")
+        return member.name.startswith(begins) and self.params.display_name.lower() in member.display_name.lower()
+
+
+def _states(params: Wanted) -> list[str]:
+    known = ("active", "pending", "disabled", "silenced", "sensitized", "suspended")
+    return [state for state in known if getattr(params, state)]
+
+
+def _is(member: Member, state: str) -> bool:
+    if state == "active":
+        return not (member.suspended or member.disabled)
+    if state == "suspended":
+        return member.suspended and not member.pending
+    return bool(getattr(member, state))
+
+
+def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
+    wanted = {role for role in Role if presenter.role(role).id in ids}
+    return frozenset(wanted | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
+
+
+async def _several(context: Context, params: Wanted | WantedNow, test: _Test) -> object:
+    front: Front = context.deps
+    cursor = cursor_of(params, 100, 200)
+    if params.email:
+        found = Members([], None)
+        member = await members.find(front.writes, params.email) if "@" in params.email else None
+        # Who may not see the address does not learn whose it is either.
+        seen = member is not None and _sees_address(context, member)
+        if member is not None and seen and test(member) and cursor.after < member.id < cursor.before:
+            found = Members([member], None)
+    elif test.roles and Role.NONE not in test.roles:
+        found = await _staff(front, cursor, test)
+    else:
+        found = await everybody.page(front.scanner, cursor, test)
+    body = msgspec.json.encode(await shown(context, found.members))
+    return paged(context, body, [member.id for member in found.members], found.next, cursor)
+
+
+async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
+    """Those with a role are in a list of their own."""
+    listed = await front.graph.assoc_range(EVERYBODY, STAFF, limit=_STAFF)
+    staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])
+    found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
+    here = found[-cursor.limit :] if cursor.oldest_first else found[: cursor.limit]
+    more = bool(here) and here[-1] != found[-1]
+    return Members([staff[id_] for id_ in here], here[-1] if more or (here and cursor.oldest_first) else None)
+
+
+async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
+    """Members as moderators see them; two reads. The address is for those of a higher role than the member's alone."""
+    front: Front = context.deps
+    members = {member.id: member for member in found}
+    known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
+    logins = await front.graph.obj_get([member.login_id for member in found if member.login_id])
+    answer = []
+    for member in found:
+        login = logins.get(member.login_id)
+        email = login.email if isinstance(login, Login) and _sees_address(context, member) else ""
+        reason = login.reason if isinstance(login, Login) else ""
+        account = presenter.account(known[member.id], front.at)
+        answer.append(moderation_entities.admin_account(member, email, reason, account))
+    return answer
+
+
+def _sees_address(context: Context, member: Member) -> bool:
+    return context.caller.role.rank > member.role.rank
+
+
+async def one(context: Context, params: One) -> object:
+    """An account, whatever became of it."""
+    return (await shown(context, [await _member(context.deps, params.id)]))[0]
+
+
+async def delete(context: Context, params: One) -> object:
+    """Refused: what a member wrote is not deleted for them. A suspension takes it out of sight."""
+    await _member(context.deps, params.id)
+    raise NotAllowed("Accounts cannot be deleted; a suspension takes everything of theirs out of sight")
+
+
+async def act(context: Context, params: Act) -> object:
+    """Suspend, silence, mark as sensitive or lock out an account, or only close the report about it (`none`)."""
+    front: Front = context.deps
+    if params.warning_preset_id:
+        raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
+    target = await _target(context, params.id)
+    if params.report_id is not None:
+        filed = await reports.access_report(front.graph, params.report_id)
+        if filed.target_id != target.id:
+            raise NotFound("Record not found")
+    verb = _ACTS.get(params.type)
+    if verb is not None:
+        await verb(front.writes, target.id)
+    if params.report_id is not None:
+        await reports.resolve(front.writes, params.report_id, actor(context))
+    _log.info("%s: %s %s (%s); why: %r", actor(context), params.type, target.name, target.id, params.text)
+    return {}
+
+
+_ACTS: dict[str, Verb] = {
+    "sensitive": moderation.sensitize,
+    "disable": moderation.disable,
+    "silence": moderation.silence,
+    "suspend": moderation.suspend,
+}
+
+
+def _undoing(verb: Verb, what: str) -> Handler:
+    async def handler(context: Context, params: One) -> object:
+        front: Front = context.deps
+        target = await _target(context, params.id)
+        changed = await verb(front.writes, target.id)
+        _log.info("%s: %s %s (%s)", actor(context), verb.__name__, target.name, target.id)
+        return (await shown(context, [changed]))[0]
+
+    handler.__doc__ = what
+    return handler
+
+
+enable = _undoing(moderation.enable, "The account may log in again.")
+unsilence = _undoing(moderation.unsilence, "The account is in public lists again.")
+unsensitive = _undoing(moderation.unsensitize, "Media of the account are shown as their author marked them again.")
+unsuspend = _undoing(moderation.restore, "The account is in sight again, with all they posted.")
+
+
+approve = _undoing(moderation.approve, "The account, which waited for approval, is let in.")
+
+
+async def reject(context: Context, params: One) -> object:
+    """The account, which waited for approval, is deleted. Its name and address are free again."""
+    front: Front = context.deps
+    target = await _target(context, params.id)
+    told = (await shown(context, [target]))[0]
+    await moderation.reject(front.writes, target.id)
+    _log.info("%s: reject %s (%s)", actor(context), target.name, target.id)
+    return told
+
+
+async def _target(context: Context, id_: int) -> Member:
+    """A member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
+    front: Front = context.deps
+    found = await members_by_id(front.graph, (actor(context), id_))
+    if id_ not in found:
+        raise NotFound("Record not found")
+    moderation.check_may_act(found[actor(context)], found[id_])
+    return found[id_]
+
+
+async def _member(front: Front, id_: int) -> Member:
+    found = await members_by_id(front.graph, (id_,))
+    if id_ not in found:
+        raise NotFound("Record not found")
+    return found[id_]

@@ -1,0 +1,176 @@
+"""Reports, as moderators read them and see to them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.api.admin.accounts import shown
+from shoal.api.context import Front
+from shoal.api.entities import moderation as moderation_entities
+from shoal.api.entities.moderation import AdminReport
+from shoal.api.entities.presenter import moment
+from shoal.api.entities.statuses import Status
+from shoal.api.http.calls import Context
+from shoal.api.http.convert import Id
+from shoal.api.http.pages import LISTED_DATA, PageQuery
+from shoal.api.http.replies import raw
+from shoal.api.listing import One, actor, cursor_of, paged
+from shoal.api.reports import Category, RuleIds, known_rules
+from shoal.core.reports import Report
+from shoal.feeds.hydrate import Entry, hydrate_reported
+from shoal.feeds.pull import Cursor
+from shoal.graph.access import members_by_id
+from shoal.graph.schema import EVERYBODY, REPORTED
+from shoal.services import reports
+
+_log = logging.getLogger("shoal.moderation")
+
+_LOOKS = 25
+"""After so many refills in vain a page may come short: its cursor goes on from there."""
+
+
+class Wanted(PageQuery, frozen=True, kw_only=True):
+    """Which reports."""
+
+    resolved: bool = False
+    account_id: Id | None = None
+    """Made by this account."""
+    target_account_id: Id | None = None
+    """About this account."""
+
+
+class Sorted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a report is about."""
+
+    id: Id
+    category: Category | None = None
+    rule_ids: RuleIds | None = None
+
+
+async def several(context: Context, params: Wanted) -> object:
+    """Reports that are open (or `resolved`), newest first."""
+    front: Front = context.deps
+    cursor = cursor_of(params, 100, 200)
+    found, after = await _page(front, cursor, params)
+    return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
+
+
+async def _page(front: Front, cursor: Cursor, wanted: Wanted) -> tuple[list[Report], int | None]:
+    """Newest first, and where the next page begins."""
+    found: list[Report] = []
+    at, ended = cursor, False
+    for _ in range(_LOOKS):
+        listed = await front.graph.assoc_range(
+            EVERYBODY,
+            REPORTED,
+            before=at.before,
+            after=at.after,
+            limit=cursor.limit + 1,
+            oldest_first=cursor.oldest_first,
+        )
+        nodes = await front.graph.obj_get([assoc.id2 for assoc in listed])
+        filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report)]
+        found += [report for report in filed if _is_wanted(report, wanted)]
+        ended = len(listed) <= cursor.limit
+        if ended or len(found) > cursor.limit:
+            break
+        at = at.past(listed[-1].time)
+    here = found[: cursor.limit]
+    if cursor.oldest_first:
+        return here[::-1], here[0].id if here else None
+    if len(found) > cursor.limit:
+        return here, here[-1].id
+    return here, None if ended else at.before
+
+
+def _is_wanted(report: Report, wanted: Wanted) -> bool:
+    return (
+        bool(report.closed_at) is wanted.resolved
+        and wanted.account_id in (None, report.reporter_id)
+        and wanted.target_account_id in (None, report.target_id)
+    )
+
+
+async def one(context: Context, params: One) -> object:
+    """A report, with the statuses that it is about."""
+    return await _answer(context, await reports.access_report(context.deps.graph, params.id))
+
+
+async def sort(context: Context, params: Sorted) -> object:
+    """Say otherwise what a report is about."""
+    front: Front = context.deps
+    changed = await reports.sort(
+        front.writes, params.id, category=params.category, rule_ids=params.rule_ids, rules=known_rules(front)
+    )
+    return await _done(context, "sort", changed)
+
+
+async def assign_to_self(context: Context, params: One) -> object:
+    """The caller sees to the report."""
+    return await _done(context, "take", await reports.assign(context.deps.writes, params.id, actor(context)))
+
+
+async def unassign(context: Context, params: One) -> object:
+    """Nobody sees to the report any more."""
+    return await _done(context, "leave", await reports.assign(context.deps.writes, params.id, 0))
+
+
+async def resolve(context: Context, params: One) -> object:
+    """The report is done with."""
+    return await _done(context, "resolve", await reports.resolve(context.deps.writes, params.id, actor(context)))
+
+
+async def reopen(context: Context, params: One) -> object:
+    """The report is open again."""
+    return await _done(context, "reopen", await reports.reopen(context.deps.writes, params.id))
+
+
+async def _done(context: Context, what: str, report: Report) -> AdminReport:
+    _log.info("%s: %s report %s about %s", actor(context), what, report.id, report.target_id)
+    return await _answer(context, report)
+
+
+async def _answer(context: Context, report: Report) -> AdminReport:
+    return (await _shown(context, [report]))[0]
+
+
+async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
+    """Reports with all that they name; people and statuses are read for all of them together."""
+    front: Front = context.deps
+    ids = {id_ for report in found for id_ in _people(report) if id_}
+    people = await members_by_id(front.graph, list(ids))
+    accounts = {int(account.id): account for account in await shown(context, list(people.values()))}
+    entries = await hydrate_reported(front.graph, list({id_ for report in found for id_ in report.post_ids}))
+    statuses = {entry.id: await _status(front, entry) for entry in entries}
+    rules = {rule.id: rule for rule in moderation_entities.rules_of(front.settings)}
+    return [
+        AdminReport(
+            id=str(report.id),
+            action_taken=bool(report.closed_at),
+            action_taken_at=moderation_entities.closing(report),
+            category=report.category,
+            comment=report.comment,
+            forwarded=report.forwarded,
+            created_at=moderation_entities.created(report),
+            updated_at=moment(report.closed_at) if report.closed_at else moderation_entities.created(report),
+            account=accounts.get(report.reporter_id),
+            target_account=accounts.get(report.target_id),
+            assigned_account=accounts.get(report.assigned_to),
+            action_taken_by_account=accounts.get(report.closed_by),
+            statuses=[statuses[id_] for id_ in report.post_ids if id_ in statuses],
+            rules=[rules[id_] for id_ in report.rule_ids if id_ in rules],
+        )
+        for report in found
+    ]
+
+
+def _people(report: Report) -> tuple[int, ...]:
+    return report.reporter_id, report.target_id, report.assigned_to, report.closed_by
+
+
+async def _status(front: Front, entry: Entry) -> Status:
+    made: Status = raw(await front.present.status(None, entry, LISTED_DATA))
+    return made

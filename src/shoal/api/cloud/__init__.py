@@ -1,0 +1,1 @@
+"""The tag cloud as a picture."""

@@ -1,0 +1,94 @@
+"""What the endpoints may touch: the bundle that whoever starts the front end fills, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from shoal.api.cloud.picture import Pictures
+from shoal.api.entities.addresses import Addresses
+from shoal.api.entities.encoded import Presenter
+from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
+from shoal.api.http.limits.connections import Patience
+from shoal.api.http.limits.ip_guard import IpGuard
+from shoal.api.http.limits.listeners import USUAL, Pace, Streams
+from shoal.api.http.limits.ratelimit import Limiter, MemoryLimiter, rules
+from shoal.api.http.readiness import Probe, Readiness
+from shoal.api.roll_call import Census
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Graph, Scanner, Store
+from shoal.media.library import MediaLibrary
+from shoal.ops.statistics.ledger import Ledger
+from shoal.services.writes import Writes
+from shoal.settings import Settings
+from shoal.streaming.hub import Hub
+
+
+@dataclass(frozen=True, slots=True)
+class Deps:
+    """The parts of a running network that the front end is made of."""
+
+    settings: Settings
+    store: Store
+    writes: Writes
+    reads: Reads
+    media: MediaLibrary
+    hub: Hub
+    """Tells those who listen to this process what comes."""
+    limiter: Limiter | None = None
+    """Who may ask how often, counted with other processes; None: counted here, as the settings say."""
+    base_url: str = ""
+    """The root of every URL that clients are given, without a slash at the end; empty: as the settings say."""
+    pace: Pace = USUAL
+    """How often something is done for each of those who listen."""
+    probes: Mapping[str, Probe] = field(default_factory=dict)
+    """How the parts that must answer are asked whether they do, by their kind."""
+    patience: Patience = USUAL_PATIENCE
+    """How long a client may keep a connection waiting."""
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """What a handler finds in `context.deps`."""
+
+    settings: Settings
+    graph: Graph
+    scanner: Scanner
+    """The same store, to be read through in order."""
+    writes: Writes
+    reads: Reads
+    media: MediaLibrary
+    at: Addresses
+    present: Presenter
+    census: Census
+    ledger: Ledger
+    limiter: Limiter
+    pictures: Pictures
+    streams: Streams
+    readiness: Readiness
+    ip_guard: IpGuard
+    """Knows which networks are blocked."""
+
+
+def front_of(deps: Deps) -> Front:
+    """The front of these parts, with caches of its own."""
+    settings = deps.settings
+    base_url = deps.base_url or settings.base_url or f"http://{settings.host}:{settings.port}"
+    at = Addresses(base_url.rstrip("/"), deps.writes.domain)
+    return Front(
+        settings=settings,
+        graph=deps.writes.graph,
+        scanner=deps.store,
+        writes=deps.writes,
+        reads=deps.reads,
+        media=deps.media,
+        at=at,
+        present=Presenter(deps.writes.graph, at, settings.object_cache),
+        census=Census(deps.store),
+        ledger=Ledger(deps.store),
+        limiter=deps.limiter or MemoryLimiter(rules(settings)),
+        pictures=Pictures(),
+        streams=Streams(deps.hub, deps.pace),
+        readiness=Readiness(deps.probes),
+        ip_guard=IpGuard(deps.store),
+    )

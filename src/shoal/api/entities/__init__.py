@@ -1,0 +1,1 @@
+"""The shapes of the Mastodon API, and what is made into them."""

@@ -1,0 +1,202 @@
+"""Statuses and accounts as JSON: the hot path of every timeline.
+
+A status is spliced of fragments, each made by an encoder: its content, which stays the same until it is edited; its author,
+who stays the same until they or their numbers change; and what a viewer sees of it now. The first two are remembered
+together with the values that they were made of, and used again only while those are still the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+from msgspec import UnsetType
+from msgspec.structs import replace
+
+from shoal.api.entities import presenter
+from shoal.api.entities import statuses as entities
+from shoal.api.entities.addresses import Addresses
+from shoal.api.http.replies import raw
+from shoal.core.model import App, Media, Member, Post, Share
+from shoal.core.visibility import is_sensitive
+from shoal.feeds.hydrate import Entry, Profile, SharedBy
+from shoal.graph.cache.recent import Recent
+from shoal.graph.contract import Reader
+
+_encode = msgspec.json.Encoder().encode
+
+_COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
+WHOLE = -1
+"""No limit on the data of a post."""
+_LIKED, _SHARED, _BOOKMARKED, _MUTED, _PINNED, _OWN = 1, 2, 4, 8, 16, 32
+_BOOLS = (b"false", b"true")
+
+
+def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
+    """The end of a status for a member, less the three counts."""
+    state = b',"favourited":%b,"reblogged":%b,"bookmarked":%b,"muted":%b' % tuple(
+        _BOOLS[bool(flags & flag)] for flag in (_LIKED, _SHARED, _BOOKMARKED, _MUTED)
+    )
+    pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
+    return b',"poll":' + poll + _COUNTS + state + b',"filtered":' + filtered + pinned + b"}"
+
+
+_TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(64))
+"""By flags; to be formatted with the poll, the three counts and what filters match."""
+_PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(64))
+"""The same for what has no poll and matches no filter: most of all."""
+_AUTHOR = b',"reblog":null,"account":'
+_SHOWN = b',"reblog":'
+_ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def _weight(made: bytes) -> int:
+    """Kilobytes, begun ones counted."""
+    return 1 + len(made) // 1024
+
+
+def _fits(viewer: int | None, post: Post, data: int) -> bool:
+    """Whether a post that has data comes with it: one's own always."""
+    return post.author_id == viewer or data == WHOLE or 0 < len(post.json.encode()) <= data
+
+
+def _as_shown(viewer: int | None, entry: Entry) -> Post:
+    """The post as it is shown to the viewer: marked as sensitive where moderators marked its author, but not to the author."""
+    post, author = entry.post, entry.author.member
+    if author.sensitized and viewer != author.id and is_sensitive(post, author):
+        return replace(post, sensitive=True)
+    return post
+
+
+class Presenter:
+    """Makes the JSON of entries and profiles, and remembers about `size` KB of fragments of each kind."""
+
+    def __init__(self, graph: Reader, at: Addresses, size: int = 50_000, *, clock: Callable[[], int] = _now_ms) -> None:
+        self._graph = graph
+        self._at = at
+        self._clock = clock
+        self._posts: Recent[int, tuple[Post, tuple[Media, ...], bytes]] = Recent(size)
+        self._shares: Recent[int, tuple[Share, bytes]] = Recent(size)
+        self._accounts: Recent[int, tuple[Member, tuple[int, int, int], bytes]] = Recent(size)
+        self._apps: Recent[int, App] = Recent(1_000)
+
+    async def page(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> bytes:
+        """A JSON array of statuses; those of others come with their data where it has at most `data` bytes."""
+        await self._learn_apps(entries)
+        return self.present_page(viewer, entries, data)
+
+    async def status(self, viewer: int | None, entry: Entry, data: int = WHOLE) -> bytes:
+        """One status as a JSON object."""
+        await self._learn_apps((entry,))
+        pieces: list[bytes] = []
+        self._write(pieces, viewer, entry, data)
+        return b"".join(pieces)
+
+    async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
+        """Statuses by the id of their entry."""
+        await self._learn_apps(entries)
+        made: dict[int, bytes] = {}
+        for entry in entries:
+            pieces: list[bytes] = []
+            self._write(pieces, viewer, entry, data)
+            made[entry.id] = b"".join(pieces)
+        return made
+
+    def present_page(self, viewer: int | None, entries: Iterable[Entry], data: int = 0) -> bytes:
+        """A JSON array of statuses whose apps are known, or are not to be shown."""
+        pieces: list[bytes] = []
+        for entry in entries:
+            pieces.append(b"," if pieces else b"[")
+            self._write(pieces, viewer, entry, data)
+        pieces.append(b"]" if pieces else b"[]")
+        return b"".join(pieces)
+
+    def account(self, profile: Profile) -> bytes:
+        """A profile as a JSON object."""
+        member = profile.member
+        numbers = (profile.followers, profile.following, profile.posts)
+        known = self._accounts.get(member.id)
+        if known is not None and known[1] == numbers and (known[0] is member or known[0] == member):
+            return known[2]
+        made = _encode(presenter.account(profile, self._at))
+        self._accounts.put(member.id, (member, numbers, made), _weight(made))
+        return made
+
+    def accounts(self, profiles: Iterable[Profile]) -> bytes:
+        """A JSON array of profiles."""
+        return b"[%b]" % b",".join(map(self.account, profiles))
+
+    async def _learn_apps(self, entries: Iterable[Entry]) -> None:
+        known = self._apps.get
+        missing = {id_ for entry in entries if (id_ := entry.post.app_id) and known(id_) is None}
+        if missing:
+            for app in (await self._graph.obj_get(list(missing))).values():
+                if isinstance(app, App):
+                    self._apps.put(app.id, app)
+
+    def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry, data: int) -> None:
+        """Add a status, piece by piece: a page is put together once, at its end."""
+        post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
+        content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data))
+        if share is None or sharer is None:
+            pieces += (content, self.account(entry.author), self._tail(viewer, entry, post.author_id))
+            return
+        pieces += (self._share(share, sharer, entry.shared_by), content, self.account(entry.author))
+        pieces += (self._tail(viewer, entry, post.author_id), b',"account":', self.account(sharer))
+        pieces.append(self._tail(viewer, entry, share.author_id, of_share=True))
+
+    def _tail(self, viewer: int | None, entry: Entry, author: int, *, of_share: bool = False) -> bytes:
+        """What changes without an edit: of the post, or of the share of it, which has no poll and cannot be pinned."""
+        counts = (entry.comments, entry.shares, entry.likes)
+        view = None if of_share else entry.poll
+        poll = b"null" if view is None else _encode(presenter.poll(view, viewer, self._clock()))
+        if viewer is None:
+            return _ANONYMOUS % (poll, *counts)
+        flags = entry.liked | entry.shared << 1 | entry.bookmarked << 2 | entry.thread_muted << 3
+        flags |= (entry.pinned and not of_share) << 4 | (author == viewer) << 5
+        if view is None and not entry.filtered:
+            return _PLAIN_TAILS[flags] % counts
+        return _TAILS[flags] % (poll, *counts, _encode([presenter.filter_result(match) for match in entry.filtered]))
+
+    def _content(self, entry: Entry, post: Post, *, whole: bool) -> bytes:
+        """A status up to its author. What is remembered `whole`, with the data of the post, is so under its negative id."""
+        media = entry.media
+        if entry.shared_by is not None and entry.share is None:
+            return _encode(self._telling(self._made(entry, post, whole=whole), entry.shared_by))[:-1] + _AUTHOR
+        name = -post.id if whole else post.id
+        known = self._posts.get(name)
+        # The graph keeps objects decoded, so as a rule this compares addresses.
+        if known is not None and (known[0] is post or known[0] == post) and known[1] == media:
+            return known[2]
+        made = _encode(self._made(entry, post, whole=whole))[:-1] + _AUTHOR
+        self._posts.put(name, (post, media, made), _weight(made))
+        return made
+
+    def _made(self, entry: Entry, post: Post, *, whole: bool) -> entities.StatusContent:
+        app = self._apps.get(post.app_id) if post.app_id else None
+        return presenter.content(post, entry.author.member.name, entry.media, app, self._at, data=whole)
+
+    def _telling(self, content: entities.StatusContent, shared: SharedBy) -> entities.StatusContent:
+        """The same, saying who else shared it: this changes with the neighbours of the entry, and is not remembered."""
+        accounts = [raw(self.account(profile)) for profile in shared.first]
+        extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
+        extras.shared_by = entities.SharedBy(accounts, shared.number)
+        content.shoal = extras
+        return content
+
+    def _share(self, share: Share, sharer: Profile, shared: SharedBy | None) -> bytes:
+        """A share up to the post that it shows."""
+        if shared is not None:
+            content = presenter.share_content(share, sharer.member.name, self._at)
+            return _encode(self._telling(content, shared))[:-1] + _SHOWN
+        known = self._shares.get(share.id)
+        if known is not None and (known[0] is share or known[0] == share):
+            return known[1]
+        made = _encode(presenter.share_content(share, sharer.member.name, self._at))[:-1] + _SHOWN
+        self._shares.put(share.id, (share, made), _weight(made))
+        return made

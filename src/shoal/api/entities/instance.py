@@ -1,0 +1,226 @@
+"""What this server says of itself, as it stands on the wire of the Mastodon API and of nodeinfo."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shoal.api.entities.moderation import Rule
+from shoal.api.entities.statuses import Account
+
+
+class CustomEmoji(msgspec.Struct, kw_only=True):
+    """A picture with a name that stands in texts."""
+
+    shortcode: str
+    url: str
+    static_url: str
+    visible_in_picker: bool
+    category: str | None
+
+
+class AccountsAllowed(msgspec.Struct, kw_only=True):
+    """How much an account may have."""
+
+    max_featured_tags: int
+    max_pinned_statuses: int
+    max_followed_tags: int
+
+
+class StatusesAllowed(msgspec.Struct, kw_only=True):
+    """How much a status may hold."""
+
+    max_characters: int
+    max_media_attachments: int
+    characters_reserved_per_url: int
+    supported_mime_types: list[str]
+
+
+class MediaAllowed(msgspec.Struct, kw_only=True):
+    """Which files are taken; sizes in bytes and pixels."""
+
+    supported_mime_types: list[str]
+    description_limit: int
+    image_size_limit: int
+    image_matrix_limit: int
+    video_size_limit: int
+    video_frame_rate_limit: int
+    video_matrix_limit: int
+
+
+class PollsAllowed(msgspec.Struct, kw_only=True):
+    """How large a poll may be; expiration in seconds."""
+
+    max_options: int
+    max_characters_per_option: int
+    min_expiration: int
+    max_expiration: int
+
+
+class Configuration(msgspec.Struct, kw_only=True):
+    """What is allowed here."""
+
+    accounts: AccountsAllowed
+    statuses: StatusesAllowed
+    media_attachments: MediaAllowed
+    polls: PollsAllowed
+
+
+class Places(msgspec.Struct):
+    """Where else the server is."""
+
+    streaming: str
+
+
+class PushKey(msgspec.Struct):
+    """The key of push messages."""
+
+    public_key: str
+
+
+class Translation(msgspec.Struct):
+    """Whether statuses can be translated."""
+
+    enabled: bool
+
+
+class Access(msgspec.Struct):
+    """Who may read: `public`, `authenticated` or `disabled`."""
+
+    local: str
+    remote: str
+
+
+class TimelinesAccess(msgspec.Struct, kw_only=True):
+    """Who may read which timelines."""
+
+    live_feeds: Access
+    hashtag_feeds: Access
+    trending_link_feeds: Access
+
+
+class ConfigurationV2(Configuration, kw_only=True):
+    """What is allowed here, in the newer shape."""
+
+    urls: Places
+    vapid: PushKey
+    translation: Translation
+    timelines_access: TimelinesAccess
+    limited_federation: bool
+
+
+class StreamingUrl(msgspec.Struct):
+    """Where live updates are."""
+
+    streaming_api: str
+
+
+class Stats(msgspec.Struct):
+    """How large the network is."""
+
+    user_count: int
+    status_count: int
+    domain_count: int
+
+
+class InstanceV1(msgspec.Struct, kw_only=True):
+    """This server, in the older shape."""
+
+    uri: str
+    title: str
+    short_description: str
+    description: str
+    email: str
+    version: str
+    urls: StreamingUrl
+    stats: Stats
+    thumbnail: str | None
+    languages: list[str]
+    registrations: bool
+    approval_required: bool
+    invites_enabled: bool
+    configuration: Configuration
+    contact_account: Account | None
+    rules: list[Rule]
+
+
+class ActiveUsers(msgspec.Struct):
+    """How many posted in the last 30 days."""
+
+    active_month: int
+
+
+class Usage(msgspec.Struct):
+    """How much goes on."""
+
+    users: ActiveUsers
+
+
+class Thumbnail(msgspec.Struct):
+    """A picture for the server."""
+
+    url: str
+    blurhash: str | None
+
+
+class Registrations(msgspec.Struct, kw_only=True):
+    """Who may sign up."""
+
+    enabled: bool
+    approval_required: bool
+    reason_required: bool | None
+    message: str | None
+    min_age: int | None
+    url: str | None
+
+
+class Contact(msgspec.Struct):
+    """Whom to write to."""
+
+    email: str
+    account: Account | None
+
+
+class InstanceV2(msgspec.Struct, kw_only=True):
+    """This server, in the newer shape."""
+
+    domain: str
+    title: str
+    version: str
+    source_url: str
+    description: str
+    usage: Usage
+    thumbnail: Thumbnail
+    icon: list[Any]
+    languages: list[str]
+    configuration: ConfigurationV2
+    registrations: Registrations
+    api_versions: dict[str, int]
+    contact: Contact
+    rules: list[Rule]
+
+
+class NodeinfoLink(msgspec.Struct):
+    """Where one version of the node information is."""
+
+    rel: str
+    href: str
+
+
+class NodeinfoLinks(msgspec.Struct):
+    """Where the node information is."""
+
+    links: list[NodeinfoLink]
+
+
+class Nodeinfo(msgspec.Struct, kw_only=True):
+    """What runs here, for surveys; see the schema of nodeinfo 2.0."""
+
+    version: str
+    software: dict[str, str]
+    protocols: list[str]
+    services: dict[str, list[str]]
+    openRegistrations: bool  # noqa: N815 (nodeinfo's own word)
+    usage: dict[str, Any]
+    metadata: dict[str, Any]

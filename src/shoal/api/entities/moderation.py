@@ -1,0 +1,129 @@
+"""Reports, rules and what moderators see of accounts, as they stand on the wire of the Mastodon API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from shoal.api.entities import presenter
+from shoal.api.entities.statuses import Account, Role, Status
+from shoal.core import model, reports
+from shoal.core.ids import milliseconds_of
+from shoal.settings import Settings
+
+
+class Rule(msgspec.Struct):
+    """A rule of this network."""
+
+    id: str
+    text: str
+    hint: str = ""
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """A report, as the one who made it sees it."""
+
+    id: str
+    action_taken: bool
+    action_taken_at: str | None
+    category: str
+    comment: str
+    forwarded: bool
+    created_at: str
+    status_ids: list[str]
+    rule_ids: list[str]
+    target_account: Account
+
+
+class AdminAccount(msgspec.Struct, kw_only=True):
+    """A member, as moderators see them. Addresses of the network are not kept, so there are none."""
+
+    id: str
+    username: str
+    created_at: str
+    email: str
+    role: Role
+    confirmed: bool
+    suspended: bool
+    silenced: bool
+    disabled: bool
+    approved: bool
+    locale: str | None
+    account: Account
+    domain: None = None
+    ip: None = None
+    ips: list[Any] = []
+    sensitized: bool
+    invite_request: str | None
+    """Why they want to join, as those say who sign up where approval is needed."""
+
+
+class AdminReport(msgspec.Struct, kw_only=True):
+    """A report, as moderators see it."""
+
+    id: str
+    action_taken: bool
+    action_taken_at: str | None
+    category: str
+    comment: str
+    forwarded: bool
+    created_at: str
+    updated_at: str
+    account: AdminAccount | None
+    target_account: AdminAccount | None
+    assigned_account: AdminAccount | None
+    action_taken_by_account: AdminAccount | None
+    statuses: list[Status]
+    rules: list[Rule]
+
+
+def rules_of(settings: Settings) -> list[Rule]:
+    """The rules of this network; their ids are their places."""
+    return [Rule(str(place), text) for place, text in enumerate(settings.rules, 1)]
+
+
+def report(filed: reports.Report, target: Account) -> Report:
+    """A report, for the one who made it."""
+    return Report(
+        id=str(filed.id),
+        action_taken=bool(filed.closed_at),
+        action_taken_at=closing(filed),
+        category=filed.category,
+        comment=filed.comment,
+        forwarded=filed.forwarded,
+        created_at=created(filed),
+        status_ids=list(map(str, filed.post_ids)),
+        rule_ids=list(filed.rule_ids),
+        target_account=target,
+    )
+
+
+def created(filed: reports.Report) -> str:
+    """When a report was made."""
+    return presenter.moment(milliseconds_of(filed.id))
+
+
+def closing(filed: reports.Report) -> str | None:
+    """When a report was done with."""
+    return presenter.moment(filed.closed_at) if filed.closed_at else None
+
+
+def admin_account(member: model.Member, email: str, reason: str, shown: Account) -> AdminAccount:
+    """A member, for moderators."""
+    return AdminAccount(
+        id=str(member.id),
+        username=member.name,
+        created_at=presenter.moment(member.created_at),
+        email=email,
+        role=presenter.role(member.role),
+        confirmed=True,
+        suspended=member.suspended and not member.pending,
+        silenced=member.silenced,
+        disabled=member.disabled,
+        approved=not member.pending,
+        invite_request=reason or None,
+        sensitized=member.sensitized,
+        locale=member.default_language or None,
+        account=shown,
+    )

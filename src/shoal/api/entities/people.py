@@ -1,0 +1,82 @@
+"""What members are to each other as it stands on the wire of the Mastodon API: mutes, lists, featured tags, preferences."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shoal.api.entities.addresses import Addresses
+from shoal.api.entities.presenter import WIRE_VISIBILITY, moment
+from shoal.api.entities.statuses import Account
+from shoal.core.model import Member, MemberList
+from shoal.feeds.featured import Featured
+
+
+class MutedAccount(Account, kw_only=True):
+    """Somebody whom the caller mutes; null for ever."""
+
+    mute_expires_at: str | None
+
+
+class FamiliarFollowers(msgspec.Struct):
+    """Those whom the caller follows among the followers of an account."""
+
+    id: str
+    accounts: list[Account]
+
+
+class FeaturedTag(msgspec.Struct, kw_only=True):
+    """A tag on a profile; `last_status_at` is a date."""
+
+    id: str
+    name: str
+    url: str
+    statuses_count: str
+    last_status_at: str | None
+
+
+class UserList(msgspec.Struct, kw_only=True):
+    """A list of accounts."""
+
+    id: str
+    title: str
+    replies_policy: str
+    exclusive: bool
+
+
+class Preferences(msgspec.Struct, kw_only=True):
+    """How a member posts and reads, unless they say otherwise."""
+
+    visibility: str = msgspec.field(name="posting:default:visibility")
+    sensitive: bool = msgspec.field(name="posting:default:sensitive")
+    language: str | None = msgspec.field(name="posting:default:language")
+    media: str = msgspec.field(name="reading:expand:media", default="default")
+    spoilers: bool = msgspec.field(name="reading:expand:spoilers", default=False)
+    gifs: bool = msgspec.field(name="reading:autoplay:gifs", default=False)
+    aggregate_reblogs: bool = msgspec.field(name="shoal:aggregate_reblogs", default=True)
+    """Whether a status stands once in home and lists; changed by `shoal[aggregate_reblogs]` of `update_credentials`."""
+
+
+def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
+    """A tag on a profile."""
+    return FeaturedTag(
+        id=str(found.place),
+        name=found.name,
+        url=at.tag(found.name),
+        statuses_count=str(found.posts),
+        last_status_at=moment(found.newest)[:10] if found.newest else None,
+    )
+
+
+def user_list(found: MemberList) -> UserList:
+    """A list."""
+    return UserList(id=str(found.id), title=found.title, replies_policy=found.replies.value, exclusive=found.exclusive)
+
+
+def preferences(member: Member) -> Preferences:
+    """How a member posts; how they read is mostly for their client to know."""
+    return Preferences(
+        visibility=WIRE_VISIBILITY[member.default_visibility],
+        sensitive=member.default_sensitive,
+        language=member.default_language or None,
+        aggregate_reblogs=member.folds_shares,
+    )

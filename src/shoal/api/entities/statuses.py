@@ -1,0 +1,316 @@
+"""The values of the Mastodon API as they stand on the wire: every key, in the names that clients know.
+
+`None` is null; `UNSET` leaves a key out. Ids are texts, moments are `2026-01-31T12:00:00.000Z`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from shoal.api.entities.media import MediaAttachment
+
+
+class Field(msgspec.Struct):
+    """A row of the table on a profile; `value` is HTML (plain text in a `Source`)."""
+
+    name: str
+    value: str
+    verified_at: None = None
+
+
+class AccountRole(msgspec.Struct, kw_only=True):
+    """What a member is for the network, as others see it; only of those who look after it."""
+
+    id: str
+    name: str
+    color: str = ""
+
+
+class Account(msgspec.Struct, kw_only=True):
+    """A member, as others see them."""
+
+    id: str
+    username: str
+    acct: str
+    url: str
+    uri: str
+    display_name: str
+    note: str
+    avatar: str
+    avatar_static: str
+    header: str
+    header_static: str
+    fields: list[Field]
+    bot: bool
+    discoverable: bool
+    indexable: bool
+    noindex: bool
+    created_at: str
+    statuses_count: int
+    followers_count: int
+    following_count: int
+    locked: bool = False
+    group: bool = False
+    hide_collections: bool = False
+    last_status_at: None = None
+    emojis: list[Any] = []
+    roles: list[AccountRole] = []
+    limited: bool | UnsetType = UNSET
+    """True for a silenced account; others have no such key."""
+    suspended: bool | UnsetType = UNSET
+    """True for a suspended account, which only moderators are shown; others have no such key."""
+
+
+class Source(msgspec.Struct, kw_only=True):
+    """What a member typed into their profile, and their defaults."""
+
+    privacy: str
+    sensitive: bool
+    language: str
+    note: str
+    fields: list[Field]
+    discoverable: bool
+    indexable: bool
+    follow_requests_count: int = 0
+    hide_collections: bool = False
+    attribution_domains: list[str]
+    quote_policy: str
+    """`public`, `followers` or `nobody`; nobody can quote here, whatever it says."""
+
+
+class Role(msgspec.Struct, kw_only=True):
+    """What a member may do beyond others; `permissions` are Mastodon's bits, as a number in digits."""
+
+    id: str = "-99"
+    name: str = ""
+    permissions: str = "0"
+    color: str = ""
+    highlighted: bool = False
+
+
+class CredentialAccount(Account, kw_only=True):
+    """A member, as they see themselves."""
+
+    source: Source
+    role: Role
+
+
+class StatusMention(msgspec.Struct):
+    """A member named in a status."""
+
+    id: str
+    username: str
+    url: str
+    acct: str
+
+
+class StatusTag(msgspec.Struct):
+    """A tag of a status."""
+
+    name: str
+    url: str
+
+
+class StatusApplication(msgspec.Struct):
+    """What a status was written with."""
+
+    name: str
+    website: str | None
+
+
+class Place(msgspec.Struct):
+    """Degrees."""
+
+    latitude: float
+    longitude: float
+
+
+class SharedBy(msgspec.Struct):
+    """Other accounts that reblogged a status, whose reblogs would stand just above it in a home or list."""
+
+    accounts: list[Account]
+    """The first three."""
+    count: int
+
+
+class Extras(msgspec.Struct, omit_defaults=True):
+    """What Shoal knows of a status and Mastodon does not."""
+
+    data: msgspec.Raw | UnsetType = UNSET
+    data_bytes: int | UnsetType = UNSET
+    """How much data there is that is left out here."""
+    place: Place | None = None
+    shared_by: SharedBy | UnsetType = UNSET
+
+
+class StatusContent(msgspec.Struct, kw_only=True):
+    """The part of a status that is the same for every viewer until the status is edited; of a share, its own part."""
+
+    id: str
+    uri: str
+    url: str
+    created_at: str
+    visibility: str
+    edited_at: str | None = None
+    content: str = ""
+    sensitive: bool = False
+    spoiler_text: str = ""
+    language: str | None = None
+    media_attachments: list[MediaAttachment] = []
+    mentions: list[StatusMention] = []
+    tags: list[StatusTag] = []
+    application: StatusApplication | None = None
+    in_reply_to_id: str | None = None
+    in_reply_to_account_id: str | None = None
+    emojis: list[Any] = []
+    card: None = None
+    quote: None = None
+    quotes_count: int = 0
+    shoal: Extras | UnsetType = UNSET
+
+
+class PollOption(msgspec.Struct):
+    """What can be voted for: these two keys and no other, as clients compare."""
+
+    title: str
+    votes_count: int | None
+
+
+class Poll(msgspec.Struct, kw_only=True):
+    """A poll; what only members are told is left out for others."""
+
+    id: str
+    expires_at: str | None
+    expired: bool
+    multiple: bool
+    votes_count: int
+    voters_count: int | None
+    options: list[PollOption]
+    emojis: list[Any] = []
+    voted: bool | UnsetType = UNSET
+    own_votes: list[int] | UnsetType = UNSET
+
+
+class FilterSummary(msgspec.Struct, kw_only=True):
+    """A filter, without what it looks for."""
+
+    id: str
+    title: str
+    context: list[str]
+    expires_at: str | None
+    filter_action: str
+
+
+class FilterResult(msgspec.Struct, kw_only=True):
+    """That a filter of the viewer matches a status, and by what."""
+
+    filter: FilterSummary
+    keyword_matches: list[str] | None
+    status_matches: list[str] | None
+
+
+class Status(StatusContent, kw_only=True):
+    """A post, or a share of one, as a viewer sees it. The last keys are there for members only."""
+
+    account: Account
+    reblog: Status | None
+    poll: Poll | None
+    replies_count: int
+    reblogs_count: int
+    favourites_count: int
+    favourited: bool | UnsetType = UNSET
+    reblogged: bool | UnsetType = UNSET
+    muted: bool | UnsetType = UNSET
+    bookmarked: bool | UnsetType = UNSET
+    pinned: bool | UnsetType = UNSET
+    """On one's own statuses, and always there."""
+    filtered: list[FilterResult] | UnsetType = UNSET
+    text: str | UnsetType = UNSET
+    """What was typed; in the answer to a deletion only."""
+
+
+class ContextExtras(msgspec.Struct):
+    """Where the rest of a long thread is."""
+
+    replies: str
+    """The address of all replies to the status itself, in pages; each of them has such an address, too."""
+
+
+class StatusContext(msgspec.Struct):
+    """What a status answers, the root first, and what answers it, as a thread is read."""
+
+    ancestors: list[Status]
+    descendants: list[Status]
+    shoal: ContextExtras | UnsetType = UNSET
+    """Where there are more replies than fit."""
+
+
+class Likers(msgspec.Struct):
+    """How many like a status, and the newest of them."""
+
+    count: int
+    newest: list[Account]
+
+
+class Received(msgspec.Struct):
+    """What all that an account posted was given."""
+
+    likes: int
+    shares: int
+
+
+class StatusSource(msgspec.Struct):
+    """What was typed, to be edited."""
+
+    id: str
+    text: str
+    spoiler_text: str
+
+
+class PollEditOption(msgspec.Struct):
+    """What could be voted for."""
+
+    title: str
+
+
+class PollEdit(msgspec.Struct):
+    """What a wording of a status asked."""
+
+    options: list[PollEditOption]
+
+
+class StatusEdit(msgspec.Struct, kw_only=True):
+    """One wording of a status."""
+
+    content: str
+    spoiler_text: str
+    sensitive: bool
+    created_at: str
+    account: Account
+    media_attachments: list[MediaAttachment]
+    poll: PollEdit | UnsetType = UNSET
+    emojis: list[Any] = []
+
+
+class Relationship(msgspec.Struct, kw_only=True):
+    """How the caller stands to an account."""
+
+    id: str
+    following: bool
+    showing_reblogs: bool
+    followed_by: bool
+    blocking: bool
+    blocked_by: bool
+    muting: bool
+    muting_notifications: bool
+    notifying: bool = False
+    languages: list[str] | None = None
+    muting_expires_at: str | None = None
+    requested: bool = False
+    requested_by: bool = False
+    domain_blocking: bool = False
+    endorsed: bool = False
+    note: str = ""

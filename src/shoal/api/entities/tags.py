@@ -1,0 +1,147 @@
+"""Tags on the wire, and how they get there: Mastodon's Tag, and the tag cloud, which is Shoal's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from shoal.api.entities.addresses import Addresses
+from shoal.api.entities.presenter import moment
+from shoal.graph.schema import tag_id
+from shoal.tagcloud.likeness import RelatedTag
+from shoal.tagcloud.words import HISTORY, Counted, DayCount, Shown, Word
+
+_DAY_SECONDS = 86_400
+
+
+class TagDay(msgspec.Struct):
+    """One day of a tag; Mastodon writes all three as texts. `day` is midnight UTC in Unix seconds."""
+
+    day: str
+    uses: str
+    accounts: str
+
+
+class Tag(msgspec.Struct):
+    """A tag; `history` is the last seven days, newest first. The last keys are there for members only."""
+
+    id: str
+    name: str
+    url: str
+    history: list[TagDay]
+    following: bool | UnsetType = UNSET
+    featuring: bool | UnsetType = UNSET
+
+
+class WindowWarmth(msgspec.Struct):
+    """How many uses of this moment a tag's uses are worth, by window."""
+
+    hour: float
+    day: float
+    week: float
+
+
+class CloudReasons(msgspec.Struct):
+    """Why a tag is where it is. `recent_uses` and `recent_accounts` are of today and yesterday, UTC."""
+
+    warmth: WindowWarmth
+    recent_uses: int
+    recent_accounts: int
+    loudest: float
+    surprise: float
+    why: str | UnsetType = UNSET
+    """In `for_you` only, in words."""
+
+
+class CloudTag(msgspec.Struct):
+    """A tag in the cloud; `form` is the spelling that most use."""
+
+    name: str
+    form: str
+    url: str
+    uses: int
+    weight: float
+    level: int
+    reasons: CloudReasons
+
+
+class Cloud(msgspec.Struct):
+    """The tag cloud; whatever was used before `complete_to` is counted."""
+
+    order: str
+    version: int
+    at: str
+    complete_to: str
+    tags: list[CloudTag]
+
+
+class AlikeTag(msgspec.Struct):
+    """A tag that goes with another: `together` is in how many of its newest posts it stands too, `likeness` is 0 to 1."""
+
+    name: str
+    form: str
+    url: str
+    uses: int
+    together: int
+    likeness: float
+
+
+def tag(
+    name: str,
+    at: Addresses,
+    counted: Counted | None,
+    today: int,
+    *,
+    following: bool | None,
+    featuring: bool = False,
+) -> Tag:
+    """A tag by its canonical name; `counted` is None for one that nobody uses, `following` for who is not logged in.
+
+    `today` is in days since 1970-01-01 UTC.
+    """
+    mine = following is not None
+    unused = [DayCount(today - back, 0, 0) for back in range(HISTORY)]
+    return Tag(
+        # Ids of tags are negative; on the wire an id is digits.
+        id=str(-tag_id(name)),
+        name=name,
+        url=at.tag(name),
+        history=_history(counted.days if counted else unused),
+        following=bool(following) if mine else UNSET,
+        featuring=featuring if mine else UNSET,
+    )
+
+
+def _history(days: Iterable[DayCount]) -> list[TagDay]:
+    return [TagDay(str(day.day * _DAY_SECONDS), str(day.uses), str(day.members)) for day in days]
+
+
+def cloud(shown: Shown, at: Addresses) -> Cloud:
+    """A cloud."""
+    words = [_cloud_tag(word, at) for word in shown.words]
+    return Cloud(shown.order, shown.version, moment(shown.at), moment(shown.complete_to), words)
+
+
+def _cloud_tag(word: Word, at: Addresses) -> CloudTag:
+    known = word.reasons
+    reasons = CloudReasons(
+        warmth=WindowWarmth(**{window: _short(warm) for window, warm in known.warmth.items()}),
+        recent_uses=known.today,
+        recent_accounts=known.members,
+        loudest=_short(known.loudest),
+        surprise=_short(known.surprise),
+        why=word.why or UNSET,
+    )
+    return CloudTag(word.name, word.form, at.tag(word.name), word.uses, _short(word.weight), word.level, reasons)
+
+
+def alike(found: RelatedTag, at: Addresses) -> AlikeTag:
+    """A related tag."""
+    return AlikeTag(found.name, found.form, at.tag(found.name), found.uses, found.together, _short(found.likeness))
+
+
+def _short(number: float) -> float:
+    """As far as anybody looks at it."""
+    return round(number, 4)

@@ -1,0 +1,46 @@
+"""Who asks: from the bearer token of a request to its caller, in one read of the token and one of its member."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from starlette.requests import HTTPConnection
+
+from shoal.api.http.calls import Caller
+from shoal.core.errors import Unauthenticated
+from shoal.graph.contract import Reader
+from shoal.services.apps import check_token, check_welcome
+
+
+async def caller_of(graph: Reader, request: HTTPConnection) -> Caller | None:
+    """The caller; None without a token. Raises `Unauthenticated` for a bad one, `NotAllowed` for who may not come in."""
+    text = bearer_of(request)
+    return None if text is None else await caller_with(graph, text)
+
+
+async def caller_with(graph: Reader, text: str) -> Caller:
+    """The caller whose token this is. Raises as `caller_of`."""
+    token, member = await check_token(graph, text)
+    if not token.app_id:
+        # The cookie of a browser opens pages of ours, and is no token of the API.
+        raise Unauthenticated("The access token is invalid")
+    if member is None:
+        return Caller(token.id, token.app_id, None, _scopes(token.scopes))
+    check_welcome(member)
+    return Caller(token.id, token.app_id, member.id, _scopes(token.scopes), member.role)
+
+
+def bearer_of(request: HTTPConnection) -> str | None:
+    """The token in the header, or in the query, where clients put it that cannot set a header."""
+    for name, value in request.scope["headers"]:
+        if name == b"authorization":
+            kind, _, text = value.decode("latin-1").partition(" ")
+            return text.strip() if kind.lower() == "bearer" else ""
+    if b"access_token=" in request.scope["query_string"]:
+        return request.query_params.get("access_token")
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _scopes(scopes: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(scopes)

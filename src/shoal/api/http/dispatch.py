@@ -1,0 +1,200 @@
+"""The way of one request through the API, and the one place where a failure becomes an answer."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import NamedTuple
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from shoal.api.http.bodies import Inbox, deliver, read_body
+from shoal.api.http.calls import ANONYMOUS, Authenticate, Caller, Context, Route
+from shoal.api.http.convert import convert
+from shoal.api.http.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
+from shoal.api.http.html import refusal
+from shoal.api.http.limits import ratelimit
+from shoal.api.http.limits.intake import Intake, Memory, Turns
+from shoal.api.http.matching import Trie
+from shoal.api.http.middleware import REQUEST_ID
+from shoal.api.http.params import MAX_WORDS, is_multipart, read_params
+from shoal.api.http.replies import RawHeader, Reply, encode
+from shoal.api.http.scopes import granted
+from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated
+from shoal.core.model import Role
+from shoal.graph.cache.freshness import one_request
+
+_PRIVATE = (b"cache-control", b"private, no-store")
+"""The header of every answer to a token, unless the answer itself says for how long it may be kept."""
+
+
+class Entry(NamedTuple):
+    """A route, and the names of the parameters in its path."""
+
+    route: Route
+    names: tuple[str, ...]
+
+
+class Api:
+    """The application inside the edge."""
+
+    def __init__(
+        self,
+        trie: Trie[Entry],
+        deps: object,
+        authenticate: Authenticate,
+        limiter: ratelimit.Limiter,
+        fallback: ASGIApp | None,
+        websocket: ASGIApp | None,
+        memory: Memory,
+        turns: Turns,
+    ) -> None:
+        self._find = trie.find
+        self._deps = deps
+        self._authenticate = authenticate
+        self._limiter = limiter
+        self._fallback = fallback
+        self._websocket = websocket or _refuse_websocket
+        self._memory = memory
+        self._turns = turns
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One ASGI connection."""
+        if scope["type"] == "http":
+            found = self._find(scope["path"])
+            if found is None and self._fallback is not None and not _is_api(scope["path"]):
+                await self._fallback(scope, receive, send)
+            else:
+                with one_request():
+                    await self._http(found, scope, receive, send)
+        elif scope["type"] == "websocket":
+            await self._websocket(scope, receive, send)
+        else:
+            await _lifespan(receive, send)
+
+    async def _http(
+        self, found: tuple[dict[str, Entry], tuple[str, ...]] | None, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        inbox = Inbox(scope, receive)
+        request = Request(scope, inbox.receive)
+        more: list[RawHeader] = []
+        try:
+            entry, values = await self._entry(found, request, more)
+            caller = await self._admit(entry.route, request, more)
+            answer = await self._run(entry, values, caller, request, inbox)
+            content = b"" if isinstance(answer, Response) else encode(answer.body)
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
+            reply = reply_for(error, where=f"{scope['method']} {scope['path']} ({scope.get(REQUEST_ID, '-')})")
+            answer = refusal(reply) if _is_page(found) else reply
+            content = encode(reply.body)
+        if isinstance(answer, Response):
+            kept = "cache-control" in answer.headers
+            answer.raw_headers.extend(header for header in more if not kept or header is not _PRIVATE)
+            await answer(scope, inbox.receive, send)
+        else:
+            await deliver(answer, content, more, inbox, send)
+
+    async def _entry(
+        self, found: tuple[dict[str, Entry], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
+    ) -> tuple[Entry, tuple[str, ...]]:
+        """The route that is meant and the values in its path. Who asks for what is not there is counted too."""
+        method = request.scope["method"]
+        if found is not None:
+            entry = found[0].get("GET" if method == "HEAD" else method)
+            if entry is not None:
+                return entry, found[1]
+        await self._take("api", ANONYMOUS, request, more)
+        raise NotFound if found is None else MethodNotAllowed(found[0])
+
+    async def _admit(self, route: Route, request: Request, more: list[RawHeader]) -> Caller:
+        """The caller, once it is known that they may call this now."""
+        caller = ANONYMOUS
+        failure: ShoalError | None = None
+        if route.auth != "public":
+            try:
+                caller = await self._authenticate(request) or ANONYMOUS
+            except (Unauthenticated, NotAllowed) as error:
+                failure = error
+        # Before any refusal, so that guessing tokens is limited as well.
+        await self._take(route.limit_class, caller, request, more)
+        if failure is not None:
+            raise failure
+        if caller.token_id:
+            more.append(_PRIVATE)
+            _check_rights(route, caller)
+        elif route.auth in {"app", "client", "user"}:
+            raise Unauthenticated
+        return caller
+
+    async def _take(self, limit_class: str, caller: Caller, request: Request, more: list[RawHeader]) -> None:
+        if limit_class == ratelimit.UNLIMITED:
+            return
+        member = None if limit_class in ratelimit.BY_ADDRESS else caller.member_id
+        who = ratelimit.address_of(request.scope) if member is None else member
+        window = await self._limiter.take(ratelimit.Key(limit_class, who))
+        if window is None:
+            return
+        more += ratelimit.headers(window)
+        if window.wait:
+            raise TooMany("Too many requests", retry_after=window.wait)
+
+    async def _run(
+        self, entry: Entry, values: tuple[str, ...], caller: Caller, request: Request, inbox: Inbox
+    ) -> Reply | Response:
+        intake = Intake(self._memory, request.scope)
+        if not inbox.unread:
+            return await self._handled(entry, values, caller, request, intake)
+        async with AsyncExitStack() as stack:
+            if entry.route.max_body > MAX_WORDS and is_multipart(request):
+                who = caller.member_id or ratelimit.address_of(request.scope)
+                await stack.enter_async_context(self._turns.of(who, request.scope))
+            await stack.enter_async_context(intake)
+            if entry.route.params is None:
+                await read_body(request, intake, entry.route.max_body)
+            return await self._handled(entry, values, caller, request, intake)
+
+    async def _handled(
+        self, entry: Entry, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake
+    ) -> Reply | Response:
+        route, names = entry
+        path = dict(zip(names, values, strict=True))
+        params = None
+        if route.params is not None:
+            params = convert({**await read_params(request, intake, max_body=route.max_body), **path}, route.params)
+            await intake.load()
+        answer = await route.handler(Context(caller, request, self._deps, path), params)
+        return answer if isinstance(answer, Reply | Response) else Reply(answer)
+
+
+def _check_rights(route: Route, caller: Caller) -> None:
+    if route.auth == "user" and caller.member_id is None:
+        raise NeedsMember
+    if route.scope is not None and not granted(caller.scopes, route.scope):
+        raise OutsideScopes
+    if route.auth == "client" and caller.member_id is not None:
+        raise NotAllowed("This action is not allowed")
+    if route.role is not Role.NONE and caller.role.rank < route.role.rank:
+        raise NotAllowed("This action is not allowed")
+
+
+def _is_page(found: tuple[dict[str, Entry], tuple[str, ...]] | None) -> bool:
+    return found is not None and any(entry.route.page for entry in found[0].values())
+
+
+def _is_api(path: str) -> bool:
+    return path == "/api" or path.startswith("/api/")
+
+
+async def _refuse_websocket(_scope: Scope, receive: Receive, send: Send) -> None:
+    await receive()
+    await send({"type": "websocket.close", "code": 1000})
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    """Nothing happens here: the wiring starts and stops what there is."""
+    for _ in ("startup", "shutdown"):
+        message = await receive()
+        await send({"type": message["type"] + ".complete"})

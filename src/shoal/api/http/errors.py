@@ -1,0 +1,161 @@
+"""Which HTTP status and which JSON body each error becomes: one table, read from top to bottom.
+
+The text of a `ShoalError` is safe to show and is shown. Anything else is logged in full and answered with one fixed sentence.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from shoal.api.http.replies import Header, Reply
+from shoal.core import errors
+
+_log = logging.getLogger("shoal.api")
+
+INTERNAL = "Something went wrong on our side"
+
+
+class Malformed(errors.InvalidInput):
+    """The request itself cannot be read: broken JSON, a part without a name, a required parameter that is not there."""
+
+
+class NeedsMember(errors.NotAllowed):
+    """An app's own token was used where a member must act."""
+
+
+class OutsideScopes(errors.NotAllowed):
+    """The token is good, but was not given the scope that this needs."""
+
+
+class MethodNotAllowed(errors.ShoalError):
+    """The path is there, but not for this method. `allowed` are the methods it has."""
+
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self.allowed = ", ".join(sorted(allowed))
+        super().__init__(f"This path takes {self.allowed}")
+
+
+class RecordInvalid(errors.InvalidInput):
+    """What Mastodon answers with exactly "Record invalid", which clients compare."""
+
+
+class Blank(errors.InvalidInput):
+    """A field that must be given was left out or is empty."""
+
+
+class NotAccepted(errors.InvalidInput):
+    """A field that must be true is not."""
+
+
+class Several(errors.InvalidInput):
+    """More than one thing is wrong; a form shows each at its own field."""
+
+    def __init__(self, found: Sequence[errors.InvalidInput]) -> None:
+        super().__init__(", ".join(map(str, found)))
+        self.found = tuple(found)
+
+
+class OAuthRefused(errors.ShoalError):
+    """An error of the OAuth protocol: `code` is a word of RFC 6749, the text explains it."""
+
+    def __init__(self, code: str, description: str, *, status: int = 400) -> None:
+        super().__init__(description)
+        self.code = code
+        self.status = status
+
+
+class Row(NamedTuple):
+    """One row of the table."""
+
+    error: type[errors.ShoalError]
+    status: int
+    text: str
+    """What is shown when the error says nothing itself, or always when `fixed`."""
+    fixed: bool = False
+
+
+_INVALID = Row(errors.InvalidInput, 422, "Record invalid")
+
+TABLE = (
+    Row(Malformed, 400, "The request could not be read"),
+    Row(RecordInvalid, 422, "Record invalid", fixed=True),
+    Row(errors.TooLarge, 413, "The request is too large"),
+    _INVALID,
+    Row(errors.Unauthenticated, 401, "The access token is invalid"),
+    Row(NeedsMember, 422, "This method requires an authenticated user", fixed=True),
+    Row(OutsideScopes, 403, "This action is outside the authorized scopes", fixed=True),
+    Row(errors.NotAllowed, 403, "This action is not allowed"),
+    Row(MethodNotAllowed, 405, "Method not allowed"),
+    # Fixed, so that "is not there" and "may not be seen" cannot be told apart by their words.
+    Row(errors.NotFound, 404, "Record not found", fixed=True),
+    Row(errors.Gone, 410, "This account is gone"),
+    Row(errors.Conflict, 409, "Somebody changed this in between; read it again and repeat"),
+    Row(errors.TooMany, 429, "Too many requests", fixed=True),
+    Row(errors.StorageFull, 507, "The server has no room left for this"),
+    Row(errors.OutcomeUnknown, 503, "The server cannot tell whether this was done; look before you try again"),
+    Row(errors.Unavailable, 503, "The server cannot do this now; try again in a moment"),
+)
+"""The first row whose class fits decides, so subclasses stand above their parents."""
+
+_CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
+    (errors.Taken, "ERR_TAKEN"),
+    (errors.Disallowed, "ERR_BLOCKED"),
+    (Blank, "ERR_BLANK"),
+    (NotAccepted, "ERR_ACCEPTED"),
+    (errors.TooLarge, "ERR_TOO_LONG"),
+    (errors.TooShort, "ERR_TOO_SHORT"),
+    (errors.Reserved, "ERR_RESERVED"),
+    (errors.InvalidInput, "ERR_INVALID"),
+)
+
+
+def reply_for(error: Exception, *, where: str = "") -> Reply:
+    """The answer to a request that ended with `error`; `where` names the request in the log."""
+    if isinstance(error, OAuthRefused):
+        return Reply({"error": error.code, "error_description": str(error)}, error.status)
+    row = _row(error)
+    if row is not None and isinstance(error, errors.ShoalError):
+        return Reply(_body(error, row), row.status, _headers(error))
+    _log.error("internal error in %s", where, exc_info=error)
+    return Reply({"error": INTERNAL}, 500)
+
+
+def _row(error: Exception) -> Row | None:
+    # A field that is too long is one that is invalid; 413 is for requests and files.
+    if isinstance(error, errors.TooLarge) and error.field:
+        return _INVALID
+    return next((row for row in TABLE if isinstance(error, row.error)), None)
+
+
+def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
+    text = row.text if row.fixed else str(error) or row.text
+    # Clients know the sentences of what is unfit, and look for nothing before them.
+    if row.status != 422 or row.fixed or isinstance(error, errors.Unfit) or not isinstance(error, errors.InvalidInput):
+        return {"error": text}
+    body: dict[str, object] = {"error": f"Validation failed: {text}"}
+    details = {found.field: [_detail(found)] for found in _parts(error) if found.field}
+    if details:
+        body["details"] = details
+    return body
+
+
+def _parts(error: errors.InvalidInput) -> tuple[errors.InvalidInput, ...]:
+    return error.found if isinstance(error, Several) else (error,)
+
+
+def _detail(error: errors.InvalidInput) -> dict[str, str]:
+    code = next(code for kind, code in _CODES if isinstance(error, kind))
+    return {"error": code, "description": str(error)}
+
+
+def _headers(error: errors.ShoalError) -> tuple[Header, ...]:
+    if isinstance(error, errors.TooMany | errors.Unavailable):
+        return (("Retry-After", str(max(1, math.ceil(error.retry_after)))),)
+    if isinstance(error, MethodNotAllowed):
+        return (("Allow", error.allowed),)
+    if isinstance(error, errors.Unauthenticated):
+        return (("WWW-Authenticate", 'Bearer realm="Shoal"'),)
+    return ()

@@ -1,0 +1,172 @@
+"""How many requests are at work at a time, and how many wait for them: whoever comes then is told at once to come again.
+
+Without a bound, a server that is asked for more than it can do takes everything on and finishes nothing in time. A place is held
+from the moment a request is let in until its answer begins: streams and downloads hold none while they last, nor does a
+request whose client is still sending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shoal.api.http.bodies import Inbox, deliver
+from shoal.api.http.errors import reply_for
+from shoal.api.http.replies import encode
+from shoal.core.errors import Unavailable
+
+_ALWAYS = frozenset({"/health", "/ready"})
+"""Monitoring must get an answer however busy the server is."""
+
+_BUSY = reply_for(Unavailable("The server is busy; try again in a moment", retry_after=1.0))
+_BUSY_JSON = encode(_BUSY.body)
+
+_VISIT = "shoal.visit"
+"""Where the visit of a request is in its ASGI scope."""
+
+_Queue = deque[asyncio.Future[None]]
+
+
+class Gate:
+    """So many `places`, so many who wait for one, for so many `seconds` at the most. Of one event loop."""
+
+    def __init__(self, places: int, waiting: int, seconds: float) -> None:
+        self._free = places
+        self._most = waiting
+        self._seconds = seconds
+        self._waiting: _Queue = deque()
+        self._returning: _Queue = deque()
+
+    async def enter(self) -> bool:
+        """Take a place, in the order of arrival; False, without one, when there is none in time."""
+        if self._free:
+            self._free -= 1
+            return True
+        if len(self._waiting) >= self._most:
+            return False
+        try:
+            await self._turn(self._waiting, self._seconds)
+        except TimeoutError:
+            return False
+        return True
+
+    async def again(self) -> None:
+        """Take a place before all who have had none yet: this one was let in before."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._turn(self._returning, None)
+
+    def leave(self) -> None:
+        """Give the place back, to whoever is next."""
+        for queue in (self._returning, self._waiting):
+            while queue:
+                turn = queue.popleft()
+                if not turn.done():
+                    turn.set_result(None)
+                    return
+        self._free += 1
+
+    async def _turn(self, queue: _Queue, seconds: float | None) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            async with asyncio.timeout(seconds):
+                await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                # The turn came at the very moment that it was no longer wanted.
+                self.leave()
+            elif turn in queue:
+                queue.remove(turn)
+            raise
+
+
+@asynccontextmanager
+async def outside(scope: Scope) -> AsyncIterator[None]:
+    """Release the request's place inside the block: what it waits for there has a bound of its own."""
+    visit: _Visit | None = scope.get(_VISIT)
+    if visit is None:
+        yield
+        return
+    visit.step_out()
+    try:
+        yield
+    finally:
+        await visit.step_in()
+
+
+class Admission:
+    """An application behind a gate."""
+
+    def __init__(self, app: ASGIApp, gate: Gate) -> None:
+        self._app = app
+        self._gate = gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One connection."""
+        if scope["type"] != "http" or scope["path"] in _ALWAYS:
+            await self._app(scope, receive, send)
+        elif await self._gate.enter():
+            visit = scope[_VISIT] = _Visit(self._gate, receive, send)
+            try:
+                await self._app(scope, visit.receive, visit.send)
+            finally:
+                visit.leave()
+        else:
+            await deliver(_BUSY, _BUSY_JSON, [], Inbox(scope, receive), send)
+
+
+class _Visit:
+    """One request that was let in."""
+
+    __slots__ = ("_gate", "_holds", "_over", "_receive", "_send")
+
+    def __init__(self, gate: Gate, receive: Receive, send: Send) -> None:
+        self._gate = gate
+        self._receive = receive
+        self._send = send
+        self._holds = True
+        self._over = False
+
+    async def receive(self) -> Message:
+        """What the client sends; who waits for it holds no place."""
+        if self._over:
+            return await self._receive()
+        self.step_out()
+        message = await self._receive()
+        await self.step_in()
+        return message
+
+    async def send(self, message: Message) -> None:
+        """What goes to the client; when it begins, the work is done."""
+        self.leave()
+        await self._send(message)
+
+    def leave(self) -> None:
+        """The place is given back for good."""
+        self._over = True
+        self.step_out()
+
+    def step_out(self) -> None:
+        """Give the place back for a while."""
+        if self._holds:
+            self._holds = False
+            self._gate.leave()
+
+    async def step_in(self) -> None:
+        """Take a place again, unless none is needed any more."""
+        if self._needs_place():
+            await self._gate.again()
+            if self._needs_place():
+                self._holds = True
+            else:
+                # Meanwhile the answer has begun, or another part of the request has taken one.
+                self._gate.leave()
+
+    def _needs_place(self) -> bool:
+        return not (self._over or self._holds)

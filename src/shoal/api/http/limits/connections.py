@@ -1,0 +1,177 @@
+"""Limits on connections: how many in all, how many of one address, and how long a client may keep one waiting.
+
+There is a maximum for all of them, which leaves file descriptors to the stores, and one for each address. A connection counts until
+it is closed, also when it has become a WebSocket or a stream of events. A trusted proxy may have as many as it likes:
+what comes through it counts for its client, as long as a request or a WebSocket lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+from collections import Counter
+from collections.abc import AsyncIterator
+from typing import NamedTuple, Protocol
+
+from shoal.api.http.limits.ratelimit import address_key
+from shoal.api.http.proxies import Doubts, Proxies
+from shoal.settings import Settings
+
+_log = logging.getLogger(__name__)
+
+MOST = 10_000
+"""Connections of one process, where the limit of open files allows as many."""
+_BACKLOG = 2_048
+_SPARE = 32
+"""Extra places for trusted proxies and for this machine, so that monitoring is answered when the server is full."""
+_TOLD_EVERY = 60
+"""Seconds between two lines in the log about connections that were refused."""
+
+
+class Patience(NamedTuple):
+    """Deadlines for clients. They are checked every `interval` seconds, so a client may have that much more time."""
+
+    interval: float = 1.0
+    head: float = 10.0
+    """Seconds for the whole head of a request, from the connection or from the first byte after another request."""
+    head_bytes: int = 32 << 10
+    rate: int = 1_024
+    """Bytes of a body that must come in a second, while the server reads."""
+    grace: float = 10.0
+    """Seconds for which nothing need come at first."""
+    advance: float = 30.0
+    """Seconds for which nothing need come after much has come at once."""
+    idle: float = 5.0
+    """Seconds that a connection stays open between two requests."""
+    idle_proxy: float = 75.0
+    """As `idle`, for a trusted proxy: longer than proxies wait (nginx: 60), as one may not ask again after a close."""
+    unread: float = 60.0
+    """Seconds in which a client must take something of its answer."""
+
+
+USUAL = Patience()
+
+
+class Watched(Protocol):
+    """A connection for HTTP requests, whose deadlines are checked."""
+
+    def tick(self) -> None:
+        """Check deadlines; called every `interval` seconds."""
+
+
+class Connections:
+    """The connections of one server. `most` is how many there may be, `per_address` how many of one address; 0 is no limit."""
+
+    def __init__(
+        self, proxies: Proxies, doubts: Doubts, most: int, per_address: int, patience: Patience = USUAL
+    ) -> None:
+        self.proxies = proxies
+        self.doubts = doubts
+        self.patience = patience
+        self.watched: set[Watched] = set()
+        self.open = 0
+        self._most = most
+        self._per_address = per_address
+        self._of: dict[str, int] = {}
+        self._refused: Counter[str] = Counter()
+
+    def enter(self, peer: str) -> int:
+        """Count a new connection from this address. Returns 0, or the status of the refusal; call `leave` after each.
+
+        A refused connection counts as well, until it is closed.
+        """
+        self.open += 1
+        trusted = self.proxies.trusts(peer)
+        allowed = self.begin(peer)
+        if self.open > self._most + (_SPARE if trusted else 0):
+            self._refused[address_key(peer)] += 1
+            return 503
+        return 0 if allowed else 429
+
+    def leave(self, peer: str) -> None:
+        """Stop counting a connection from this address, which is closed."""
+        self.open -= 1
+        self.end(peer)
+
+    def begin(self, client: str) -> bool:
+        """Count one more thing that this client has open; False when that is too many. Call `end` after each.
+
+        The requests of trusted proxies themselves are not counted.
+        """
+        if self.proxies.trusts(client):
+            return True
+        key = address_key(client)
+        now = self._of[key] = self._of.get(key, 0) + 1
+        if self._per_address and now > self._per_address:
+            self._refused[key] += 1
+            return False
+        return True
+
+    def end(self, client: str) -> None:
+        """Stop counting one thing that `begin` counted."""
+        if self.proxies.trusts(client):
+            return
+        key = address_key(client)
+        left = self._of[key] - 1
+        if left:
+            self._of[key] = left
+        else:
+            del self._of[key]
+
+    @contextlib.asynccontextmanager
+    async def watching(self) -> AsyncIterator[None]:
+        """Check the deadlines of all connections until the block ends."""
+        task = asyncio.create_task(self._watch(), name="shoal-connections")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _watch(self) -> None:
+        passed = 0.0
+        while True:
+            await asyncio.sleep(self.patience.interval)
+            for connection in list(self.watched):
+                try:
+                    connection.tick()
+                except Exception:  # noqa: BLE001  # one of them must not end the watch over the others
+                    _log.exception("a connection could not be looked after")
+                    self.watched.discard(connection)
+            passed += self.patience.interval
+            if passed >= _TOLD_EVERY:
+                passed = 0.0
+                self._tell()
+
+    def _tell(self) -> None:
+        for key, times in self._refused.most_common(1):
+            _log.warning("%d connections were refused, %d of them from %s", self._refused.total(), times, key)
+        self._refused.clear()
+
+
+def connections(settings: Settings, most: int, patience: Patience) -> Connections:
+    """The connections of a server with these settings. Raises `SettingsError`."""
+    proxies = Proxies(settings.trusted_proxies)
+    return Connections(proxies, Doubts(settings, proxies.trusts), most, settings.connections_per_address, patience)
+
+
+class Room(NamedTuple):
+    """How many connections a process has descriptors for, open and waiting to be accepted."""
+
+    most: int
+    backlog: int
+
+
+def room() -> Room:
+    """Raise the limit of open files as far as it goes, and divide it: half for connections, a quarter for those that are accepted
+    in one turn before any can be refused, the rest for the stores."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+            soft = hard
+    if soft == resource.RLIM_INFINITY:
+        return Room(MOST, _BACKLOG)
+    return Room(max(1, min(MOST, soft // 2)), max(1, min(_BACKLOG, soft // 4)))

@@ -1,0 +1,118 @@
+"""Rate limits that all processes share: counts on Redis, by its clock.
+
+Where Redis cannot be reached, each process counts for itself until it can: better served twice than not at all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Mapping
+from zlib import crc32
+
+import numpy as np
+
+from shoal.api.http.limits.ratelimit import Key, MemoryLimiter, Rule, Window
+from shoal.core.errors import Unavailable
+from shoal.core.ids import shard_of
+from shoal.core.placement import SHARDS
+from shoal.graph.redis.nodes import Nodes, Script
+
+_log = logging.getLogger(__name__)
+
+_AWAY_SECONDS = 1.0
+_LOG_SECONDS = 60.0
+
+# ARGV: one key without its window, limit, seconds, cost. Gives how many there are now, whether this one was taken, when the
+# window ends (Unix seconds), and in how many milliseconds.
+_TAKE = Script(r"""
+local limit, seconds, cost = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local moment = tonumber(time[1])
+local reset = (math.floor(moment / seconds) + 1) * seconds
+local left = (reset - moment) * 1000 - math.floor(tonumber(time[2]) / 1000)
+local key = ARGV[1] .. ':' .. reset
+local used = first(1, 'GET', key)
+if used == nil then return {refused, false} end
+used = tonumber(used or 0)
+if used + cost > limit then return {refused, {used, 0, reset, left}} end
+redis.call('INCRBY', key, cost)
+redis.call('PEXPIRE', key, left)
+return {refused, {used + cost, 1, reset, left}}
+""")
+
+# ARGV: one key without its window, seconds.
+_GIVE_BACK = Script(
+    r"""
+local seconds = tonumber(ARGV[2])
+local reset = (math.floor(tonumber(redis.call('TIME')[1]) / seconds) + 1) * seconds
+local key = ARGV[1] .. ':' .. reset
+local used = first(1, 'GET', key)
+if used == nil then return {refused, false} end
+if tonumber(used or 0) > 0 then redis.call('DECR', key) end
+return {refused, true}
+""",
+    grows=False,
+)
+
+
+class RedisLimiter:
+    """A `Limiter` that is exact for all processes together."""
+
+    def __init__(self, nodes: Nodes, rules: Mapping[str, Rule]) -> None:
+        self._nodes = nodes
+        self._rules = dict(rules)
+        self._alone = MemoryLimiter(rules)
+        self.classes = frozenset(rules)
+        self._away_until = 0.0
+        self._logged_at = -_LOG_SECONDS
+
+    async def take(self, key: Key, cost: int = 1) -> Window | None:
+        """Count a request; None when its class is not limited. A refused request is not counted."""
+        rule = self._rules.get(key.limit_class)
+        if rule is None or not rule.limit:
+            return None
+        if time.monotonic() >= self._away_until:
+            try:
+                return await self._take(key, rule, cost)
+            except Unavailable:
+                # Not every request is to wait until it is clear again that nobody answers.
+                self._away_until = time.monotonic() + _AWAY_SECONDS
+                self._tell()
+        return await self._alone.take(key, cost)
+
+    async def give_back(self, key: Key) -> None:
+        """Uncount a request that `take` counted; nothing happens once its window has ended.
+
+        While Redis is away it may stay counted: then one more than is due is refused.
+        """
+        rule = self._rules.get(key.limit_class)
+        if rule is None or not rule.limit:
+            return
+        if time.monotonic() < self._away_until:
+            await self._alone.give_back(key)
+            return
+        shard, name = _place_of(key)
+        with contextlib.suppress(Unavailable):
+            await self._nodes.each(_GIVE_BACK, np.array([shard], np.int64), lambda _: (name, rule.seconds), batch=1)
+
+    async def _take(self, key: Key, rule: Rule, cost: int) -> Window:
+        shard, name = _place_of(key)
+        parts = await self._nodes.each(
+            _TAKE, np.array([shard], np.int64), lambda _: (name, rule.limit, rule.seconds, cost), batch=1
+        )
+        used, taken, reset, left = parts[-1].result
+        wait = 0.0 if taken else max(1.0, left / 1000)
+        return Window(rule.limit, max(0, rule.limit - used), reset, wait)
+
+    def _tell(self) -> None:
+        if time.monotonic() - self._logged_at >= _LOG_SECONDS:
+            self._logged_at = time.monotonic()
+            _log.warning("rate limits are counted by each process for itself: the shared counts cannot be reached")
+
+
+def _place_of(key: Key) -> tuple[int, bytes]:
+    """The shard that says which server counts, and the name of the count there, without its window."""
+    shard = shard_of(key.who) if isinstance(key.who, int) else crc32(key.who.encode()) % SHARDS
+    return shard, f"r:{{{shard:04x}}}:{key.limit_class}:{key.who}".encode()

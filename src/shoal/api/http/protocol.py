@@ -1,0 +1,251 @@
+"""HTTP/1.1 as uvicorn speaks it, with bounds: on connections, on the size and time of a head, on the pace of a body.
+
+| what the client does | what it gets |
+|---|---|
+| opens a connection too many | 503, or 429 when there are too many of its address, and a close |
+| sends nothing | a close |
+| does not end a head in time | 408 and a close |
+| sends a head that is too large | 431 and a close |
+| sends a body too slowly | 408 and a close |
+| reads nothing of its answer | a close |
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, cast
+
+import httptools
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from uvicorn.server import ServerState
+
+from shoal.api.http.limits.connections import Connections
+
+_ALWAYS = (b"/health", b"/ready")
+"""Paths that are answered however many requests their client has under way."""
+SENTENCES = {
+    400: "This is not HTTP",
+    408: "The request did not come in time",
+    429: "Too many connections from this address",
+    431: "The head of the request is too large",
+    503: "The server is busy; try again in a moment",
+}
+
+
+class Config(uvicorn.Config):
+    """uvicorn's configuration, and the connections that are counted."""
+
+    def __init__(self, app: Any, connections: Connections, **options: Any) -> None:
+        super().__init__(app, http=HttpConnection, ws=SocketConnection, proxy_headers=False, **options)
+        self.connections = connections
+
+
+class HttpConnection(HttpToolsProtocol):
+    """One connection, until it is closed or becomes a WebSocket."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._all = config.connections
+        self._patience = config.connections.patience
+        self._peer = ""
+        self._proxied = self._doubtful = False
+        self._clients: list[str] = []
+        """The clients of the requests under way, oldest first, where a trusted proxy names them; empty for its own."""
+        self._in_head = True
+        self._waited = 0.0
+        self._behind = 0.0
+        """Bytes of the body that the client owes; below 0 it has sent some in advance."""
+        self._stuck = 0.0
+        self._piece = self._first = 0
+        """Bytes of the newest piece, and of that in which the request began."""
+        self._extra = 0
+        """Bytes since that piece, without the body's: the rest of the head, sizes of chunks, trailers."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection, and refuse it at once when there are too many."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._peer = self.client[0] if self.client else ""
+        self._proxied = self._all.proxies.trusts(self._peer)
+        self._doubtful = self._all.doubts.about(self._peer)
+        self.timeout_keep_alive = self._patience.idle_proxy if self._proxied else self._patience.idle  # type: ignore[assignment]  # seconds all the same
+        self._all.watched.add(self)
+        if status := self._all.enter(self._peer):
+            self._refuse(status)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop counting the connection and the requests on it."""
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._all.watched.discard(self)
+        self._all.leave(self._peer)
+        for client in self._clients:
+            self._all.end(client)
+        self._clients.clear()
+
+    def data_received(self, data: bytes) -> None:
+        """Feed a piece of a request to the parser, and bound the size of the head."""
+        if self.timeout_keep_alive_task is not None:
+            self._unset_keepalive_if_required()
+            self._in_head, self._waited = True, 0.0
+        self._piece = len(data)
+        self._extra += len(data)
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+                return
+        except httptools.HttpParserError:
+            self._refuse(400)
+        if self._extra > self._patience.head_bytes:
+            self._refuse(431)
+
+    def on_message_begin(self) -> None:
+        """Begin to measure a request. It starts somewhere in the newest piece, which is never large."""
+        super().on_message_begin()
+        self._first, self._extra = self._piece, 0
+
+    def on_headers_complete(self) -> None:
+        """Refuse a head that is too large; otherwise let the request begin."""
+        self._in_head = False
+        self._behind = -self._patience.grace * self._patience.rate
+        if self._first + self._extra > self._patience.head_bytes and self._head_size() > self._patience.head_bytes:
+            self._refuse(431)
+            raise _Refused
+        if self._doubtful:
+            self._all.doubts.look(self._peer, self.headers)
+        if self._proxied:
+            self._begin()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Count a piece of a body. In chunks of one byte, each byte comes with five bytes of framing."""
+        self._extra -= min(self._extra, 9 * len(body))
+        self._behind -= len(body)
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Stop counting a request that has been answered."""
+        super().on_response_complete()
+        if self._clients:
+            self._all.end(self._clients.pop(0))
+
+    def resume_writing(self) -> None:
+        """Note that the client has read a part of its answer."""
+        self._stuck = 0.0
+        super().resume_writing()
+
+    def handle_websocket_upgrade(self) -> None:
+        """Become a `SocketConnection`, which calls `hand_over`; refuse a client that has too much open."""
+        if self.app is _too_many:
+            self._refuse(429)
+        else:
+            super().handle_websocket_upgrade()
+
+    def hand_over(self) -> tuple[tuple[str, int] | None, Callable[[], None]]:
+        """Return the client, and the function to call when the connection is closed."""
+        self._all.watched.discard(self)
+        return self.scope["client"], self._left
+
+    def _left(self) -> None:
+        self._all.leave(self._peer)
+        for client in self._clients:
+            self._all.end(client)
+
+    def tick(self) -> None:
+        """Refuse or close the connection of a client that sends or reads too slowly."""
+        patience, cycle = self._patience, self.cycle
+        if self.transport.is_closing() or self.flow.write_paused:
+            self._stuck += patience.interval
+            if self._stuck > patience.unread:
+                self.transport.abort()
+        elif self._in_head:
+            self._waited += patience.interval
+            if self._waited > patience.head:
+                # A client that has sent nothing expects no answer.
+                self._refuse(408 if self._first else 0)
+        elif cycle.more_body and not (
+            cycle.response_complete or cycle.waiting_for_100_continue or self.flow.read_paused
+        ):
+            self._behind = max(self._behind, -patience.advance * patience.rate) + patience.rate * patience.interval
+            if self._behind > 0:
+                self._refuse(408)
+
+    def _begin(self) -> None:
+        """Read the client's address from the proxy's headers, and count the request for that client."""
+        self.app = self.config.loaded_app
+        client = self._all.proxies.client(self._peer, self.headers)
+        self.scope["client"] = (client, 0)
+        self._clients.append(client)
+        if not self._all.begin(client) and self.url.partition(b"?")[0] not in _ALWAYS:
+            self.app = _too_many
+
+    def _head_size(self) -> int:
+        return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+
+    def _refuse(self, status: int) -> None:
+        """Close, after an answer of this status unless one is being sent already."""
+        if self.transport.is_closing():
+            return
+        cycle: RequestResponseCycle | None = self.cycle
+        if status and (cycle is None or cycle.response_complete or not cycle.response_started):
+            self.transport.write(_ANSWERS[status])
+        self.transport.close()
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """A connection that has become a WebSocket; it counts as before."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take over from the HTTP connection, which is the transport's protocol until the handshake is read."""
+        super().connection_made(transport)
+        before = cast("HttpConnection", cast("asyncio.Transport", transport).get_protocol())
+        self.client, self._leave = before.hand_over()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop counting the connection."""
+        super().connection_lost(exc)
+        self._leave()
+
+
+class _Refused(Exception):
+    """Ends the parser's work on a request that is answered already; nobody sees it."""
+
+
+def _answer(status: int) -> bytes:
+    body = b'{"error":"%b"}' % SENTENCES[status].encode()
+    lines = [
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+        "content-type: application/json; charset=utf-8",
+        f"content-length: {len(body)}",
+        "x-content-type-options: nosniff",
+        "connection: close",
+        *(["retry-after: 5"] if status in {429, 503} else []),
+    ]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + body
+
+
+_ANSWERS = {status: _answer(status) for status in SENTENCES}
+
+
+async def _too_many(_scope: Scope, _receive: Receive, send: Send) -> None:
+    """Answer 429 to a client behind a proxy. The connection is the proxy's, and stays open."""
+    body = b'{"error":"%b"}' % SENTENCES[429].encode()
+    headers = [
+        (b"content-type", b"application/json; charset=utf-8"),
+        (b"content-length", b"%d" % len(body)),
+        (b"retry-after", b"5"),
+    ]
+    await send({"type": "http.response.start", "status": 429, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,59 @@
+"""Whether the parts that this process needs answer, for a proxy or a supervisor that asks again and again.
+
+The answer is kept for a second and shared by all who ask meanwhile, so asking costs next to nothing however often it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from shoal.api.http.calls import Context
+from shoal.api.http.replies import Reply
+
+_log = logging.getLogger(__name__)
+
+Probe = Callable[[], Awaitable[object]]
+"""Asks a part for something small; raises when it does not answer."""
+
+
+class Readiness:
+    """Asks the parts, each for at most `patience` seconds; an answer is good for `keep` seconds."""
+
+    def __init__(self, probes: Mapping[str, Probe], *, patience: float = 2.0, keep: float = 1.0) -> None:
+        self._probes = probes
+        self._patience = patience
+        self._keep = keep
+        self._until = 0.0
+        self._asking: asyncio.Task[dict[str, bool]] | None = None
+
+    async def parts(self) -> dict[str, bool]:
+        """Which parts answer, by their kind."""
+        if self._asking is None or (self._asking.done() and time.monotonic() >= self._until):
+            self._asking = asyncio.create_task(self._ask(), name="shoal-ready")
+        # A caller that stops waiting must not cancel the answer for the others.
+        return await asyncio.shield(self._asking)
+
+    async def _ask(self) -> dict[str, bool]:
+        answers = await asyncio.gather(*[self._answers(name, probe) for name, probe in self._probes.items()])
+        self._until = time.monotonic() + self._keep
+        return dict(zip(self._probes, answers, strict=True))
+
+    async def _answers(self, name: str, probe: Probe) -> bool:
+        try:
+            async with asyncio.timeout(self._patience):
+                await probe()
+        except Exception as error:  # noqa: BLE001  # whatever it is, the part cannot be used
+            _log.warning("not ready: %s: %r", name, error)
+            return False
+        return True
+
+
+async def ready(context: Context, _params: None) -> object:
+    """Whether the stores, timelines and broker answer; 503 says which does not."""
+    readiness: Readiness = context.deps.readiness
+    parts = await readiness.parts()
+    said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
+    return Reply(said, 200 if all(parts.values()) else 503)

@@ -1,0 +1,91 @@
+"""More about this server: its rules, its weeks in numbers, its languages."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api.context import Front
+from shoal.api.entities import moderation as moderation_entities
+from shoal.api.entities import presenter
+from shoal.api.entities.about import Activity, ExtendedDescription, Language
+from shoal.api.entities.moderation import Rule
+from shoal.api.entities.statuses import Account
+from shoal.api.http.calls import Context
+from shoal.core.errors import NotFound
+from shoal.feeds.hydrate import profiles_by_id
+from shoal.services import members
+
+_LANGUAGES = """
+    ar العربية|bg Български|bn বাংলা|ca Català|cs Čeština|cy Cymraeg|da Dansk|de Deutsch|el Ελληνικά|en English|eo Esperanto
+    es Español|et Eesti|eu Euskara|fa فارسی|fi Suomi|fr Français|fy Frysk|ga Gaeilge|gd Gàidhlig|gl Galego|he עברית|hi हिन्दी
+    hr Hrvatski|hu Magyar|hy Հայերեն|id Bahasa Indonesia|is Íslenska|it Italiano|ja 日本語|ka ქართული|kk Қазақша|ko 한국어
+    ku Kurdî|lt Lietuvių|lv Latviešu|mk Македонски|ml മലയാളം|mr मराठी|ms Bahasa Melayu|my ဗမာစာ|nb Norsk bokmål|nl Nederlands
+    nn Norsk nynorsk|oc Occitan|pa ਪੰਜਾਬੀ|pl Polski|pt Português|ro Română|ru Русский|sk Slovenčina|sl Slovenščina|sq Shqip
+    sr Српски|sv Svenska|sw Kiswahili|ta தமிழ்|te తెలుగు|th ไทย|tr Türkçe|uk Українська|ur اردو|vi Tiếng Việt|zh 中文
+"""
+LANGUAGES = [
+    Language(*entry.strip().split(" ", 1)) for line in _LANGUAGES.strip().splitlines() for entry in line.split("|")
+]
+"""Those that clients offer; a status may be in any."""
+
+
+class Domain(msgspec.Struct, frozen=True):
+    """A server."""
+
+    domain: Annotated[str, Meta(max_length=400)] = ""
+
+
+async def rules(context: Context, _params: None) -> list[Rule]:
+    """The rules of this server."""
+    front: Front = context.deps
+    return moderation_entities.rules_of(front.settings)
+
+
+async def activity(context: Context, _params: None) -> list[Activity]:
+    """The last twelve weeks, this one first: statuses, members who wrote one, and members who came."""
+    front: Front = context.deps
+    totals = await front.census.totals()
+    return [Activity(str(week.began), str(week.posts), str(week.authors), str(week.members)) for week in totals.weeks]
+
+
+async def extended_description(context: Context, _params: None) -> ExtendedDescription:
+    """What this server says of itself."""
+    front: Front = context.deps
+    return ExtendedDescription(None, f"<p>{escape(front.settings.description)}</p>")
+
+
+async def languages(_context: Context, _params: None) -> list[Language]:
+    """Languages for clients to offer."""
+    return LANGUAGES
+
+
+async def nothing(_context: Context, _params: None) -> object:
+    """An empty list."""
+    return b"[]"
+
+
+async def no_translations(_context: Context, _params: None) -> object:
+    """An empty object: nothing is translated."""
+    return b"{}"
+
+
+async def not_written(_context: Context, _params: None) -> object:
+    """404: this server publishes no such text."""
+    raise NotFound("Record not found")
+
+
+async def no_domain(_context: Context, _params: Domain) -> object:
+    """An empty object: there are no other servers to hear of, so none to block."""
+    return b"{}"
+
+
+async def contact(front: Front) -> Account | None:
+    """The account of whom members may ask, where the setting names one."""
+    name = front.settings.contact_account
+    member = await members.find(front.writes, name) if name else None
+    found = await profiles_by_id(front.graph, None, (member.id,)) if member else []
+    return presenter.account(found[0], front.at) if found else None

@@ -1,0 +1,154 @@
+"""What this server is and what it allows, for clients that meet it for the first time."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from starlette.responses import PlainTextResponse
+
+from shoal.api.context import Front
+from shoal.api.entities.addresses import MISSING_HEADER
+from shoal.api.entities.moderation import rules_of
+from shoal.api.http.calls import Context
+from shoal.api.instance.about import contact
+from shoal.core.text import LINK_LENGTH
+from shoal.media.sniff import ALLOWED, CLIPS
+from shoal.services.relationships import MAX_FOLLOWED_TAGS
+
+_SHOAL = version("shoal")
+_VERSION = f"4.4.0 (compatible; Shoal {_SHOAL})"
+"""Clients read the part before the space, and switch features on by it. Raise it as they are there."""
+_API_VERSION = 5
+"""Mastodon's own count of additions: 2 is grouped notifications, 3 `attribution_domains`, 4 deleting media, 5 the filter action
+`blur`, all there; 7 is quotes."""
+_SOURCE = ""
+"""Where the source is published: nowhere yet."""
+_NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
+
+
+async def v1(context: Context, _params: None) -> object:
+    """Instance, the older shape."""
+    front: Front = context.deps
+    settings, totals = front.settings, await front.census.totals()
+    return {
+        "uri": front.at.netloc,
+        "title": settings.title,
+        "short_description": settings.description,
+        "description": settings.description,
+        "email": settings.contact_email,
+        "version": _VERSION,
+        "urls": {"streaming_api": _streaming(front)},
+        "stats": {"user_count": totals.members, "status_count": totals.posts, "domain_count": 1},
+        "thumbnail": front.at.root + MISSING_HEADER,
+        "languages": ["en"],
+        "registrations": settings.registrations,
+        "approval_required": False,
+        "invites_enabled": False,
+        "configuration": _configuration(front),
+        "contact_account": await contact(front),
+        "rules": rules_of(settings),
+    }
+
+
+async def v2(context: Context, _params: None) -> object:
+    """Instance, the newer shape."""
+    front: Front = context.deps
+    settings, totals = front.settings, await front.census.totals()
+    return {
+        "domain": front.at.netloc,
+        "title": settings.title,
+        "version": _VERSION,
+        "source_url": _SOURCE,
+        "description": settings.description,
+        "usage": {"users": {"active_month": totals.active}},
+        "thumbnail": {"url": front.at.root + MISSING_HEADER, "blurhash": None},
+        "icon": [],
+        "languages": ["en"],
+        "configuration": {
+            **_configuration(front),
+            "urls": {"streaming": _streaming(front)},
+            "vapid": {"public_key": ""},
+            "translation": {"enabled": False},
+            "timelines_access": _timelines_access(),
+            "limited_federation": True,
+        },
+        "registrations": {
+            "enabled": settings.registrations,
+            "approval_required": False,
+            "reason_required": False,
+            "message": None,
+            "min_age": None,
+            "url": None,
+        },
+        "api_versions": {"mastodon": _API_VERSION},
+        "contact": {"email": settings.contact_email, "account": await contact(front)},
+        "rules": rules_of(settings),
+    }
+
+
+def _configuration(front: Front) -> dict[str, object]:
+    limits, uploads = front.writes.limits, front.media.limits
+    clips = front.media.clips.limits if front.media.clips else None
+    return {
+        "accounts": {
+            "max_featured_tags": limits.featured_tags,
+            "max_pinned_statuses": limits.pins,
+            "max_followed_tags": MAX_FOLLOWED_TAGS,
+        },
+        "statuses": {
+            "max_characters": limits.text,
+            "max_media_attachments": limits.media,
+            "characters_reserved_per_url": LINK_LENGTH,
+            "supported_mime_types": ["text/plain"],
+        },
+        "media_attachments": {
+            "supported_mime_types": [*ALLOWED, *(CLIPS if clips else ())],
+            "description_limit": limits.description,
+            "image_size_limit": uploads.max_bytes,
+            "image_matrix_limit": uploads.max_pixels,
+            "video_size_limit": clips.max_bytes if clips else 0,
+            "video_frame_rate_limit": clips.max_frame_rate if clips else 0,
+            "video_matrix_limit": clips.max_pixels if clips else 0,
+        },
+        "polls": {
+            "max_options": limits.poll_options,
+            "max_characters_per_option": limits.poll_option,
+            "min_expiration": limits.poll_least_seconds,
+            "max_expiration": limits.poll_most_seconds,
+        },
+    }
+
+
+def _timelines_access() -> dict[str, dict[str, str]]:
+    access = {"local": "public", "remote": "disabled"}
+    return {"live_feeds": access, "hashtag_feeds": access, "trending_link_feeds": access}
+
+
+def _streaming(front: Front) -> str:
+    return "ws" + front.at.root.removeprefix("http")
+
+
+async def health(_context: Context, _params: None) -> object:
+    """`OK`, for whoever watches over the server."""
+    return PlainTextResponse("OK")
+
+
+async def nodeinfo_links(context: Context, _params: None) -> object:
+    """Where the node information is."""
+    front: Front = context.deps
+    return {"links": [{"rel": _NODEINFO, "href": f"{front.at.root}/nodeinfo/2.0"}]}
+
+
+async def nodeinfo(context: Context, _params: None) -> object:
+    """What runs here and how large it is, in the form that surveys of the network read."""
+    front: Front = context.deps
+    totals = await front.census.totals()
+    return {
+        "version": "2.0",
+        "software": {"name": "shoal", "version": _SHOAL},
+        "protocols": [],
+        "services": {"inbound": [], "outbound": []},
+        "openRegistrations": front.settings.registrations,
+        "usage": {"users": {"total": totals.members, "activeMonth": totals.active}, "localPosts": totals.posts},
+        "metadata": {"nodeName": front.settings.title, "nodeDescription": front.settings.description},
+    }

@@ -1,0 +1,1 @@
+"""Live updates: server-sent events and WebSockets."""

@@ -1,0 +1,73 @@
+"""Passwords that come over HTTP: checked outside the admission gate, and counted by account and by network."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.types import Scope
+
+from shoal.api.context import Front
+from shoal.api.http.calls import Context
+from shoal.api.http.limits.admission import outside
+from shoal.api.http.limits.ratelimit import Key, Limiter, address_of, network_key
+from shoal.core.errors import TooMany
+from shoal.core.model import Member
+from shoal.services import members, passwords
+
+
+@asynccontextmanager
+async def hashing(scope: Scope) -> AsyncIterator[None]:
+    """Hash passwords inside the block: the request holds one of few places for that, and none of the admission gate.
+
+    Raises `Unavailable` when all are taken.
+    """
+    with passwords.place():
+        async with outside(scope):
+            yield
+
+
+class Attempt:
+    """One password from one address: what `services/guesses.py` calls an asker."""
+
+    def __init__(self, limiter: Limiter, address: str) -> None:
+        self._limiter = limiter
+        self._counted: list[Key] = []
+        self.address = address
+        self.network = network_key(address) if address else ""
+
+    async def begin(self, account: str, *, known: bool) -> None:
+        """Count an attempt as a wrong one, before it is made. Raises `TooMany`."""
+        if self.network:
+            await self._take(Key("network_guesses", self.network))
+        await self._take(Key("account_guesses", f"{account}@{self.network}" if known else account))
+
+    async def take_back(self) -> None:
+        """Uncount an attempt that was not wrong."""
+        while self._counted:
+            await self._limiter.give_back(self._counted.pop())
+
+    async def _take(self, key: Key) -> None:
+        window = await self._limiter.take(key)
+        if window is not None and window.wait:
+            raise TooMany("Too many wrong passwords", retry_after=window.wait)
+        self._counted.append(key)
+
+
+async def log_in(context: Context, name: str, password: str) -> Member:
+    """The member with this name or address and this password. Raises as `members.log_in`."""
+    front: Front = context.deps
+    async with hashing(context.request.scope):
+        return await members.log_in(front.writes, name, password, _attempt(context))
+
+
+async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
+    """A new password for a member who knows the one they have. Raises as `members.change_password`."""
+    front: Front = context.deps
+    async with hashing(context.request.scope):
+        await members.change_password(front.writes, member_id, current, password, _attempt(context))
+
+
+def _attempt(context: Context) -> Attempt:
+    front: Front = context.deps
+    return Attempt(front.limiter, address_of(context.request.scope))

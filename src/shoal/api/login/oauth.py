@@ -1,0 +1,154 @@
+"""Tokens: for a code, for a member's password, for an app alone; and their end. Errors are those of RFC 6749 and 7009."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Awaitable, Callable
+from typing import Annotated
+from urllib.parse import unquote_plus
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+
+from shoal.api.context import Front
+from shoal.api.entities import presenter
+from shoal.api.http import scopes
+from shoal.api.http.calls import Context
+from shoal.api.http.errors import OAuthRefused
+from shoal.api.http.replies import Reply
+from shoal.api.login import guesses
+from shoal.core.errors import InvalidInput, NotAllowed, Unauthenticated
+from shoal.core.ids import MAX_ID
+from shoal.core.model import App
+from shoal.services import apps, grants
+from shoal.services.apps import NewToken
+from shoal.settings import Settings
+
+_Word = Annotated[str, Meta(max_length=2_000)]
+_NO_STORE = (("Cache-Control", "no-store"), ("Pragma", "no-cache"))
+
+
+class TokenRequest(msgspec.Struct, frozen=True):
+    """What a client asks a token with; what a grant needs and is not there is told in OAuth's own words."""
+
+    grant_type: _Word = ""
+    client_id: _Word = ""
+    client_secret: _Word = ""
+    scope: _Word = ""
+    username: _Word = ""
+    password: _Word = ""
+    code: _Word = ""
+    redirect_uri: _Word = ""
+    code_verifier: _Word = ""
+
+
+class Revocation(msgspec.Struct, frozen=True):
+    """Which token ends, and whose it is."""
+
+    token: _Word = ""
+    client_id: _Word = ""
+    client_secret: _Word = ""
+
+
+async def token(context: Context, params: TokenRequest) -> object:
+    """A new token for each time it is asked for."""
+    front: Front = context.deps
+    grant = _GRANTS.get(params.grant_type)
+    if not params.grant_type:
+        raise OAuthRefused("invalid_request", "Missing required parameter: grant_type")
+    if grant is None or params.grant_type not in grant_types(front.settings):
+        raise OAuthRefused(
+            "unsupported_grant_type", "The authorization grant type is not supported by the authorization server"
+        )
+    app = await _client(front, context.request, params)
+    return Reply(presenter.token(*await grant(context, app, params)), headers=_NO_STORE)
+
+
+async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
+    """The scopes are those that the member was asked for, whatever stands here."""
+    front: Front = context.deps
+    if not params.code or not params.redirect_uri:
+        raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
+    try:
+        return await grants.exchange(front.writes, app.id, params.code, params.redirect_uri, params.code_verifier)
+    except Unauthenticated as error:
+        raise OAuthRefused("invalid_grant", str(error)) from None
+
+
+async def _by_password(context: Context, app: App, params: TokenRequest) -> NewToken:
+    front: Front = context.deps
+    if not params.username or not params.password:
+        raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
+    asked = _scopes(params.scope, app)
+    try:
+        member = await guesses.log_in(context, params.username, params.password)
+    except (Unauthenticated, NotAllowed) as error:
+        raise OAuthRefused("invalid_grant", str(error)) from None
+    return await apps.issue_token(front.writes, app.id, member.id, asked, generation=member.generation)
+
+
+async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
+    front: Front = context.deps
+    return await apps.issue_token(front.writes, app.id, 0, _scopes(params.scope, app))
+
+
+_GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] = {
+    "authorization_code": _by_code,
+    "password": _by_password,
+    "client_credentials": _by_app_alone,
+}
+"""What a client may exchange for a token."""
+
+
+def grant_types(settings: Settings) -> list[str]:
+    """Those of them that are taken here."""
+    return [name for name in _GRANTS if name != "password" or settings.password_grant]
+
+
+async def revoke(context: Context, params: Revocation) -> object:
+    """The token ends. One that is unknown has ended already; one of another app's is not the caller's to end."""
+    front: Front = context.deps
+    app = await _client(front, context.request, params)
+    if not params.token:
+        raise OAuthRefused("invalid_request", "Missing required parameter: token")
+    try:
+        found = (await apps.check_token(front.graph, params.token)).token
+    except Unauthenticated:
+        return {}
+    if found.app_id != app.id:
+        raise OAuthRefused("unauthorized_client", "You are not authorized to revoke this token", status=403)
+    await apps.revoke_token(front.writes, found)
+    return {}
+
+
+async def _client(front: Front, request: Request, params: TokenRequest | Revocation) -> App:
+    """The app, by what stands in the body or in HTTP Basic."""
+    id_text, secret = params.client_id, params.client_secret
+    if not id_text:
+        id_text, secret = _basic(request.headers.get("authorization", ""))
+    digits = id_text.isascii() and id_text.isdigit() and len(id_text) < 20
+    try:
+        return await apps.check_app(front.graph, min(int(id_text), MAX_ID) if digits else 0, secret)
+    except Unauthenticated as error:
+        raise OAuthRefused("invalid_client", str(error), status=401) from None
+
+
+def _basic(header: str) -> tuple[str, str]:
+    kind, _, encoded = header.partition(" ")
+    if kind.lower() != "basic":
+        return "", ""
+    try:
+        name, _, secret = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, ValueError):
+        return "", ""
+    # RFC 6749, 2.3.1: both are encoded as in a form.
+    return unquote_plus(name), unquote_plus(secret)
+
+
+def _scopes(asked: str, app: App) -> tuple[str, ...]:
+    try:
+        return scopes.check_subset(scopes.parse(asked), app.scopes)
+    except InvalidInput as error:
+        raise OAuthRefused("invalid_scope", str(error)) from None

@@ -1,0 +1,76 @@
+"""What the OAuth server says of itself (RFC 8414), and of a member to an app that may know who they are (OpenID Connect)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shoal.api.context import Front
+from shoal.api.http.calls import Context
+from shoal.api.http.scopes import KNOWN
+from shoal.api.listing import actor, profile_of
+from shoal.api.login.oauth import grant_types
+from shoal.core.errors import NotFound
+
+
+class Metadata(msgspec.Struct, kw_only=True):
+    """Where everything is that a client of OAuth needs."""
+
+    issuer: str
+    authorization_endpoint: str
+    token_endpoint: str
+    app_registration_endpoint: str
+    revocation_endpoint: str
+    userinfo_endpoint: str
+    scopes_supported: list[str]
+    response_types_supported: list[str]
+    response_modes_supported: list[str]
+    grant_types_supported: list[str]
+    token_endpoint_auth_methods_supported: list[str]
+    code_challenge_methods_supported: list[str]
+
+
+class UserInfo(msgspec.Struct, kw_only=True):
+    """Who a member is."""
+
+    iss: str
+    sub: str
+    name: str
+    preferred_username: str
+    profile: str
+    picture: str
+
+
+async def metadata(context: Context, _params: None) -> object:
+    """Where a client of OAuth finds everything; only on https, as its clients refuse other addresses."""
+    front: Front = context.deps
+    root = front.at.root
+    if not root.startswith("https:"):
+        raise NotFound
+    return Metadata(
+        issuer=f"{root}/",
+        authorization_endpoint=f"{root}/oauth/authorize",
+        token_endpoint=f"{root}/oauth/token",
+        app_registration_endpoint=f"{root}/api/v1/apps",
+        revocation_endpoint=f"{root}/oauth/revoke",
+        userinfo_endpoint=f"{root}/oauth/userinfo",
+        scopes_supported=sorted(KNOWN),
+        response_types_supported=["code"],
+        response_modes_supported=["query"],
+        grant_types_supported=grant_types(front.settings),
+        token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post"],
+        code_challenge_methods_supported=["S256"],
+    )
+
+
+async def userinfo(context: Context, _params: None) -> object:
+    """Who the member is, in the words of OpenID Connect."""
+    front: Front = context.deps
+    member = (await profile_of(context, actor(context))).member
+    return UserInfo(
+        iss=f"{front.at.root}/",
+        sub=front.at.account(member.name),
+        name=member.display_name or member.name,
+        preferred_username=member.name,
+        profile=front.at.account(member.name),
+        picture=front.at.avatar(member.avatar),
+    )

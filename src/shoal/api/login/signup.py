@@ -1,0 +1,119 @@
+"""Signing up: an app makes a member, and gets the member's first token. Nobody has to confirm an e-mail address."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api.context import Front
+from shoal.api.entities import presenter
+from shoal.api.http.calls import Context
+from shoal.api.http.errors import Blank, NotAccepted, Several
+from shoal.api.http.limits.ratelimit import address_of
+from shoal.api.login.apps import app_of
+from shoal.api.login.guesses import hashing
+from shoal.core.errors import InvalidInput, NotAllowed, Taken, TooLarge
+from shoal.core.ip_blocks import IpSeverity
+from shoal.core.text import check_email, check_user_name
+from shoal.graph.schema import email_key, user_name_key
+from shoal.services import apps, email_blocks, members
+
+_Word = Annotated[str, Meta(max_length=2_000)]
+_LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
+
+
+class SignUp(msgspec.Struct, frozen=True):
+    """What the form asks. Four are needed; whatever is wrong is told field by field, all at once.
+
+    Nobody lets members in by their age here, so it is not asked for; a client that sends one is not refused.
+    """
+
+    username: _Word = ""
+    email: _Word = ""
+    password: _Word = ""
+    agreement: bool = False
+    locale: Annotated[str, Meta(max_length=35)] = ""
+    reason: Annotated[str, Meta(max_length=20_000)] = ""
+    """Why the member wants to join: kept, with at most 420 characters, where they have to wait for approval."""
+
+
+async def sign_up(context: Context, params: SignUp) -> object:
+    """A new member; the token can be used at once, or after approval where the client's network needs one."""
+    front: Front = context.deps
+    if not front.settings.registrations:
+        raise NotAllowed("This server takes no new members")
+    severity = front.ip_guard.severity(context.request.scope)
+    if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
+        raise NotAllowed("This server takes no new members from your network")
+    pending = severity is not None
+    await _check(front, params, address_of(context.request.scope), pending=pending)
+    app = await app_of(front, context.caller.app_id)
+    async with hashing(context.request.scope):
+        member = await members.register(
+            front.writes,
+            params.username,
+            password=params.password,
+            email=params.email,
+            language=_language(params.locale),
+            pending=pending,
+            reason=params.reason if pending else "",
+        )
+    made = await apps.issue_token(front.writes, app.id, member.id, app.scopes, generation=member.generation)
+    return presenter.token(*made)
+
+
+def _language(locale: str) -> str:
+    """What the member will write in, by the language that the form was shown in; empty for what is no locale."""
+    found = _LOCALE.fullmatch(locale)
+    return found[1] if found else ""
+
+
+async def _check(front: Front, params: SignUp, client: str, *, pending: bool) -> None:
+    """Raises `Several` with everything that is wrong."""
+    wrong: list[InvalidInput] = []
+    name = _checked(wrong, "username", params.username, check_user_name)
+    email = _checked(wrong, "email", params.email, check_email)
+    _checked(wrong, "password", params.password, lambda text: members.check_password(front.writes, text))
+    if not params.agreement:
+        wrong.append(NotAccepted("Service agreement must be accepted", field="agreement"))
+    if pending and len(params.reason) > (most := front.writes.limits.reason):
+        wrong.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
+    try:
+        if email:
+            await email_blocks.check_sign_up(front.writes, email, client)
+    except InvalidInput as error:
+        # Whether somebody has it already is not told as well.
+        wrong.append(error)
+        email = ""
+    keys = {
+        field: key(text)
+        for field, text, key in (("username", name, user_name_key), ("email", email, email_key))
+        if text
+    }
+    taken = await front.graph.key_get(list(keys.values())) if keys else {}
+    wrong += [
+        Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
+    ]
+    if wrong:
+        raise Several(wrong)
+
+
+def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
+    """The value as it is stored; empty when something is wrong with it, which is noted."""
+    if not text.strip():
+        wrong.append(Blank(f"{field.title()} can't be blank", field=field))
+        return ""
+    try:
+        return check(text)
+    except InvalidInput as error:
+        wrong.append(error)
+        return ""
+
+
+async def confirm(_context: Context, _params: None) -> object:
+    """Refused: an e-mail address needs no confirmation here."""
+    raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")

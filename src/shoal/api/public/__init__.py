@@ -1,0 +1,1 @@
+"""Pages and files for people without an app."""

@@ -1,0 +1,1 @@
+"""The description of the API: an OpenAPI document, and a page to read."""

@@ -1,0 +1,37 @@
+"""The two descriptions of the API that a server gives: an OpenAPI document, and a page to read. Both are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import msgspec
+from starlette.responses import HTMLResponse, Response
+
+from shoal.api.http.calls import Context, Part
+from shoal.api.reference import page as reference
+from shoal.api.reference.openapi import document_of
+
+_KEPT = "public, max-age=300"
+
+
+class Description:
+    """What describes these parts. It must be given them before it is asked: it is one of them."""
+
+    parts: Sequence[Part] = ()
+
+    async def document(self, _context: Context, _params: None) -> object:
+        """The API as an OpenAPI 3.1 document."""
+        return Response(self._document, media_type="application/json", headers={"Cache-Control": _KEPT})
+
+    async def page(self, _context: Context, _params: None) -> object:
+        """The API as a page to read."""
+        return HTMLResponse(self._page, headers={**reference.HEADERS, "Cache-Control": _KEPT})
+
+    @cached_property
+    def _document(self) -> bytes:
+        return msgspec.json.encode(document_of(self.parts))
+
+    @cached_property
+    def _page(self) -> str:
+        return reference.page_of(document_of(self.parts))

@@ -1,0 +1,182 @@
+"""The posts of a plan and the talk below them, in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from random import Random
+
+import msgspec
+
+from shoal.core.model import Visibility
+from shoal.demo import scenes
+from shoal.demo.captions import MOOD_CAPTIONS
+from shoal.demo.model import Person, PlannedPost
+from shoal.demo.palettes import MOODS
+from shoal.demo.scenes import KINDS
+from shoal.demo.writing import Said, Writer
+
+HOUR_MS, DAY_MS = 3_600_000, 86_400_000
+
+HOURS = (2, 1, 1, 1, 1, 2, 5, 9, 10, 8, 7, 7, 10, 10, 7, 6, 7, 9, 12, 14, 15, 14, 10, 5)
+"""How likely people write in each hour of their own day."""
+WEEKEND = 1.4
+PHOTO_SHARE = 0.46
+FOLLOWERS_SHARE = 0.06
+PLACE_SHARE = 0.4
+
+
+class Draft(msgspec.Struct, kw_only=True):
+    """A post in the making, the kind of its photo, and the draft it answers."""
+
+    post: PlannedPost
+    said: Said
+    left: list[str] = []
+    """The answers that fit this text and were not given yet."""
+    kind: str = ""
+    before: Draft | None = None
+
+
+class Timeline:
+    """The window of time that a plan covers: `days` up to `now_ms`."""
+
+    def __init__(self, dice: Random, *, days: int, now_ms: int) -> None:
+        self._dice, self.now_ms = dice, now_ms
+        self.start_ms = now_ms - days * DAY_MS
+        starts = [self.start_ms + day * DAY_MS for day in range(days)]
+        # 1970-01-01 was a Thursday: 2 and 3 are the days of a weekend.
+        self._days = [(ms, WEEKEND if ms // DAY_MS % 7 in {2, 3} else 1.0) for ms in starts]
+
+    def moment(self, longitude: float) -> int:
+        """When somebody who lives there writes."""
+        ms = self._dice.choices([ms for ms, _ in self._days], [weight for _, weight in self._days])[0]
+        for _ in range(20):
+            at = ms + self._dice.randrange(DAY_MS)
+            local = int(at / HOUR_MS + longitude / 15) % 24
+            if self._dice.random() < HOURS[local] / max(HOURS):
+                break
+        else:
+            at = ms + self._dice.randrange(DAY_MS)
+        return at
+
+    def after(self, moment: int, hours: float) -> int:
+        """Some time later, an hour or so on the average of `hours`; never past the end of the window."""
+        gap = 60_000 + int(self._dice.expovariate(1 / hours) * HOUR_MS)
+        return moment + gap if moment + gap < self.now_ms else moment + max(1, (self.now_ms - moment) // 2)
+
+
+class Newsroom:
+    """Everything needed to write posts: the people, who follows whom, and a writer."""
+
+    def __init__(
+        self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline
+    ) -> None:
+        self.dice, self.people, self.time = dice, people, time
+        self.writer = Writer(dice)
+        self.followers: list[list[int]] = [[] for _ in people]
+        self.followed: list[set[int]] = [set() for _ in people]
+        for who, whom in edges:
+            self.followers[whom].append(who)
+            self.followed[who].add(whom)
+
+    def post(self, author: int) -> Draft:
+        """A post of somebody's own."""
+        person, dice = self.people[author], self.dice
+        kind, mood, said = self._subject(person)
+        count = dice.choices((1, 2, 3, 4), (62, 22, 10, 6))[0] if mood else 0
+        post = PlannedPost(
+            author=author,
+            moment=self.time.moment(person.home.longitude),
+            text=said.text + (self._mention(author) if said.language == "en" else ""),
+            language=said.language,
+            visibility=Visibility.FOLLOWERS if dice.random() < FOLLOWERS_SHARE else Visibility.PUBLIC,
+            scenes=tuple(scenes.scene(dice, kind, mood) for _ in range(count)),
+            place=scenes.whereabouts(dice, kind, person.home) if mood and dice.random() < PLACE_SHARE else None,
+        )
+        return Draft(post=post, said=said, left=dice.sample(said.answers, len(said.answers)), kind=kind if mood else "")
+
+    def _subject(self, person: Person) -> tuple[str, str, Said]:
+        """What somebody posts about now: the kind and the mood of a photo, or two empty words, and the text."""
+        foreign = self.writer.abroad(person.language) if self.dice.random() < 0.5 else None
+        if foreign:
+            kind, _, mood = foreign[0].partition("/")
+            return (kind, mood, foreign[1]) if mood else ("", "", foreign[1])
+        if self.dice.random() > PHOTO_SHARE:
+            return "", "", self.writer.draw(self._table(_texts(person.interests), _texts(KINDS)))
+        table = self._table(_photos(person.interests), _photos(KINDS))
+        _, kind, *moods = table.split("/")
+        return kind, self.dice.choice(moods or tuple(MOODS[kind])), self.writer.draw(table)
+
+    def _table(self, own: list[str], all_tables: list[str]) -> str:
+        """A table of somebody's own; once those were all said, people write about something else for a change."""
+        return self.writer.freshest([table for table in own if self.writer.is_fresh(table)] or all_tables)
+
+    def _mention(self, author: int) -> str:
+        friends = sorted(self.followed[author].intersection(self.followers[author]))
+        if not friends or self.dice.random() > 0.07:
+            return ""
+        name = self.people[self.dice.choice(friends)].name
+        return self.dice.choice(
+            (f" (with @{name})", f" @{name}, this one is for you", f" @{name} was right", f" cc @{name}")
+        )
+
+    def comment(self, root: Draft, thread: list[Draft]) -> Draft | None:
+        """One more answer somewhere in the thread below a post; none if nobody is there to give one."""
+        before = root if not thread or self.dice.random() < 0.6 else self.dice.choice(thread)
+        if root.post.visibility == Visibility.FOLLOWERS or root.post.language != "en":
+            before = root
+        author = self._answerer(root, before)
+        if author is None:
+            return None
+        if before is root:
+            said = self.writer.reply(root.post.language, root.left, root.kind, self.people[author].language)
+        else:
+            said = self.writer.onward(before.post.text, author=author == root.post.author)
+        name = f"@{self.people[before.post.author].name} " if before is not root and self.dice.random() < 0.3 else ""
+        post = PlannedPost(
+            author=author,
+            moment=self.time.after(before.post.moment, 3 if before is root else 1.5),
+            text=name + said.text,
+            language=said.language,
+            visibility=root.post.visibility,
+        )
+        return Draft(post=post, said=said, before=before)
+
+    def _answerer(self, root: Draft, before: Draft) -> int | None:
+        if before is not root and before.post.author != root.post.author and self.dice.random() < 0.62:
+            return root.post.author
+        open_to_all = root.post.visibility == Visibility.PUBLIC and self.dice.random() < 0.08
+        crowd: Sequence[int] = range(len(self.people)) if open_to_all else self.followers[root.post.author]
+        if root.post.language != "en":
+            crowd = [who for who in crowd if self.people[who].language == root.post.language] or crowd
+        crowd = [who for who in crowd if who not in {before.post.author, root.post.author}]
+        return self.dice.choice(crowd) if crowd else None
+
+
+def _texts(interests: Iterable[str]) -> list[str]:
+    return [f"text/{interest}" for interest in interests]
+
+
+def _photos(interests: Iterable[str]) -> list[str]:
+    kinds = [kind for interest in interests for kind in KINDS[interest]]
+    moods = [f"photo/{kind}/{mood}" for kind in kinds for mood in MOODS[kind] if f"{kind}/{mood}" in MOOD_CAPTIONS]
+    return [f"photo/{kind}" for kind in kinds] + moods
+
+
+def posts(room: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
+    """That many posts and about that many comments in the order of time."""
+    dice = room.dice
+    eager = [min(dice.paretovariate(1.6), 6.0) * (0.6 + person.weight) for person in room.people]
+    drafts = [room.post(author) for author in dice.choices(range(len(room.people)), eager, k=roots)]
+    pull = [
+        dice.paretovariate(1.3) * len(room.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0)
+        for d in drafts
+    ]
+    threads: dict[int, list[Draft]] = {}
+    picks = dice.choices(range(roots), [min(p, 60.0) for p in pull], k=comments) if any(pull) else []
+    for at in picks:
+        made = room.comment(drafts[at], threads.setdefault(at, []))
+        if made:
+            threads[at].append(made)
+    everything = sorted([*drafts, *(d for thread in threads.values() for d in thread)], key=lambda d: d.post.moment)
+    index = {id(draft): at for at, draft in enumerate(everything)}
+    return [msgspec.structs.replace(d.post, parent=index[id(d.before)]) if d.before else d.post for d in everything]

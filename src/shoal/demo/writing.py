@@ -1,0 +1,103 @@
+"""Turns the tables of sentences into what one person says: no sentence comes back before its table is used up."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+from shoal.demo import abroad, captions, musings, replies
+
+_EITHER = re.compile(r"\{([^{}]*)\}")
+
+
+def expand(dice: Random, text: str) -> str:
+    """The text with one of the words of every `{a|b}`."""
+    return _EITHER.sub(lambda found: dice.choice(found[1].split("|")), text)
+
+
+class Said(NamedTuple):
+    """A text, its language, and the answers that fit this one text."""
+
+    text: str
+    language: str = "en"
+    answers: tuple[str, ...] = ()
+
+
+class Writer:
+    """Writes everything of one plan, and remembers what was said."""
+
+    def __init__(self, dice: Random) -> None:
+        self._dice = dice
+        self._decks: dict[str, list[str]] = {}
+        self._rounds: dict[str, int] = {}
+
+    def freshest(self, tables: Sequence[str]) -> str:
+        """Which of the tables has been used up least often, and of those any, the fuller ones sooner."""
+        rounds = [self._rounds.get(name, 0) for name in tables]
+        least = [name for name, count in zip(tables, rounds, strict=True) if count == min(rounds)]
+        return self._dice.choices(least, [1 + len(self._deck(name)) for name in least])[0]
+
+    def is_fresh(self, table: str) -> bool:
+        """Whether some of the table was never said."""
+        return not self._rounds.get(table)
+
+    def draw(self, table: str) -> Said:
+        """A text from a table: `text/<interest>`, `photo/<kind>`, `photo/<kind>/<mood>`, `abroad/<language>` or a reply's."""
+        deck = self._deck(table)
+        text, *answers = expand(self._dice, deck.pop()).split(" >> ")
+        if not deck:
+            del self._decks[table]
+            self._rounds[table] = self._rounds.get(table, 0) + 1
+        return Said(text, answers=tuple(answers))
+
+    def abroad(self, language: str) -> tuple[str, Said] | None:
+        """A post in another language and what it is about (`kind/mood` or an interest); none when all were used."""
+        if language not in abroad.POSTS or self._rounds.get(f"abroad/{language}"):
+            return None
+        about, _, text = self.draw(f"abroad/{language}").text.partition("\n")
+        return about, Said(text, language)
+
+    def reply(self, language: str, fitting: list[str], kind: str, spoken: str) -> Said:
+        """What somebody whose language is `spoken` answers to a post; takes an answer that fits its text, or its kind of photo."""
+        if language == spoken != "en" and self._dice.random() < 0.8:
+            return Said(self.draw(f"reply/{spoken}").text, spoken)
+        if fitting and self._dice.random() < 0.75:
+            return Said(fitting.pop())
+        if language == "en" and kind and self._dice.random() < 0.7:
+            return self.draw(f"reply/{kind}")
+        return self.draw("reply/anything")
+
+    def onward(self, before: str, *, author: bool) -> Said:
+        """What the author of a post, or a third person, says to a comment."""
+        asked = before.rstrip().endswith(("?", "？", "؟"))
+        return self.draw(f"reply/{'author' if author else 'onward'}{'_asked' if asked else ''}")
+
+    def _deck(self, table: str) -> list[str]:
+        if table not in self._decks:
+            pool = _table(table)
+            self._decks[table] = self._dice.sample(pool, len(pool))
+        return self._decks[table]
+
+
+_REPLIES = {
+    "anything": replies.TO_ANYTHING,
+    "author": replies.FROM_AUTHOR,
+    "author_asked": replies.AUTHOR_ON_QUESTION,
+    "onward": replies.ONWARD,
+    "onward_asked": replies.ONWARD_ON_QUESTION,
+    **replies.TO_PHOTO,
+    **abroad.REPLIES,
+}
+
+
+def _table(name: str) -> tuple[str, ...]:
+    family, _, rest = name.partition("/")
+    if family == "text":
+        return musings.MUSINGS[rest]
+    if family == "photo":
+        return captions.CAPTIONS[rest] if rest in captions.CAPTIONS else captions.MOOD_CAPTIONS[rest]
+    if family == "abroad":
+        return tuple(f"{about}\n{text}" for about, text in abroad.POSTS[rest])
+    return _REPLIES[rest]

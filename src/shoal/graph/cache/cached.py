@@ -1,0 +1,354 @@
+"""A graph with a memory.
+
+Reads that are answered from memory ask the store nothing. Objects stay decoded; counts are kept, and short lists whole. A
+commit forgets what it may change, before and after it is durable, and a read that a commit overtook is not remembered. A
+guard (`freshness`) says what may be used: alone in its store a process knows, among others it asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from shoal.core.events import InverseOp
+from shoal.core.model import Post
+from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
+from shoal.graph.cache.recent import Recent
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Graph, Job, Store
+from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
+
+T = TypeVar("T")
+
+_SHORT = 256
+"""A list of at most so many associations is remembered whole."""
+_SHORT_AFAR = 2_048
+_HEAD = 64
+"""At most so many of the newest associations of a list are remembered in order."""
+
+_NOTHING: frozenset[int] = frozenset()
+_SET = 100_000
+"""The newest entries, at most, of a list that others are compared with."""
+
+
+class _Set(NamedTuple):
+    """Where a list leads to, or what another has in common with it. Sets of one list and version are equal."""
+
+    version: int
+    ids: frozenset[int]
+
+
+class _Head(NamedTuple):
+    """The newest of a list, in order; `whole` when there are no others."""
+
+    assocs: list[Assoc]
+    whole: bool
+
+
+class CachedGraph:
+    """A store behind memories of about `objects` kilobytes of objects, four times as many associations in short
+    lists and as many of the newest of lists (250 bytes each), and the counts of twice as many objects (300 bytes each). What
+    lists have in common takes about as much as the counts, where it is asked for.
+
+    With `stamps` other processes may write to the same store. It is a round trip away then, and not a few microseconds: lists
+    are remembered whole up to a greater length, and of the others at once as many of the newest as are ever remembered.
+    """
+
+    def __init__(self, store: Store, objects: int = 200_000, *, stamps: Stamps | None = None) -> None:
+        self._store = store
+        self._short = _SHORT if stamps is None else _SHORT_AFAR
+        # So many are read when one is asked for.
+        self._head = 0 if stamps is None else _HEAD
+        self._guard: Guard = SoleGuard()
+        if stamps is not None:
+            self._guard = guard = StampGuard(stamps, 4 * objects)
+            guard.forget = self._forget
+        self._objects: Recent[int, AnyNode] = Recent(objects)
+        self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
+        # By object, then by type.
+        self._lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
+        self._heads: Recent[int, dict[int, _Head]] = Recent(4 * objects)
+        self._sets: Recent[int, dict[int, _Set]] = Recent(4 * objects)
+        self._common: Recent[int, dict[int, _Set]] = Recent(2 * objects)
+        # By object and type: the newest version of each set, which also outlives that the set is read again and is the same.
+        self._newest_sets: Recent[tuple[int, int], _Set] = Recent(16)
+        self._versions = itertools.count(1)
+        self.key_get = store.key_get
+        self.assoc_ranges = store.assoc_ranges
+        self.claim = store.claim
+        self.ack = store.ack
+        self.put_back = store.put_back
+        self.bury = store.bury
+        self.backlog = store.backlog
+        self.lag = store.lag
+        self.buried = store.buried
+        self.unbury = store.unbury
+        self.on_event = store.on_event
+        self.obj_scan = store.obj_scan
+        self.assoc_scan = store.assoc_scan
+        self.count_scan = store.count_scan
+        self.sweep = store.sweep
+        self._under_way: set[asyncio.Future[Any]] = set()
+
+    async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
+        ticket = await self._guard.enter(ids)
+        known = self._objects.many(ids)
+        if len(known) < len(ids) and (missing := [id_ for id_ in ids if id_ not in known]):
+            found = await self._store.obj_get(missing)
+            known.update(found)
+            for id_, node in found.items():
+                if self._guard.keeps(ticket, id_):
+                    self._objects.put(id_, node, _kilobytes(node))
+        return known
+
+    async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
+        ticket = await self._guard.enter(id1s)
+        answer: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
+        numbered = [(atype.number, answer[atype]) for atype in atypes]
+        missing: list[int] = []
+        recall = self._counts.get
+        for id1 in id1s:
+            held = recall(id1)
+            if held is None:
+                missing.append(id1)
+                continue
+            try:
+                for number, counts in numbered:
+                    if n := held[number]:
+                        counts[id1] = n
+            except KeyError:
+                # Remembered, but not of all these types.
+                missing.append(id1)
+        if missing:
+            await self._count(missing, atypes, answer, ticket)
+        return answer
+
+    async def _count(
+        self, id1s: Sequence[int], atypes: Sequence[AssocType], answer: dict[AssocType, dict[int, int]], ticket: Any
+    ) -> None:
+        found = await self._store.assoc_count(id1s, atypes)
+        for atype, counts in found.items():
+            answer[atype].update(counts)
+        for id1 in id1s:
+            if self._guard.keeps(ticket, id1):
+                held = self._counts.get(id1) or {}
+                held.update((atype.number, counts.get(id1, 0)) for atype, counts in found.items())
+                self._counts.put(id1, held)
+
+    async def assoc_get(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        if not id2s:
+            return {atype: {} for atype in atypes}
+        answer: dict[AssocType, dict[int, Assoc]] = {}
+        long: list[AssocType] = []
+        # Counts first: lists that are empty (blocks and mutes, for most members) are not looked into.
+        for atype, counts in (await self.assoc_count((id1,), atypes)).items():
+            n = counts.get(id1, 0)
+            if n > self._short or not atype.counted:
+                long.append(atype)
+            links = await self._short_list(id1, atype) if 0 < n <= self._short else {}
+            answer[atype] = {id2: links[id2] for id2 in id2s if id2 in links} if links else {}
+        if long:
+            answer.update(await self._store.assoc_get(id1, long, id2s))
+        return answer
+
+    async def _short_list(self, id1: int, atype: AssocType) -> Mapping[int, Assoc]:
+        """A whole list, which costs hardly more to read than the few of it that are asked for."""
+        ticket = await self._guard.enter((id1,))
+        lists = self._lists.get(id1)
+        links = lists.get(atype.number) if lists else None
+        if links is None:
+            page = await self._store.assoc_range(id1, atype, limit=self._short + 1)
+            links = {assoc.id2: assoc for assoc in page}
+            if self._guard.keeps(ticket, id1):
+                lists = {**(self._lists.get(id1) or {}), atype.number: links}
+                self._lists.put(id1, lists, sum(map(len, lists.values())))
+        return links
+
+    async def assoc_range(
+        self,
+        id1: int,
+        atype: AssocType,
+        *,
+        before: int = MAX_TIME,
+        after: int = -1,
+        limit: int,
+        oldest_first: bool = False,
+    ) -> list[Assoc]:
+        if atype.counted and not (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0):
+            return []
+        if not oldest_first and limit <= _HEAD:
+            head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
+            if head is not None:
+                page = [assoc for assoc in head.assocs if after < assoc.time < before][:limit]
+                # What is older than the head may belong to the page too.
+                if len(page) == limit or head.whole or head.assocs[-1].time <= after:
+                    return page
+        return await self._store.assoc_range(
+            id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first
+        )
+
+    async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> _Head | None:
+        """At least so many of the newest of a list, if it has them; None when they are not remembered, and not to be read."""
+        ticket = await self._guard.enter((id1,))
+        heads = self._heads.get(id1)
+        head = heads.get(atype.number) if heads else None
+        if read and (head is None or not (head.whole or len(head.assocs) >= least)):
+            size = max(least, self._head)
+            assocs = await self._store.assoc_range(id1, atype, limit=size)
+            head = _Head(assocs, len(assocs) < size or not assocs)
+            if self._guard.keeps(ticket, id1):
+                heads = {**(self._heads.get(id1) or {}), atype.number: head}
+                self._heads.put(id1, heads, sum(len(kept.assocs) for kept in heads.values()))
+        return head
+
+    async def assoc_common(
+        self, id1: int, atypes: Sequence[AssocType], other: int, listed: AssocType
+    ) -> dict[AssocType, frozenset[int]]:
+        """As `RememberingReader.assoc_common`: exact, and remembered until one of the lists changes."""
+        if not (await self.assoc_count((other,), (listed,)))[listed]:
+            return dict.fromkeys(atypes, _NOTHING)
+        those = await self._set(other, listed)
+        ticket = await self._guard.enter((id1,))
+        known = self._common.get(id1) or {}
+        answer: dict[AssocType, frozenset[int]] = {}
+        for atype in atypes:
+            held = known.get(atype.number)
+            if held is None or held.version != those.version:
+                held = _Set(those.version, await self._intersection(id1, atype, those.ids))
+                if self._guard.keeps(ticket, id1):
+                    kept = {**(self._common.get(id1) or {}), atype.number: held}
+                    self._common.put(id1, kept, 1 + sum(len(common.ids) for common in kept.values()))
+            answer[atype] = held.ids
+        return answer
+
+    async def _set(self, id1: int, atype: AssocType) -> _Set:
+        ticket = await self._guard.enter((id1,))
+        sets = self._sets.get(id1)
+        held = sets.get(atype.number) if sets else None
+        if held is None:
+            ids = frozenset([assoc.id2 for assoc in await self._store.assoc_range(id1, atype, limit=_SET)])
+            held = self._newest_sets.get((id1, atype.number))
+            if held is None or held.ids != ids:
+                held = _Set(next(self._versions), ids)
+                self._newest_sets.put((id1, atype.number), held)
+            if self._guard.keeps(ticket, id1):
+                sets = {**(self._sets.get(id1) or {}), atype.number: held}
+                self._sets.put(id1, sets, sum(len(kept.ids) for kept in sets.values()))
+        return held
+
+    async def _intersection(self, id1: int, atype: AssocType, those: frozenset[int]) -> frozenset[int]:
+        """Reads whichever is shorter: the whole list, or what of it may be in the answer."""
+        n = (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0)
+        if not n:
+            return _NOTHING
+        if n <= self._short:
+            return those.intersection(await self._short_list(id1, atype))
+        if n <= len(those):
+            page = await self._store.assoc_range(id1, atype, limit=len(those))
+            if len(page) < len(those):
+                return those.intersection([assoc.id2 for assoc in page])
+        return frozenset((await self._store.assoc_get(id1, (atype,), list(those)))[atype])
+
+    async def commit(self, batch: Batch) -> None:
+        await self.commit_owing(batch)
+
+    async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        return await self._whatever_happens(self._commit(batch))
+
+    async def _whatever_happens(self, work: Coroutine[Any, Any, T]) -> T:
+        """In a task of its own: the store goes on when the caller is cancelled, and we must forget when it is done."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Future[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            # Whoever waited has it, or has gone.
+            task.exception()
+
+    async def _commit(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
+        lists = _lists_of(batch)
+        changed = {id_ for id_, _ in lists}.union([op.id for op in batch.objects])
+        async with self._guard.change(changed):
+            self._forget_changed(batch, lists)
+            try:
+                return await self._store.commit_owing(batch)
+            finally:
+                self._forget_changed(batch, lists)
+
+    def _forget_changed(self, batch: Batch, lists: Iterable[tuple[int, int]]) -> None:
+        """No more than what the batch changes: a post that is liked stays decoded, and whom its author follows stays counted."""
+        for op in batch.objects:
+            self._objects.forget(op.id)
+        memories: list[Recent[int, dict[int, Any]]] = [self._counts, self._lists, self._heads]
+        if len(self._sets) or len(self._common):
+            memories += [self._sets, self._common]
+        for id1, atype in lists:
+            for memory in memories:
+                if remembered := memory.get(id1):
+                    remembered.pop(atype, None)
+
+    def _forget(self, id_: int) -> None:
+        """All that is known of an object."""
+        self._objects.forget(id_)
+        self._counts.forget(id_)
+        self._lists.forget(id_)
+        self._heads.forget(id_)
+        self._sets.forget(id_)
+        self._common.forget(id_)
+
+    async def count_set(self, id1: int, atype: int, n: int) -> None:
+        await self._whatever_happens(self._count_set(id1, atype, n))
+
+    def beneath(self) -> Graph:
+        """The same graph, for what lasts: nothing in it is remembered, and what it changes is forgotten here."""
+        return _Beneath(self, self._store)
+
+    async def close(self) -> None:
+        """What was begun is finished first."""
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._store.close()
+
+    async def _count_set(self, id1: int, atype: int, n: int) -> None:
+        async with self._guard.change((id1,)):
+            try:
+                await self._store.count_set(id1, atype, n)
+            finally:
+                self._counts.forget(id1)
+                # An empty list was told by its count.
+                self._common.forget(id1)
+
+
+class _Beneath:
+    """Reads from the store, and commits through the memory."""
+
+    def __init__(self, memory: CachedGraph, store: Store) -> None:
+        self.obj_get = store.obj_get
+        self.key_get = store.key_get
+        self.assoc_get = store.assoc_get
+        self.assoc_range = store.assoc_range
+        self.assoc_ranges = store.assoc_ranges
+        self.assoc_count = store.assoc_count
+        self.commit = memory.commit
+        self.close = memory.close
+
+
+def _kilobytes(node: AnyNode) -> int:
+    """About how large an object is: only posts may be much larger than others."""
+    return 1 + (len(node.text) + len(node.json)) // 1024 if isinstance(node, Post) else 1
+
+
+def _lists_of(batch: Batch) -> set[tuple[int, int]]:
+    """The lists whose entries or lengths a batch may change, each by its object and type."""
+    found: set[tuple[int, int]] = set()
+    for op in batch.assocs:
+        inverse = ASSOC_TYPES[op.atype].inverse
+        found.update(((op.id1, op.atype), (op.id2, inverse)))
+        if op.tally:
+            found.update(((op.tally, op.atype), (op.tally, inverse)))
+    return found

@@ -1,0 +1,1 @@
+"""A graph made of graphs: which store keeps what, also while data moves."""

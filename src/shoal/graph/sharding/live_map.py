@@ -1,0 +1,274 @@
+"""The shard map of a process while data sources move: heard of, followed and acknowledged.
+
+Every store is asked a few times a second which map it knows. A process believes its map, as to one store, for two seconds
+after that store has confirmed it; then it asks before it does anything there. So a process that is cut off, or was asleep,
+never reads what has moved away from under it, and whoever moves something need not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NamedTuple, Protocol, cast
+
+from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.placement import source_of
+from shoal.graph.contract import Store, WakeUp
+from shoal.graph.resolve import Owns
+from shoal.graph.sharding.moves import DEAD_SECONDS, LEASE_SECONDS, Mark
+from shoal.graph.sharding.shard_map import ShardMap, shown_url
+from shoal.graph.sharding.sharded import ShardedGraph
+
+_BEAT_SECONDS = 0.15
+_PATIENCE_SECONDS = 2.5
+"""So long a request waits for a store to confirm the map."""
+_RETRY_SECONDS = 1.0
+_OPEN_SECONDS = 2.0
+
+_log = logging.getLogger(__name__)
+
+
+class Heard(NamedTuple):
+    """What a store says: a map that is newer than ours, if it has one, and stores that are about to join."""
+
+    newer: ShardMap | None
+    joining: list[str]
+
+
+class Post(Protocol):
+    """Where one store keeps the map, and the list of those who go by it."""
+
+    async def beat(self, me: int, version: int, *, joins: bool) -> Heard:
+        """Say that this process goes by a map. Raises `Unavailable`."""
+        ...
+
+    async def offer(self, known: ShardMap) -> None:
+        """Have the store know of a map, if it does not yet."""
+        ...
+
+    async def admit(self, sources: list[int], version: int, seconds: float) -> None:
+        """Data sources that are here by this map may be written in `seconds` at the latest."""
+        ...
+
+    async def marks(self) -> dict[int, Mark]:
+        """Data sources that are moving, or have moved, as the store sees it."""
+        ...
+
+    async def close(self, me: int) -> None:
+        """This process goes by no map any more."""
+        ...
+
+
+class _Away:
+    """Stands in for a store that cannot be opened yet."""
+
+    def on_event(self, wake: WakeUp) -> None:
+        """It brings none."""
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def refuse(*_: Any, **__: Any) -> Any:
+            raise Unavailable("the store cannot be reached at the moment: repeat in a few seconds")
+
+        return refuse
+
+
+class LiveMap:
+    """Keeps the map of `graph` the newest there is. `open_store` and `open_post` are asked for the stores of the map.
+
+    What `open_store` opens is closed by whoever gave it.
+    """
+
+    def __init__(
+        self, open_store: Callable[[str, Owns], Awaitable[Store]], open_post: Callable[[str], Post], known: ShardMap
+    ) -> None:
+        self._open_store = open_store
+        self._open_post = open_post
+        self._me = secrets.randbits(62)
+        self.map = known
+        self.graph = ShardedGraph([], known.owners)
+        # The store of each data source: what stores take for theirs follows from it.
+        self._homes: list[str] = []
+        self._stores: dict[str, Store] = {}
+        self._posts: dict[str, Post] = {}
+        self._until: dict[str, float] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._side_tasks: set[asyncio.Task[Any]] = set()
+        self._beaten: dict[str, asyncio.Event] = {}
+        self._turn = asyncio.Lock()
+        self._opening: dict[str, asyncio.Lock] = {}
+        self._closing = asyncio.Event()
+
+    async def open(self) -> ShardedGraph:
+        """The graph, by the newest map that any of its stores knows. Raises `Unavailable` when one cannot be opened."""
+        newest: ShardMap | None = self.map
+        while newest is not None:
+            self._set(newest)
+            for url in self.map.stores:
+                await self._store(url)
+            heard = await asyncio.gather(*[self._first_beat(url) for url in self.map.stores])
+            newest = max((h.newer for h in heard if h.newer), key=lambda known: known.version, default=None)
+        self.graph.remap([self._stores[url] for url in self.map.stores], self.map.owners)
+        self.graph.watch = self
+        for url in self.map.stores:
+            self._follow(url)
+        await self._admit()
+        return self.graph
+
+    async def close(self) -> None:
+        """Be heard of no more. The graph may not be used afterwards."""
+        self._closing.set()
+        for beaten in self._beaten.values():
+            beaten.set()
+        await asyncio.gather(*self._tasks.values(), *self._side_tasks)
+        await asyncio.gather(*[post.close(self._me) for post in self._posts.values()])
+
+    async def marks(self) -> dict[str, dict[int, Mark]]:
+        """What each store says of data sources that are moving."""
+        return {url: await self._post(url).marks() for url in self.map.stores}
+
+    # What the graph asks
+
+    def fresh(self, place: int) -> bool:
+        """See `sharded.Watch`."""
+        return asyncio.get_running_loop().time() < self._until.get(self.map.stores[place], 0.0)
+
+    async def renew(self, place: int) -> None:
+        """See `sharded.Watch`."""
+        beaten = self._beaten[self.map.stores[place]]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                await beaten.wait()
+                if not self.fresh(place):
+                    # That one was under way before we came, perhaps.
+                    await self._beaten[self.map.stores[place]].wait()
+        if not self.fresh(place):
+            raise Unavailable("the store cannot be reached at the moment: repeat in a few seconds")
+
+    # Hearing
+
+    def _post(self, url: str) -> Post:
+        if url not in self._posts:
+            self._posts[url] = self._open_post(url)
+        return self._posts[url]
+
+    async def _first_beat(self, url: str) -> Heard:
+        return await self._beat(url, joins=True)
+
+    async def _beat(self, url: str, *, joins: bool) -> Heard:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        heard = await self._post(url).beat(self._me, self.map.version, joins=joins)
+        if heard.newer is None:
+            self._until[url] = began + LEASE_SECONDS
+        return heard
+
+    def _follow(self, url: str) -> None:
+        self._beaten[url] = asyncio.Event()
+        self._tasks[url] = asyncio.create_task(self._keep(url), name="shoal-map")
+
+    async def _keep(self, url: str) -> None:
+        joined = url in self._until
+        while not self._closing.is_set():
+            pause = _BEAT_SECONDS
+            try:
+                heard = await self._beat(url, joins=not joined)
+                joined = True
+                if heard.newer is not None:
+                    await self._adopt(heard.newer)
+                    # Whoever published it waits for us to say so.
+                    continue
+                self._prepare(heard.joining)
+            except ShoalError:
+                _log.debug("%s does not confirm the map", shown_url(url))
+            except Exception:  # noqa: BLE001  # without its beat the process would fall silent for good
+                _log.exception("the map could not be followed")
+                pause = _RETRY_SECONDS
+            self._stir(url)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._closing.wait()
+
+    def _stir(self, url: str) -> None:
+        """Those who wait look again."""
+        self._beaten[url].set()
+        if not self._closing.is_set():
+            self._beaten[url] = asyncio.Event()
+
+    # Following
+
+    def _set(self, known: ShardMap) -> None:
+        self.map = known
+        self._homes[:] = [known.stores[owner] for owner in known.owners]
+
+    async def _adopt(self, newer: ShardMap) -> None:
+        async with self._turn:
+            if newer.version <= self.map.version:
+                return
+            opened = await asyncio.gather(*[self._store_or_none(url) for url in newer.stores])
+            stores = [store or cast("Store", _Away()) for store in opened]
+            # In one turn of the loop: what the stores take for theirs and where the graph looks never differ.
+            self._set(newer)
+            self.graph.remap(stores, newer.owners)
+            for url in newer.stores:
+                if url not in self._tasks:
+                    self._follow(url)
+            for url, store in zip(newer.stores, opened, strict=True):
+                if store is None:
+                    self._aside(self._open_later(url))
+        self._aside(self._admit())
+
+    async def _admit(self) -> None:
+        """Help the newest map on its way, should whoever published it have died over it."""
+        known = self.map
+        for url in known.stores if known.version else ():
+            here = [source for source in {*known.moved, *known.left} if known.stores[known.owners[source]] == url]
+            try:
+                await self._post(url).offer(known)
+                if here:
+                    await self._post(url).admit(here, known.version, DEAD_SECONDS)
+            except ShoalError:
+                _log.debug("%s cannot be told of the map", shown_url(url))
+
+    def _prepare(self, urls: list[str]) -> None:
+        """Open what is about to join, so that the switch need not wait for it."""
+        for url in urls:
+            if url not in self._stores and url not in self._opening:
+                self._aside(self._store_or_none(url))
+
+    async def _store_or_none(self, url: str) -> Store | None:
+        try:
+            async with asyncio.timeout(_OPEN_SECONDS):
+                return await self._store(url)
+        except (ShoalError, TimeoutError):
+            _log.warning("%s is part of the network and cannot be opened", shown_url(url))
+            return None
+
+    async def _store(self, url: str) -> Store:
+        async with self._opening.setdefault(url, asyncio.Lock()):
+            if url not in self._stores:
+                self._stores[url] = await self._open_store(url, lambda shard: self._homes[source_of(shard)] == url)
+            return self._stores[url]
+
+    async def _open_later(self, url: str) -> None:
+        while not self._closing.is_set():
+            if await self._store_or_none(url) is not None:
+                async with self._turn:
+                    known = self.map
+                    self.graph.remap(
+                        [self._stores.get(at) or cast("Store", _Away()) for at in known.stores], known.owners
+                    )
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_RETRY_SECONDS):
+                    await self._closing.wait()
+
+    def _aside(self, work: Coroutine[Any, Any, object]) -> None:
+        task = asyncio.create_task(work)
+        self._side_tasks.add(task)
+        task.add_done_callback(self._side_tasks.discard)

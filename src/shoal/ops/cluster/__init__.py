@@ -1,0 +1,1 @@
+"""Many processes on one machine: a small cluster, and what keeps processes running."""

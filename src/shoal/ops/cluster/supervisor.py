@@ -1,0 +1,179 @@
+"""Keeps a number of processes running: one that dies is started again, one whose event loop hangs is killed first.
+
+A child is this very program with a variable in its environment (`ops/cluster/heartbeat.py`), so it needs no arguments of its own.
+What a child had in hand when it died is not the supervisor's business: its jobs go to others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from shoal.ops.cluster.heartbeat import VARIABLE
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.25
+_LONGEST_PAUSE_SECONDS = 30.0
+_HEALTHY_SECONDS = 60.0
+"""A child that lived so long is started again at once when it dies."""
+
+
+class _Child:
+    """A place for a process: it is empty while `process` is None."""
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.pulse = -1
+        self.started = 0.0
+        self.last_beat = 0.0
+        self.failures = 0
+        self.not_before = 0.0
+
+
+class Supervisor:
+    """Runs `count` processes of `command` until it is told to end.
+
+    A child that is silent for `limit` seconds (for `start_limit` before its first word) is killed. At the end children
+    have `grace` seconds to finish what they have in hand. `pass_fds` are files that they inherit, such as a listening socket.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        count: int,
+        *,
+        limit: float = 30.0,
+        start_limit: float = 120.0,
+        grace: float = 60.0,
+        first_pause: float = 0.5,
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self._command = list(command)
+        self._limit = limit
+        self._start_limit = start_limit
+        self._grace = grace
+        self._first_pause = first_pause
+        self._pass_fds = tuple(pass_fds)
+        self._children = [_Child() for _ in range(count)]
+        self._selector = selectors.DefaultSelector()
+        self._ending = False
+
+    def run(self) -> None:
+        """Start the children and watch them; returns after SIGTERM or Ctrl-C, when all of them have ended.
+
+        To be called in the main thread: signals come there, and children end with the thread that started them.
+        """
+        with self._told_by_signals():
+            try:
+                while not self._ending:
+                    for child in self._children:
+                        self._look_after(child)
+                    self._listen()
+                self._end()
+            finally:
+                for child in self._children:
+                    self._kill(child)
+                self._selector.close()
+
+    def _look_after(self, child: _Child) -> None:
+        now = time.monotonic()
+        if child.process is None:
+            if now >= child.not_before:
+                self._start(child)
+        elif child.process.poll() is not None:
+            self._bereave(child)
+        elif now - child.last_beat > (self._limit if child.last_beat > child.started else self._start_limit):
+            _log.error("process %d is stuck: it is killed and started again", child.process.pid)
+            self._kill(child)
+
+    def _start(self, child: _Child) -> None:
+        child.pulse, theirs = os.pipe()
+        try:
+            for end in (child.pulse, theirs):
+                os.set_blocking(end, False)
+            child.process = subprocess.Popen(  # noqa: S603  # our own program
+                self._command,
+                env={**os.environ, VARIABLE: f"{theirs}:{os.getpid()}"},
+                pass_fds=(theirs, *self._pass_fds),
+            )
+        finally:
+            os.close(theirs)
+        child.started = child.last_beat = time.monotonic()
+        self._selector.register(child.pulse, selectors.EVENT_READ, child)
+
+    def _listen(self) -> None:
+        """Hear the children, or wait a moment."""
+        for key, _ in self._selector.select(_LOOK_SECONDS):
+            child: _Child = key.data
+            with contextlib.suppress(BlockingIOError):
+                if os.read(child.pulse, 4096):
+                    child.last_beat = time.monotonic()
+                else:
+                    # It has closed its end, or died: `_look_after` will see.
+                    self._selector.unregister(child.pulse)
+
+    def _kill(self, child: _Child) -> None:
+        if child.process is not None:
+            child.process.kill()
+            child.process.wait()
+            self._bereave(child)
+
+    def _bereave(self, child: _Child) -> None:
+        """The process of this place has ended: clear up, and decide when another one begins."""
+        if child.process is None:
+            return
+        if not self._ending:
+            _log.error("process %d has ended with status %s", child.process.pid, child.process.returncode)
+        now = time.monotonic()
+        child.failures = 0 if now - child.started > _HEALTHY_SECONDS else child.failures + 1
+        pause = self._first_pause * 2.0 ** (child.failures - 1) if child.failures else 0.0
+        child.not_before = now + min(pause, _LONGEST_PAUSE_SECONDS)
+        child.process = None
+        with contextlib.suppress(KeyError):
+            self._selector.unregister(child.pulse)
+        os.close(child.pulse)
+
+    def _end(self) -> None:
+        """Tell the children to end, and wait for them."""
+        for child in self._children:
+            if child.process is not None:
+                child.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + self._grace
+        while time.monotonic() < deadline:
+            for child in self._children:
+                if child.process is not None and child.process.poll() is not None:
+                    self._bereave(child)
+            if not any(child.process for child in self._children):
+                return
+            self._listen()
+        _log.error("processes that did not end in time are killed")
+
+    @contextmanager
+    def _told_by_signals(self) -> Iterator[None]:
+        """SIGTERM and Ctrl-C end the watch; they also wake it."""
+        ours, theirs = os.pipe()
+        os.set_blocking(theirs, False)
+
+        def told(_number: int, _frame: object) -> None:
+            self._ending = True
+            os.write(theirs, b".")
+
+        before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
+        woken = _Child()
+        woken.pulse = ours
+        self._selector.register(ours, selectors.EVENT_READ, woken)
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            os.close(ours)
+            os.close(theirs)

@@ -1,0 +1,1 @@
+"""Data moved from store to store."""

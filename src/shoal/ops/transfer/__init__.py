@@ -1,0 +1,1 @@
+"""Networks and members taken in from files, and written to files."""

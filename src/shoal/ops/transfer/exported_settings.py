@@ -1,0 +1,77 @@
+"""What a member has set up for themselves, in their export."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from shoal.core.model import MemberList
+from shoal.graph.access import members_by_id
+from shoal.graph.payloads.filters import filters_of
+from shoal.graph.schema import LISTS, OWNS_LIST
+from shoal.ops.transfer.exporting import Export, iso
+
+
+async def write(export: Export) -> None:
+    """The profile, lists and filters."""
+    await _profile(export)
+    await export.array("lists", _lists(export))
+    await _filters(export)
+
+
+async def _profile(export: Export) -> None:
+    """What others see of the member, and their settings."""
+    values = {name: value for name, value in msgspec.structs.asdict(export.member).items() if name != "login_id"}
+    values["id"] = str(export.member.id)
+    values["created_at"] = values.pop("dated")
+    values["joined"] = iso(export.member.created_at)
+    for name in ("avatar", "header"):
+        if values[name]:
+            values[name] = await export.file(values[name])
+    export.document("profile", values)
+
+
+async def _lists(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Lists of members, each with the names of those on it."""
+    async with aclosing(export.pages(OWNS_LIST)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            for entry in page:
+                if isinstance(node := nodes.get(entry.id2), MemberList):
+                    yield {
+                        "title": node.title,
+                        "replies": node.replies,
+                        "exclusive": node.exclusive,
+                        "members": await _names(export, node.id),
+                    }
+
+
+async def _names(export: Export, list_id: int) -> list[str]:
+    names: list[str] = []
+    async with aclosing(export.pages(LISTS, list_id)) as pages:
+        async for page in pages:
+            found = await members_by_id(export.graph, [entry.id2 for entry in page])
+            names += [found[entry.id2].name for entry in page if entry.id2 in found]
+    return names
+
+
+async def _filters(export: Export) -> None:
+    """What the member does not want to read."""
+    export.document(
+        "filters",
+        [
+            {
+                "title": held.title,
+                "contexts": held.contexts,
+                "action": held.action,
+                "irreversible": held.irreversible,
+                "until": iso(held.expires_at) or None,
+                "keywords": [{"keyword": word.keyword, "whole_word": word.whole_word} for word in held.keywords],
+                "posts": [str(post.post_id) for post in held.posts],
+            }
+            for held in await filters_of(export.graph, export.member.id)
+        ],
+    )

@@ -1,0 +1,244 @@
+"""Posts of an import, with their pictures: each found again by its record, however often the import is ended and begun anew.
+
+The records are held in memory, a kilobyte each. Pictures are decoded once however many posts show them; each post has a media
+object and files of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from shoal.core.errors import Conflict, Gone, InvalidInput, ShoalError, Unavailable
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.graph.schema import import_key
+from shoal.media.decoder import Decoder
+from shoal.media.limits import Limits
+from shoal.media.protocol import Rendering
+from shoal.ops.bounded_tasks import in_crowd
+from shoal.ops.checking.report import Progress
+from shoal.ops.checking.scan import Column
+from shoal.ops.network import AnyNetwork
+from shoal.ops.transfer.backdated import BackdatedIds
+from shoal.ops.transfer.imported_members import People, bulk_keys
+from shoal.ops.transfer.records import Fields, Line, PostRecord, post_record
+from shoal.ops.transfer.summary import Summary
+from shoal.ops.transfer.wording import worded
+from shoal.services import media, posts
+from shoal.services.posts import Draft
+from shoal.services.writes import Writes
+
+_AT_ONCE = 512
+"""Posts under way: what waits together is committed together."""
+_PICTURES_AT_ONCE = 32
+_ID_TRIES = 8
+_REMEMBERED_BYTES = 256 * 1024 * 1024
+
+
+class Rememberer(Decoder):
+    """Decodes the same bytes once in a run, as long as the results fit into a bounded memory."""
+
+    def __init__(self, limits: Limits, *, children: int) -> None:
+        super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
+        self._made: dict[bytes, asyncio.Task[Rendering]] = {}
+        self._room = _REMEMBERED_BYTES
+
+    async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False) -> Rendering:
+        name = sha256(data).digest()
+        task = self._made.get(name)
+        if task is None:
+            task = asyncio.create_task(super().render(data, member=member, keep_kind=keep_kind))
+            self._room -= len(data)
+            if self._room > 0:
+                self._made[name] = task
+        return await asyncio.shield(task)
+
+
+class Job(NamedTuple):
+    """A post to be made."""
+
+    record: PostRecord
+    name: str
+    """Of the record, in the store."""
+    author: int
+    id: int
+    photo: Path | None
+    photo_id: int
+
+
+def read_posts(lines: Iterable[Line], named: Mapping[str, str], summary: Summary) -> list[PostRecord]:
+    """The records in order of time."""
+    fields: Fields | None = None
+    records: dict[str, PostRecord] = {}
+    latest = time.time_ns() // 1_000_000
+    for line in lines:
+        if line.error:
+            summary.refuse("posts", f"line {line.number}", line.error)
+            continue
+        fields = fields or Fields("posts", line.row, named)
+        try:
+            record = post_record(fields, line)
+        except InvalidInput as error:
+            summary.refuse("posts", fields.text(line.row, "id") or f"line {line.number}", str(error))
+            continue
+        if record.created_at > latest:
+            summary.refuse("posts", record.id, "its time is in the future")
+        elif not record.id or record.id in records:
+            summary.refuse("posts", record.id or f"line {line.number}", "its id is empty or that of an earlier record")
+        else:
+            records[record.id] = record
+    return sorted(records.values(), key=lambda record: (record.created_at, record.id))
+
+
+def authors_by_connection(records: Sequence[PostRecord], degrees: Column) -> dict[str, int]:
+    """Who posted most is given to the best-connected member, and so on; equals in the order of their ids."""
+    wrote = Counter(record.author for record in records)
+    ranked = sorted(wrote, key=lambda author: (-wrote[author], author))
+    best = np.argsort(-degrees, kind="stable")
+    return dict(zip(ranked, best.tolist(), strict=False))
+
+
+def authors_by_name(records: Sequence[PostRecord], people: People) -> dict[str, int]:
+    """Each author is the member of the same id or name."""
+    found = {record.author: people.find(record.author) for record in records}
+    return {author: at for author, at in found.items() if at is not None}
+
+
+def first_posts(records: Sequence[PostRecord], authors: Mapping[str, int]) -> dict[int, int]:
+    """When each author first posted."""
+    first: dict[int, int] = {}
+    for record in records:
+        if (at := authors.get(record.author)) is not None:
+            first.setdefault(at, record.created_at)
+    return first
+
+
+def plan(
+    records: Sequence[PostRecord],
+    authors: Mapping[str, int],
+    people: People,
+    origin: str,
+    photos: Sequence[Path],
+    newest: int,
+    summary: Summary,
+) -> list[Job]:
+    """Every post with its author, its id and its picture: the same in every run over the same files."""
+    known: list[tuple[PostRecord, int]] = []
+    for record in records:
+        at = authors.get(record.author)
+        if at is None or not people.ids[at]:
+            summary.refuse("posts", record.id, "its author is not among the members")
+        else:
+            known.append((record, people.ids[at]))
+    ids = BackdatedIds()
+    post_ids = [ids.take(record.created_at, shard_of(author)) for record, author in known]
+    first = max(0, len(known) - newest) if photos else len(known)
+    jobs = []
+    for at, (record, author) in enumerate(known):
+        # The newest post has the first photo.
+        photo = photos[(len(known) - 1 - at) % len(photos)] if at >= first else None
+        photo_id = ids.after(post_ids[at], shard_of(author)) if photo else 0
+        jobs.append(Job(record, f"{origin}/{record.id}", author, post_ids[at], photo, photo_id))
+    return jobs
+
+
+async def take_posts(
+    network: AnyNetwork, jobs: Sequence[Job], writes: Writes, summary: Summary, progress: Progress, patience: float
+) -> None:
+    """Make the posts that are not there. `writes` is that of the network, with a media library of the import's own.
+
+    `patience` is that of `in_crowd`.
+    """
+    keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
+    known = await bulk_keys(network, keys)
+    missing = [job for job, key in zip(jobs, keys, strict=True) if key not in known]
+    summary["posts"].there += len(jobs) - len(missing)
+    await _count_photos(network, [job for job, key in zip(jobs, keys, strict=True) if key in known], summary)
+
+    turns = asyncio.Semaphore(_PICTURES_AT_ONCE)
+
+    async def make(job: Job) -> None:
+        picture = 0
+        if job.photo:
+            async with turns:
+                picture = await _picture(writes, job, job.photo, summary)
+        await _make(writes, job, picture, summary)
+
+    # The ones with pictures first: their decoding goes on in other processes beside the rest.
+    missing.sort(key=lambda job: job.photo is None)
+    total = len(missing)
+    await in_crowd(missing, make, _AT_ONCE, lambda done: progress("posts", done, total), patience=patience)
+
+
+async def _count_photos(network: AnyNetwork, there: Sequence[Job], summary: Summary) -> None:
+    """Of posts that are there already, not all have their picture: it was refused then, or nobody named any."""
+    keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
+    known = await bulk_keys(network, list(keys))
+    summary["photos"].there += len(known)
+    for key, photo in keys.items():
+        if key not in known:
+            summary.refuse("photos", photo.name, "its post is there already, without it")
+
+
+async def _make(writes: Writes, job: Job, picture: int, summary: Summary) -> None:
+    wording = worded(job.record, writes.limits.text)
+    draft = Draft(
+        text=wording.text,
+        sensitive=job.record.sensitive,
+        language=job.record.language,
+        media=(picture,) if picture else (),
+    )
+    try:
+        await _create(writes, job, draft)
+    except Unavailable:
+        # No fault of the record: the import ends here, and goes on when it is run again.
+        raise
+    except ShoalError as error:
+        summary.refuse("posts", job.record.id, str(error))
+        return
+    summary["posts"].taken += 1
+    summary["tags"].taken += wording.tags
+    for name, reason in wording.refused_tags:
+        summary.refuse("tags", name, reason)
+    if wording.cut:
+        summary.note("text was cut at the limit", "texts were cut at the limit")
+    if wording.cleaned:
+        summary.note("text lost characters that are not text", "texts lost characters that are not text")
+
+
+async def _create(writes: Writes, job: Job, draft: Draft) -> None:
+    """The id may be that of a post of another import: then the next one is taken."""
+    record = f"post:{job.name}"
+    for step in range(_ID_TRIES):
+        id_ = job.id + step
+        moment = job.record.created_at
+        told = 0 if milliseconds_of(id_) == moment else moment
+        try:
+            await posts.create(writes, job.author, draft, id_=id_, created_at=told, record=record)
+        except Conflict:
+            if step == _ID_TRIES - 1:
+                raise
+        except Gone:
+            # Its author deleted it since the first import.
+            return
+        else:
+            return
+
+
+async def _picture(writes: Writes, job: Job, photo: Path, summary: Summary) -> int:
+    """The media object of the post; 0 for a file that is no picture."""
+    data = await asyncio.to_thread(photo.read_bytes)
+    try:
+        found = await media.upload(writes, job.author, data, id_=job.photo_id, record=f"photo:{job.name}")
+    except InvalidInput as error:
+        summary.refuse("photos", photo.name, str(error))
+        return 0
+    summary["photos"].taken += 1
+    return found.id
