@@ -16,7 +16,8 @@ import msgspec
 
 from benchmarks.measure import Figure
 from benchmarks.stores import url_of
-from shoal.services import apps, members, posts, relationships
+from shoal.services import members, posts, relationships
+from shoal.services.login import apps
 from shoal.services.posts import Draft
 from shoal.settings import Settings
 from shoal.wiring import Network, open_network

@@ -19,7 +19,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.events import PostCreated
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.fanout.effects import Effects
-from shoal.fanout.packed import PackedFollowers
+from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.graph.contract import Job
 from shoal.library import Handle

@@ -17,7 +17,8 @@ from shoal.api.http.limits.listeners import Pace
 from shoal.api.server import Deps, listen, serve
 from shoal.core.model import Token
 from shoal.graph.schema import LOGGED_IN
-from shoal.services import apps, members
+from shoal.services import members
+from shoal.services.login import apps
 from shoal.wiring import Network, open_network
 from tests.api.world import SCOPES, Someone
 from tests.running import eventually

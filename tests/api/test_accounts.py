@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Role
-from shoal.feeds import kept, people, tagged, user
+from shoal.feeds import people, saved, tagged, user
 from shoal.feeds.pull import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKES
 from shoal.services import moderation
@@ -48,7 +48,7 @@ def test_a_page_of_nothing_is_refused_in_words(shared: World, limit: int) -> Non
         user.page(reads, id_, id_, at),
         tagged.page(reads, id_, tagged.Wish(frozenset(("dawn",))), at),
         people.page(reads, id_, id_, FOLLOWED_BY, at),
-        kept.page(reads, id_, LIKES, at),
+        saved.page(reads, id_, LIKES, at),
     ):
         with pytest.raises(InvalidInput, match="limit: at least 1"):
             shared.run(page)
@@ -63,8 +63,8 @@ def test_a_member_keeps_who_may_name_and_quote_them(shoal: World) -> None:
         "attribution_domains": ["Example.org", " blog.example.org", "example.org", ""],
         "source": {"quote_policy": "followers"},
     }
-    kept = shoal.json("PATCH", path, ann, json=wanted)["source"]
-    assert (kept["attribution_domains"], kept["quote_policy"]) == (["example.org", "blog.example.org"], "followers")
+    saved = shoal.json("PATCH", path, ann, json=wanted)["source"]
+    assert (saved["attribution_domains"], saved["quote_policy"]) == (["example.org", "blog.example.org"], "followers")
     shoal.json("PATCH", path, ann, data={"source[quote_policy]": "public"})
     again = shoal.json("GET", "/api/v1/accounts/verify_credentials", ann)["source"]
     assert (again["attribution_domains"], again["quote_policy"]) == (["example.org", "blog.example.org"], "public")

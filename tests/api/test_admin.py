@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from shoal.core.model import Role
-from shoal.feeds import everybody
+from shoal.feeds.discover import everybody
 from shoal.services import members, moderation
 from tests.api.world import SCOPES, Someone, World, picture, world
 

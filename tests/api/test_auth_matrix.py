@@ -12,7 +12,8 @@ from shoal.api.http.calls import Route
 from shoal.api.http.scopes import KNOWN, granted
 from shoal.api.table import table
 from shoal.core.model import Role
-from shoal.services import apps, members, moderation
+from shoal.services import members, moderation
+from shoal.services.login import apps
 from shoal.settings import Settings
 from tests.api.world import SCOPES, Someone, World, world
 

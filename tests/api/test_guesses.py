@@ -14,7 +14,8 @@ from argon2 import PasswordHasher
 
 from shoal.core.errors import Unavailable
 from shoal.core.model import Login
-from shoal.services import apps, members, passwords
+from shoal.services import members
+from shoal.services.login import apps, passwords
 from tests.api.visitor import CALLBACK, PASSWORD, Visitor, register, text_of
 from tests.api.visitor import Client as Registered
 from tests.api.world import BASE, World, world
@@ -59,8 +60,8 @@ def addresses(count: int, network: str = "203.0.{}.1") -> list[str]:
 def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     """Hashes that take no time: it is counted how many are made."""
     hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    monkeypatch.setattr("shoal.services.passwords._hasher", hasher)
-    monkeypatch.setattr("shoal.services.passwords._NOBODY", hasher.hash("nobody's"))
+    monkeypatch.setattr("shoal.services.login.passwords._hasher", hasher)
+    monkeypatch.setattr("shoal.services.login.passwords._NOBODY", hasher.hash("nobody's"))
 
 
 @pytest.fixture
@@ -190,7 +191,7 @@ def test_a_flood_of_passwords_is_refused_while_others_are_served(monkeypatch: py
             with lock:
                 hashing -= 1
 
-    monkeypatch.setattr("shoal.services.passwords._verify", watched)
+    monkeypatch.setattr("shoal.services.login.passwords._verify", watched)
     # Fewer places than passwords that are hashed or wait: those hold none.
     with world(rate_limits=True, limits={"login": "1000/24h"}, requests_at_work=4, requests_waiting=1_000) as shoal:
         guesser = Guesser(shoal)

@@ -19,7 +19,8 @@ from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Role
 from shoal.ops.agenda import Agenda
 from shoal.ops.blocklists import Blocklists
-from shoal.services import apps, members, moderation
+from shoal.services import members, moderation
+from shoal.services.login import apps
 from shoal.wiring import Network
 from tests.api.visitor import Client
 from tests.api.world import BASE, STAFF_SCOPES, Someone, World, served, world

@@ -27,7 +27,8 @@ from schemathesis.specs.openapi.checks import (
 from shoal.api.reference.openapi import document_of
 from shoal.api.table import parts
 from shoal.core.model import Role
-from shoal.services import apps, members, moderation
+from shoal.services import members, moderation
+from shoal.services.login import apps
 from shoal.settings import Settings
 from shoal.wiring import Network
 from tests.api.world import served

@@ -8,7 +8,8 @@ from shoal.core.events import SessionsEnded
 from shoal.core.model import Grant, Token
 from shoal.graph.schema import LAPSES, LOGGED_IN
 from shoal.ops.checking.check import check
-from shoal.services import apps, members
+from shoal.services import members
+from shoal.services.login import apps
 from tests.api.visitor import PASSWORD, Client, Visitor, register
 from tests.api.world import World, world
 

@@ -17,7 +17,8 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Visibility
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LISTS
-from shoal.services import apps, members, moderation
+from shoal.services import members, moderation
+from shoal.services.login import apps
 from shoal.streaming import updates
 from tests.api.streams import SLOW, Ear, Heard, Place, a_place, served
 from tests.api.world import Someone, World, picture

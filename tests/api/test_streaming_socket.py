@@ -14,7 +14,8 @@ from websockets.exceptions import InvalidStatus
 
 from shoal.api.http.limits.listeners import Pace
 from shoal.core.model import Visibility
-from shoal.services import apps, moderation
+from shoal.services import moderation
+from shoal.services.login import apps
 from shoal.streaming import updates
 from shoal.streaming.hub import Hub
 from tests.api.streams import SLOW, Place, a_place

@@ -12,7 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 
 from shoal.core.model import App
-from shoal.services import apps, members
+from shoal.services import members
+from shoal.services.login import apps
 from tests.api.world import BASE, SCOPES, World
 
 CALLBACK = "https://client.example/callback"

@@ -21,10 +21,11 @@ from shoal.api.http.limits.connections import Patience
 from shoal.api.http.limits.listeners import USUAL, Pace
 from shoal.api.server import Deps, build, listen, serve
 from shoal.core.model import Member, Role
-from shoal.feeds.remembered import Remembered
+from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AnyNode
-from shoal.services import apps, members, moderation
+from shoal.services import members, moderation
+from shoal.services.login import apps
 from shoal.services.writes import Writes
 from shoal.tagcloud.reading import TagCloud
 from shoal.wiring import Network, open_network

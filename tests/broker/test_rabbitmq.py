@@ -236,7 +236,7 @@ async def test_the_lag_is_that_of_the_oldest_job_wherever_it_is() -> None:
 
 @in_loop
 async def test_a_worker_that_does_not_answer_counts_as_having_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.amqp.census._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("shoal.amqp.roll_call._PATIENCE_SECONDS", 0.05)
     namespace = rabbitmq.namespace()
     async with outbox(namespace, taking=False) as watcher, outbox(namespace) as stuck:
         # It asks for jobs on one connection and would answer on another, which is gone.

@@ -15,9 +15,9 @@ from shoal import Shoal
 from shoal.cli import main
 from shoal.core.errors import InvalidInput
 from shoal.discovery.memory import MemoryIndex
-from shoal.feeds import found
-from shoal.feeds.found import Part
+from shoal.feeds import search
 from shoal.feeds.pull import Cursor
+from shoal.feeds.search import Part
 from shoal.settings import Settings
 from shoal.wiring.search import open_search
 
@@ -26,14 +26,16 @@ async def _network(url: str, **settings: str) -> list[str]:
     """Somebody posts, unless they did, and is searched for."""
     async with Shoal.open(url, **settings) as shoal:
         reads = shoal.network.reads
-        if await found.member_named(reads, "ann") is None:
+        if await search.member_named(reads, "ann") is None:
             ann = await shoal.register("ann")
             await ann.create("low tide")
         await shoal.settle()
         ben = (
-            await shoal.register("ben") if await found.member_named(reads, "ben") is None else await shoal.member("ben")
+            await shoal.register("ben")
+            if await search.member_named(reads, "ben") is None
+            else await shoal.member("ben")
         )
-        entries = await found.posts(reads, ben.id, "tide", Cursor(limit=9))
+        entries = await search.posts(reads, ben.id, "tide", Cursor(limit=9))
         return [entry.post.text for entry in entries]
 
 
@@ -50,7 +52,7 @@ def test_a_rebuild_finds_everything_again_also_beside_a_server(tmp_path: Path) -
             done = await asyncio.to_thread(CliRunner().invoke, main, command)
             assert done.exit_code == 0, done.output
             ben = await shoal.member("ben")
-            assert len(await found.posts(shoal.network.reads, ben.id, "tide", Cursor(limit=9))) == 1
+            assert len(await search.posts(shoal.network.reads, ben.id, "tide", Cursor(limit=9))) == 1
             return done.output
 
     assert run(beside()) == "3 members and posts can be found\n"
@@ -107,8 +109,8 @@ async def test_without_an_index_names_are_found_and_the_log_says_what_to_do(capl
             await ann.create("low #tide")
             await shoal.settle()
             reads = replace(shoal.network.reads, search=filler.index)
-            assert await found.member_named(reads, "ann") is not None
-            people = await found.members(reads, None, "ann", Part(9))
+            assert await search.member_named(reads, "ann") is not None
+            people = await search.members(reads, None, "ann", Part(9))
             assert [one.member.name for one in people] == ["ann"]
-            assert await found.tags(reads, None, "#tide", Part(9)) == ["tide"]
-            assert await found.tags(reads, None, "#ti", Part(9)) == []
+            assert await search.tags(reads, None, "#tide", Part(9)) == ["tide"]
+            assert await search.tags(reads, None, "#ti", Part(9)) == []

@@ -325,7 +325,7 @@ async def test_three_collectors_come_to_have_one_queue_each() -> None:
 
 @in_loop
 async def test_a_collector_that_does_not_answer_has_something_in_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.amqp.census._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("shoal.amqp.roll_call._PATIENCE_SECONDS", 0.05)
     namespace = rabbitmq.namespace()
     emitter, stuck = [await opened(namespace, collecting=collecting) for collecting in (False, True)]
     async with closing(_given(emitter), _given(stuck)):

@@ -12,7 +12,8 @@ import httpx
 import pytest
 from websockets.sync.client import connect
 
-from shoal.services import apps, members
+from shoal.services import members
+from shoal.services.login import apps
 from shoal.settings import Settings
 from shoal.wiring import open_network
 from tests.api.world import picture

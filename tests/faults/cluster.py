@@ -27,7 +27,8 @@ from shoal.ops.cluster import cluster as clusters
 from shoal.ops.cluster.folder import held
 from shoal.ops.engines.program import NotInstalled
 from shoal.ops.jobs import Work, survey
-from shoal.services import apps, members, relationships
+from shoal.services import members, relationships
+from shoal.services.login import apps
 from shoal.wiring import open_network
 from shoal.wiring.outboxes import open_outboxes
 

@@ -19,7 +19,8 @@ from benchmarks.measure import tree_rss
 from tests.running import run
 from tests.serving import Server, served
 
-from shoal.services import apps, members, passwords
+from shoal.services import members
+from shoal.services.login import apps, passwords
 from shoal.settings import Settings
 from shoal.wiring import open_network
 

@@ -13,7 +13,7 @@ from tests.serving import served
 
 from shoal import Shoal
 from shoal.ops.checking.check import check
-from shoal.services import apps
+from shoal.services.login import apps
 
 _BALLAST = 1_500_000
 

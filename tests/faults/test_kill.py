@@ -16,7 +16,8 @@ from tests.stores import all_objects
 from shoal import Shoal
 from shoal.core.model import Post, ScheduledPost
 from shoal.ops.checking.check import check
-from shoal.services import apps, scheduling
+from shoal.services import scheduling
+from shoal.services.login import apps
 from shoal.services.posts import Draft
 from shoal.services.writes import Limits
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import cast
 
 from shoal.feeds.reads import Reads
-from shoal.feeds.remembered import Remembered
+from shoal.feeds.shared_answers import Remembered
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import RememberingReader
 from shoal.graph.sqlite import SqliteGraph

@@ -20,9 +20,9 @@ from shoal.core.ids import EPOCH_MS, IdMaker, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
 from shoal.fanout.effects import Effects, Followers
-from shoal.fanout.listed import ListedFollowers
+from shoal.fanout.graph_followers import ListedFollowers
 from shoal.fanout.loudness import Loudness
-from shoal.fanout.packed import PackedFollowers
+from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds import folding, home
 from shoal.feeds.hydrate import hydrate

@@ -26,7 +26,8 @@ from shoal.graph.schema import AGENDA, DUE, SCHEDULES
 from shoal.ops import agenda as agenda_module
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
-from shoal.services import apps, grants, posts, scheduling
+from shoal.services import posts, scheduling
+from shoal.services.login import apps, grants
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.writes import Limits, Writes

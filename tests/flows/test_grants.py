@@ -15,8 +15,9 @@ from shoal.core.errors import Unauthenticated
 from shoal.core.ids import IdMaker, milliseconds_of
 from shoal.core.model import App, Grant, Token
 from shoal.graph.schema import LAPSES, LOGGED_IN
-from shoal.services import apps, grants, members, sessions
-from shoal.services.lapses import BROWSER_MS
+from shoal.services import members
+from shoal.services.login import apps, grants, sessions
+from shoal.services.login.expiring_credentials import BROWSER_MS
 from shoal.services.writes import Writes
 from tests.api.visitor import CHALLENGE, VERIFIER
 from tests.running import in_loop

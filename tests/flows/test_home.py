@@ -15,7 +15,7 @@ from shoal.core.events import FollowChanged, InverseOp
 from shoal.core.placement import source_of
 from shoal.fanout import home as fanout
 from shoal.fanout.effects import Effects
-from shoal.fanout.packed import PackedFollowers
+from shoal.fanout.seated_followers import PackedFollowers
 from shoal.feeds import home
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Batch, Job

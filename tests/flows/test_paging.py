@@ -11,7 +11,7 @@ from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList, RepliesPolicy
-from shoal.feeds import conversations, kept, lists, notifications, paging, public, tagged, user
+from shoal.feeds import conversations, lists, notifications, paging, public, saved, tagged, user
 from shoal.feeds.paging import Rows, read_items, unsifted
 from shoal.feeds.pull import Cursor
 from shoal.graph.contract import Batch
@@ -228,7 +228,7 @@ async def test_conversations_notifications_and_likes_go_on_past_what_is_gone() -
         wish = notifications.Wish(frozenset({Kind.FOLLOW}))
         told = await notifications.page(reads, ann.id, Cursor(), wish)
         assert ([one.actor.member.id for one in told.items], told.next) == ([cyd.id], None)
-        likes = await kept.page(reads, ann.id, LIKES, Cursor())
+        likes = await saved.page(reads, ann.id, LIKES, Cursor())
         assert ([entry.id for entry in likes.entries], likes.next) == ([liked.id], None)
 
 

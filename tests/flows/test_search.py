@@ -25,10 +25,11 @@ from shoal.discovery.filler import Filler
 from shoal.discovery.filling import fill, refill
 from shoal.discovery.memory import MemoryIndex
 from shoal.fanout import indexes
-from shoal.feeds import directory, found, popular, suggestions
-from shoal.feeds.found import Part
+from shoal.feeds import search
+from shoal.feeds.discover import directory, popular, suggestions
 from shoal.feeds.pull import Cursor
-from shoal.feeds.remembered import Remembered
+from shoal.feeds.search import Part
+from shoal.feeds.shared_answers import Remembered
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch
 from shoal.ops.checking.check import check
@@ -48,13 +49,13 @@ EVERYBODY = Part(50)
 
 async def texts(shoal: Shoal, viewer: Handle, question: str, **more: Any) -> list[str]:
     """What the posts say that somebody finds."""
-    entries = await found.posts(shoal.network.reads, viewer.id, question, MOST, **more)
+    entries = await search.posts(shoal.network.reads, viewer.id, question, MOST, **more)
     return [entry.post.text for entry in entries]
 
 
 async def named(shoal: Shoal, viewer: Handle | None, text: str, **more: Any) -> list[str]:
     """The members whom somebody finds."""
-    people = await found.members(shoal.network.reads, viewer.id if viewer else None, text, EVERYBODY, **more)
+    people = await search.members(shoal.network.reads, viewer.id if viewer else None, text, EVERYBODY, **more)
     return [one.member.name for one in people]
 
 
@@ -81,10 +82,10 @@ async def test_own_posts_are_found_at_once_and_those_of_others_soon() -> None:
         ann, ben = await register(shoal, "ann", "ben")
         await ann.create("The blue hour at #tide")
         assert await texts(shoal, ann, "blue") == ["The blue hour at #tide"]
-        assert await found.tags(shoal.network.reads, ann.id, "ti", EVERYBODY) == ["tide"]
+        assert await search.tags(shoal.network.reads, ann.id, "ti", EVERYBODY) == ["tide"]
         await shoal.settle()
         assert await texts(shoal, ben, "blue") == ["The blue hour at #tide"]
-        assert await found.tags(shoal.network.reads, None, "#TI", EVERYBODY) == ["tide"]
+        assert await search.tags(shoal.network.reads, None, "#TI", EVERYBODY) == ["tide"]
 
 
 @in_loop
@@ -184,8 +185,8 @@ async def test_a_post_without_pictures_asks_for_none() -> None:
         await Filler(MemoryIndex()).look(graph, (post.id,))
         assert graph.reads == ["obj_get", "obj_get"]
         graph.reads.clear()
-        await found.own_newest(replace(shoal.network.reads, graph=graph), ann.id)
-        await found.posts(replace(shoal.network.reads, graph=graph), ann.id, "nowhere", MOST)
+        await search.own_newest(replace(shoal.network.reads, graph=graph), ann.id)
+        await search.posts(replace(shoal.network.reads, graph=graph), ann.id, "nowhere", MOST)
         assert graph.reads == ["assoc_range", "obj_get"] * 2
 
 
@@ -290,7 +291,7 @@ async def test_suspended_members_are_nowhere_until_they_are_back() -> None:
             return [
                 await named(shoal, ann, "ben"),
                 await texts(shoal, ann, "tide"),
-                await found.tags(reads, None, "reef", EVERYBODY),
+                await search.tags(reads, None, "reef", EVERYBODY),
                 [profile.member.name for profile in listed],
             ]
 
@@ -312,9 +313,9 @@ async def test_denied_tags_are_not_found_and_merged_ones_are_found_as_what_they_
         await shoal.settle()
         await shoal.network.tags.merge("seashore", "seaside")
         await shoal.network.tags.deny("seamonster")
-        assert await found.tags(shoal.network.reads, None, "sea", EVERYBODY) == ["seaside"]
-        assert await found.tags(shoal.network.reads, None, "seash", EVERYBODY) == ["seaside"]
-        assert await found.tags(shoal.network.reads, None, "seamonster", EVERYBODY) == []
+        assert await search.tags(shoal.network.reads, None, "sea", EVERYBODY) == ["seaside"]
+        assert await search.tags(shoal.network.reads, None, "seash", EVERYBODY) == ["seaside"]
+        assert await search.tags(shoal.network.reads, None, "seamonster", EVERYBODY) == []
 
 
 @in_loop
@@ -375,9 +376,9 @@ async def test_searches_suggestions_and_trends_cost_a_fixed_number_of_reads() ->
             reads: Any = replace(fresh(shoal), graph=graph)
             costs = {}
             for name, ask in {
-                "posts": found.posts(reads, me.id, "tide", Cursor(limit=20)),
-                "members": found.members(reads, me.id, "crowd", EVERYBODY),
-                "tags": found.tags(reads, me.id, "tide", EVERYBODY),
+                "posts": search.posts(reads, me.id, "tide", Cursor(limit=20)),
+                "members": search.members(reads, me.id, "crowd", EVERYBODY),
+                "tags": search.tags(reads, me.id, "tide", EVERYBODY),
                 "directory": directory.page(reads, me.id, "active", 40),
                 "suggestions": suggestions.suggestions(reads, me.id, 40),
                 "popular": popular.page(reads, me.id, 20),
@@ -401,7 +402,7 @@ async def test_nobody_finds_what_they_may_not_see() -> None:
                 continue
             me = scene.people[viewer].id
             stand = (await relations(store, me, (author.id,)))[author.id]
-            entries = await found.posts(reads, me, "mentioned from:author", MOST)
+            entries = await search.posts(reads, me, "mentioned from:author", MOST)
             allowed = {
                 cell
                 for cell, post in scene.posts.items()
@@ -417,7 +418,7 @@ async def test_nobody_finds_what_they_may_not_see() -> None:
 async def test_a_suspended_author_is_found_by_nobody() -> None:
     async with a_scene(suspended=True) as scene:
         for viewer in VIEWERS[:-1]:
-            assert await found.posts(scene.network.reads, scene.people[viewer].id, "mentioned from:author", MOST) == []
+            assert await search.posts(scene.network.reads, scene.people[viewer].id, "mentioned from:author", MOST) == []
 
 
 @dataclass(frozen=True)
@@ -451,7 +452,7 @@ async def _do(shoal: Shoal, people: Sequence[Handle], act: Act) -> None:
     if node.suspended:
         return
     visibilities = {"post": Visibility.PUBLIC, "direct": Visibility.DIRECT, "followers": Visibility.FOLLOWERS}
-    mine = await found.own_newest(shoal.network.reads, me.id)
+    mine = await search.own_newest(shoal.network.reads, me.id)
     if act.what in visibilities:
         await me.create(act.text, visibility=visibilities[act.what])
     elif act.what == "shy":
@@ -497,7 +498,7 @@ def test_whatever_happens_the_index_is_what_a_rebuild_makes_and_shows_nobody_too
             assert await _contents(reads.search) == await _contents(anew.index)
             for viewer in people:
                 for question in ("tide", "-nothing", "海辺"):
-                    for entry in await found.posts(reads, viewer.id, question, MOST):
+                    for entry in await search.posts(reads, viewer.id, question, MOST):
                         author = entry.author.member
                         stand = (await relations(store, viewer.id, (author.id,)))[author.id]
                         assert may_list(viewer.id, entry.post, author, stand)

@@ -14,9 +14,9 @@ from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
-from shoal.feeds import related, trends
+from shoal.feeds.discover import related, trends
 from shoal.feeds.reads import Reads
-from shoal.feeds.remembered import Remembered
+from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import Batch
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.likeness import RelatedTag, likeness

@@ -18,7 +18,7 @@ from shoal.graph.contract import Batch
 from shoal.graph.payloads.agenda import take_off
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import Report
-from shoal.services import apps, grants
+from shoal.services.login import apps, grants
 
 
 async def from_before(shoal: Shoal) -> App:

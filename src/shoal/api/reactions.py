@@ -14,7 +14,7 @@ from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
 from shoal.core.model import Post, Share
-from shoal.feeds import kept, people
+from shoal.feeds import people, saved
 from shoal.graph.access import access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, SHARES, AssocType
 from shoal.services import reactions
@@ -107,7 +107,7 @@ async def bookmarks(context: Context, params: StatusesQuery) -> object:
 async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> object:
     front: Front = context.deps
     cursor, member = cursor_of(params), actor(context)
-    page = await kept.page(front.reads, member, atype, cursor)
+    page = await saved.page(front.reads, member, atype, cursor)
     body = await front.present.page(member, page.entries, listed_data(wanted=params.with_data))
     return paged(context, body, page.times, page.next, cursor)
 

@@ -24,10 +24,10 @@ from shoal.api.http.pages import WithData, listed_data, offset_links, page_size
 from shoal.api.http.replies import Reply
 from shoal.api.listing import address_of
 from shoal.core.ids import MAX_ID
-from shoal.feeds import found
-from shoal.feeds.found import Part
+from shoal.feeds import search
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
 from shoal.feeds.pull import Cursor
+from shoal.feeds.search import Part
 from shoal.graph.contract import MAX_TIME
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.tagcloud.increment import DAY_MS
@@ -92,12 +92,12 @@ async def accounts(context: Context, params: AccountQuery) -> object:
     """Accounts by name."""
     front: Front = context.deps
     limit, offset = page_size(params.limit, 40, 80), max(0, params.offset)
-    part = Part(limit, min(offset, found.MOST))
+    part = Part(limit, min(offset, search.MOST))
     if params.resolve and (named := await _at_address(context, params.q.strip())) is not None:
         profiles_found = named.accounts[part.offset :]
     else:
         profiles_found = await _accounts(context, params.q.strip(), part, following=params.following)
-    more = len(profiles_found) == limit and part.end < found.MOST
+    more = len(profiles_found) == limit and part.end < search.MOST
     link = offset_links(address_of(context), offset, limit, more=more)
     return Reply(front.present.accounts(profiles_found), headers=(("Link", link),) if link else ())
 
@@ -108,16 +108,16 @@ async def _search(context: Context, params: Query) -> _Found:
         return _Found()
     if params.resolve and (named := await _at_address(context, text)) is not None:
         return _only(named, kind)
-    part = Part(page_size(params.limit), min(max(0, params.offset), found.MOST) if kind else 0)
+    part = Part(page_size(params.limit), min(max(0, params.offset), search.MOST) if kind else 0)
     result = _Found()
     if kind in ("", _ACCOUNTS):
         result.accounts = await _accounts(context, text, part, following=params.following)
     if kind in ("", _HASHTAGS) and not (kind == "" and _is_for_accounts(text, result.accounts)):
-        result.hashtags = await found.tags(context.deps.reads, context.caller.member_id, text, part)
+        result.hashtags = await search.tags(context.deps.reads, context.caller.member_id, text, part)
     viewer = context.caller.member_id
     if viewer is not None and _wants_statuses(kind, text, result.accounts):
         cursor = Cursor(min(params.max_id or MAX_TIME, MAX_ID), params.min_id or -1, part.limit)
-        result.statuses = await found.posts(
+        result.statuses = await search.posts(
             context.deps.reads, viewer, text, cursor, offset=part.offset, author=params.account_id or None
         )
     return result
@@ -146,7 +146,7 @@ async def _accounts(context: Context, text: str, part: Part, *, following: bool)
         if match[2] and match[2].lower() not in _domains(front):
             return []
         text = match[1]
-    return await found.members(front.reads, context.caller.member_id, text, part, following=following)
+    return await search.members(front.reads, context.caller.member_id, text, part, following=following)
 
 
 def _domains(front: Front) -> set[str]:
@@ -162,11 +162,11 @@ async def _at_address(context: Context, text: str) -> _Found | None:
     if match is None or scheme.lower() not in ("http", "https") or host.lower() not in _domains(front):
         return None
     if match["tag"]:
-        return _Found(hashtags=await found.tags(front.reads, None, unquote(match["tag"]), Part(1)))
+        return _Found(hashtags=await search.tags(front.reads, None, unquote(match["tag"]), Part(1)))
     if match["id"]:
         id_ = min(int(match["id"]), MAX_ID)
         return _Found(statuses=await hydrate(front.graph, context.caller.member_id, (id_,), unasked=False))
-    member = await found.member_named(front.reads, match["name"])
+    member = await search.member_named(front.reads, match["name"])
     return _Found(
         accounts=await profiles_by_id(front.graph, context.caller.member_id, (member.id,)) if member else [],
     )

@@ -13,9 +13,9 @@ from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data, offset_links, page_size
 from shoal.api.http.replies import Reply
 from shoal.api.listing import actor, address_of
-from shoal.feeds import directory as directory_feed
-from shoal.feeds import popular
-from shoal.feeds import suggestions as suggestions_feed
+from shoal.feeds.discover import directory as directory_feed
+from shoal.feeds.discover import popular
+from shoal.feeds.discover import suggestions as suggestions_feed
 from shoal.services import suggestions as services
 
 _DEEPEST = 10_000

@@ -18,7 +18,7 @@ from shoal.api.http.replies import Reply
 from shoal.api.listing import address_of
 from shoal.api.tags import tag_named
 from shoal.core.errors import Unauthenticated
-from shoal.feeds import related, trends
+from shoal.feeds.discover import related, trends
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, tag_id
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.words import MAX_WORDS, Shown

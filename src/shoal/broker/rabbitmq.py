@@ -18,9 +18,9 @@ import msgspec
 from aiormq import spec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 
-from shoal.amqp.census import Census
 from shoal.amqp.link import Link
-from shoal.broker.hands import Delivery, Hands, Key, Receipt, key_of
+from shoal.amqp.roll_call import Census
+from shoal.broker.in_flight import Delivery, Hands, Key, Receipt, key_of
 from shoal.broker.queues import Message, Queues, now_ms, read, write
 from shoal.broker.tally import Rate, Tally, summed
 from shoal.core.errors import Unavailable

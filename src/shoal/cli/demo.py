@@ -24,7 +24,8 @@ from shoal.demo.enact import Stage
 from shoal.demo.model import DemoPlan
 from shoal.demo.plan import plan
 from shoal.media.decoder import Decoder
-from shoal.services import apps, members
+from shoal.services import members
+from shoal.services.login import apps
 from shoal.services.writes import Writes
 from shoal.settings import Settings, build
 from shoal.wiring import open_network

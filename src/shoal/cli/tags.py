@@ -18,7 +18,7 @@ from shoal.cli.stores import existing
 from shoal.cli.tag_words import bar_lines, cloud_block, rule_line, tag_lines
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
-from shoal.feeds import related
+from shoal.feeds.discover import related
 from shoal.settings import Settings
 from shoal.tagcloud.cloud import ORDERS
 from shoal.tagcloud.contract import Rule

@@ -22,7 +22,8 @@ from shoal.demo.photographs import photograph
 from shoal.demo.portraits import banner, portrait
 from shoal.graph.access import access_member
 from shoal.graph.schema import user_name_key
-from shoal.services import media, members, passwords, posts, reactions, relationships
+from shoal.services import media, members, posts, reactions, relationships
+from shoal.services.login import passwords
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
 

@@ -12,8 +12,8 @@ import msgspec
 
 from shoal.core.visibility import Relation
 from shoal.feeds.hydrate import Entry
-from shoal.feeds.listened import among
 from shoal.feeds.reads import Reads
+from shoal.feeds.subscriptions import among
 from shoal.graph.access import relations
 from shoal.graph.cache.freshness import another_request
 from shoal.streaming.connection import Connection, Missed

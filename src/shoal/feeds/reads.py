@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from shoal.discovery.contract import SearchIndex
 from shoal.discovery.nowhere import NoIndex
-from shoal.feeds.remembered import Remembered
+from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import Reader, RememberingReader
 from shoal.tagcloud.likeness import RelatedTag
 from shoal.tagcloud.reading import TagCloud

@@ -24,7 +24,8 @@ from shoal import settings as configuration
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Media, Member, Place, Post, Revision, Share, Visibility
 from shoal.core.visibility import Relation
-from shoal.feeds import home, live, people, related, thread, trends, user
+from shoal.feeds import home, live, people, thread, user
+from shoal.feeds.discover import related, trends
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
 from shoal.feeds.live import News
 from shoal.feeds.people import Likers, People, Received

@@ -24,7 +24,8 @@ from shoal.graph import media_life as life
 from shoal.graph.contract import Assoc, Batch
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.schema import AGENDA, DUE, AnyNode
-from shoal.services import apps, ip_blocks, scheduling
+from shoal.services import ip_blocks, scheduling
+from shoal.services.login import apps
 from shoal.services.writes import Writes
 
 _log = logging.getLogger(__name__)

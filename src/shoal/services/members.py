@@ -21,9 +21,9 @@ from shoal.graph.addresses import keep_address
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
-from shoal.services import guesses, passwords
-from shoal.services.apps import check_welcome
-from shoal.services.guesses import Asker
+from shoal.services.login import guesses, passwords
+from shoal.services.login.apps import check_welcome
+from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes, add_node
 
 _TOLD = 1_000

@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 
-from shoal.amqp.census import Census
 from shoal.amqp.link import Link
+from shoal.amqp.roll_call import Census
 from shoal.core.errors import TooLarge, Unavailable
 from shoal.tagcloud.contract import Parcel
 from shoal.tagcloud.deliveries import Deliveries, Receipt

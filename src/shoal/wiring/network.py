@@ -16,9 +16,9 @@ from shoal.broker.relay import Relay
 from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
 from shoal.fanout.effects import Effects, Followers
-from shoal.fanout.listed import ListedFollowers
+from shoal.fanout.graph_followers import ListedFollowers
 from shoal.fanout.loudness import Loudness
-from shoal.fanout.packed import PackedFollowers
+from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached import CachedGraph

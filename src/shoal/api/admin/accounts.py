@@ -20,8 +20,8 @@ from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Login, Member, Role
 from shoal.core.visibility import STRANGER
-from shoal.feeds import everybody
-from shoal.feeds.everybody import Members
+from shoal.feeds.discover import everybody
+from shoal.feeds.discover.everybody import Members
 from shoal.feeds.hydrate import profiles
 from shoal.feeds.pull import Cursor
 from shoal.graph.access import members_by_id

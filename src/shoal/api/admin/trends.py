@@ -20,7 +20,7 @@ from shoal.api.listing import One, actor
 from shoal.api.suggestions import Position
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
-from shoal.feeds import popular, trends
+from shoal.feeds.discover import popular, trends
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.graph.schema import tag_id
 from shoal.services import moderation

@@ -10,8 +10,8 @@ from zlib import crc32
 
 from shoal.api.cloud.layout import Placed, place
 from shoal.api.cloud.word_sizes import shown
-from shoal.feeds.remembered import Remembered
-from shoal.feeds.trends import FOR_YOU
+from shoal.feeds.discover.trends import FOR_YOU
+from shoal.feeds.shared_answers import Remembered
 from shoal.tagcloud.reading import TagCloud
 from shoal.tagcloud.words import Shown, Word
 

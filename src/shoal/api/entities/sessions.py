@@ -6,7 +6,7 @@ import msgspec
 
 from shoal.api.entities.presenter import moment
 from shoal.core.ids import milliseconds_of
-from shoal.services.sessions import Session
+from shoal.services.login.sessions import Session
 
 
 class SessionApp(msgspec.Struct):

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from shoal.api.http.calls import Caller
 from shoal.core.errors import Unauthenticated
 from shoal.graph.contract import Reader
-from shoal.services.apps import check_token, check_welcome
+from shoal.services.login.apps import check_token, check_welcome
 
 
 async def caller_of(graph: Reader, request: HTTPConnection) -> Caller | None:

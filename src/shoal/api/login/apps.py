@@ -15,7 +15,7 @@ from shoal.api.http.calls import Context
 from shoal.api.login.authorize_request import leads_where_it_seems
 from shoal.core.errors import InvalidInput, Unauthenticated
 from shoal.core.model import App
-from shoal.services import apps
+from shoal.services.login import apps
 from shoal.services.writes import Limits
 
 _SCRIPTS = frozenset({"javascript", "data", "vbscript", "file", "blob"})

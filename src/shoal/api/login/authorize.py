@@ -20,7 +20,7 @@ from shoal.api.login.authorize_request import OUT_OF_BAND, Asked, Authorization,
 from shoal.api.login.browser import Browser
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Member
-from shoal.services import grants, sessions
+from shoal.services.login import grants, sessions
 
 _HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 

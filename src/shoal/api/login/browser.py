@@ -14,7 +14,7 @@ from hashlib import sha256
 from starlette.requests import Request
 from starlette.responses import Response
 
-from shoal.services.lapses import BROWSER_MS
+from shoal.services.login.expiring_credentials import BROWSER_MS
 
 _LOGIN, _KEY = "shoal_login", "shoal_form"
 _GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -30,7 +30,7 @@ class Browser:
         self._prefix = "__Host-" if secure else ""
         self._secure = secure
         self.login = request.cookies.get(self._prefix + _LOGIN, "")
-        """The text of a token, or empty. It is whatever the browser sends: `services/sessions.py` says whose it is."""
+        """The text of a token, or empty. It is whatever the browser sends: `services/login/sessions.py` says whose it is."""
         key = request.cookies.get(self._prefix + _KEY, "")
         self._known = bool(_GOOD_KEY.fullmatch(key))
         self._key = key if self._known else secrets.token_urlsafe(32)

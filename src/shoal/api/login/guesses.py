@@ -13,7 +13,8 @@ from shoal.api.http.limits.admission import outside
 from shoal.api.http.limits.ratelimit import Key, Limiter, address_of, network_key
 from shoal.core.errors import TooMany
 from shoal.core.model import Member
-from shoal.services import members, passwords
+from shoal.services import members
+from shoal.services.login import passwords
 
 
 @asynccontextmanager
@@ -28,7 +29,7 @@ async def hashing(scope: Scope) -> AsyncIterator[None]:
 
 
 class Attempt:
-    """One password from one address: what `services/guesses.py` calls an asker."""
+    """One password from one address: what `services/login/guesses.py` calls an asker."""
 
     def __init__(self, limiter: Limiter, address: str) -> None:
         self._limiter = limiter

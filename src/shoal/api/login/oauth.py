@@ -22,8 +22,8 @@ from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, NotAllowed, Unauthenticated
 from shoal.core.ids import MAX_ID
 from shoal.core.model import App
-from shoal.services import apps, grants
-from shoal.services.apps import NewToken
+from shoal.services.login import apps, grants
+from shoal.services.login.apps import NewToken
 from shoal.settings import Settings
 
 _Word = Annotated[str, Meta(max_length=2_000)]

@@ -20,7 +20,8 @@ from shoal.core.errors import InvalidInput, NotAllowed, Taken, TooLarge
 from shoal.core.ip_blocks import IpSeverity
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
-from shoal.services import apps, email_blocks, members
+from shoal.services import email_blocks, members
+from shoal.services.login import apps
 
 _Word = Annotated[str, Meta(max_length=2_000)]
 _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")

@@ -18,7 +18,8 @@ from shoal.core.ids import MAX_ID
 from shoal.core.model import Member
 from shoal.core.text import check_tag, plain_excerpt
 from shoal.core.visibility import is_sensitive
-from shoal.feeds import related, tagged, thread, user
+from shoal.feeds import tagged, thread, user
+from shoal.feeds.discover import related
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.pull import Cursor
 from shoal.services import members

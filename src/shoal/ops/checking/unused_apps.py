@@ -14,7 +14,7 @@ from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.report import Finding
 from shoal.ops.checking.scan import Column, Links, found_in
 from shoal.ops.network import AnyNetwork
-from shoal.services import apps
+from shoal.services.login import apps
 
 _AT_ONCE = 16
 

@@ -9,9 +9,9 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
 from shoal.graph.contract import MAX_TIME, Batch
 from shoal.graph.schema import LOGGED_IN
-from shoal.services.apps import NewToken, check_token, check_welcome, put_token, revoke_token
-from shoal.services.bearer import new_secret, text_of
-from shoal.services.lapses import drop_lapsed, has_lapsed, lapsed
+from shoal.services.login.apps import NewToken, check_token, check_welcome, put_token, revoke_token
+from shoal.services.login.bearer import new_secret, text_of
+from shoal.services.login.expiring_credentials import drop_lapsed, has_lapsed, lapsed
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from shoal.core.model import Post
 from shoal.core.visibility import may_list
+from shoal.feeds.discover.related import related_to_each
 from shoal.feeds.reads import Reads
-from shoal.feeds.related import related_to_each
 from shoal.graph.access import members_by_id, relations
 from shoal.graph.schema import FOLLOWS_TAG, LIKES, POSTED
 from shoal.tagcloud.cloud import levels

@@ -18,7 +18,7 @@ from shoal.core.errors import ShoalError, TooMany
 from shoal.core.ids import shard_of
 from shoal.core.model import Login
 from shoal.graph.contract import Batch
-from shoal.services import passwords
+from shoal.services.login import passwords
 from shoal.services.writes import Writes
 
 _log = logging.getLogger("shoal.logins")

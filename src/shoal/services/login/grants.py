@@ -20,9 +20,9 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LAPSES
-from shoal.services.apps import NewToken, put_token, revoke_token, use
-from shoal.services.bearer import fits, hash_of, new_secret, opened, text_of
-from shoal.services.lapses import drop_lapsed, lapsed
+from shoal.services.login.apps import NewToken, put_token, revoke_token, use
+from shoal.services.login.bearer import fits, hash_of, new_secret, opened, text_of
+from shoal.services.login.expiring_credentials import drop_lapsed, lapsed
 from shoal.services.writes import Writes, add_node
 
 LIFE_MS = 10 * 60_000

@@ -20,7 +20,7 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import AGENDA, DUE_ON, LAPSES, LOGGED_IN
-from shoal.services.bearer import decoded, fits, hash_of, new_secret, opened, text_of
+from shoal.services.login.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24

@@ -8,7 +8,7 @@ from aiormq.abc import AbstractChannel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.broker.hands import Delivery, Hands
+from shoal.broker.in_flight import Delivery, Hands
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
 from tests.stores import Clock

@@ -1,0 +1,1 @@
+"""What a viewer has not asked for by name: trends, what is popular, whom to follow, everybody."""
