@@ -1,0 +1,1 @@
+"""The Mastodon-compatible front end."""

@@ -1,0 +1,1 @@
+"""What follows from an event: idempotent and commutative consequences."""

@@ -1,0 +1,1 @@
+"""Objects, associations and keys, and the outbox that commits with them."""
