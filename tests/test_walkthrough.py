@@ -1,0 +1,91 @@
+"""The pages that are read at the keyboard: what they say to save and to type is done, and prints what they promise."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.serving import first_url
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PROGRAMS = Path(sys.executable).parent
+ADDRESS = "http://127.0.0.1:8500"
+ALREADY = re.compile(r"\. \.venv/bin/activate$|pip install |mkdir ")
+"""Commands that prepare an environment, which a test has."""
+BLOCK = re.compile(r"^```(\w+)(?: title=\"([\w.]+)\")?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+
+
+class Reader:
+    """Somebody who follows a page in an empty folder, block by block."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.printed: str | None = None
+        self.server: subprocess.Popen[str] | None = None
+        self._address = ADDRESS
+
+    def follow(self, page: Path) -> int:
+        """Do all of a page; return how many promises of it were compared with what was printed."""
+        promises = 0
+        for kind, title, text in BLOCK.findall(page.read_text()):
+            if kind == "text":
+                assert self.printed == text
+                promises += 1
+            elif kind == "sh":
+                for line in text.splitlines():
+                    self._type(line)
+            elif title:
+                (self.folder / title).write_text(text.replace(ADDRESS, self._address))
+            else:
+                (self.folder / "program.py").write_text(text)
+                self._type("python program.py")
+        return promises
+
+    def stop(self) -> None:
+        """End the server that the page began."""
+        if self.server is not None:
+            self.server.kill()
+            self.server.wait(10)
+            assert self.server.stdout is not None
+            self.server.stdout.close()
+
+    def _type(self, line: str) -> None:
+        if ALREADY.match(line):
+            return
+        program, *words = shlex.split(line)
+        command = [str(PROGRAMS / program), *words]
+        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        if "serve" in words:
+            self.server = subprocess.Popen(
+                [*command, "--port", "0"], cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True
+            )
+            self._address = first_url(self.server)
+            return
+        done = subprocess.run(
+            command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert done.returncode == 0, f"{line}: {done.stdout}{done.stderr}"
+        self.printed = done.stdout
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    """A reader in an empty folder."""
+    made = Reader(tmp_path)
+    yield made
+    made.stop()
+
+
+def test_the_tutorial_does_what_it_says(reader: Reader) -> None:
+    assert reader.follow(DOCS / "tutorial.md") == 5
+
+
+def test_the_program_of_an_embedded_network_prints_what_the_page_says(reader: Reader) -> None:
+    assert reader.follow(DOCS / "howto" / "embed.md") == 1
