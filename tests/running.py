@@ -35,7 +35,7 @@ def in_loop(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
     return ordinary
 
 
-async def eventually(question: Callable[[], Awaitable[T]], answer: T, seconds: float = 10.0) -> None:
+async def eventually(question: Callable[[], Awaitable[T]], answer: T, seconds: float = 60.0) -> None:
     """Ask until the answer is this one: for what is promised, but not at once."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds

@@ -359,7 +359,7 @@ async def test_an_outbox_that_is_away_for_a_while_is_asked_again(monkeypatch: py
     batch.emit(BIG)
     await outbox.commit(batch)
     runner.start()
-    await runner.drain(5.0)
+    await runner.drain()
     await runner.stop()
     assert done == ["done"]
 

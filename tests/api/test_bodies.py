@@ -76,7 +76,7 @@ def test_who_reads_while_sending_gets_the_refusal_before_the_rest_is_sent() -> N
     async def story(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(_head(f"Content-Length: {HUNDRED_MB}"))
-        answer = await asyncio.wait_for(reader.readuntil(b"}"), 5)
+        answer = await asyncio.wait_for(reader.readuntil(b"}"), 60)
         writer.close()
         return answer
 
@@ -87,7 +87,7 @@ def test_who_asks_first_whether_to_send_is_refused_at_once_and_never_told_to_con
     async def story(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(_head(f"Content-Length: {HUNDRED_MB}", "Expect: 100-continue"))
-        answer = await asyncio.wait_for(reader.read(), 5)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
 
@@ -108,7 +108,7 @@ def test_draining_ends_when_the_sender_is_silent(monkeypatch: pytest.MonkeyPatch
     async def story(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(_head(f"Content-Length: {HUNDRED_MB}"))
-        answer = await asyncio.wait_for(reader.read(), 5)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
 
@@ -134,7 +134,7 @@ def test_a_head_request_gets_the_headers_of_a_get() -> None:
     async def story(port: int) -> bytes:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"HEAD /api/v1/instance HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), 5)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
 
@@ -152,7 +152,7 @@ def test_who_hangs_up_while_sending_disturbs_nobody() -> None:
         await asyncio.sleep(0.05)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"GET /api/v1/instance HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
-        answer = await asyncio.wait_for(reader.read(), 5)
+        answer = await asyncio.wait_for(reader.read(), 60)
         writer.close()
         return answer
 

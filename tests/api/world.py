@@ -144,7 +144,7 @@ class World:
 
     def settle(self) -> None:
         """Everything that follows from what was done has happened."""
-        self.run(self.network.settle(20.0))
+        self.run(self.network.settle())
 
     def state(self) -> State:
         """Everything there is. Two states are equal when nothing was done in between, after `settle`."""
