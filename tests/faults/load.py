@@ -22,7 +22,7 @@ import httpx
 from shoal.ops.engines.program import Program
 
 _REST_SECONDS = 0.05
-_PATIENCE_SECONDS = 90.0
+_PATIENCE_SECONDS = 150.0
 _REFUSED = 503
 
 

@@ -1,6 +1,7 @@
 """Engines and processes that die, links that break, clocks that lie: what was acknowledged is there, and everything holds.
 
-Real servers and processes, all on this machine; one cluster for the whole module. `Place.sound` says what must hold.
+Real servers and processes, all on this machine; one cluster for the whole module, and another after a test that failed.
+`Place.sound` says what must hold, and is the last word of every test.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from itertools import cycle
 import httpx
 import pytest
 from redis.exceptions import ResponseError
-from tests.faults.cluster import Place, a_place, crowd
+from tests.faults.cluster import Place, Places, crowd
 from tests.faults.load import Person
 from tests.faults.proxy import Link
 from tests.running import eventually
@@ -38,7 +39,8 @@ from shoal.wiring.outboxes import open_outboxes
 CROWD = 200
 SAMPLE = 20
 TO_EVERYBODY = "to everybody"
-AWAY_SECONDS = 20.0
+AWAY_SECONDS = 8.0
+"""Longer than whoever waits for a PostgreSQL that is away: connecting takes 2.5 s at most, a lock 4 s."""
 LATE_SECONDS = 0.4
 ARRIVED_SECONDS = 0.05
 READERS = 4
@@ -49,9 +51,15 @@ Begun = Callable[[Network, RabbitOutbox, list[int], int], Awaitable[bool]]
 
 
 @pytest.fixture(scope="module")
-def here() -> Iterator[Place]:
-    with a_place() as place:
-        yield place
+def places() -> Iterator[Places]:
+    found = Places()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def here(places: Places) -> Place:
+    return places.take()
 
 
 def test_workers_that_are_killed_in_the_middle_of_a_fan_out_leave_nothing_undone(here: Place) -> None:
@@ -121,11 +129,11 @@ async def _forget(here: Place, followers: list[int]) -> None:
 def test_a_web_process_that_is_killed_under_load_loses_nothing_and_the_other_goes_on(here: Place) -> None:
     with here.load(seed=2) as load:
         for web in here.cluster.web:
-            load.more(100)
+            load.more(60)
             web.kill()
-            load.more(100)
+            load.more(60)
             web.start()
-        load.more(50)
+        load.more(30)
     assert load.broken, "nobody noticed"
     here.sound()
 
@@ -144,62 +152,62 @@ def test_the_replica_of_a_redis_master_that_is_killed_takes_over(here: Place) ->
     redis = here.cluster.redis
     master, replica = redis.masters[0], redis.replicas[0]
     with here.load(seed=4) as load:
-        load.more(100)
+        load.more(60)
         # What the master acknowledges from now on, its replica never hears.
         replica.program.pause()
         master.ask("CLIENT", "KILL", "TYPE", "replica")
         try:
-            load.more(100)
+            load.more(60)
             master.program.kill()
             replica.program.resume()
-            load.more(100)
+            load.more(60)
             redis.settle()
-            load.more(100)
+            load.more(60)
         finally:
             replica.program.resume()
             redis.start()
-        load.more(50)
+        load.more(30)
     here.sound()
 
 
 def test_redis_may_forget_everything_at_any_time(here: Place) -> None:
     with here.load(seed=5) as load:
         for _ in range(3):
-            load.more(100)
+            load.more(60)
             for member in here.cluster.redis.members:
                 # One that follows another is told by that one.
                 with contextlib.suppress(ResponseError):
                     member.ask("FLUSHALL")
-        load.more(100)
+        load.more(60)
     here.sound()
 
 
 def test_members_notice_nothing_when_rabbitmq_is_away_and_what_follows_comes_after(here: Place) -> None:
     with here.load(seed=6) as load:
-        load.more(50)
+        load.more(30)
         for end in (here.cluster.rabbitmq.stop, here.cluster.rabbitmq.kill):
             end()
-            load.more(100)
+            load.more(60)
             here.cluster.rabbitmq.start()
-            load.more(50)
+            load.more(30)
     assert not load.refused
     here.sound()
 
 
 def test_when_one_postgres_is_away_the_members_of_the_other_go_on(here: Place) -> None:
     with here.halves(seed=7) as (other, away):
-        other.more(50)
-        away.more(50)
+        other.more(30)
+        away.more(30)
         back_at = time.monotonic() + AWAY_SECONDS
         here.cluster.postgres[1].kill()
         try:
-            other.more(100)
+            other.more(60)
             away.all_refused()
             while time.monotonic() < back_at:
                 other.more(1)
         finally:
             here.cluster.postgres[1].start()
-        away.more(100)
+        away.more(60)
     assert not other.refused
     here.sound()
 
@@ -207,7 +215,7 @@ def test_when_one_postgres_is_away_the_members_of_the_other_go_on(here: Place) -
 def test_a_link_to_postgres_may_be_slow(here: Place) -> None:
     # Both web processes judge by the same rows, and while one is about to store what it decided, the other has done so.
     with here.load(seed=9, twice=True) as load, _harmed(here.links["postgres-1"], lambda link: link.slow(0.05)):
-        load.more(400)
+        load.more(240)
     assert not load.refused
     here.sound()
 
@@ -243,11 +251,11 @@ async def _delete_while_it_is_read(here: Place, author: Person) -> int:
 @pytest.mark.parametrize("harm", [Link.cut, Link.silence], ids=["cut", "silent"])
 def test_a_link_to_postgres_may_be_broken_for_a_while(here: Place, harm: Callable[[Link], None]) -> None:
     with here.halves(seed=10) as (cut_off, other):
-        cut_off.more(50)
+        cut_off.more(30)
         with _harmed(here.links["postgres-1"], harm):
-            other.more(50)
+            other.more(30)
             cut_off.all_refused()
-        cut_off.more(50)
+        cut_off.more(30)
     assert not other.refused
     here.sound()
 
@@ -256,8 +264,8 @@ def test_a_link_to_postgres_may_be_broken_for_a_while(here: Place, harm: Callabl
 def test_members_notice_nothing_when_the_link_to_rabbitmq_is_broken(here: Place, harm: Callable[[Link], None]) -> None:
     with here.load(seed=12) as load:
         with _harmed(here.links["rabbitmq"], harm):
-            load.more(100)
-        load.more(50)
+            load.more(60)
+        load.more(30)
     assert not load.refused
     here.sound()
 
@@ -275,7 +283,7 @@ def test_jobs_may_come_twice_and_in_any_order(here: Place) -> None:
     for worker in here.cluster.workers:
         worker.stop()
     with here.load(seed=9) as load:
-        load.more(400)
+        load.more(300)
     asyncio.run(_owe(here))
     jobs = asyncio.run(_shuffled(here))
     assert len(jobs) > 100
