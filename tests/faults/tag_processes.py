@@ -38,6 +38,8 @@ class Place(NamedTuple):
     url: str
     namespace: str
     folder: Path
+    parts: int = 1
+    """With a part of the uses, collectors merge so much earlier: there are as many versions."""
 
     @property
     def cloud(self) -> Path:
@@ -96,6 +98,12 @@ async def _collect(place: Place) -> None:
     transport = await RabbitTransport.open(place.url, place.namespace, collecting=True, prefetch=300, turn_seconds=0.1)
     # Who is killed while merging keeps the others from it for half a second.
     collector = Collector(
-        store, transport, changes=4_000, increments=150, seconds=0.3, lock_seconds=0.5, clock=lambda: NOW
+        store,
+        transport,
+        changes=4_000 // place.parts,
+        increments=150 // place.parts,
+        seconds=0.3 / place.parts,
+        lock_seconds=0.5,
+        clock=lambda: NOW,
     )
     await collector.run()

@@ -28,7 +28,7 @@ MIB = 1 << 20
 SCOPES = ("read", "write")
 MOST_MEMORY = 250
 """Megabytes that no attack makes a server take."""
-IN_A_ROW = {"heads": (20, 2.0), "drips": (30, 3.0), "uploads": (12, 60.0), "passwords": (120, 60.0)}
+IN_A_ROW = {"heads": (20, 2.0), "drips": (30, 3.0), "uploads": (12, 60.0), "passwords": (60, 60.0)}
 """How many connections of each attack, and for how many seconds at most."""
 
 
