@@ -1,0 +1,120 @@
+"""A notice board: FastAPI asks and answers, Shoal keeps the feed in a file beside it.
+
+The board knows its own people; here a header says who asks, where a real one would look at a session. Run it with
+`fastapi run examples/board.py`. One process has the file: for more of them, name PostgreSQL and Redis in `BOARD_STORE`
+and in the settings of Shoal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import Depends, FastAPI, Header, Request, WebSocket, WebSocketDisconnect
+from fastapi.requests import HTTPConnection
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel
+
+from shoal import Handle, Shoal, ShoalError
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Unavailable
+
+STATUSES = {NotFound: 404, NotAllowed: 403, InvalidInput: 422, Unavailable: 503}
+"""Every other error that Shoal raises on purpose is a 400."""
+
+
+@asynccontextmanager
+async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Open the network when the board starts, and close it when it ends."""
+    async with Shoal.open(os.environ.get("BOARD_STORE", "sqlite:///board.db")) as shoal:
+        app.state.shoal = shoal
+        yield
+
+
+app = FastAPI(title="Notice board", lifespan=lifespan)
+
+
+class Notice(BaseModel):
+    """A notice to pin up. `price` belongs to the board: Shoal keeps it as data of the post."""
+
+    text: str
+    price: int | None = None
+
+
+class Shown(BaseModel):
+    """A notice as a reader sees it."""
+
+    id: str
+    author: str
+    text: str
+    likes: int
+
+
+async def reader(connection: HTTPConnection, x_user: Annotated[str, Header()]) -> Handle:
+    """Return the member who asks; whoever comes for the first time becomes one."""
+    shoal: Shoal = connection.app.state.shoal
+    try:
+        return await shoal.member(x_user)
+    except NotFound:
+        return await shoal.register(x_user)
+
+
+Reader = Annotated[Handle, Depends(reader)]
+
+
+@app.exception_handler(ShoalError)
+async def refuse(_request: Request, error: ShoalError) -> JSONResponse:
+    """Answer an error of Shoal, whose message may be shown to anybody."""
+    status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 400)
+    return JSONResponse({"error": str(error)}, status)
+
+
+@app.post("/notices", status_code=201)
+async def pin_up(notice: Notice, member: Reader) -> dict[str, str]:
+    """Post a notice. It is on disk when this is answered."""
+    post = await member.create(notice.text, data=None if notice.price is None else {"price": notice.price})
+    return {"id": str(post.id)}
+
+
+@app.get("/notices")
+async def home(member: Reader) -> list[Shown]:
+    """The newest notices by the reader and by those whom they follow."""
+    page = await member.home()
+    return [
+        Shown(id=str(entry.id), author=entry.author.member.name, text=entry.post.text, likes=entry.likes)
+        for entry in page.entries
+    ]
+
+
+@app.post("/notices/{notice_id}/like", status_code=204)
+async def like(notice_id: int, member: Reader) -> None:
+    """Like a notice."""
+    await member.like(notice_id)
+
+
+@app.post("/follow/{name}", status_code=204)
+async def follow(name: str, member: Reader) -> None:
+    """Follow another reader."""
+    await member.follow(name)
+
+
+@app.websocket("/live")
+async def live(socket: WebSocket, member: Reader) -> None:
+    """Tell what comes to the reader's home, until they leave."""
+    await socket.accept()
+    telling = asyncio.create_task(_tell(socket, member))
+    try:
+        while True:
+            await socket.receive_text()
+    except WebSocketDisconnect:
+        telling.cancel()
+
+
+async def _tell(socket: WebSocket, member: Handle) -> None:
+    async for news in member.live():
+        told: dict[str, Any] = {"kind": type(news).__name__}
+        if entry := getattr(news, "entry", None):
+            told |= {"author": entry.author.member.name, "text": entry.post.text}
+        await socket.send_json(told)

@@ -1,0 +1,161 @@
+"""The programs of `examples/` do what they are for."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import httpx
+import pytest
+from mastodon import Mastodon
+from websockets.sync.client import connect
+
+from shoal import Shoal
+from tests.running import run
+from tests.serving import first_url, served
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+PASSWORD = "a long password"
+
+
+@pytest.fixture
+def board(tmp_path: Path) -> Iterator[httpx.Client]:
+    """A client of a new notice board, which is served."""
+    if find_spec("fastapi") is None:
+        if os.environ.get("CI"):
+            pytest.fail("fastapi is not installed")
+        pytest.skip("fastapi is not installed: pip install fastapi")
+    command = [sys.executable, "-m", "uvicorn", "board:app", "--app-dir", str(EXAMPLES), "--port", "0"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        try:
+            with httpx.Client(base_url=first_url(process), timeout=60.0) as client:
+                yield client
+        finally:
+            process.kill()
+
+
+def test_a_board_shows_followers_what_was_pinned_up(board: httpx.Client) -> None:
+    ann, bob = {"x-user": "ann"}, {"x-user": "bob"}
+    assert board.get("/notices", headers=ann).json() == []
+    assert board.post("/follow/ann", headers=bob).status_code == 204
+    pinned = board.post("/notices", headers=ann, json={"text": "A bicycle", "price": 40})
+    assert pinned.status_code == 201
+    assert board.post(f"/notices/{pinned.json()['id']}/like", headers=bob).status_code == 204
+    until(lambda: len(board.get("/notices", headers=bob).json()) == 1)
+    shown = board.get("/notices", headers=bob).json()
+    assert shown == [{"id": pinned.json()["id"], "author": "ann", "text": "A bicycle", "likes": 1}]
+
+
+def test_a_board_answers_errors_of_the_library_with_a_status_and_their_message(board: httpx.Client) -> None:
+    ann = {"x-user": "ann"}
+    missing = board.post("/follow/nobody", headers=ann)
+    assert (missing.status_code, missing.json()) == (404, {"error": "there is no member 'nobody'"})
+    assert board.post("/notices", headers=ann, json={"text": ""}).status_code == 422
+    assert board.get("/notices", headers={"x-user": "not a name"}).status_code == 422
+
+
+def test_a_board_tells_a_reader_who_looks(board: httpx.Client) -> None:
+    ann, bob = {"x-user": "ann"}, {"x-user": "bob"}
+    board.get("/notices", headers=ann)
+    board.post("/follow/ann", headers=bob)
+    heard = Event()
+
+    def pin_up() -> None:
+        while not heard.wait(0.2):
+            board.post("/notices", headers=ann, json={"text": "A lamp"}).raise_for_status()
+
+    with connect(f"ws://{board.base_url.netloc.decode()}/live", additional_headers=bob) as socket:
+        pinning = Thread(target=pin_up)
+        pinning.start()
+        try:
+            assert json.loads(socket.recv(timeout=60)) == {"kind": "Arrived", "author": "ann", "text": "A lamp"}
+        finally:
+            heard.set()
+            pinning.join()
+
+
+def test_a_bot_answers_each_mention_once_however_often_it_begins(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    run(_register(store))
+    with served(store) as server:
+        ann = _log_in(server.url, "ann")
+        waited = ann.status_post("@dice 2d6 please")
+        with _bot(server.url):
+            until(lambda: _answers(ann, waited))
+            came = ann.status_post("@dice hello", visibility="direct")
+            until(lambda: _answers(ann, came))
+        later = ann.status_post("@dice 1d6")
+        with _bot(server.url):
+            until(lambda: _answers(ann, later))
+        assert "2d6:" in _answers(ann, waited)[0].content
+        assert "how many sides" in _answers(ann, came)[0].content
+        assert _answers(ann, came)[0].visibility == "direct"
+        assert [len(_answers(ann, status)) for status in (waited, came, later)] == [1, 1, 1]
+
+
+def test_a_report_counts_tags_and_members(tmp_path: Path) -> None:
+    store = tmp_path / "shoal.db"
+    run(_lively(store))
+    command = [sys.executable, str(EXAMPLES / "report.py"), f"sqlite:///{store}", "ann", "dice"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == [
+        "       2  #dawn",
+        "       1  #dusk",
+        "ann: 2 posts, 1 followers, 1 likes received",
+        "dice: 0 posts, 0 followers, 0 likes received",
+    ]
+
+
+def until(question: Any, seconds: float = 60.0) -> None:
+    """Ask until it is so."""
+    deadline = time.monotonic() + seconds
+    while not question():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@contextmanager
+def _bot(url: str) -> Iterator[None]:
+    command = [sys.executable, str(EXAMPLES / "dice.py"), url, "dice"]
+    with subprocess.Popen(command, env={**os.environ, "BOT_PASSWORD": PASSWORD}) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+async def _register(store: Path) -> None:
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        for name in ("ann", "dice"):
+            await shoal.register(name, PASSWORD)
+
+
+async def _lively(store: Path) -> None:
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        ann, dice = await shoal.register("ann"), await shoal.register("dice")
+        await dice.follow(ann)
+        await ann.create("Low tide at #dawn")
+        await dice.like(await ann.create("From #dawn to #dusk"))
+        await shoal.settle()
+
+
+def _log_in(url: str, name: str) -> Mastodon:
+    keys = Mastodon.create_app("test", api_base_url=url)
+    client = Mastodon(*keys, api_base_url=url)
+    client.log_in(name, PASSWORD)
+    return client
+
+
+def _answers(client: Mastodon, status: Any) -> list[Any]:
+    return [answer for answer in client.status_context(status.id).descendants if answer.account.acct == "dice"]
