@@ -21,7 +21,7 @@ from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.model import Login, Member, Role
 from shoal.core.visibility import STRANGER
 from shoal.feeds.discover import everybody
-from shoal.feeds.discover.everybody import Members
+from shoal.feeds.discover.everybody import Members, MemberState, is_in
 from shoal.feeds.hydrate import profiles
 from shoal.feeds.pull import Cursor
 from shoal.graph.access import members_by_id
@@ -113,30 +113,22 @@ class _Test(msgspec.Struct, frozen=True):
     """Which members are wanted."""
 
     params: Wanted | WantedNow
-    states: Sequence[str]
+    states: Sequence[MemberState]
     roles: frozenset[Role]
     """Any of these; empty for whatever they are."""
 
     def __call__(self, member: Member) -> bool:
         if self.roles and member.role not in self.roles:
             return False
-        if not all(_is(member, state) for state in self.states):
+        if not all(is_in(member, state) for state in self.states):
             return False
         begins = self.params.username.lower().removeprefix("@")
         return member.name.startswith(begins) and self.params.display_name.lower() in member.display_name.lower()
 
 
-def _states(params: Wanted) -> list[str]:
-    known = ("active", "pending", "disabled", "silenced", "sensitized", "suspended")
+def _states(params: Wanted) -> list[MemberState]:
+    known: tuple[MemberState, ...] = ("active", "pending", "disabled", "silenced", "sensitized", "suspended")
     return [state for state in known if getattr(params, state)]
-
-
-def _is(member: Member, state: str) -> bool:
-    if state == "active":
-        return not (member.suspended or member.disabled)
-    if state == "suspended":
-        return member.suspended and not member.pending
-    return bool(getattr(member, state))
 
 
 def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:

@@ -20,16 +20,13 @@ from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.reports import Category, RuleIds, known_rules
 from shoal.core.reports import Report
+from shoal.feeds import reported
 from shoal.feeds.hydrate import Entry, hydrate_reported
-from shoal.feeds.pull import Cursor
+from shoal.feeds.reported import WantedReports
 from shoal.graph.access import members_by_id
-from shoal.graph.schema import EVERYBODY, REPORTED
 from shoal.services import reports
 
 _log = logging.getLogger("shoal.moderation")
-
-_LOOKS = 25
-"""After so many refills in vain a page may come short: its cursor goes on from there."""
 
 
 class Wanted(PageQuery, frozen=True, kw_only=True):
@@ -54,44 +51,9 @@ async def several(context: Context, params: Wanted) -> object:
     """Reports that are open (or `resolved`), newest first."""
     front: Front = context.deps
     cursor = cursor_of(params, 100, 200)
-    found, after = await _page(front, cursor, params)
+    wanted = WantedReports(params.resolved, params.account_id, params.target_account_id)
+    found, after = await reported.page(front.graph, cursor, wanted)
     return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
-
-
-async def _page(front: Front, cursor: Cursor, wanted: Wanted) -> tuple[list[Report], int | None]:
-    """Newest first, and where the next page begins."""
-    found: list[Report] = []
-    at, ended = cursor, False
-    for _ in range(_LOOKS):
-        listed = await front.graph.assoc_range(
-            EVERYBODY,
-            REPORTED,
-            before=at.before,
-            after=at.after,
-            limit=cursor.limit + 1,
-            oldest_first=cursor.oldest_first,
-        )
-        nodes = await front.graph.obj_get([assoc.id2 for assoc in listed])
-        filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report)]
-        found += [report for report in filed if _is_wanted(report, wanted)]
-        ended = len(listed) <= cursor.limit
-        if ended or len(found) > cursor.limit:
-            break
-        at = at.past(listed[-1].time)
-    here = found[: cursor.limit]
-    if cursor.oldest_first:
-        return here[::-1], here[0].id if here else None
-    if len(found) > cursor.limit:
-        return here, here[-1].id
-    return here, None if ended else at.before
-
-
-def _is_wanted(report: Report, wanted: Wanted) -> bool:
-    return (
-        bool(report.closed_at) is wanted.resolved
-        and wanted.account_id in (None, report.reporter_id)
-        and wanted.target_account_id in (None, report.target_id)
-    )
 
 
 async def one(context: Context, params: One) -> object:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
+from shoal.core.errors import InvalidInput
 from shoal.core.ids import floor_at
 from shoal.core.model import Member
 from shoal.feeds.pull import Cursor
@@ -27,6 +28,7 @@ _AHEAD_MS = 3_600_000
 """Ids may be ahead of our clock by so much."""
 
 Wanted = Callable[[Member], bool]
+MemberState = Literal["active", "pending", "disabled", "silenced", "sensitized", "suspended"]
 
 
 class Members(NamedTuple):
@@ -34,6 +36,24 @@ class Members(NamedTuple):
 
     members: list[Member]
     next: int | None
+
+
+def is_in(member: Member, state: MemberState) -> bool:
+    """Whether a member is in a state. Active is one who is neither suspended nor disabled."""
+    match state:
+        case "active":
+            return not (member.suspended or member.disabled)
+        case "suspended":
+            return member.suspended and not member.pending
+        case "pending":
+            return member.pending
+        case "disabled":
+            return member.disabled
+        case "silenced":
+            return member.silenced
+        case "sensitized":
+            return member.sensitized
+    raise InvalidInput(f"state: one of {', '.join(get_args(MemberState))}, not {state!r}", field="state")
 
 
 async def page(scanner: Scanner, cursor: Cursor, wanted: Wanted) -> Members:

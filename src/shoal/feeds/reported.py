@@ -1,0 +1,65 @@
+"""Reports, as moderators read them: a page of those that are wanted, newest first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from shoal.core.reports import Report
+from shoal.feeds.pull import Cursor, check_limit
+from shoal.graph.contract import Reader
+from shoal.graph.schema import EVERYBODY, REPORTED
+
+_LOOKS = 25
+"""After so many refills in vain a page may come short: its cursor goes on from there."""
+
+
+class WantedReports(NamedTuple):
+    """Which reports: open or resolved ones, made by one member, about one member."""
+
+    resolved: bool = False
+    reporter_id: int | None = None
+    target_id: int | None = None
+
+    def admits(self, report: Report) -> bool:
+        """Whether a report is wanted."""
+        return (
+            bool(report.closed_at) is self.resolved
+            and self.reporter_id in (None, report.reporter_id)
+            and self.target_id in (None, report.target_id)
+        )
+
+
+class Reports(NamedTuple):
+    """A page, newest first. `next` is the `before` of the page that follows; None at the end."""
+
+    reports: list[Report]
+    next: int | None
+
+
+async def page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> Reports:
+    """A page of the reports that are wanted. Raises `InvalidInput` for a limit below 1."""
+    check_limit(cursor)
+    found: list[Report] = []
+    at, ended = cursor, False
+    for _ in range(_LOOKS):
+        listed = await graph.assoc_range(
+            EVERYBODY,
+            REPORTED,
+            before=at.before,
+            after=at.after,
+            limit=cursor.limit + 1,
+            oldest_first=cursor.oldest_first,
+        )
+        nodes = await graph.obj_get([assoc.id2 for assoc in listed])
+        filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report)]
+        found += [report for report in filed if wanted.admits(report)]
+        ended = len(listed) <= cursor.limit
+        if ended or len(found) > cursor.limit:
+            break
+        at = at.past(listed[-1].time)
+    here = found[: cursor.limit]
+    if cursor.oldest_first:
+        return Reports(here[::-1], here[0].id if here else None)
+    if len(found) > cursor.limit:
+        return Reports(here, here[-1].id)
+    return Reports(here, None if ended else at.before)
