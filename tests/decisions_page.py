@@ -18,6 +18,7 @@ AREAS = (
     "notifications",
     "http",
     "api",
+    "library",
     "logins",
     "moderation",
     "media",

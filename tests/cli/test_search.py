@@ -22,9 +22,9 @@ from shoal.settings import Settings
 from shoal.wiring.search import open_search
 
 
-async def _network(url: str, **settings: str) -> list[str]:
+async def _network(url: str, index: str = "") -> list[str]:
     """Somebody posts, unless they did, and is searched for."""
-    async with Shoal.open(url, **settings) as shoal:
+    async with Shoal.open(url, search=index) as shoal:
         reads = shoal.network.reads
         if await search.member_named(reads, "ann") is None:
             ann = await shoal.register("ann")
@@ -70,13 +70,13 @@ def test_a_rebuild_of_nothing_says_so(tmp_path: Path) -> None:
 
 def test_the_index_may_lie_elsewhere(tmp_path: Path) -> None:
     path = tmp_path / "elsewhere.search"
-    assert run(_network("memory://", search=f"sqlite:///{path}")) == ["low tide"]
+    assert run(_network("memory://", index=f"sqlite:///{path}")) == ["low tide"]
     assert path.exists()
 
 
 def test_an_index_that_is_in_memory_is_filled_at_each_start(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'shoal.db'}"
-    assert run(_network(url, search="memory://")) == ["low tide"]
+    assert run(_network(url, index="memory://")) == ["low tide"]
     assert not list(tmp_path.glob("*.search"))
 
     async def again() -> None:

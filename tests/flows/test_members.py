@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from argon2 import PasswordHasher
@@ -207,7 +208,7 @@ async def test_changes_of_different_things_at_once_do_not_undo_each_other() -> N
     ids=lambda changes: next(iter(changes)),
 )
 @in_loop
-async def test_what_is_too_long_for_a_profile_changes_nothing(changes: dict[str, str]) -> None:
+async def test_what_is_too_long_for_a_profile_changes_nothing(changes: dict[str, Any]) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         before = await ann.profile()

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shoal import Handle, Shoal
+from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Post
 from shoal.feeds.pinned import pinned
@@ -27,7 +27,7 @@ async def pin(shoal: Shoal, who: Handle, post: Post) -> None:
 async def test_pins_stand_with_the_newest_first_for_those_who_may_see_them() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")
-        made = [await ann.create(f"{n}", visibility=kind) for n, kind in enumerate(("public", "unlisted", "followers"))]
+        made = [await ann.create(f"{n}", visibility=kind) for n, kind in enumerate(list(Visibility)[:3])]
         for post in (made[1], made[0], made[2]):
             await pin(shoal, ann, post)
             await pin(shoal, ann, post)

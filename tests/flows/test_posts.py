@@ -171,7 +171,7 @@ async def test_visibility_is_given_by_value_or_name(visibility: Visibility) -> N
 
 @pytest.mark.parametrize("wrong", ["", "PUBLIC", "private", "everyone"])
 @in_loop
-async def test_another_visibility_is_refused_with_the_list_of_those_there_are(wrong: str) -> None:
+async def test_another_visibility_is_refused_with_the_list_of_those_there_are(wrong: Any) -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         post = await ann.create("x")

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from shoal import Handle, Shoal
+from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
@@ -74,7 +74,7 @@ def test_likeness_is_the_cosine_and_stays_within_bounds() -> None:
 async def test_only_what_everybody_may_see_makes_tags_related() -> None:
     async with a_network("ann", "ben", "eve", "gus") as (shoal, (ann, ben, eve, gus)):
         await ann.create("#dawn #open")
-        for number, visibility in enumerate(("followers", "direct", "unlisted")):
+        for number, visibility in enumerate(set(Visibility) - {Visibility.PUBLIC}):
             await ann.create(f"#dawn #secret{number} @ben", visibility=visibility)
         deleted = await ann.create("#dawn #deleted")
         await ann.delete(deleted)

@@ -7,6 +7,7 @@ again. An edit is told to those who follow the author or a tag of the post; who 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 
 import msgspec
 
@@ -19,7 +20,7 @@ from shoal.graph.cache.freshness import another_request
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub
-from shoal.streaming.interests import Home, Interest, Tagged
+from shoal.streaming.interests import HOME, Home, Interest, Tagged
 from shoal.streaming.replay import Heard
 from shoal.streaming.updates import (
     ConversationChanged,
@@ -89,11 +90,20 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
     Ends when the hub closes, or the viewer is suspended. The same may be told twice, and things that were done one soon after
     the other in another order: each says what is so when it is read. Raises `Unavailable`.
     """
-    async with hub.connect(viewer, None if after is None else Position(after)) as connection:
+    async with aclosing(everything(reads, hub, viewer, HOME, after)) as told_of:
+        async for one in told_of:
+            if isinstance(one, News):
+                yield one
+
+
+async def everything(
+    reads: Reads, hub: Hub, viewer: int, to: Interest, after: str | None = None
+) -> AsyncGenerator[News | OfViewer, None]:
+    """All that a viewer who listens `to` something is told, as `news`. Raises `Unavailable`."""
+    async with hub.connect(viewer, None if after is None else Position(after), to=to) as connection:
         while heard := await connection.take():
             for one in await told(reads, connection, heard):
-                if isinstance(one, News):
-                    yield one
+                yield one
 
 
 async def told(reads: Reads, connection: Connection, heard: Sequence[Heard | Missed]) -> list[News | OfViewer]:

@@ -1,0 +1,47 @@
+"""The errors that the library raises, each with a message that is safe to show."""
+
+from shoal.core.errors import (
+    Conflict,
+    Disallowed,
+    Gone,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    NotYet,
+    OutcomeUnknown,
+    Reserved,
+    ShoalError,
+    StorageFull,
+    Taken,
+    TooLarge,
+    TooMany,
+    TooShort,
+    Unauthenticated,
+    Unavailable,
+    Unfit,
+    Unsupported,
+)
+from shoal.settings import SettingsError
+
+__all__ = [
+    "Conflict",
+    "Disallowed",
+    "Gone",
+    "InvalidInput",
+    "NotAllowed",
+    "NotFound",
+    "NotYet",
+    "OutcomeUnknown",
+    "Reserved",
+    "SettingsError",
+    "ShoalError",
+    "StorageFull",
+    "Taken",
+    "TooLarge",
+    "TooMany",
+    "TooShort",
+    "Unauthenticated",
+    "Unavailable",
+    "Unfit",
+    "Unsupported",
+]

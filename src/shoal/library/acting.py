@@ -1,0 +1,52 @@
+"""Who looks at the network through the library, and who acts in it."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from shoal.core.errors import NotFound
+from shoal.core.model import Member
+from shoal.feeds.hydrate import Profile
+from shoal.services import members
+from shoal.wiring import Network
+
+
+class Seeing:
+    """A view of the network: that of a member, or of somebody who is not logged in."""
+
+    def __init__(self, network: Network, viewer: int | None) -> None:
+        self._network = network
+        self._writes = network.writes
+        self._reads = network.reads
+        self._viewer = viewer
+
+    async def _resolve(self, who: AnyMember) -> int:
+        return await resolve(self._network, who)
+
+
+class Acting(Seeing):
+    """A member to act as. It asks for no password: a caller who holds the network holds its members."""
+
+    def __init__(self, network: Network, id_: int, name: str) -> None:
+        super().__init__(network, id_)
+        self.id = id_
+        self.name = name
+
+    def __repr__(self) -> str:
+        return f"<member {self.name}>"
+
+
+AnyMember: TypeAlias = Acting | Member | Profile | int | str
+"""A member: as a handle, as itself, as a profile, by id, or by user name."""
+
+
+async def resolve(network: Network, who: AnyMember) -> int:
+    """The id of a member. Raises `NotFound` for a name that nobody has; ids are not looked up."""
+    if isinstance(who, str):
+        found = await members.find(network.writes, who)
+        if found is None:
+            raise NotFound(f"there is no member {who!r}")
+        return found.id
+    if isinstance(who, Profile):
+        return who.member.id
+    return who if isinstance(who, int) else who.id

@@ -1,0 +1,147 @@
+"""Feeds: home, the public timeline, timelines of tags and of one member."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from shoal.core.errors import InvalidInput
+from shoal.core.filters import FilterContext
+from shoal.core.text import check_tag
+from shoal.feeds import home, public, tagged, user
+from shoal.feeds.filtering import filtered
+from shoal.feeds.hydrate import Entry
+from shoal.feeds.pipeline import Page
+from shoal.feeds.pull import Cursor
+from shoal.graph.access import access_member
+from shoal.library.acting import Acting, AnyMember, Seeing
+from shoal.library.arguments import part
+
+MAX_POSITION = 2_000
+"""The farthest position that a list by positions reaches; further on, use cursors."""
+
+
+class SeesFeeds(Seeing):
+    """Feeds that are there for everybody, as a viewer sees them."""
+
+    async def public(
+        self,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        after: int | None = None,
+        oldest_first: bool = False,
+        only_media: bool = False,
+    ) -> Page:
+        """A page of the public posts of everybody, newest first, without shares and comments on others' posts.
+
+        Raises `InvalidInput` for a limit below 1.
+        """
+        cursor = part(before, limit, after, oldest_first=oldest_first)
+        found = await public.page(self._reads, self._viewer, cursor, only_media=only_media)
+        return await self._filtered(found, FilterContext.PUBLIC)
+
+    async def tagged(
+        self,
+        tag: str,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        any_of: Sequence[str] = (),
+        all_of: Sequence[str] = (),
+        none_of: Sequence[str] = (),
+        after: int | None = None,
+        oldest_first: bool = False,
+        only_media: bool = False,
+    ) -> Page:
+        """A page of the public posts under a tag, newest first: or under `any_of`, and under `all_of`, but `none_of`.
+
+        Raises `InvalidInput` for text that is no tag, and for a limit below 1.
+        """
+        wish = tagged.Wish(
+            any_of=frozenset(map(check_tag, (tag, *any_of))),
+            all_of=frozenset(map(check_tag, all_of)),
+            none_of=frozenset(map(check_tag, none_of)),
+            only_media=only_media,
+        )
+        cursor = part(before, limit, after, oldest_first=oldest_first)
+        return await self._filtered(await tagged.page(self._reads, self._viewer, wish, cursor), FilterContext.PUBLIC)
+
+    async def posts_by(
+        self,
+        who: AnyMember,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        after: int | None = None,
+        oldest_first: bool = False,
+        only_media: bool = False,
+        no_comments: bool = False,
+        no_shares: bool = False,
+        tag: str = "",
+    ) -> Page:
+        """A page of a member's posts and shares, newest first, as this viewer may see them.
+
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
+        """
+        member = await access_member(self._reads.graph, await self._resolve(who))
+        wish = user.Wish(
+            only_media=only_media, no_comments=no_comments, no_shares=no_shares, tag=check_tag(tag) if tag else ""
+        )
+        cursor = part(before, limit, after, oldest_first=oldest_first)
+        found = await user.page(self._reads, self._viewer, member.id, cursor, wish)
+        return await self._filtered(found, FilterContext.ACCOUNT)
+
+    async def _filtered(self, page: Page, where: FilterContext) -> Page:
+        return Page(await filtered(self._reads.graph, self._viewer, page.entries, where), page.next)
+
+
+class HasFeeds(SeesFeeds, Acting):
+    """A member's own feeds."""
+
+    async def home(
+        self,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        after: int | None = None,
+        oldest_first: bool = False,
+    ) -> Page:
+        """A page of the home timeline, newest first; `before` is the `next` of the page before.
+
+        Raises `InvalidInput` for a limit below 1.
+        """
+        return await home.page(self._reads, self.id, part(before, limit, after, oldest_first=oldest_first))
+
+    async def posts(self, of: AnyMember | None = None, before: int | None = None, limit: int = 20) -> Page:
+        """A page of the posts and shares of a member (by default this one), as `posts_by` without its choices.
+
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
+        """
+        return await self.posts_by(self.id if of is None else of, before, limit)
+
+    async def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
+        """The own posts at positions `a` to `b` (both included, 0 is the newest, below 2,000). Raises `InvalidInput`."""
+        first, last = _positions(a, b)
+        return await _between(lambda cursor: user.page(self._reads, self.id, self.id, cursor), first, last)
+
+    async def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
+        """The home timeline at positions `a` to `b` (both included, 0 is the newest, below 2,000). Raises `InvalidInput`."""
+        first, last = _positions(a, b)
+        return await _between(lambda cursor: home.page(self._reads, self.id, cursor), first, last)
+
+
+async def _between(read: Callable[[Cursor], Awaitable[Page]], first: int, last: int) -> list[Entry]:
+    """Positions are counted from the newest: everything before the first is read too."""
+    found: list[Entry] = []
+    cursor: Cursor | None = Cursor()
+    while cursor is not None and len(found) <= last:
+        page = await read(cursor.of(min(200, last + 1 - len(found))))
+        found += page.entries
+        cursor = None if page.next is None else cursor.past(page.next)
+    return found[first : last + 1]
+
+
+def _positions(a: int, b: int) -> tuple[int, int]:
+    if not 0 <= a <= b < MAX_POSITION:
+        raise InvalidInput(f"positions: 0 <= a <= b < {MAX_POSITION}, not {a} and {b}")
+    return a, b

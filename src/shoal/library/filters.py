@@ -1,0 +1,126 @@
+"""Filters: words and posts that a member does not want to read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeyword, FilterPost
+from shoal.graph.payloads.filters import filters_of
+from shoal.library.arguments import AnyPost, one_of, post_id
+from shoal.services import filters
+from shoal.services.filters import Wish, Word
+from shoal.wiring import Network
+
+AnyFilter: TypeAlias = Filter | int
+ContextName: TypeAlias = Literal["home", "notifications", "public", "thread", "account"]
+ActionName: TypeAlias = Literal["warn", "hide", "blur"]
+FOREVER = -1
+"""Seconds of a filter without an end."""
+
+
+class OwnFilters:
+    """The filters of a member."""
+
+    def __init__(self, network: Network, owner: int) -> None:
+        self._writes = network.writes
+        self._reads = network.reads
+        self._owner = owner
+
+    async def all(self) -> list[Filter]:
+        """All filters, oldest first; expired ones too. Raises `Unavailable`."""
+        return await filters_of(self._reads.graph, self._owner)
+
+    async def get(self, which: AnyFilter) -> Filter:
+        """A filter by id, as it is now. Raises `NotFound`."""
+        return await filters.own_filter(self._reads.graph, self._owner, _id(which))
+
+    async def create(
+        self,
+        title: str,
+        *,
+        contexts: Sequence[FilterContext | ContextName],
+        keywords: Sequence[str] = (),
+        whole_word: bool = True,
+        action: FilterAction | ActionName = FilterAction.WARN,
+        seconds: int = FOREVER,
+    ) -> Filter:
+        """Make a filter that matches any of the keywords in these places, for so many seconds.
+
+        Raises `InvalidInput` for a text that is empty or too long, and for one filter or keyword too many.
+        """
+        wish = Wish(
+            title=title,
+            contexts=_contexts(contexts),
+            action=one_of(FilterAction, action, "action"),
+            lasts=seconds,
+            words=[Word(keyword=keyword, whole_word=whole_word) for keyword in keywords],
+        )
+        return await filters.create(self._writes, self._owner, wish)
+
+    async def update(
+        self,
+        which: AnyFilter,
+        *,
+        title: str | None = None,
+        contexts: Sequence[FilterContext | ContextName] | None = None,
+        action: FilterAction | ActionName | None = None,
+        seconds: int | None = None,
+    ) -> Filter:
+        """Change the given values of a filter; None stays. Raises `NotFound`, and `InvalidInput` as `create`."""
+        wish = Wish(
+            title=title,
+            contexts=None if contexts is None else _contexts(contexts),
+            action=None if action is None else one_of(FilterAction, action, "action"),
+            lasts=seconds,
+        )
+        return await filters.update(self._writes, self._owner, _id(which), wish)
+
+    async def delete(self, which: AnyFilter) -> None:
+        """Delete a filter. Raises `NotFound`."""
+        await filters.delete(self._writes, self._owner, _id(which))
+
+    async def add_keyword(self, which: AnyFilter, keyword: str, *, whole_word: bool = True) -> FilterKeyword:
+        """Add a keyword to a filter. Raises `NotFound`, and `InvalidInput` as `create`."""
+        changed = await self._change(_id(which), Word(keyword=keyword, whole_word=whole_word))
+        return changed.keywords[-1]
+
+    async def keyword(self, id_: int) -> FilterKeyword:
+        """A keyword by its id. Raises `NotFound`."""
+        return (await filters.filter_of_keyword(self._reads.graph, self._owner, id_))[1]
+
+    async def change_keyword(
+        self, id_: int, *, keyword: str | None = None, whole_word: bool | None = None
+    ) -> FilterKeyword:
+        """Change the given values of a keyword. Raises `NotFound`, and `InvalidInput` as `create`."""
+        held, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
+        changed = await self._change(held.id, Word(id=id_, keyword=keyword, whole_word=whole_word))
+        return next(word for word in changed.keywords if word.id == id_)
+
+    async def remove_keyword(self, id_: int) -> Filter:
+        """Take a keyword out of its filter. Raises `NotFound`."""
+        held, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
+        return await self._change(held.id, Word(id=id_, gone=True))
+
+    async def add_post(self, which: AnyFilter, post: AnyPost) -> FilterPost:
+        """Have a filter match a post, whatever it says. Raises `NotFound`, and `InvalidInput` for one too many."""
+        return await filters.add_post(self._writes, self._owner, _id(which), post_id(post))
+
+    async def post(self, id_: int) -> FilterPost:
+        """A post of a filter, by the id that it has there. Raises `NotFound`."""
+        return (await filters.filter_of_post(self._reads.graph, self._owner, id_))[1]
+
+    async def remove_post(self, id_: int) -> None:
+        """Take a post out of its filter, by the id that it has there. Raises `NotFound`."""
+        await filters.remove_post(self._writes, self._owner, id_)
+
+    async def _change(self, filter_id: int, word: Word) -> Filter:
+        return await filters.update(self._writes, self._owner, filter_id, Wish(words=[word]))
+
+
+def _contexts(given: Sequence[FilterContext | ContextName]) -> list[FilterContext]:
+    return [one_of(FilterContext, context, "contexts") for context in given]
+
+
+def _id(which: AnyFilter) -> int:
+    return which if isinstance(which, int) else which.id

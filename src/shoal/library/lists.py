@@ -1,0 +1,109 @@
+"""Lists of members, whose posts their owner reads by themselves."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from shoal.core.model import MemberList, RepliesPolicy
+from shoal.feeds import lists as feed
+from shoal.feeds import people
+from shoal.feeds.people import People
+from shoal.feeds.pipeline import Page
+from shoal.graph.access import access_member, own_list
+from shoal.graph.schema import LISTS
+from shoal.library.acting import AnyMember, resolve
+from shoal.library.arguments import one_of, part
+from shoal.services import lists
+from shoal.wiring import Network
+
+AnyList: TypeAlias = MemberList | int
+RepliesName: TypeAlias = Literal["followed", "list", "none"]
+
+
+class OwnLists:
+    """The lists of a member."""
+
+    def __init__(self, network: Network, owner: int) -> None:
+        self._network = network
+        self._writes = network.writes
+        self._reads = network.reads
+        self._owner = owner
+
+    async def all(self) -> list[MemberList]:
+        """All lists, oldest first. Raises `Unavailable`."""
+        return await feed.owned(self._reads.graph, self._owner)
+
+    async def get(self, which: AnyList) -> MemberList:
+        """A list by id, as it is now. Raises `NotFound`."""
+        return await own_list(self._reads.graph, self._owner, _id(which))
+
+    async def create(
+        self, title: str, *, replies: RepliesPolicy | RepliesName = RepliesPolicy.LIST, exclusive: bool = False
+    ) -> MemberList:
+        """Make a list without members. Posts of members of an `exclusive` list do not come to the home timeline.
+
+        Raises `InvalidInput` for one list too many, and for a title that is empty or too long.
+        """
+        policy = one_of(RepliesPolicy, replies, "replies")
+        return await lists.create(self._writes, self._owner, title, replies=policy, exclusive=exclusive)
+
+    async def update(
+        self,
+        which: AnyList,
+        *,
+        title: str | None = None,
+        replies: RepliesPolicy | RepliesName | None = None,
+        exclusive: bool | None = None,
+    ) -> MemberList:
+        """Change the given values of a list. Raises `NotFound`, and `InvalidInput` as `create`."""
+        policy = None if replies is None else one_of(RepliesPolicy, replies, "replies")
+        return await lists.update(
+            self._writes, self._owner, _id(which), title=title, replies=policy, exclusive=exclusive
+        )
+
+    async def delete(self, which: AnyList) -> None:
+        """Delete a list. Raises `NotFound`."""
+        await lists.delete(self._writes, self._owner, _id(which))
+
+    async def put_on(self, which: AnyList, *members: AnyMember) -> None:
+        """Put followees on a list, all of them or none.
+
+        Raises `NotFound` for a list or a member who is not followed, `Taken` for one who is on it, and `InvalidInput` for one
+        too many.
+        """
+        await lists.put_on(self._writes, self._owner, _id(which), await self._ids(members))
+
+    async def take_off(self, which: AnyList, *members: AnyMember) -> None:
+        """Take members off a list; those who are not on it do no harm. Raises `NotFound`."""
+        await lists.take_off(self._writes, self._owner, _id(which), await self._ids(members))
+
+    async def members(self, which: AnyList, before: int | None = None, limit: int = people.PAGE) -> People:
+        """A page of the members of a list, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        held = await self.get(which)
+        cursor = part(before, limit)
+        return await people.page(self._reads, self._owner, held.id, LISTS, cursor, followed_by=self._owner)
+
+    async def containing(self, who: AnyMember) -> list[MemberList]:
+        """The lists that a member is on. Raises `NotFound`, and `Gone` for a suspended member."""
+        member = await access_member(self._reads.graph, await resolve(self._network, who))
+        return await feed.with_member(self._reads.graph, self._owner, member.id)
+
+    async def timeline(
+        self,
+        which: AnyList,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        after: int | None = None,
+        oldest_first: bool = False,
+    ) -> Page:
+        """A page of the posts of the members of a list. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
+        cursor = part(before, limit, after, oldest_first=oldest_first)
+        return await feed.page(self._reads, self._owner, _id(which), cursor)
+
+    async def _ids(self, members: tuple[AnyMember, ...]) -> list[int]:
+        return [await resolve(self._network, who) for who in members]
+
+
+def _id(which: AnyList) -> int:
+    return which if isinstance(which, int) else which.id

@@ -1,0 +1,226 @@
+"""Moderation: reports and the members whom they are about, as those see them who look after the network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from shoal.core.errors import NotFound
+from shoal.core.model import Member, Post, Role
+from shoal.core.reports import Report
+from shoal.feeds import reported
+from shoal.feeds.discover import everybody, popular
+from shoal.feeds.discover.everybody import Members, MemberState
+from shoal.feeds.hydrate import Entry, hydrate_reported
+from shoal.feeds.reported import Reports, WantedReports
+from shoal.graph.access import access_post, members_by_id
+from shoal.library.acting import Acting, AnyMember, resolve
+from shoal.library.arguments import AnyPost, one_of, part, post_id
+from shoal.services import moderation, reports
+from shoal.services.reports import Complaint
+from shoal.wiring import Network
+
+AnyReport: TypeAlias = Report | int
+Category: TypeAlias = Literal["spam", "legal", "violation", "other"]
+RoleName: TypeAlias = Literal["", "moderator", "admin"]
+
+
+class Complains(Acting):
+    """A member who reports others."""
+
+    async def report(
+        self,
+        who: AnyMember,
+        *,
+        posts: Sequence[AnyPost] = (),
+        comment: str = "",
+        category: Category = "other",
+        rules: Sequence[str] = (),
+    ) -> Report:
+        """Report a member, and posts of theirs, to the moderators. `rules` are places in the setting, from "1".
+
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for another category, rule or too long a comment.
+        """
+        complaint = Complaint(
+            post_ids=[post_id(post) for post in posts], comment=comment, category=category, rule_ids=rules
+        )
+        target = await self._resolve(who)
+        return await reports.file(self._writes, self.id, target, complaint, rules=_rules(self._network))
+
+
+class Moderation:
+    """Verbs of moderators. The caller says who may use them: the network does not ask."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._writes = network.writes
+        self._reads = network.reads
+
+    async def members(
+        self,
+        before: int | None = None,
+        limit: int = 100,
+        *,
+        states: Sequence[MemberState] = (),
+        roles: Sequence[Role | RoleName] = (),
+        name: str = "",
+    ) -> Members:
+        """A page of all members, newest first: in all of these states, of any of these roles, whose user names begin so.
+
+        A page may come short, and `next` goes on from there. Raises `InvalidInput` for another role.
+        """
+        wanted = frozenset(one_of(Role, role, "roles") for role in roles)
+        begins = name.lower()
+
+        def fits(member: Member) -> bool:
+            if (wanted and member.role not in wanted) or not member.name.startswith(begins):
+                return False
+            return all(everybody.is_in(member, state) for state in states)
+
+        return await everybody.page(self._network.store, part(before, limit), fits)
+
+    async def member(self, who: AnyMember) -> Member:
+        """A member, whatever became of them. Raises `NotFound`."""
+        id_ = await resolve(self._network, who)
+        found = await members_by_id(self._reads.graph, (id_,))
+        if id_ not in found:
+            raise NotFound("Record not found")
+        return found[id_]
+
+    async def suspend(self, who: AnyMember) -> Member:
+        """Hide a member and all their posts from everybody; they cannot log in. Raises `NotFound`."""
+        return await moderation.suspend(self._writes, await self._id(who))
+
+    async def restore(self, who: AnyMember) -> Member:
+        """Undo `suspend`. Raises `NotFound`."""
+        return await moderation.restore(self._writes, await self._id(who))
+
+    async def approve(self, who: AnyMember) -> Member:
+        """Let a member in who waits for approval. Raises `NotFound`, and `NotAllowed` for one who does not wait."""
+        return await moderation.approve(self._writes, await self._id(who))
+
+    async def reject(self, who: AnyMember) -> Member:
+        """Delete a member who waits for approval. Raises `NotFound`, and `NotAllowed` for one who does not wait."""
+        return await moderation.reject(self._writes, await self._id(who))
+
+    async def silence(self, who: AnyMember) -> Member:
+        """Keep a member's posts out of public lists, but for their followers. Raises `NotFound`."""
+        return await moderation.silence(self._writes, await self._id(who))
+
+    async def unsilence(self, who: AnyMember) -> Member:
+        """Undo `silence`. Raises `NotFound`."""
+        return await moderation.unsilence(self._writes, await self._id(who))
+
+    async def sensitize(self, who: AnyMember) -> Member:
+        """Show all media of a member as sensitive to others. Raises `NotFound`."""
+        return await moderation.sensitize(self._writes, await self._id(who))
+
+    async def unsensitize(self, who: AnyMember) -> Member:
+        """Undo `sensitize`. Raises `NotFound`."""
+        return await moderation.unsensitize(self._writes, await self._id(who))
+
+    async def disable(self, who: AnyMember) -> Member:
+        """Let a member neither log in nor act; their posts stay. Raises `NotFound`."""
+        return await moderation.disable(self._writes, await self._id(who))
+
+    async def enable(self, who: AnyMember) -> Member:
+        """Undo `disable`. Raises `NotFound`."""
+        return await moderation.enable(self._writes, await self._id(who))
+
+    async def set_role(self, who: AnyMember, role: Role | RoleName) -> Member:
+        """Make a member a moderator, an admin, or neither (""). Raises `NotFound`, and `InvalidInput` for another role."""
+        return await moderation.set_role(self._writes, await self._id(who), one_of(Role, role, "role"))
+
+    async def hide(self, post: AnyPost) -> Post:
+        """Hide a post from everybody but its author; its tags do not count any more. Raises `NotFound`."""
+        return await moderation.hide(self._writes, post_id(post))
+
+    async def reveal(self, post: AnyPost) -> Post:
+        """Undo `hide`. Raises `NotFound`."""
+        return await moderation.reveal(self._writes, post_id(post))
+
+    async def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
+        """Posts that trend, with those that are kept from trends in their places. Raises `Unavailable`."""
+        return await popular.judged(self._reads, limit, offset)
+
+    async def keep_from_trends(self, post: AnyPost) -> Post:
+        """Take a post that everybody may see out of trends. Raises `NotFound`."""
+        await access_post(self._reads.graph, None, post_id(post))
+        return await moderation.keep_from_trends(self._writes, post_id(post))
+
+    async def let_trend(self, post: AnyPost) -> Post:
+        """Undo `keep_from_trends`. Raises `NotFound`."""
+        await access_post(self._reads.graph, None, post_id(post))
+        return await moderation.let_trend(self._writes, post_id(post))
+
+    async def deny_tag(self, name: str) -> None:
+        """Show a tag in no trend, cloud or list of tags. Raises `InvalidInput` for text that is no tag."""
+        await self._reads.tags.deny(name)
+
+    async def allow_tag(self, name: str) -> None:
+        """Undo `deny_tag`. Raises `InvalidInput` for text that is no tag."""
+        await self._reads.tags.allow(name)
+
+    async def denied_tags(self) -> list[str]:
+        """The tags that are shown nowhere. Raises `Unavailable`."""
+        return [rule.name for rule in await self._reads.tags.rules() if rule.denied]
+
+    async def reports(
+        self,
+        before: int | None = None,
+        limit: int = 100,
+        *,
+        resolved: bool = False,
+        by: AnyMember | None = None,
+        about: AnyMember | None = None,
+    ) -> Reports:
+        """A page of open (or `resolved`) reports, newest first. A page may come short, and `next` goes on from there.
+
+        Raises `NotFound` for a name that nobody has.
+        """
+        wanted = WantedReports(
+            resolved=resolved,
+            reporter_id=None if by is None else await resolve(self._network, by),
+            target_id=None if about is None else await resolve(self._network, about),
+        )
+        return await reported.page(self._reads.graph, part(before, limit), wanted)
+
+    async def report(self, which: AnyReport) -> Report:
+        """A report by id, as it is now. Raises `NotFound`."""
+        return await reports.access_report(self._reads.graph, _id(which))
+
+    async def reported_posts(self, which: AnyReport) -> list[Entry]:
+        """The posts that a report is about, hidden ones too. Raises `NotFound`."""
+        held = await self.report(which)
+        return await hydrate_reported(self._reads.graph, held.post_ids)
+
+    async def assign(self, which: AnyReport, to: AnyMember | None) -> Report:
+        """Let a member see to a report; None: nobody does. Raises `NotFound`."""
+        member = 0 if to is None else await resolve(self._network, to)
+        return await reports.assign(self._writes, _id(which), member)
+
+    async def resolve(self, which: AnyReport, by: AnyMember) -> Report:
+        """Close a report. One that was closed before stays as it is. Raises `NotFound`."""
+        return await reports.resolve(self._writes, _id(which), await resolve(self._network, by))
+
+    async def reopen(self, which: AnyReport) -> Report:
+        """Undo `resolve`. Raises `NotFound`."""
+        return await reports.reopen(self._writes, _id(which))
+
+    async def sort(
+        self, which: AnyReport, *, category: Category | None = None, rules: Sequence[str] | None = None
+    ) -> Report:
+        """Change what a report is about. Raises `NotFound`, and `InvalidInput` for another category or rule."""
+        known = _rules(self._network)
+        return await reports.sort(self._writes, _id(which), category=category, rule_ids=rules, rules=known)
+
+    async def _id(self, who: AnyMember) -> int:
+        return (await self.member(who)).id
+
+
+def _rules(network: Network) -> frozenset[str]:
+    return frozenset(str(place) for place, _ in enumerate(network.settings.rules, 1))
+
+
+def _id(which: AnyReport) -> int:
+    return which if isinstance(which, int) else which.id

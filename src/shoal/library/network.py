@@ -1,0 +1,119 @@
+"""An open network, as an application has it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Unpack
+
+from shoal import settings as configuration
+from shoal.core.errors import NotFound
+from shoal.core.model import Post
+from shoal.graph.access import access_member
+from shoal.library.acting import AnyMember, resolve
+from shoal.library.arguments import AnyPost
+from shoal.library.blocklists import KeptBlocklists
+from shoal.library.handle import Handle, Visitor
+from shoal.library.moderation import Moderation
+from shoal.library.options import Options
+from shoal.library.tags import Tags
+from shoal.services import members
+from shoal.wiring import Network, open_network
+
+
+class Shoal:
+    """An open network."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.tags = Tags(network.reads)
+        self.blocklists = KeptBlocklists(network.writes)
+        self.moderation = Moderation(network)
+        self.visitor = Visitor(network)
+
+    @staticmethod
+    @asynccontextmanager
+    async def open(
+        url: str | dict[str, str] = "sqlite:///shoal.db", **settings: Unpack[Options]
+    ) -> AsyncIterator[Shoal]:
+        """Open (and create, where there is none) the network at a store URL or shard map, until the block ends.
+
+        `settings` are those of `shoal.settings.Settings`, by name. Raises `SettingsError` for one that does not exist or a value
+        that it does not take, `InvalidInput` for a URL that names no backend, and `Unavailable` when another process has it.
+        """
+        async with open_network(configuration.build(store=url, **settings)) as network:
+            yield Shoal(network)
+
+    async def register(
+        self,
+        name: str,
+        password: str | None = None,
+        *,
+        email: str = "",
+        display_name: str = "",
+        note: str = "",
+        language: str = "",
+        reserved: bool = False,
+        pending: bool = False,
+        reason: str = "",
+    ) -> Handle:
+        """Make a new member, whose name is `[a-z0-9_]{1,30}`, in any case. Without a password nobody can log in as them.
+
+        The operator may give a `reserved` name. A `pending` member waits for approval; `reason` is for those who decide. Raises
+        `Taken` for a name or an address that somebody has, and `InvalidInput` (`Reserved`, `TooShort`, `TooLarge`).
+        """
+        made = await members.register(
+            self.network.writes,
+            name,
+            password=password,
+            email=email,
+            display_name=display_name,
+            note=note,
+            language=language,
+            reserved=reserved,
+            pending=pending,
+            reason=reason,
+        )
+        return Handle(self.network, made)
+
+    async def log_in(self, name_or_email: str, password: str) -> Handle:
+        """The member with this password. Raises `Unauthenticated`, and `NotAllowed` for one who may not come in."""
+        return Handle(self.network, await members.log_in(self.network.writes, name_or_email, password))
+
+    async def member(self, who: AnyMember) -> Handle:
+        """A handle for a member. Raises `NotFound`, and by id `Gone` for a suspended one."""
+        if isinstance(who, Handle):
+            return who
+        if isinstance(who, str):
+            found = await members.find(self.network.writes, who)
+            if found is None:
+                raise NotFound(f"there is no member {who!r}")
+            return Handle(self.network, found)
+        return Handle(self.network, await access_member(self.network.store, await resolve(self.network, who)))
+
+    async def set_password(self, who: AnyMember, password: str) -> None:
+        """Replace a member's password, and end all their logins. Raises `NotFound`, `TooShort` and `TooLarge`."""
+        await members.set_password(self.network.writes, (await self.member(who)).id, password)
+
+    async def suspend(self, who: AnyMember) -> None:
+        """Hide a member and all their posts, as `moderation.suspend`. Raises `NotFound`."""
+        await self.moderation.suspend(who)
+
+    async def restore(self, who: AnyMember) -> None:
+        """Undo `suspend`. Raises `NotFound`."""
+        await self.moderation.restore(who)
+
+    async def hide(self, post: AnyPost) -> Post:
+        """Hide a post, as `moderation.hide`. Raises `NotFound`."""
+        return await self.moderation.hide(post)
+
+    async def reveal(self, post: AnyPost) -> Post:
+        """Undo `hide`. Raises `NotFound`."""
+        return await self.moderation.reveal(post)
+
+    async def settle(self, patience: float = 60.0) -> None:
+        """Return when everything that follows from what was done so far has happened: fan-out, above all.
+
+        Raises `TimeoutError` after so many seconds.
+        """
+        await self.network.settle(patience)

@@ -1,0 +1,181 @@
+"""Notifications of a member: in a list or in groups, the policy that holds some back, and the marks of what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Literal, TypeAlias
+
+from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.feeds import notice_requests
+from shoal.feeds import notifications as feed
+from shoal.feeds.notice_requests import HeldBack, NoticeRequest, NoticeRequests
+from shoal.feeds.notifications import GroupedPage, Notification, Wish
+from shoal.feeds.notifications import Notifications as NotificationPage
+from shoal.graph.access import access_member
+from shoal.graph.payloads.markers import NOTIFICATIONS, Mark, marks
+from shoal.graph.payloads.notifications import GROUPED, Group, Kind
+from shoal.library.acting import AnyMember, resolve
+from shoal.library.arguments import one_of, part
+from shoal.services import markers, notice_policy, notifications
+from shoal.wiring import Network
+
+KindName: TypeAlias = Literal[
+    "mention", "post", "like", "share", "edit", "poll", "follow", "request", "registration", "report"
+]
+TreatmentName: TypeAlias = Literal["accept", "filter", "drop"]
+AnyNotification: TypeAlias = Notification | int
+"""A notification, as itself or by its `time`."""
+
+
+class OwnNotifications:
+    """The notifications of a member."""
+
+    def __init__(self, network: Network, owner: int) -> None:
+        self._network = network
+        self._writes = network.writes
+        self._reads = network.reads
+        self._owner = owner
+
+    async def page(
+        self,
+        before: int | None = None,
+        limit: int = 40,
+        *,
+        kinds: Collection[Kind | KindName] | None = None,
+        without: Collection[Kind | KindName] = (),
+        actor: AnyMember | None = None,
+        held: bool = False,
+        after: int | None = None,
+        oldest_first: bool = False,
+    ) -> NotificationPage:
+        """A page of notifications, newest first: of these kinds, caused by this member, with those `held` back or without.
+
+        Raises `InvalidInput` for a limit below 1 and for another kind, and `NotFound` for a name that nobody has.
+        """
+        wish = await self._wish(kinds, without, actor, held=held)
+        return await feed.page(self._reads, self._owner, part(before, limit, after, oldest_first=oldest_first), wish)
+
+    async def grouped(
+        self,
+        before: int | None = None,
+        limit: int = 40,
+        *,
+        kinds: Collection[Kind | KindName] | None = None,
+        without: Collection[Kind | KindName] = (),
+        actor: AnyMember | None = None,
+        grouping: Collection[Kind | KindName] = GROUPED,
+    ) -> GroupedPage:
+        """A page of groups of notifications, the one with the newest first; `grouping` are the kinds put together.
+
+        Raises `InvalidInput` for a limit below 1 and for another kind, and `NotFound` for a name that nobody has.
+        """
+        wish = await self._wish(kinds, without, actor)
+        together = GROUPED & _kinds(grouping)
+        return await feed.grouped(self._reads, self._owner, part(before, limit), wish, together)
+
+    async def group(self, which: Group) -> list[Notification]:
+        """The notifications of a group, newest first. Raises `NotFound` for an empty one."""
+        return await feed.of_group(self._reads, self._owner, which)
+
+    async def get(self, which: AnyNotification) -> Notification:
+        """A notification by its `time`. Raises `NotFound`."""
+        return await feed.one(self._reads, self._owner, _time(which))
+
+    async def unread(self, limit: int = 100, *, kinds: Collection[Kind | KindName] | None = None) -> int:
+        """Count the notifications since the mark of what was read, up to `limit`. Raises `InvalidInput` for another kind."""
+        return await feed.unread(self._reads, self._owner, limit, await self._wish(kinds))
+
+    async def unread_groups(self, limit: int = 100, *, kinds: Collection[Kind | KindName] | None = None) -> int:
+        """Count the groups since the mark of what was read, up to `limit`. Raises `InvalidInput` for another kind."""
+        return await feed.unread(self._reads, self._owner, limit, await self._wish(kinds), GROUPED)
+
+    async def dismiss(self, which: AnyNotification) -> None:
+        """Dismiss a notification. Raises `NotFound`."""
+        await notifications.dismiss(self._writes, self._owner, _time(which))
+
+    async def dismiss_group(self, which: Group) -> None:
+        """Dismiss all notifications of a group. Raises `Unavailable`."""
+        await notifications.dismiss_group(self._writes, self._owner, which)
+
+    async def clear(self) -> None:
+        """Dismiss all notifications. Raises `Unavailable`."""
+        await notifications.clear(self._writes, self._owner)
+
+    async def policy(self) -> NoticePolicy:
+        """The rules by which notifications are held back or dropped. Raises `Gone` for a suspended member."""
+        return (await access_member(self._reads.graph, self._owner)).notices
+
+    async def change_policy(
+        self,
+        *,
+        not_following: Treatment | TreatmentName | None = None,
+        not_followers: Treatment | TreatmentName | None = None,
+        new_accounts: Treatment | TreatmentName | None = None,
+        private_mentions: Treatment | TreatmentName | None = None,
+        limited_accounts: Treatment | TreatmentName | None = None,
+    ) -> NoticePolicy:
+        """Change the given rules; None stays. Raises `InvalidInput` for another treatment."""
+        given = {
+            "not_following": not_following,
+            "not_followers": not_followers,
+            "new_accounts": new_accounts,
+            "private_mentions": private_mentions,
+            "limited_accounts": limited_accounts,
+        }
+        changes = {rule: one_of(Treatment, value, rule) for rule, value in given.items() if value is not None}
+        return await notice_policy.set_policy(self._writes, self._owner, changes)
+
+    async def held_back(self) -> HeldBack:
+        """Count the notifications that are held back, and their senders. Raises `Unavailable`."""
+        return await notice_requests.held_back(self._reads, self._owner)
+
+    async def requests(self, before: int | None = None, limit: int = 40) -> NoticeRequests:
+        """A page of senders whose notifications are held back, newest first. Raises `InvalidInput` for a limit below 1."""
+        return await notice_requests.page(self._reads, self._owner, part(before, limit))
+
+    async def request(self, sender: AnyMember) -> NoticeRequest:
+        """A sender whose notifications are held back. Raises `NotFound`."""
+        return await notice_requests.one(self._reads, self._owner, await resolve(self._network, sender))
+
+    async def accept(self, *senders: AnyMember) -> None:
+        """Show the held notifications of these senders, and hold back none of theirs from now on. Raises `NotFound`."""
+        await notice_policy.accept(self._writes, self._owner, await self._ids(senders))
+
+    async def refuse(self, *senders: AnyMember) -> None:
+        """Dismiss the held notifications of these senders; later ones are held back again. Raises `NotFound`."""
+        await notice_policy.dismiss(self._writes, self._owner, await self._ids(senders))
+
+    async def marks(self) -> dict[str, Mark]:
+        """The newest that was read of `home` and of `notifications`, as far as they were marked. Raises `Unavailable`."""
+        return await marks(self._reads.graph, self._owner, ("home", NOTIFICATIONS))
+
+    async def mark_read(self, *, home: int | None = None, notifications: int | None = None) -> dict[str, Mark]:
+        """Mark what was read: the id of the newest entry of home, and the `time` of the newest notification.
+
+        Raises `Unavailable`.
+        """
+        given = {"home": home, NOTIFICATIONS: notifications}
+        read = {name: id_ for name, id_ in given.items() if id_ is not None}
+        return await markers.mark(self._writes, self._owner, read)
+
+    async def _wish(
+        self,
+        kinds: Collection[Kind | KindName] | None,
+        without: Collection[Kind | KindName] = (),
+        actor: AnyMember | None = None,
+        *,
+        held: bool = False,
+    ) -> Wish:
+        by = 0 if actor is None else await resolve(self._network, actor)
+        return Wish(None if kinds is None else _kinds(kinds), _kinds(without), by, held=held or bool(by))
+
+    async def _ids(self, senders: tuple[AnyMember, ...]) -> set[int]:
+        return {await resolve(self._network, who) for who in senders}
+
+
+def _kinds(given: Collection[Kind | KindName]) -> frozenset[Kind]:
+    return frozenset(one_of(Kind, kind, "kinds") for kind in given)
+
+
+def _time(which: AnyNotification) -> int:
+    return which if isinstance(which, int) else which.time

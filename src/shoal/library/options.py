@@ -1,0 +1,51 @@
+"""The settings that `Shoal.open` takes by name, with their types."""
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+
+class Options(TypedDict, total=False):
+    """As `shoal.settings.Settings`, which says what each is; a test compares the two. `store` is the URL itself."""
+
+    timelines: str
+    broker: str
+    tags: str
+    search: str
+    run_consequences: bool
+    media: str
+    base_url: str
+    host: str
+    port: int
+    trusted_proxies: tuple[str, ...]
+    connections_per_address: int
+    title: str
+    description: str
+    contact_email: str
+    contact_account: str
+    rules: tuple[str, ...]
+    registrations: bool
+    password_grant: bool
+    max_post_characters: int
+    max_media_per_post: int
+    max_upload_bytes: int
+    max_pixels: int
+    feed_edge: int
+    keep_originals: bool
+    max_member_bytes: int
+    max_video_bytes: int
+    max_video_seconds: int
+    max_follows: int
+    timeline_length: int
+    timeline_members: int
+    timeline_idle_days: float
+    loud_from: int
+    object_cache: int
+    tombstone_days: float
+    rate_limits: bool
+    limits: dict[str, str]
+    requests_at_work: int
+    requests_waiting: int
+    waiting_seconds: float
+    most_behind_seconds: float
+    log_level: Literal["debug", "info", "warning", "error"]

@@ -1,0 +1,125 @@
+"""Profiles: what stands on them, and how a member changes their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.core.errors import NotFound
+from shoal.core.model import Member, QuotePolicy, Visibility
+from shoal.feeds import featured, people
+from shoal.feeds.featured import Featured
+from shoal.feeds.hydrate import Entry, Profile, profiles_by_id
+from shoal.feeds.people import Received
+from shoal.feeds.pinned import pinned
+from shoal.graph.access import access_member
+from shoal.library.acting import Acting, AnyMember, Seeing
+from shoal.library.arguments import VisibilityName, one_of
+from shoal.services import featured_tags, members
+from shoal.services.members import Profile as ProfileChanges
+
+
+class SeesProfiles(Seeing):
+    """Profiles as a viewer sees them."""
+
+    async def profile_of(self, who: AnyMember) -> Profile:
+        """A member with the numbers of followers, followees and posts. Raises `NotFound`, and `Gone` for a suspended one."""
+        member = await access_member(self._reads.graph, await self._resolve(who))
+        found = await self.profiles_of(member)
+        if not found:
+            raise NotFound("Record not found")
+        return found[0]
+
+    async def profiles_of(self, *several: AnyMember) -> list[Profile]:
+        """Profiles in the order given, without members who are gone. Raises `NotFound` for a name that nobody has."""
+        ids = [await self._resolve(who) for who in several]
+        return await profiles_by_id(self._reads.graph, self._viewer, ids)
+
+    async def received_by(self, who: AnyMember) -> Received:
+        """Total likes and shares of everything that a member posted, in O(1). Raises `NotFound`, `Gone`."""
+        member = await access_member(self._reads.graph, await self._resolve(who))
+        return await people.received(self._reads, member.id)
+
+    async def pinned_by(self, who: AnyMember) -> list[Entry]:
+        """The posts that stand first on a profile. Raises `NotFound`, `Gone`."""
+        member = await access_member(self._reads.graph, await self._resolve(who))
+        return await pinned(self._reads, self._viewer, member.id)
+
+    async def featured_by(self, who: AnyMember) -> list[Featured]:
+        """The tags on a profile, with how much was posted under each. Raises `NotFound`, `Gone`."""
+        member = await access_member(self._reads.graph, await self._resolve(who))
+        return await featured.featured(self._reads.graph, member.id)
+
+
+class HasProfile(SeesProfiles, Acting):
+    """A member's own profile."""
+
+    async def profile(self) -> Profile:
+        """The own profile. Raises `NotFound`, and `Gone` for a suspended member."""
+        return await self.profile_of(self.id)
+
+    async def received(self) -> Received:
+        """Total likes and shares of everything this member posted, in O(1). Raises `Gone` for a suspended member."""
+        return await self.received_by(self.id)
+
+    async def update_profile(
+        self,
+        *,
+        display_name: str | None = None,
+        note: str | None = None,
+        fields: Sequence[tuple[str, str]] | None = None,
+        bot: bool | None = None,
+        discoverable: bool | None = None,
+        locked: bool | None = None,
+        hides_connections: bool | None = None,
+        indexable: bool | None = None,
+        folds_shares: bool | None = None,
+        default_visibility: Visibility | VisibilityName | None = None,
+        default_sensitive: bool | None = None,
+        default_language: str | None = None,
+        attribution_domains: Sequence[str] | None = None,
+        quote_policy: QuotePolicy | None = None,
+        avatar: bytes | None = None,
+        header: bytes | None = None,
+    ) -> Member:
+        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`)."""
+        shown = None if default_visibility is None else one_of(Visibility, default_visibility, "default_visibility")
+        changes = ProfileChanges(
+            display_name=display_name,
+            note=note,
+            fields=fields,
+            bot=bot,
+            discoverable=discoverable,
+            locked=locked,
+            hides_connections=hides_connections,
+            indexable=indexable,
+            folds_shares=folds_shares,
+            default_visibility=shown,
+            default_sensitive=default_sensitive,
+            default_language=default_language,
+            attribution_domains=attribution_domains,
+            quote_policy=quote_policy,
+            avatar=avatar,
+            header=header,
+        )
+        return await members.update_profile(self._writes, self.id, changes)
+
+    async def remove_avatar(self) -> Member:
+        """Take the picture of the profile away. Raises `Gone` for a suspended member."""
+        return await members.remove_picture(self._writes, self.id, "avatar")
+
+    async def remove_header(self) -> Member:
+        """Take the picture at the head of the profile away. Raises `Gone` for a suspended member."""
+        return await members.remove_picture(self._writes, self.id, "header")
+
+    async def feature(self, tag: str) -> Featured:
+        """Show a tag on the own profile. Raises `InvalidInput` for text that is no tag, and for one too many."""
+        held = await featured_tags.feature(self._writes, self.id, tag)
+        return (await featured.counted(self._reads.graph, self.id, (held,)))[0]
+
+    async def unfeature(self, tag: str) -> None:
+        """Show the tag there no longer. Raises `InvalidInput` for text that is no tag."""
+        await featured_tags.unfeature(self._writes, self.id, tag)
+
+    async def featurable(self) -> list[str]:
+        """The tags that this member used most of late and does not show. Raises `Unavailable`."""
+        return await featured.suggested(self._reads, self.id)

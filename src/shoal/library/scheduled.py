@@ -1,0 +1,83 @@
+"""Posts that are to be written at a moment to come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.core.model import Place, Post, ScheduledPost, Visibility
+from shoal.feeds.scheduled import Waiting, waiting
+from shoal.library.arguments import (
+    AnyMedia,
+    AnyMoment,
+    AnyPost,
+    AnyScheduled,
+    VisibilityName,
+    id_of,
+    milliseconds,
+    part,
+    post_id,
+)
+from shoal.library.posts import draft_of
+from shoal.services import scheduling
+from shoal.services.polls import PollDraft
+from shoal.wiring import Network
+
+
+class OwnScheduled:
+    """The scheduled posts of a member."""
+
+    def __init__(self, network: Network, owner: int) -> None:
+        self._writes = network.writes
+        self._reads = network.reads
+        self._owner = owner
+
+    async def create(
+        self,
+        text: str = "",
+        *,
+        at: AnyMoment,
+        answers: AnyPost | None = None,
+        media: Sequence[AnyMedia] = (),
+        visibility: Visibility | VisibilityName = Visibility.PUBLIC,
+        spoiler: str = "",
+        sensitive: bool = False,
+        language: str = "",
+        place: Place | tuple[float, float] | None = None,
+        poll: PollDraft | None = None,
+        data: object = None,
+        request: str = "",
+    ) -> ScheduledPost | Post:
+        """Have a post, or the comment that `answers` one, written at a moment at least five minutes ahead.
+
+        The same `request` within an hour gives the same again: the post, when it has been written since. Raises `InvalidInput`
+        for another moment and for one too many, and as `Handle.create`.
+        """
+        draft = draft_of(
+            text,
+            media=media,
+            visibility=visibility,
+            spoiler=spoiler,
+            sensitive=sensitive,
+            language=language,
+            place=place,
+            poll=poll,
+            data=data,
+            parent_id=0 if answers is None else post_id(answers),
+        )
+        return await scheduling.schedule(self._writes, self._owner, draft, milliseconds(at, "at"), request=request)
+
+    async def page(self, before: int | None = None, limit: int = 20) -> Waiting:
+        """A page of the posts that wait, the last one scheduled first. Raises `InvalidInput` for a limit below 1."""
+        return await waiting(self._reads.graph, self._owner, part(before, limit))
+
+    async def get(self, which: AnyScheduled) -> ScheduledPost:
+        """A scheduled post as it is now. Raises `NotFound`."""
+        return await scheduling.own_scheduled(self._reads.graph, self._owner, id_of(which))
+
+    async def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
+        """Have it written at another moment. Raises `NotFound`, and `InvalidInput` as `create`."""
+        return await scheduling.put_off(self._writes, self._owner, id_of(which), milliseconds(at, "at"))
+
+    async def cancel(self, which: AnyScheduled) -> None:
+        """Cancel a scheduled post. Raises `NotFound`."""
+        await scheduling.cancel(self._writes, self._owner, id_of(which))

@@ -1,0 +1,72 @@
+"""Search, suggestions and the directory: members, posts and tags to look at."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from shoal.feeds import search
+from shoal.feeds.discover import directory, popular, suggestions
+from shoal.feeds.discover.suggestions import Suggestion
+from shoal.feeds.hydrate import Entry, Profile
+from shoal.feeds.search import Part
+from shoal.library.acting import Acting, AnyMember, Seeing
+from shoal.library.arguments import part
+from shoal.services import suggestions as dismissals
+
+
+class Searches(Seeing):
+    """What anybody may look for."""
+
+    async def search_members(
+        self, text: str, limit: int = 20, offset: int = 0, *, following: bool = False
+    ) -> list[Profile]:
+        """Members by name, those first who are called exactly so; with `following` among the followees alone.
+
+        Raises `Unavailable`.
+        """
+        asked = Part(limit, offset)
+        return await search.members(self._reads, self._viewer, text, asked, following=following)
+
+    async def search_tags(self, text: str, limit: int = 20, offset: int = 0) -> list[str]:
+        """Tags that begin so, the most used first. Raises `Unavailable`."""
+        return await search.tags(self._reads, self._viewer, text, Part(limit, offset))
+
+    async def directory(
+        self, order: Literal["active", "new"] = "active", limit: int = 40, offset: int = 0
+    ) -> list[Profile]:
+        """Members who want to be found: who posted last, or joined last (`new`), first. Raises `Unavailable`."""
+        return await directory.page(self._reads, self._viewer, order, limit, offset)
+
+    async def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
+        """Posts that many like and share these days. Raises `Unavailable`."""
+        return await popular.page(self._reads, self._viewer, limit, offset)
+
+
+class MemberSearches(Searches, Acting):
+    """What a member may look for besides."""
+
+    async def search_posts(
+        self,
+        text: str,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        offset: int = 0,
+        author: AnyMember | None = None,
+    ) -> list[Entry]:
+        """Posts by their words, newest first: public ones, one's own, and those that mention one.
+
+        `text` may have the operators of the API (`from:ann`, `has:media`, `"a phrase"`, `-word`).
+        Raises `NotFound` for an author whose name nobody has.
+        """
+        by = None if author is None else await self._resolve(author)
+        cursor = part(before, limit, start=-1)
+        return await search.posts(self._reads, self.id, text, cursor, offset=offset, author=by)
+
+    async def suggestions(self, limit: int = 40) -> list[Suggestion]:
+        """Suggest members to follow, the likeliest first. Raises `Unavailable`."""
+        return await suggestions.suggestions(self._reads, self.id, limit)
+
+    async def dismiss_suggestion(self, who: AnyMember) -> None:
+        """Do not suggest this member again. Raises `NotFound`."""
+        await dismissals.dismiss(self._writes, self.id, await self._resolve(who))

@@ -1,0 +1,37 @@
+"""Where a member is logged in, the password, and taking the own data away."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shoal.library.acting import Acting
+from shoal.library.arguments import part
+from shoal.ops.transfer.export import export
+from shoal.services import members
+from shoal.services.login import sessions
+from shoal.services.login.sessions import Session, Sessions
+
+
+class LogsIn(Acting):
+    """Logins of a member, and the member's own data."""
+
+    async def sessions(self, before: int | None = None, limit: int = 40) -> Sessions:
+        """A page of the logins, newest first: those of apps and of browsers. Raises `Unavailable`."""
+        cursor = part(before, limit)
+        return await sessions.page(self._writes, self.id, before=cursor.before, limit=cursor.limit)
+
+    async def end_session(self, session: Session | int) -> None:
+        """End a login: its token is worth nothing from now on. Raises `NotFound`."""
+        id_ = session if isinstance(session, int) else session.token.id
+        await sessions.end(self._writes, self.id, id_)
+
+    async def change_password(self, current: str, new: str) -> None:
+        """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
+        await members.change_password(self._writes, self.id, current, new)
+
+    async def export(self, to: str | Path) -> int:
+        """Write all own data to a directory or a `.zip` file, and return how many files of media could not be found.
+
+        Raises `InvalidInput` where something is in the way.
+        """
+        return await export(self._network, self.name, Path(to))
