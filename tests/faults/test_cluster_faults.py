@@ -1,7 +1,7 @@
 """Engines and processes that die, links that break, clocks that lie: what was acknowledged is there, and everything holds.
 
 Real servers and processes, all on this machine; one cluster for the whole module, and another after a test that failed.
-`Place.sound` says what must hold, and is the last word of every test.
+`Place.sound` says what must hold.
 """
 
 from __future__ import annotations
