@@ -95,6 +95,27 @@ print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_m
     assert loaded.isdisjoint({"PIL", "rich", "uvicorn", "uvloop", "websockets"}), loaded
 
 
+def test_a_command_whose_packages_are_missing_says_which_to_install_and_others_need_none() -> None:
+    script = """
+import sys
+sys.modules.update(dict.fromkeys(["redis", "asyncpg", "aiobotocore", "aiormq"]))
+from shoal.cli import main
+from shoal.cli.group import COMMANDS
+for name in sys.argv[1:] or set(COMMANDS) - {"cluster"}:
+    main([name, "--help"], standalone_mode=False)
+"""
+    others = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=60)
+    assert others.returncode == 0, others.stderr
+    script = script.replace(", standalone_mode=False", "")
+    cluster = subprocess.run(
+        [sys.executable, "-c", script, "cluster"], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (cluster.returncode, cluster.stderr) == (
+        1,
+        "shoal: `shoal cluster` needs the package redis: pip install 'shoal[scale,dynamodb]'\n",
+    )
+
+
 def test_a_member_is_added_listed_and_given_another_password(store: Path) -> None:
     header, line = shoal(store, "member", "list").output.splitlines()
     assert header.split("\t") == ["name", "id", "joined", "display name"]

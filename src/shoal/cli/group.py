@@ -51,7 +51,15 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name = "import_" if cmd_name == "import" else cmd_name
-        command: click.Command = getattr(importlib.import_module(f"shoal.cli.{name}"), name)
+        try:
+            module = importlib.import_module(f"shoal.cli.{name}")
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] == "shoal":
+                raise
+            raise click.ClickException(
+                f"`shoal {cmd_name}` needs the package {error.name}: pip install 'shoal[scale,dynamodb]'"
+            ) from None
+        command: click.Command = getattr(module, name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002  # the same
