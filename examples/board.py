@@ -18,10 +18,9 @@ from fastapi.requests import HTTPConnection
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
-from shoal import Handle, Shoal, ShoalError
-from shoal.core.errors import InvalidInput, NotAllowed, NotFound, Unavailable
+from shoal import Handle, Shoal, ShoalError, errors
 
-STATUSES = {NotFound: 404, NotAllowed: 403, InvalidInput: 422, Unavailable: 503}
+STATUSES = {errors.NotFound: 404, errors.NotAllowed: 403, errors.InvalidInput: 422, errors.Unavailable: 503}
 """Every other error that Shoal raises on purpose is a 400."""
 
 
@@ -57,7 +56,7 @@ async def reader(connection: HTTPConnection, x_user: Annotated[str, Header()]) -
     shoal: Shoal = connection.app.state.shoal
     try:
         return await shoal.member(x_user)
-    except NotFound:
+    except errors.NotFound:
         return await shoal.register(x_user)
 
 

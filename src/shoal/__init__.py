@@ -1,9 +1,11 @@
 """Shoal: a social-feed server and library. `Shoal.open(url)` is the front door, `shoal.errors` has what it raises."""
 
+from importlib.metadata import version
+
 from shoal import errors
 from shoal.core.errors import ShoalError
 from shoal.core.model import Visibility
 from shoal.library import Handle, Shoal, Visitor
 
 __all__ = ["Handle", "Shoal", "ShoalError", "Visibility", "Visitor", "errors"]
-__version__ = "0.1.0"
+__version__ = version("shoal")
