@@ -1,11 +1,12 @@
-# Seven verbs for whoever works here: demo, test, check, bench, serve, cluster, docs.
+# Verbs for whoever works here: demo, test, check, bench, serve, cluster, docs; and three more ways to test.
 # Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test check bench serve cluster docs setup ready clean
+.PHONY: demo test test-deep quick coverage check bench serve cluster docs setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
 # A worker for each processor, with engines of its own; the tests of a file stay together, as what they share does.
 SIDE_BY_SIDE := -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+INNER := tests/core tests/contracts tests/graph tests/timelines tests/tagcloud tests/streaming tests/test_outbox.py tests/test_settings.py
 # Where demo and serve listen: make demo PORT=8600
 PORT := 8500
 
@@ -50,6 +51,15 @@ check: $(VENV)/.dev  ## types, lint, imports
 
 test: setup check  ## everything that must pass
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)
+
+test-deep: setup check  ## all that `make test` leaves out: long stories, and ten times as many examples, new ones each time
+	@SHOAL_EXAMPLES=10 $(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "" --timeout 3600
+
+quick: check  ## types, lint, imports, and the tests of the inner rooms without engines
+	@SHOAL_ENGINES=none $(BIN)/python -m pytest $(SIDE_BY_SIDE) -rfE $(INNER)
+
+coverage: setup  ## which lines and branches of the rules and verbs no test of theirs reaches
+	@$(BIN)/python -m pytest $(SIDE_BY_SIDE) --cov --cov-report=term-missing:skip-covered $(INNER) tests/flows
 
 bench: setup  ## the figures of docs/performance.md, on a machine that has nothing else to do
 	@$(BIN)/python -m benchmarks --page

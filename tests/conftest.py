@@ -9,13 +9,15 @@ import pytest
 from hypothesis import settings
 
 from tests.engines.ending import at_the_end
+from tests.examples import examples
 from tests.side_by_side import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
 
-# A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand.
-settings.register_profile("desk", deadline=None, max_examples=50)
-settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
-settings.load_profile("ci" if os.environ.get("CI") else "desk")
+# A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand; the
+# deep run looks for new ones.
+settings.register_profile("desk", deadline=None, max_examples=examples(50))
+settings.register_profile("ci", deadline=None, max_examples=examples(50), derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") and "SHOAL_EXAMPLES" not in os.environ else "desk")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -86,6 +86,14 @@ BACKENDS = list(_KINDS)
 DURABLE = [name for name, kind in _KINDS.items() if kind.durable]
 
 
+def started(name: str) -> None:
+    """Start the engine of a backend. The test is skipped where there is none, before it has anything that must be closed."""
+    if _KINDS[name].postgres:
+        postgres.server()
+    if _KINDS[name].tables:
+        dynamodb.server()
+
+
 class Forgetful:
     """A store that refuses the next `refusals` commits, and loses the answers to the `losses` after them: these are stored,
     and raise `OutcomeUnknown`."""
@@ -126,6 +134,7 @@ class Backend:
     """One graph of a suite. `open` may be called again, after the end of the one before."""
 
     def __init__(self, name: str, folder: Path) -> None:
+        started(name)
         self._durable, shard_map, self._cached, tables, self._postgres, self._stamped = _KINDS[name]
         self._folder = folder
         self._clock = Clock()

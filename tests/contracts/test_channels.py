@@ -17,6 +17,7 @@ from shoal.streaming.contract import Channel, Gap, Position, Told
 from shoal.streaming.memory import MemoryChannel
 from shoal.streaming.redis import RedisChannel
 from tests.engines import redis
+from tests.examples import examples
 from tests.following import following, publish, told
 from tests.running import eventually, in_loop, run
 
@@ -301,7 +302,7 @@ ACTS = st.tuples(st.sampled_from(["publish", "come", "read", "read"]), st.intege
 
 
 @on_every_backend
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(length=st.sampled_from([1, 10, 100]), acts=st.lists(ACTS, max_size=25))
 def test_a_follower_is_told_exactly_what_was_published_or_that_it_is_gone(
     backend: str, length: int, acts: list[tuple[str, int]]

@@ -54,6 +54,7 @@ from shoal.graph.schema import (
     AssocType,
     Key,
 )
+from tests.examples import examples
 from tests.running import eventually, in_loop, run
 from tests.stores import (
     ANN,
@@ -158,9 +159,11 @@ async def test_an_object_that_is_not_there_is_left_out(backend: Backend) -> None
 @in_loop
 async def test_thousands_of_objects_are_read_at_once(backend: Backend) -> None:
     async with backend.open() as graph:
-        members = {id_: Member(id=id_, name=f"m{id_}") for n in range(50) for id_ in [id_on(s, n) for s in range(64)]}
-        await asyncio.gather(*[add(graph, member) for member in members.values()])
-        assert await graph.obj_get(list(members)) == members
+        homes = [[Member(id=id_on(s, n), name=f"m{s} {n}") for n in range(50)] for s in range(64)]
+        for members in homes:
+            await add(graph, *members)
+        there = {member.id: member for members in homes for member in members}
+        assert await graph.obj_get(list(there)) == there
 
 
 @in_loop
@@ -253,8 +256,14 @@ async def test_a_key_leads_to_its_owner(backend: Backend) -> None:
 @in_loop
 async def test_a_thousand_keys_are_read_at_once(backend: Backend) -> None:
     async with backend.open() as graph:
-        keys = {Key(n % 8192, "import", f"record {n}"): n + 1 for n in range(0, 70_000, 70)}
-        await asyncio.gather(*[reserve(graph, key, id_) for key, id_ in keys.items()])
+        keys: dict[Key, int] = {}
+        for batch in [Batch(shard) for shard in range(0, 8192, 164)]:
+            for n in range(20):
+                key = Key(batch.shard, "import", f"record {batch.shard} {n}")
+                keys[key] = batch.shard * 20 + n + 1
+                batch.key_add(key, keys[key])
+            await graph.commit(batch)
+        assert len(keys) == 1_000
         assert await graph.key_get(list(keys)) == keys
 
 
@@ -536,8 +545,11 @@ async def test_many_lists_read_at_once_are_each_as_if_read_alone(backend: Backen
         dice = random.Random(lists)
         owners = [id_on(n % 64, n) for n in range(lists)]
         entries = [(owner, dice.randrange(1, 9999), n) for n, owner in enumerate(dice.choices(owners, k=lists * 5))]
-        await asyncio.gather(*[begin(graph, owner, POSTED, id2, moment(n)) for owner, id2, n in entries])
-        await asyncio.gather(*[end(graph, owner, POSTED, id2, moment(n)) for owner, id2, n in entries[::7]])
+        for part, act in ((entries, Batch.assoc_add), (entries[::7], Batch.assoc_del)):
+            batches = {owner: Batch(shard_of(owner)) for owner in owners}
+            for owner, id2, n in part:
+                act(batches[owner], owner, POSTED, id2, moment(n))
+            await asyncio.gather(*[graph.commit(batch) for batch in batches.values() if batch.assocs])
         half = moment(lists * 2)
         for limit, before, after in (
             (1, MAX_TIME, -1),
@@ -804,7 +816,7 @@ def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
 
 
 @pytest.mark.parametrize("name", BACKENDS)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(orders=histories())
 def test_plain_operations_leave_the_same_state_in_any_order_and_repeated(
     name: str, orders: tuple[list[AssocOp], list[AssocOp]]

@@ -20,7 +20,21 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.graph.contract import Assoc, AssocOp, Batch
 from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, SHARES, AssocType, Key
-from tests.stores import ANN, BACKENDS, BEN, CYD, Backend, all_counts, all_links, all_objects, id_on, ids_of, moment
+from tests.examples import examples
+from tests.stores import (
+    ANN,
+    BACKENDS,
+    BEN,
+    CYD,
+    Backend,
+    all_counts,
+    all_links,
+    all_objects,
+    id_on,
+    ids_of,
+    moment,
+    started,
+)
 
 AUTHORS = {id_on(source, n): id_on(source) for source in (0, 40, 63) for n in (1, 2)}
 """Posts, two of each member, and who wrote them."""
@@ -29,7 +43,7 @@ MEMBERS = [ANN, BEN, CYD]
 ENDS = [*MEMBERS, *AUTHORS]
 TYPES = [FOLLOWS, LIKES, SHARES, POSTED]
 TYPES_AND_INVERSES = TYPES + [ASSOC_TYPES[atype.inverse] for atype in TYPES if atype.inverse]
-FEWER = {"dynamodb": 15}
+FEWER = {"dynamodb": examples(5)}
 """So many examples where comparing everything after each step takes a hundred requests."""
 PAST = 1
 """A moment at which a key has ended already."""
@@ -310,6 +324,7 @@ def _consistent(batch: list[Change]) -> bool:
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_every_graph_does_what_the_model_does(name: str) -> None:
+    started(name)
     machine = cast("type[GraphMachine]", partial(GraphMachine, name))
-    examples = FEWER.get(name, settings().max_examples)
-    run_state_machine_as_test(machine, settings=settings(stateful_step_count=25, max_examples=examples))
+    stories = FEWER.get(name, settings().max_examples)
+    run_state_machine_as_test(machine, settings=settings(stateful_step_count=25, max_examples=stories))

@@ -22,6 +22,7 @@ from shoal.discovery.postgres import PostgresIndex
 from shoal.discovery.sqlite import SqliteIndex
 from shoal.graph.sqlite.sql import for_rows
 from tests.engines import postgres
+from tests.examples import examples
 from tests.running import in_loop, run
 
 ANN, BEN, CYD = 101, 102, 103
@@ -428,7 +429,7 @@ def test_every_index_answers_as_the_one_in_memory(
     shared = IndexBackend(name, tmp_path)
 
     @given(st.lists(changes, max_size=4), questions)
-    @settings(max_examples=60 if name == "postgres" else 150, deadline=None)
+    @settings(max_examples=examples(60) if name == "postgres" else 150, deadline=None)
     def compare(steps: list[Change], asked_for: tuple[list[Ask], list[Clause]]) -> None:
         async def both() -> None:
             reference = MemoryIndex()

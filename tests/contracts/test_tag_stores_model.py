@@ -14,6 +14,7 @@ from shoal.graph.schema import tag_id
 from shoal.tagcloud.contract import AuthorKey, CloudStore, Day, Merge, Overtaken, Rule, TagRow
 from shoal.tagcloud.heat import Heat
 from shoal.tagcloud.memory import MemoryCloud
+from tests.examples import examples
 from tests.running import run
 from tests.tagcloud.stores import AT, DAY, FIRST, CloudBackend, increment_id, merge
 
@@ -121,7 +122,7 @@ async def same(backend: CloudBackend, taken: list[tuple[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(taken=steps)
 def test_a_store_answers_as_the_one_in_memory(name: str, taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
@@ -129,7 +130,7 @@ def test_a_store_answers_as_the_one_in_memory(name: str, taken: list[tuple[str, 
 
 
 # Its many requests take their time.
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @given(taken=steps)
 def test_so_does_dynamodb(taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:

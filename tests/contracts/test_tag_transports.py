@@ -29,7 +29,7 @@ class Carrier:
     def __init__(self, kind: str) -> None:
         self._kind = kind
         self._store = MemoryCloud()
-        self._namespace = rabbitmq.namespace()
+        self._namespace = "" if kind == "inbox" else rabbitmq.namespace()
 
     async def emitting(self) -> Transport:
         """The end at which emitters are."""

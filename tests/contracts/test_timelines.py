@@ -16,6 +16,7 @@ from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
 from shoal.timelines.redis import RedisTimelines
 from tests.engines import redis
+from tests.examples import examples
 from tests.running import in_loop, run
 
 Open = Callable[[int], AbstractAsyncContextManager[Timelines]]
@@ -331,7 +332,7 @@ ACTS = st.tuples(
 
 
 @on_every_backend
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(length=st.integers(1, 4), acts=st.lists(ACTS, max_size=40))
 def test_above_its_floor_a_timeline_is_exactly_what_was_put_there(
     backend: str, length: int, acts: list[tuple[str, int, int, list[int]]]

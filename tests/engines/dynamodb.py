@@ -14,9 +14,13 @@ import pytest
 from shoal.ops.engines.dynamodb import start
 from shoal.ops.engines.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
+from tests.engines.wanted import wanted
 
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
 """It takes any."""
+
+_SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For a server of some minutes: the second compiler of Java takes a third of its processor time, and earns nothing by then."""
 
 
 @functools.cache
@@ -25,7 +29,7 @@ def _started() -> Program | None:
     folder = Path(mkdtemp(prefix="shoal-dynamodb-"))
     at_the_end.callback(shutil.rmtree, folder, ignore_errors=True)
     try:
-        program = start(folder, durable=False)
+        program = start(folder, *_SHORT_LIFE, durable=False)
     except NotInstalled:
         if os.environ.get("CI"):
             raise
@@ -41,6 +45,7 @@ def endpoint() -> str:
 
 def server() -> Program:
     """The server that tests share. A desk without one skips the test."""
+    wanted()
     program = _started()
     if program is None:
         pytest.skip("DynamoDB Local is not installed: sh scripts/dynamodb")

@@ -19,6 +19,7 @@ import pytest
 from shoal.ops.engines import postgres
 from shoal.ops.engines.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
+from tests.engines.wanted import wanted
 
 _TABLES = ("object", "association", "count", "key", "outbox", "buried", "moving", "journal", "shard_map", "process")
 _DERIVED = r"""
@@ -38,6 +39,7 @@ def folder() -> Path:
 
 def start_own() -> Program:
     """A server that a test may stop. It skips the test at a desk that has no PostgreSQL."""
+    wanted()
     try:
         program = postgres.start(folder())
     except NotInstalled as error:

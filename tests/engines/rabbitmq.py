@@ -14,6 +14,7 @@ import pytest
 from shoal.ops.engines import rabbitmq
 from shoal.ops.engines.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
+from tests.engines.wanted import wanted
 
 _numbers = itertools.count(1)
 
@@ -37,6 +38,7 @@ def _started() -> Program:
 
 def start_another() -> Program:
     """A node of one's own, to be stopped with `stop`: for a test that does it harm."""
+    wanted()
     folder = Path(tempfile.mkdtemp(prefix="shoal-rabbitmq-"))
     folder.chmod(0o755)
     try:
@@ -54,4 +56,5 @@ def stop(program: Program) -> None:
 
 def namespace() -> str:
     """Names of queues that no other test has."""
+    wanted()
     return f"test-{os.getpid()}-{next(_numbers)}"

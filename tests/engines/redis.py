@@ -17,6 +17,7 @@ from redis import Redis
 from shoal.ops.engines import redis as engine
 from shoal.ops.engines.program import NotInstalled, Program, find
 from tests.engines.ending import at_the_end
+from tests.engines.wanted import wanted
 
 NODE_TIMEOUT = 1.5
 
@@ -31,6 +32,7 @@ def folder() -> Path:
 
 def installed() -> None:
     """Skip the test where the program is missing; in CI it must not be."""
+    wanted()
     try:
         find("redis-server", "redis-server")
     except NotInstalled as error:

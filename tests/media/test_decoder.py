@@ -24,6 +24,7 @@ from shoal.media import child as child_module
 from shoal.media.child import Child
 from shoal.media.decoder import Decoder
 from shoal.media.limits import MIB, Limits
+from tests.examples import examples
 
 PAST_LIMITS = "could not be decoded within the limits: at most 16 MiB, .* million pixels, .* seconds and .* of memory"
 GONE = 10.0
@@ -386,13 +387,13 @@ def attempt() -> Iterator[Callable[[bytes], None]]:
         run(decoder.__aexit__(None, None, None))
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(head=st.sampled_from(HEADS), rest=st.binary(max_size=400))
 def test_any_bytes_are_refused_and_never_hang(attempt: Callable[[bytes], None], head: bytes, rest: bytes) -> None:
     attempt(head + rest)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(data=st.data())
 def test_any_damage_to_a_good_file_is_survived(attempt: Callable[[bytes], None], data: st.DataObject) -> None:
     file = bytearray(data.draw(st.sampled_from(GOOD)))

@@ -27,6 +27,7 @@ from shoal.tagcloud.increment import DAY_MS, TagChange, Use
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
 from shoal.tagcloud.sqlite import SqliteCloud
+from tests.examples import examples
 from tests.flows.chaos import Between, Crash, Dice
 from tests.running import run
 from tests.tagcloud.recount import differences, first_of, horizon_at, recounted, stored_rows
@@ -143,7 +144,7 @@ def uses_of(random: Random, count: int) -> list[Use]:
     return uses
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 25))
 def test_in_the_end_every_use_is_counted_once(seed: int, count: int) -> None:
     uses = uses_of(Random(seed), count)
@@ -163,7 +164,7 @@ class Hasty(SqliteCloud):
         return await super().lock(holder, min(seconds, 0.02))
 
 
-@settings(deadline=None, max_examples=8)
+@settings(deadline=None, max_examples=examples(8))
 @given(seed=st.integers(0, 2**32), count=st.integers(1, 25))
 def test_in_a_file_too(seed: int, count: int) -> None:
     uses = uses_of(Random(seed), count)

@@ -26,8 +26,11 @@ def installed_at() -> Path:
     return Path(sys.prefix) / "share" / "dynamodb"
 
 
-def start(folder: Path, *, port: int | None = None, durable: bool = True) -> Program:
-    """A server in `folder`, answering. Raises `NotInstalled`. What is `durable` is there again at the next start there."""
+def start(folder: Path, *options: str, port: int | None = None, durable: bool = True) -> Program:
+    """A server in `folder`, answering. Raises `NotInstalled`. What is `durable` is there again at the next start there.
+
+    `options` are given to Java as they are.
+    """
     java = find("java", "default-jre-headless")
     jars = installed_at()
     if not all(any(jars.glob(name)) for name in _JARS):
@@ -39,6 +42,7 @@ def start(folder: Path, *, port: int | None = None, durable: bool = True) -> Pro
         [
             java,
             _HEAP,
+            *options,
             f"-Djava.library.path={jars}",
             "-cp",
             f"{jars}/*",
