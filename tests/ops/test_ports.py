@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -32,4 +33,4 @@ def test_a_port_that_another_process_was_given_is_given_to_no_other_until_it_end
         with pytest.raises(OSError, match="no port is free"):
             program.free_port()
     assert program.free_port() == port
-    program._given.pop(port).close()
+    os.close(program._given.pop(port))

@@ -24,8 +24,11 @@ _LAST_WORDS = 8_000
 _POLL_SECONDS = 0.02
 _PORTS = range(15_000, 32_000)
 """Below those that a system gives to outgoing connections, as a rule."""
-_given: dict[int, socket.socket] = {}
-"""The ports that this process was given, each with the name that keeps other processes off it (see `_claimed`)."""
+_given: dict[int, int] = {}
+"""The ports that this process was given, each with the socket that keeps other processes off it (see `_claimed`).
+
+They are numbers of files: nobody closes them, and a socket object would complain of that when the process ends.
+"""
 
 
 class NotInstalled(Unavailable):
@@ -50,7 +53,7 @@ def free_port() -> int:
     for port in random.sample(_PORTS, len(_PORTS)):
         if port not in _given and (claim := _claimed(port)):
             with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-                _given[port] = claim
+                _given[port] = claim.detach()
                 return port
             claim.close()
     raise OSError("no port is free")
