@@ -80,6 +80,9 @@ async def test_posts_are_pinned_voted_on_saved_and_found(store: str, tmp_path: P
         assert [entry.id for entry in await bob.search_posts("which", author=ann)] == [asked.id]
         assert [one.member.name for one in await shoal.visitor.search_members("an")] == ["ann"]
         assert await shoal.visitor.search_tags("her") == ["heron"]
+        everything = await bob.search("heron")
+        assert ([entry.id for entry in everything.posts], everything.tags) == ([asked.id], ["heron"])
+        assert [one.member.name for one in (await bob.search("ann")).members] == ["ann"]
         assert [entry.id for entry in (await bob.posts_by(ann, tag="heron", no_shares=True)).entries] == [asked.id]
         assert (await bob.posts_by(ann, only_media=True)).entries == []
         await bob.mute_thread(asked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from shoal.feeds import search
 from shoal.feeds.discover import directory, popular, suggestions
@@ -42,8 +42,24 @@ class Searches(Seeing):
         return await popular.page(self._reads, self._viewer, limit, offset)
 
 
+class Findings(NamedTuple):
+    """Everything that a search found."""
+
+    members: list[Profile]
+    posts: list[Entry]
+    tags: list[str]
+
+
 class MemberSearches(Searches, Acting):
     """What a member may look for besides."""
+
+    async def search(self, text: str, limit: int = 20) -> Findings:
+        """Look for members, posts and tags at once, as many of each. Raises `Unavailable`."""
+        return Findings(
+            await self.search_members(text, limit),
+            await self.search_posts(text, limit=limit),
+            await self.search_tags(text, limit),
+        )
 
     async def search_posts(
         self,
