@@ -71,6 +71,13 @@ def test_the_core_imports_nothing_of_shoal_but_itself() -> None:
             assert [module for module in _imports(tree) if module.startswith("shoal") and ".core" not in module] == []
 
 
+def test_programs_in_the_strings_of_tests_import_what_is_there() -> None:
+    for path in (ROOT / "tests").rglob("*.py"):
+        for module in re.findall(r"^ *from shoal([.\w]*) import", path.read_text(), re.MULTILINE):
+            place = SOURCE.joinpath(*module.split(".")[1:])
+            assert place.is_dir() or place.with_suffix(".py").exists(), f"{path.name} imports shoal{module}"
+
+
 def test_every_test_file_has_tests() -> None:
     for path in (ROOT / "tests").rglob("test_*.py"):
         text = path.read_text()

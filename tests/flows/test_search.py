@@ -234,7 +234,7 @@ async def test_what_was_written_long_ago_is_found_by_its_own_date() -> None:
         posts = shoal.network.writes
         from_then = await _imported(posts, ann, "old tide", long_ago)
         await shoal.settle()
-        assert from_then.written == long_ago
+        assert from_then.created_at == long_ago
         assert await texts(shoal, ben, "tide during:2010-01-01") == ["old tide"]
         assert await texts(shoal, ben, "tide after:2010-01-01") == []
 

@@ -16,8 +16,8 @@ from tests.running import at_a_desk
 _CHILD = """
 import asyncio, os, signal, sys, time
 from pathlib import Path
-from shoal.ops.pulse import beating, until_told
-from shoal.ops.supervisor import Supervisor
+from shoal.ops.cluster.heartbeat import beating, until_told
+from shoal.ops.cluster.supervisor import Supervisor
 
 folder = Path(sys.argv[1])
 
