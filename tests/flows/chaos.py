@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from contextlib import asynccontextmanager
 from inspect import iscoroutinefunction
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from shoal.core.errors import OutcomeUnknown, Unavailable
 from shoal.core.events import AnyEvent, InverseOp
@@ -55,6 +55,28 @@ class Dice:
     async def crash_later(self, name: str) -> None:
         await self.pause()
         await self.crash(name)
+
+
+class TurnClock(asyncio.SelectorEventLoop):
+    """A loop whose clock goes by its turns, so that nothing depends on how fast the machine is: a wait ends after so many
+    turns, or at once when nobody else has anything to do."""
+
+    _TURN_SECONDS = 5e-5
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._now = 0.0
+        selector = cast("Any", self)._selector
+        look = selector.select
+
+        def select(timeout: float | None = None) -> Any:
+            self._now += max(timeout or 0.0, self._TURN_SECONDS)
+            return look(timeout and 0.0)
+
+        selector.select = select
+
+    def time(self) -> float:
+        return self._now
 
 
 class Lossy:
@@ -176,13 +198,16 @@ class Unruly:
         self._repeats = dice.random.choice((0.0, 0.2))
         self._losses = dice.random.choice((0.0, 0.1))
         self._open: dict[tuple[int, int], Job] = {}
+        self._opening = asyncio.Lock()
         self.history: list[Job] = []
         """Every job there ever was, from its beginning."""
 
     async def _open_all(self) -> None:
-        for job in await self._outbox.claim(1_000, 1e9):
-            self._open[job.store, job.seq] = job
-            self.history.append(job)
+        # One at a time: a job whose claim is still being answered would be neither open nor there to be claimed.
+        async with self._opening:
+            for job in await self._outbox.claim(1_000, 1e9):
+                self._open[job.store, job.seq] = job
+                self.history.append(job)
 
     async def undone(self) -> list[AnyEvent]:
         """The events of all jobs that are not known to be done."""

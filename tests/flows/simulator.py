@@ -29,6 +29,7 @@ from shoal.feeds.hydrate import hydrate
 from shoal.feeds.pipeline import Page
 from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
+from shoal.graph import changes
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import Stamps
 from shoal.graph.contract import Batch, Graph, Job, Outbox, Store
@@ -50,7 +51,7 @@ from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Seats, Timelines
 from shoal.timelines.memory import MemoryTimelines
-from tests.flows.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, Unruly
+from tests.flows.chaos import Between, Crash, Dice, Haltable, Lossy, SlowStamps, TurnClock, Unruly
 from tests.flows.engines import Engines, opened
 from tests.flows.recount import World
 from tests.flows.steady import watch
@@ -598,6 +599,7 @@ def _quiet() -> Iterator[None]:
     try:
         with (
             patch("shoal.outbox._BREATH_SECONDS", -1.0),
+            patch("shoal.outbox._LONGEST_BREATH_SECONDS", -1.0),
             patch("shoal.fanout.cleanup._PAGE", 2),
             patch("shoal.graph.postgres.writer._SETTLE_SECONDS", 0.05),
         ):
@@ -606,17 +608,20 @@ def _quiet() -> Iterator[None]:
         logging.disable(logging.NOTSET)
 
 
-def run(seed: int, stores: int, ops: Sequence[Any], *, shared: bool = False, fickle: bool = False) -> None:
-    """One run in memory, from beginning to end."""
+def run(seed: int, stores: int, ops: Sequence[Any], *, shared: bool = False, fickle: bool = False) -> object:
+    """One run in memory, from beginning to end; a seed always gives the same one. Return where its chances ended."""
 
-    async def main() -> None:
-        await _run(Simulator(seed, stores, shared=shared, fickle=fickle), ops)
+    async def main() -> object:
+        simulator = Simulator(seed, stores, shared=shared, fickle=fickle)
+        await _run(simulator, ops)
+        return simulator.dice.random.getstate()
 
-    asyncio.run(main())
+    with asyncio.Runner(loop_factory=TurnClock) as runner:
+        return runner.run(main())
 
 
 async def _run(simulator: Simulator, ops: Sequence[Any]) -> None:
-    with patch.object(folding, "REACH", simulator.reach):
+    with patch.object(folding, "REACH", simulator.reach), patch.object(changes, "random", simulator.dice.random):
         await simulator.run([Op(*op) for op in ops])
 
 

@@ -106,7 +106,7 @@ def examples(some: int, many: int) -> pytest.MarkDecorator:
     )
 
 
-def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Ops], None]) -> None:
+def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Ops], object]) -> None:
     """Tell so many stories, each with chances of its own."""
 
     @settings(deadline=None, max_examples=examples)
@@ -129,6 +129,17 @@ def test_in_the_end_everything_is_as_defined(examples: int, stores: int, shared:
 @examples(8, 50)
 def test_so_it_is_where_members_are_loud_and_quiet_all_the_time(examples: int, stores: int, shared: bool) -> None:
     told(examples, MANY_FICKLE_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared, fickle=True))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("stores", [1, 2])
+@examples(2, 10)
+def test_a_seed_always_gives_the_same_run(examples: int, stores: int, shared: bool) -> None:
+    def twice(seed: int, ops: Ops) -> None:
+        once, again = (run(seed, stores, ops, shared=shared, fickle=True) for _ in range(2))
+        assert once == again
+
+    told(examples, MANY_FICKLE_OPS, twice)
 
 
 @examples(2, 10)
