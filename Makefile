@@ -1,6 +1,6 @@
 # Verbs for whoever works here: demo, test, check, bench, serve, cluster, docs; and three more ways to test.
 # Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test test-deep quick coverage check bench serve cluster docs setup ready clean
+.PHONY: demo test test-deep quick coverage check house bench serve cluster docs setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -43,11 +43,15 @@ serve: ready  ## the server on ./shoal.db
 cluster: $(VENV)/.dev $(VENV)/.engines  ## a whole small cluster on this machine, in ./cluster
 	@exec $(BIN)/shoal cluster up
 
-check: $(VENV)/.dev  ## types, lint, imports
+check: $(VENV)/.dev  ## types, lint, imports; then shows what `make house` does
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
+	@$(MAKE) --silent house
+
+house: $(VENV)/.dev  ## full folders, class names that mean two things, docstrings that cannot be read alone: shown, none of them fails
+	@$(BIN)/python scripts/house.py
 
 test: setup check  ## everything that must pass
 	@$(BIN)/python -m pytest $(SIDE_BY_SIDE)

@@ -1,0 +1,1 @@
+"""Programs of the desk: what `make` calls beside the tools."""
