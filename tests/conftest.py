@@ -12,6 +12,9 @@ from tests.engines.ending import at_the_end
 from tests.examples import examples
 from tests.side_by_side import LONGEST
 from tests.stores import BACKENDS, DURABLE, Backend
+from tests.wheel import built, installed
+
+__all__ = ["built", "installed"]
 
 # A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand; the
 # deep run looks for new ones.

@@ -1,11 +1,10 @@
-"""The programs of `examples/` do what they are for."""
+"""The programs of `examples/` do what they are for, beside the built wheel."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,19 +21,20 @@ from websockets.sync.client import connect
 from shoal import Shoal
 from tests.running import run
 from tests.serving import first_url, served
+from tests.wheel import Installed
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 PASSWORD = "a long password"
 
 
 @pytest.fixture
-def board(tmp_path: Path) -> Iterator[httpx.Client]:
+def board(tmp_path: Path, installed: Installed) -> Iterator[httpx.Client]:
     """A client of a new notice board, which is served."""
     if find_spec("fastapi") is None:
         if os.environ.get("CI"):
             pytest.fail("fastapi is not installed")
         pytest.skip("fastapi is not installed: pip install fastapi")
-    command = [sys.executable, "-m", "uvicorn", "board:app", "--app-dir", str(EXAMPLES), "--port", "0"]
+    command = [installed.python, "-m", "uvicorn", "board:app", "--app-dir", str(EXAMPLES), "--port", "0"]
     with subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as process:
@@ -85,18 +85,18 @@ def test_a_board_tells_a_reader_who_looks(board: httpx.Client) -> None:
             pinning.join()
 
 
-def test_a_bot_answers_each_mention_once_however_often_it_begins(tmp_path: Path) -> None:
+def test_a_bot_answers_each_mention_once_however_often_it_begins(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_register(store))
     with served(store) as server:
         ann = _log_in(server.url, "ann")
         waited = ann.status_post("@dice 2d6 please")
-        with _bot(server.url):
+        with _bot(installed, server.url):
             until(lambda: _answers(ann, waited))
             came = ann.status_post("@dice hello", visibility="direct")
             until(lambda: _answers(ann, came))
         later = ann.status_post("@dice 1d6")
-        with _bot(server.url):
+        with _bot(installed, server.url):
             until(lambda: _answers(ann, later))
         assert "2d6:" in _answers(ann, waited)[0].content
         assert "how many sides" in _answers(ann, came)[0].content
@@ -104,10 +104,10 @@ def test_a_bot_answers_each_mention_once_however_often_it_begins(tmp_path: Path)
         assert [len(_answers(ann, status)) for status in (waited, came, later)] == [1, 1, 1]
 
 
-def test_a_report_counts_tags_and_members(tmp_path: Path) -> None:
+def test_a_report_counts_tags_and_members(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_lively(store))
-    command = [sys.executable, str(EXAMPLES / "report.py"), f"sqlite:///{store}", "ann", "dice"]
+    command = [installed.python, str(EXAMPLES / "report.py"), f"sqlite:///{store}", "ann", "dice"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
         "       2  #dawn",
@@ -126,8 +126,8 @@ def until(question: Any, seconds: float = 60.0) -> None:
 
 
 @contextmanager
-def _bot(url: str) -> Iterator[None]:
-    command = [sys.executable, str(EXAMPLES / "dice.py"), url, "dice"]
+def _bot(installed: Installed, url: str) -> Iterator[None]:
+    command = [installed.python, str(EXAMPLES / "dice.py"), url, "dice"]
     with subprocess.Popen(command, env={**os.environ, "BOT_PASSWORD": PASSWORD}) as process:
         try:
             yield

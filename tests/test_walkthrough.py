@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.serving import first_url
+from tests.wheel import Installed, bare
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PROGRAMS = Path(sys.executable).parent
 ADDRESS = "http://127.0.0.1:8500"
 ALREADY = re.compile(r"\. \.venv/bin/activate$|pip install |mkdir ")
 """Commands that prepare an environment, which a test has."""
@@ -23,10 +21,11 @@ BLOCK = re.compile(r"^```(\w+)(?: title=\"([\w.]+)\")?\n(.*?)^```$", re.DOTALL |
 
 
 class Reader:
-    """Somebody who follows a page in an empty folder, block by block."""
+    """Somebody who follows a page in an empty folder, block by block, with what they installed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, programs: Path) -> None:
         self.folder = folder
+        self._programs = programs
         self.printed: str | None = None
         self.server: subprocess.Popen[str] | None = None
         self._address = ADDRESS
@@ -60,8 +59,8 @@ class Reader:
         if ALREADY.match(line):
             return
         program, *words = shlex.split(line)
-        command = [str(PROGRAMS / program), *words]
-        environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [str(self._programs / program), *words]
+        environment = {**bare(), "PYTHONDONTWRITEBYTECODE": "1"}
         if "serve" in words:
             self.server = subprocess.Popen(
                 [*command, "--port", "0"], cwd=self.folder, env=environment, stdout=subprocess.PIPE, text=True
@@ -76,9 +75,9 @@ class Reader:
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    """A reader in an empty folder."""
-    made = Reader(tmp_path)
+def reader(tmp_path: Path, installed: Installed) -> Iterator[Reader]:
+    """A reader in an empty folder, who installed the wheel."""
+    made = Reader(tmp_path, installed.programs)
     yield made
     made.stop()
 
