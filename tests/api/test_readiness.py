@@ -11,9 +11,9 @@ import pytest
 from shoal.api.http.calls import Body, Route
 from shoal.api.http.limits.admission import Gate
 from shoal.api.http.limits.ratelimit import UNLIMITED, MemoryLimiter, Rule
-from shoal.api.http.readiness import Readiness, ready
+from shoal.api.http.readiness import Readiness
 from shoal.api.http.routing import build_app
-from shoal.api.instance.instance import health
+from shoal.api.instance.instance import health, ready
 from tests.api.harness import authenticate
 from tests.api.streams import a_place
 from tests.engines import redis

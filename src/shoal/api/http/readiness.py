@@ -10,9 +10,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from shoal.api.http.calls import Context
-from shoal.api.http.replies import Reply
-
 _log = logging.getLogger(__name__)
 
 Probe = Callable[[], Awaitable[object]]
@@ -49,11 +46,3 @@ class Readiness:
             _log.warning("not ready: %s: %r", name, error)
             return False
         return True
-
-
-async def ready(context: Context, _params: None) -> object:
-    """Whether the stores, timelines and broker answer; 503 says which does not."""
-    readiness: Readiness = context.deps.readiness
-    parts = await readiness.parts()
-    said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
-    return Reply(said, 200 if all(parts.values()) else 503)

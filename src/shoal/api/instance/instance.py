@@ -10,6 +10,7 @@ from shoal.api.context import Front
 from shoal.api.entities.addresses import MISSING_HEADER
 from shoal.api.entities.moderation import rules_of
 from shoal.api.http.calls import Context
+from shoal.api.http.replies import Reply
 from shoal.api.instance.about import contact
 from shoal.core.text import LINK_LENGTH
 from shoal.media.sniff import ALLOWED, CLIPS
@@ -131,6 +132,14 @@ def _streaming(front: Front) -> str:
 async def health(_context: Context, _params: None) -> object:
     """`OK`, for whoever watches over the server."""
     return PlainTextResponse("OK")
+
+
+async def ready(context: Context, _params: None) -> object:
+    """Whether the stores, timelines and broker answer; 503 says which does not."""
+    front: Front = context.deps
+    parts = await front.readiness.parts()
+    said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
+    return Reply(said, 200 if all(parts.values()) else 503)
 
 
 async def nodeinfo_links(context: Context, _params: None) -> object:

@@ -8,7 +8,6 @@ from typing import Any
 from shoal.api.entities.about import Activity, ExtendedDescription, Language, WebFinger
 from shoal.api.entities.instance import CustomEmoji, InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks
 from shoal.api.entities.moderation import Rule
-from shoal.api.http import readiness
 from shoal.api.http.calls import Body, Route
 from shoal.api.http.limits.ratelimit import UNLIMITED
 from shoal.api.instance import about, instance, wellknown
@@ -29,7 +28,7 @@ def routes(_settings: Settings) -> tuple[Route, ...]:
     """The rows."""
     return (
         _watched("/health", instance.health, answer=Body("text/plain")),
-        _watched("/ready", readiness.ready, answer=dict[str, str], refuses=(503,)),
+        _watched("/ready", instance.ready, answer=dict[str, str], refuses=(503,)),
         public("GET", "/.well-known/nodeinfo", instance.nodeinfo_links, answer=NodeinfoLinks),
         public("GET", "/nodeinfo/2.0", instance.nodeinfo, answer=Nodeinfo),
         public("GET", "/api/v1/instance", instance.v1, answer=InstanceV1),
