@@ -7,7 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
+from shoal.api.entities.statuses import Account, Received, Status
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
@@ -120,3 +122,62 @@ async def received(context: Context, params: One) -> object:
     await access_member(front.graph, params.id)
     found = await people.received(front.reads, params.id)
     return {"likes": found.likes, "shares": found.shares}
+
+
+LOOKUP_ROUTES = (
+    rows.seen(
+        "GET",
+        "/api/v1/accounts",
+        several,
+        scope="read:accounts",
+        params=Several,
+        answer=list[Account],
+    ),
+    rows.seen(
+        "GET",
+        "/api/v1/accounts/lookup",
+        lookup,
+        scope="read:accounts",
+        params=Lookup,
+        answer=Account,
+    ),
+)
+
+ROUTES = (
+    rows.seen("GET", "/api/v1/accounts/{id}", one, scope="read:accounts", params=One, answer=Account),
+    rows.seen(
+        "GET",
+        "/api/v1/accounts/{id}/statuses",
+        statuses,
+        scope="read:statuses",
+        params=Statuses,
+        answer=list[Status],
+    ),
+    rows.seen(
+        "GET",
+        "/api/v1/accounts/{id}/followers",
+        followers,
+        scope="read:accounts",
+        params=PageOf,
+        answer=list[Account],
+    ),
+    rows.seen(
+        "GET",
+        "/api/v1/accounts/{id}/following",
+        following,
+        scope="read:accounts",
+        params=PageOf,
+        answer=list[Account],
+    ),
+)
+
+RECEIVED_ROUTES = (
+    rows.seen(
+        "GET",
+        "/api/shoal/v1/accounts/{id}/received",
+        received,
+        scope="read:accounts",
+        params=One,
+        answer=Received,
+    ),
+)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities.notifications import Conversation
 from shoal.api.http.calls import Context
@@ -61,3 +63,22 @@ async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation], d
         )
         for item in items
     ]
+
+
+_HERE = "/api/v1/conversations"
+
+_change = partial(rows.one, scope="write:conversations", answer=Conversation)
+
+ROUTES = (
+    rows.route(
+        "GET",
+        _HERE,
+        several,
+        scope="read:statuses",
+        params=StatusesQuery,
+        answer=list[Conversation],
+    ),
+    _change("POST", f"{_HERE}/{{id}}/read", read),
+    _change("POST", f"{_HERE}/{{id}}/unread", unread),
+    rows.one("DELETE", f"{_HERE}/{{id}}", remove, scope="write:conversations", answer=dict),
+)

@@ -7,10 +7,13 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import people as people_entities
 from shoal.api.entities import presenter
 from shoal.api.entities import statuses as entities
+from shoal.api.entities.people import Preferences
+from shoal.api.entities.statuses import CredentialAccount
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Upload
 from shoal.api.listing import actor, profile_of
@@ -123,3 +126,22 @@ async def _shown(context: Context) -> entities.CredentialAccount:
     member = actor(context)
     asking = (await front.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
     return presenter.credential_account(await profile_of(context, member), front.at, asking)
+
+
+PROFILE_ROUTES = (
+    rows.route(
+        "DELETE",
+        "/api/v1/profile/avatar",
+        remove_avatar,
+        scope="write:accounts",
+        answer=CredentialAccount,
+    ),
+    rows.route(
+        "DELETE",
+        "/api/v1/profile/header",
+        remove_header,
+        scope="write:accounts",
+        answer=CredentialAccount,
+    ),
+    rows.route("GET", "/api/v1/preferences", preferences, scope="read:accounts", answer=Preferences),
+)

@@ -7,8 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import people as people_entities
+from shoal.api.entities.people import FeaturedTag
+from shoal.api.entities.tags import Tag
 from shoal.api.http.calls import Context
 from shoal.api.listing import One, actor
 from shoal.api.tags import shown_tags
@@ -58,3 +61,29 @@ async def suggestions(context: Context, _params: None) -> object:
 async def _of(context: Context, member_id: int) -> list[people_entities.FeaturedTag]:
     front: Front = context.deps
     return [people_entities.featured_tag(one, front.at) for one in await featured.featured(front.graph, member_id)]
+
+
+ACCOUNT_ROUTES = (
+    rows.seen(
+        "GET",
+        "/api/v1/accounts/{id}/featured_tags",
+        of_account,
+        scope="read:accounts",
+        params=One,
+        answer=list[FeaturedTag],
+    ),
+)
+
+ROUTES = (
+    rows.route("GET", "/api/v1/featured_tags", mine, scope="read:accounts", answer=list[FeaturedTag]),
+    rows.route(
+        "POST",
+        "/api/v1/featured_tags",
+        add,
+        scope="write:accounts",
+        params=NewTag,
+        answer=FeaturedTag,
+    ),
+    rows.route("GET", "/api/v1/featured_tags/suggestions", suggestions, scope="read:accounts", answer=list[Tag]),
+    rows.one("DELETE", "/api/v1/featured_tags/{id}", remove, scope="write:accounts", answer=dict),
+)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import filters as filter_entities
+from shoal.api.entities.filters import Filter, FilterKeyword, FilterStatus
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.listing import One, actor
@@ -176,3 +179,26 @@ async def remove_status(context: Context, params: One) -> object:
     front: Front = context.deps
     await filters.remove_post(front.writes, actor(context), params.id)
     return {}
+
+
+_get = partial(rows.route, "GET", scope="read:filters")
+_post = partial(rows.route, "POST", scope="write:filters")
+_put = partial(rows.route, "PUT", scope="write:filters")
+_delete = partial(rows.route, "DELETE", scope="write:filters", params=One, answer=dict)
+
+ROUTES = (
+    _get("/api/v2/filters", several, answer=list[Filter]),
+    _post("/api/v2/filters", create, params=FilterParams, answer=Filter),
+    _get("/api/v2/filters/{id}", one, params=One, answer=Filter),
+    _put("/api/v2/filters/{id}", update, params=ChangedFilter, answer=Filter),
+    _delete("/api/v2/filters/{id}", delete),
+    _get("/api/v2/filters/{id}/keywords", keywords, params=One, answer=list[FilterKeyword]),
+    _post("/api/v2/filters/{id}/keywords", add_keyword, params=KeywordOf, answer=FilterKeyword),
+    _get("/api/v2/filters/keywords/{id}", keyword, params=One, answer=FilterKeyword),
+    _put("/api/v2/filters/keywords/{id}", change_keyword, params=KeywordOf, answer=FilterKeyword),
+    _delete("/api/v2/filters/keywords/{id}", remove_keyword),
+    _get("/api/v2/filters/{id}/statuses", statuses, params=One, answer=list[FilterStatus]),
+    _post("/api/v2/filters/{id}/statuses", add_status, params=StatusOf, answer=FilterStatus),
+    _get("/api/v2/filters/statuses/{id}", status, params=One, answer=FilterStatus),
+    _delete("/api/v2/filters/statuses/{id}", remove_status),
+)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities.notifications import GroupedNotificationsResults, NotificationGroup, PartialAccount, UnreadCount
+from shoal.api.entities.statuses import Account
 from shoal.api.http.calls import Context
 from shoal.api.http.pages import listed_data
 from shoal.api.http.replies import raw
@@ -178,3 +181,18 @@ def _partial(front: Front, profile: Profile) -> PartialAccount:
         locked=member.locked,
         bot=member.bot,
     )
+
+
+_V2 = "/api/v2/notifications"
+
+_read = partial(rows.route, "GET", scope="read:notifications")
+_one_group = partial(_read, params=OneGroup)
+_write = partial(rows.route, "POST", scope="write:notifications", answer=dict)
+
+ROUTES = (
+    _read(_V2, several, params=Groups, answer=GroupedNotificationsResults),
+    _read(f"{_V2}/unread_count", unread_count, params=UnreadGroups, answer=UnreadCount),
+    _one_group(f"{_V2}/{{group_key}}", one, answer=GroupedNotificationsResults),
+    _one_group(f"{_V2}/{{group_key}}/accounts", accounts, answer=list[Account]),
+    _write(f"{_V2}/{{group_key}}/dismiss", dismiss, params=OneGroup),
+)

@@ -7,8 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import people as people_entities
+from shoal.api.entities.people import UserList
+from shoal.api.entities.statuses import Account, Status
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data
@@ -136,3 +139,45 @@ async def timeline(context: Context, params: StatusesOf) -> object:
     cursor = cursor_of(params)
     page = await feed.page(front.reads, actor(context), params.id, cursor)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+
+
+ROUTES = (
+    rows.route("GET", "/api/v1/lists", several, scope="read:lists", answer=list[UserList]),
+    rows.route("POST", "/api/v1/lists", create, scope="write:lists", params=NewList, answer=UserList),
+    rows.one("GET", "/api/v1/lists/{id}", one, scope="read:lists", answer=UserList),
+    rows.route("PUT", "/api/v1/lists/{id}", update, scope="write:lists", params=Changes, answer=UserList),
+    rows.one("DELETE", "/api/v1/lists/{id}", delete, scope="write:lists", answer=dict),
+    rows.route(
+        "GET",
+        "/api/v1/lists/{id}/accounts",
+        accounts,
+        scope="read:lists",
+        params=AccountsOf,
+        answer=list[Account],
+    ),
+    rows.route(
+        "POST",
+        "/api/v1/lists/{id}/accounts",
+        put_on,
+        scope="write:lists",
+        params=Accounts,
+        answer=dict,
+    ),
+    rows.route(
+        "DELETE",
+        "/api/v1/lists/{id}/accounts",
+        take_off,
+        scope="write:lists",
+        params=Accounts,
+        answer=dict,
+    ),
+    rows.one("GET", "/api/v1/accounts/{id}/lists", with_account, scope="read:lists", answer=list[UserList]),
+    rows.route(
+        "GET",
+        "/api/v1/timelines/list/{id}",
+        timeline,
+        scope="read:lists",
+        params=StatusesOf,
+        answer=list[Status],
+    ),
+)

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import presenter
 from shoal.api.entities.notifications import Marker
@@ -60,3 +61,23 @@ def _shown(found: Mapping[str, Mark]) -> dict[str, Marker]:
         name: Marker(str(mark.last_read_id), mark.version, presenter.moment(milliseconds_of(mark.time)))
         for name, mark in found.items()
     }
+
+
+ROUTES = (
+    rows.route(
+        "GET",
+        "/api/v1/markers",
+        show,
+        scope="read:statuses",
+        params=Wanted,
+        answer=dict[str, Marker],
+    ),
+    rows.route(
+        "POST",
+        "/api/v1/markers",
+        mark,
+        scope="write:statuses",
+        params=Places,
+        answer=dict[str, Marker],
+    ),
+)

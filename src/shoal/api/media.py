@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
+from shoal.api.entities.media import MediaAttachment
 from shoal.api.entities.media_presenter import attachment
-from shoal.api.http.calls import Context
+from shoal.api.http.calls import Context, Route
 from shoal.api.http.convert import Id, Upload
 from shoal.api.http.limits.admission import outside
 from shoal.api.http.replies import Reply
@@ -21,6 +24,7 @@ from shoal.core.errors import Unfit
 from shoal.core.model import Media, MediaState
 from shoal.services import media
 from shoal.services.discarding import discard
+from shoal.settings import Settings
 
 _Text = Annotated[str, Meta(max_length=20_000)]
 _Focus = Annotated[str, Meta(max_length=100)]
@@ -118,3 +122,37 @@ def _shown(context: Context, made: Media, unready: int) -> Reply:
     if made.state is MediaState.FAILED:
         raise Unfit(_FAILED)
     return Reply(attachment(made, front.at), 200 if made.state is MediaState.READY else unready)
+
+
+_LATER = (202, "It is being processed; `url` is null until it is ready.")
+_NOT_YET = (206, "It is still being processed.")
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large an upload may be."""
+    picture = settings.max_upload_bytes + rows.FORM
+    new = partial(
+        rows.route,
+        "POST",
+        scope="write:media",
+        limit_class="media",
+        params=NewMedia,
+        max_body=max(settings.max_upload_bytes, settings.max_video_bytes) + picture,
+        answer=MediaAttachment,
+        also=(_LATER,),
+    )
+    mine = partial(rows.one, scope="write:media")
+    return (
+        new("/api/v1/media", upload_and_wait),
+        new("/api/v2/media", upload),
+        mine("GET", "/api/v1/media/{id}", one, answer=MediaAttachment, also=(_NOT_YET,)),
+        mine(
+            "PUT",
+            "/api/v1/media/{id}",
+            describe,
+            params=Described,
+            max_body=picture,
+            answer=MediaAttachment,
+        ),
+        mine("DELETE", "/api/v1/media/{id}", delete, answer=dict),
+    )

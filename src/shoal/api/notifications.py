@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import moderation as moderation_entities
 from shoal.api.entities import presenter
@@ -152,3 +154,18 @@ def key_of(group: Group | None, time: int) -> str:
         return f"ungrouped-{time}"
     about = f"{group.about}-" if group.about else ""
     return f"{WIRE_KINDS[group.kind]}-{about}{group.stretch}"
+
+
+_V1 = "/api/v1/notifications"
+
+_read = partial(rows.route, "GET", scope="read:notifications")
+_write = partial(rows.route, "POST", scope="write:notifications", answer=dict)
+
+ROUTES = (
+    _read(_V1, several, params=Several, answer=list[Notification]),
+    _read(f"{_V1}/unread_count", unread_count, params=Unread, answer=UnreadCount),
+    _write(f"{_V1}/clear", clear),
+    _write(f"{_V1}/dismiss", dismiss, params=One),
+    rows.one("GET", f"{_V1}/{{id}}", one, scope="read:notifications", answer=Notification),
+    rows.one("POST", f"{_V1}/{{id}}/dismiss", dismiss, scope="write:notifications", answer=dict),
+)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import filters as filter_entities
+from shoal.api.entities.filters import OldFilter
 from shoal.api.filters import Contexts, Seconds, lasting
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
@@ -117,3 +120,17 @@ def _changes_more(filter_: Filter, params: PhraseParams) -> bool:
         or (params.irreversible is not None and params.irreversible != filter_.irreversible)
         or (isinstance(params.expires_in, int) or (params.expires_in is None and filter_.expires_at > 0))
     )
+
+
+_get = partial(rows.route, "GET", scope="read:filters")
+_post = partial(rows.route, "POST", scope="write:filters")
+_put = partial(rows.route, "PUT", scope="write:filters")
+_delete = partial(rows.route, "DELETE", scope="write:filters", params=One, answer=dict)
+
+ROUTES = (
+    _get("/api/v1/filters", several, answer=list[OldFilter]),
+    _post("/api/v1/filters", create, params=PhraseParams, answer=OldFilter),
+    _get("/api/v1/filters/{id}", one, params=One, answer=OldFilter),
+    _put("/api/v1/filters/{id}", update, params=ChangedPhrase, answer=OldFilter),
+    _delete("/api/v1/filters/{id}", delete),
+)

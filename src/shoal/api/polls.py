@@ -7,8 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import presenter
+from shoal.api.entities.statuses import Poll
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.errors import Malformed
@@ -74,3 +76,9 @@ async def _shown(context: Context, poll_id: int) -> object:
         raise NotFound("Record not found")
     now = milliseconds_of(front.writes.new_id(shard_of(poll.id)))
     return presenter.poll(view, context.caller.member_id, now)
+
+
+ROUTES = (
+    rows.seen("GET", "/api/v1/polls/{id}", one, scope="read:statuses", params=One, answer=Poll),
+    rows.route("POST", "/api/v1/polls/{id}/votes", vote, scope="write:statuses", params=Votes, answer=Poll),
+)

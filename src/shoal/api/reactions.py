@@ -7,9 +7,11 @@ from typing import Literal
 
 import msgspec
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities.presenter import VISIBILITY
-from shoal.api.http.calls import Context, Handler
+from shoal.api.entities.statuses import Account, Likers, Status
+from shoal.api.http.calls import Context, Handler, Route
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
@@ -117,3 +119,59 @@ async def likers(context: Context, params: One) -> object:
     front: Front = context.deps
     found = await people.likers(front.reads, context.caller.member_id, params.id)
     return b'{"count":%d,"newest":%b}' % (found.total, front.present.accounts(found.newest))
+
+
+ROUTES = (
+    rows.one("POST", "/api/v1/statuses/{id}/favourite", favourite, scope="write:favourites", answer=Status),
+    rows.one("POST", "/api/v1/statuses/{id}/unfavourite", unfavourite, scope="write:favourites", answer=Status),
+    rows.route(
+        "POST",
+        "/api/v1/statuses/{id}/reblog",
+        reblog,
+        scope="write:statuses",
+        params=Reblog,
+        answer=Status,
+        delivers=True,
+    ),
+    Route(
+        "POST",
+        "/api/v1/statuses/{id}/unreblog",
+        unreblog,
+        scope="write:statuses",
+        limit_class="delete",
+        params=One,
+        answer=Status,
+    ),
+    rows.one("POST", "/api/v1/statuses/{id}/bookmark", bookmark, scope="write:bookmarks", answer=Status),
+    rows.one("POST", "/api/v1/statuses/{id}/pin", pin, scope="write:accounts", answer=Status),
+    rows.one("POST", "/api/v1/statuses/{id}/unpin", unpin, scope="write:accounts", answer=Status),
+    rows.one("POST", "/api/v1/statuses/{id}/mute", mute_thread, scope="write:mutes", answer=Status),
+    rows.one("POST", "/api/v1/statuses/{id}/unmute", unmute_thread, scope="write:mutes", answer=Status),
+    rows.one("POST", "/api/v1/statuses/{id}/unbookmark", unbookmark, scope="write:bookmarks", answer=Status),
+    rows.seen(
+        "GET",
+        "/api/v1/statuses/{id}/favourited_by",
+        favourited_by,
+        scope="read:accounts",
+        params=PageOf,
+        answer=list[Account],
+    ),
+    rows.seen(
+        "GET",
+        "/api/v1/statuses/{id}/reblogged_by",
+        reblogged_by,
+        scope="read:accounts",
+        params=PageOf,
+        answer=list[Account],
+    ),
+    rows.statuses_page("GET", "/api/v1/favourites", favourites, scope="read:favourites"),
+    rows.statuses_page("GET", "/api/v1/bookmarks", bookmarks, scope="read:bookmarks"),
+    rows.seen(
+        "GET",
+        "/api/shoal/v1/statuses/{id}/likers",
+        likers,
+        scope="read:accounts",
+        params=One,
+        answer=Likers,
+    ),
+)

@@ -8,10 +8,13 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import people as people_entities
 from shoal.api.entities import presenter
-from shoal.api.http.calls import Context, Handler
+from shoal.api.entities.people import FamiliarFollowers, MutedAccount
+from shoal.api.entities.statuses import Account, Relationship
+from shoal.api.http.calls import Context, Handler, Route
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import raw
@@ -183,3 +186,83 @@ async def familiar(context: Context, params: Others) -> object:
         people_entities.FamiliarFollowers(str(id_), [raw(front.present.account(one)) for one in profiles])
         for id_, profiles in found.items()
     ]
+
+
+RELATIONSHIP_ROUTES = (
+    rows.route(
+        "GET",
+        "/api/v1/accounts/relationships",
+        several,
+        scope="read:follows",
+        params=Others,
+        answer=list[Relationship],
+    ),
+    rows.route(
+        "GET",
+        "/api/v1/accounts/familiar_followers",
+        familiar,
+        scope="read:follows",
+        params=Others,
+        answer=list[FamiliarFollowers],
+    ),
+)
+
+
+def _verb(name: str, handler: Handler, scope: str) -> Route:
+    return rows.one("POST", f"/api/v1/accounts/{{id}}/{name}", handler, scope=scope, answer=Relationship)
+
+
+def _answer(name: str, handler: Handler) -> Route:
+    path = f"/api/v1/follow_requests/{{id}}/{name}"
+    return rows.one("POST", path, handler, scope="write:follows", answer=Relationship)
+
+
+ROUTES = (
+    rows.seen(
+        "GET",
+        "/api/v1/accounts/{id}/endorsements",
+        endorsed_by,
+        scope="read:accounts",
+        params=PageOf,
+        answer=list[Account],
+    ),
+    rows.route(
+        "POST",
+        "/api/v1/accounts/{id}/follow",
+        follow,
+        scope="write:follows",
+        params=FollowParams,
+        answer=Relationship,
+    ),
+    _verb("unfollow", unfollow, "write:follows"),
+    _verb("remove_from_followers", remove_follower, "write:follows"),
+    _verb("block", block, "write:blocks"),
+    _verb("unblock", unblock, "write:blocks"),
+    rows.route(
+        "POST",
+        "/api/v1/accounts/{id}/mute",
+        mute,
+        scope="write:mutes",
+        params=MuteParams,
+        answer=Relationship,
+    ),
+    _verb("unmute", unmute, "write:mutes"),
+    rows.route(
+        "POST",
+        "/api/v1/accounts/{id}/note",
+        note,
+        scope="write:accounts",
+        params=NoteParams,
+        answer=Relationship,
+    ),
+    _verb("endorse", endorse, "write:accounts"),
+    _verb("unendorse", unendorse, "write:accounts"),
+    _verb("pin", endorse, "write:accounts"),
+    _verb("unpin", unendorse, "write:accounts"),
+    rows.page("GET", "/api/v1/blocks", blocks, scope="read:blocks", answer=list[Account]),
+    rows.page("GET", "/api/v1/mutes", mutes, scope="read:mutes", answer=list[MutedAccount]),
+    rows.page("GET", "/api/v1/endorsements", endorsements, scope="read:accounts", answer=list[Account]),
+    rows.page("GET", "/api/v1/follow_requests", asking, scope="read:follows", answer=list[Account]),
+    _answer("authorize", authorize),
+    _answer("reject", reject),
+)

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import presenter
 from shoal.api.entities.media import MediaAttachment
@@ -126,3 +127,24 @@ def _params(scheduled: ScheduledPost, draft: Draft) -> ScheduledParams:
         language=draft.language or None,
         application_id=str(scheduled.app_id) if scheduled.app_id else None,
     )
+
+
+ROUTES = (
+    rows.page(
+        "GET",
+        "/api/v1/scheduled_statuses",
+        several,
+        scope="read:statuses",
+        answer=list[ScheduledStatus],
+    ),
+    rows.one("GET", "/api/v1/scheduled_statuses/{id}", one, scope="read:statuses", answer=ScheduledStatus),
+    rows.route(
+        "PUT",
+        "/api/v1/scheduled_statuses/{id}",
+        move,
+        scope="write:statuses",
+        params=Moved,
+        answer=ScheduledStatus,
+    ),
+    rows.one("DELETE", "/api/v1/scheduled_statuses/{id}", cancel, scope="write:statuses", answer=dict),
+)

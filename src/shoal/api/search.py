@@ -15,8 +15,11 @@ from urllib.parse import unquote
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import tags as tag_entities
+from shoal.api.entities.search import Search, SearchV1
+from shoal.api.entities.statuses import Account
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Cursor as CursorValue
 from shoal.api.http.convert import Id, Limit
@@ -203,3 +206,12 @@ async def _tags(front: Front, viewer: int | None, names: Sequence[str]) -> list[
         )
         for name in names
     ]
+
+
+ROUTES = (
+    rows.seen("GET", "/api/v2/search", everything, answer=Search, scope="read:search", params=Query),
+    rows.route("GET", "/api/v1/search", as_before, answer=SearchV1, scope="read:search", params=Query),
+    rows.route(
+        "GET", "/api/v1/accounts/search", accounts, params=AccountQuery, scope="read:accounts", answer=list[Account]
+    ),
+)

@@ -8,12 +8,13 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from shoal.api import scheduled
+from shoal.api import rows, scheduled
 from shoal.api.context import Front
 from shoal.api.entities import presenter
 from shoal.api.entities import statuses as entities
 from shoal.api.entities.media_presenter import attachment
-from shoal.api.http.calls import Context
+from shoal.api.entities.statuses import Status, StatusContext, StatusEdit, StatusSource
+from shoal.api.http.calls import Context, Route
 from shoal.api.http.convert import Id, Json, Upload
 from shoal.api.http.pages import WithData, listed_data
 from shoal.api.http.replies import raw
@@ -30,6 +31,7 @@ from shoal.graph.access import access_member, access_post, own_post
 from shoal.services import media, posts, reactions
 from shoal.services.discarding import discard
 from shoal.services.posts import Draft
+from shoal.settings import Settings
 
 _Text = Annotated[str, Meta(max_length=200_000)]
 _Ids = Annotated[tuple[Id, ...], Meta(max_length=100)]
@@ -284,3 +286,72 @@ async def history(context: Context, params: One) -> object:
         )
 
     return [*(edit(wording, wording.written) for wording in wordings), edit(post, post.edited_at or post.created_at)]
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a thumbnail may be."""
+    return (
+        rows.route(
+            "POST",
+            "/api/v1/statuses",
+            create,
+            scope="write:statuses",
+            params=NewStatus,
+            max_body=MAX_BODY,
+            answer=Status,
+            delivers=True,
+        ),
+        rows.seen(
+            "GET",
+            "/api/v1/statuses",
+            several,
+            scope="read:statuses",
+            params=Several,
+            answer=list[Status],
+        ),
+        rows.seen("GET", "/api/v1/statuses/{id}", one, scope="read:statuses", params=One, answer=Status),
+        rows.route(
+            "PUT",
+            "/api/v1/statuses/{id}",
+            update,
+            scope="write:statuses",
+            params=Edit,
+            # Base64 makes four bytes of three.
+            max_body=MAX_BODY + settings.max_upload_bytes * 4 // 3,
+            answer=Status,
+        ),
+        Route(
+            "DELETE",
+            "/api/v1/statuses/{id}",
+            delete,
+            scope="write:statuses",
+            limit_class="delete",
+            params=Deletion,
+            answer=Status,
+        ),
+        rows.seen(
+            "GET",
+            "/api/v1/statuses/{id}/context",
+            around,
+            scope="read:statuses",
+            params=Around,
+            answer=StatusContext,
+        ),
+        rows.seen(
+            "GET",
+            "/api/shoal/v1/statuses/{id}/replies",
+            replies,
+            scope="read:statuses",
+            params=StatusesOf,
+            answer=list[Status],
+        ),
+        rows.one("GET", "/api/v1/statuses/{id}/source", source, scope="read:statuses", answer=StatusSource),
+        rows.seen(
+            "GET",
+            "/api/v1/statuses/{id}/history",
+            history,
+            scope="read:statuses",
+            params=One,
+            answer=list[StatusEdit],
+        ),
+    )

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from shoal.api import rows
 from shoal.api.context import Front
+from shoal.api.entities.search import Suggestion
+from shoal.api.entities.statuses import Account, Status
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data, offset_links, page_size
@@ -110,3 +113,46 @@ async def no_links(_context: Context, _params: Position) -> object:
 def _positioned(context: Context, body: bytes, offset: int, limit: int, *, more: bool) -> Reply:
     link = offset_links(address_of(context), offset, limit, more=more)
     return Reply(body, headers=(("Link", link),) if link else ())
+
+
+ROUTES = (
+    rows.seen(
+        "GET", "/api/v1/directory", directory, params=DirectoryQuery, scope="read:accounts", answer=list[Account]
+    ),
+    rows.route(
+        "GET",
+        "/api/v2/suggestions",
+        suggested,
+        scope="read:accounts",
+        params=Count,
+        answer=list[Suggestion],
+    ),
+    rows.route(
+        "GET", "/api/v1/suggestions", suggested_accounts, params=Count, scope="read:accounts", answer=list[Account]
+    ),
+    rows.route(
+        "DELETE",
+        "/api/v1/suggestions/{account_id}",
+        dismiss,
+        scope="write:accounts",
+        params=Dismissed,
+        answer=dict,
+    ),
+    rows.seen(
+        "GET",
+        "/api/v1/trends/statuses",
+        trending,
+        scope="read:statuses",
+        params=Trending,
+        answer=list[Status],
+    ),
+    rows.seen(
+        "GET",
+        "/api/v1/trends/links",
+        no_links,
+        scope="read:statuses",
+        params=Position,
+        answer=list[dict[str, Any]],
+        stub=True,
+    ),
+)

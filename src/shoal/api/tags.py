@@ -9,9 +9,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import tags as tag_entities
-from shoal.api.http.calls import Context
+from shoal.api.entities.tags import Tag
+from shoal.api.http.calls import Context, Handler, Route
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import actor, cursor_of, paged
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
@@ -106,3 +108,17 @@ async def shown_tags(context: Context, names: Sequence[str]) -> list[tag_entitie
         )
         for name in names
     ]
+
+
+def _verb(name: str, handler: Handler, scope: str) -> Route:
+    return rows.route("POST", f"/api/v1/tags/{{name}}/{name}", handler, scope=scope, params=ByName, answer=Tag)
+
+
+ROUTES = (
+    rows.seen("GET", "/api/v1/tags/{name}", one, scope="read:follows", params=ByName, answer=Tag),
+    rows.route("POST", "/api/v1/tags/{name}/follow", follow, scope="write:follows", params=ByName, answer=Tag),
+    rows.route("POST", "/api/v1/tags/{name}/unfollow", unfollow, scope="write:follows", params=ByName, answer=Tag),
+    _verb("feature", feature, "write:accounts"),
+    _verb("unfeature", unfeature, "write:accounts"),
+    rows.page("GET", "/api/v1/followed_tags", followed, scope="read:follows", answer=list[Tag]),
+)

@@ -7,7 +7,9 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
+from shoal.api.entities.statuses import Status
 from shoal.api.http.calls import Context
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import actor, cursor_of, entries_page
@@ -99,3 +101,24 @@ def _known(tag: str) -> str | None:
         return check_tag(tag)
     except InvalidInput:
         return None
+
+
+ROUTES = (
+    rows.statuses_page("GET", "/api/v1/timelines/home", home, scope="read:statuses"),
+    rows.seen(
+        "GET",
+        "/api/v1/timelines/public",
+        public,
+        scope="read:statuses",
+        params=Public,
+        answer=list[Status],
+    ),
+    rows.seen(
+        "GET",
+        "/api/v1/timelines/tag/{tag}",
+        tag,
+        scope="read:statuses",
+        params=Tagged,
+        answer=list[Status],
+    ),
+)

@@ -8,9 +8,11 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import tags as tag_entities
-from shoal.api.http.calls import Context
+from shoal.api.entities.tags import AlikeTag, Cloud, Tag
+from shoal.api.http.calls import Body, Context
 from shoal.api.http.convert import Limit
 from shoal.api.http.errors import NeedsMember
 from shoal.api.http.pages import offset_links, page_size
@@ -110,3 +112,26 @@ async def _cloud(context: Context, params: CloudQuery) -> Shown:
 
 def _limit(params: CloudQuery) -> int:
     return page_size(params.limit, 100, MAX_WORDS)
+
+
+ROUTES = (
+    rows.seen("GET", "/api/v1/trends/tags", tags, scope="read:follows", params=Trending, answer=list[Tag]),
+    rows.seen("GET", "/api/v1/trends", tags, scope="read:follows", params=Trending, answer=list[Tag]),
+    rows.seen(
+        "GET",
+        "/api/shoal/v1/tags/cloud",
+        cloud,
+        scope="read:follows",
+        params=CloudQuery,
+        answer=Cloud,
+    ),
+    rows.seen(
+        "GET",
+        "/api/shoal/v1/tags/cloud.svg",
+        picture,
+        scope="read:follows",
+        params=CloudQuery,
+        answer=Body("image/svg+xml"),
+    ),
+    rows.public("GET", "/api/shoal/v1/tags/{name}/related", alike, params=RelatedQuery, answer=list[AlikeTag]),
+)
