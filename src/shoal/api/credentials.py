@@ -14,7 +14,7 @@ from shoal.api.entities import presenter
 from shoal.api.entities import statuses as entities
 from shoal.api.entities.people import Preferences
 from shoal.api.entities.statuses import CredentialAccount
-from shoal.api.http.calls import Context
+from shoal.api.http.calls import Context, Route
 from shoal.api.http.convert import Upload
 from shoal.api.listing import actor, profile_of
 from shoal.core.model import QuotePolicy
@@ -22,6 +22,7 @@ from shoal.graph.access import access_member
 from shoal.graph.schema import REQUESTED_BY
 from shoal.services import members
 from shoal.services.members import Profile
+from shoal.settings import Settings
 
 _Text = Annotated[str, Meta(max_length=20_000)]
 
@@ -145,3 +146,25 @@ PROFILE_ROUTES = (
     ),
     rows.route("GET", "/api/v1/preferences", preferences, scope="read:accounts", answer=Preferences),
 )
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a picture may be."""
+    return (
+        rows.route(
+            "GET",
+            "/api/v1/accounts/verify_credentials",
+            verify,
+            scope="read:accounts",
+            answer=CredentialAccount,
+        ),
+        rows.route(
+            "PATCH",
+            "/api/v1/accounts/update_credentials",
+            update,
+            scope="write:accounts",
+            params=Changes,
+            max_body=2 * settings.max_upload_bytes + 2 * rows.FORM,
+            answer=CredentialAccount,
+        ),
+    )

@@ -7,9 +7,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import moderation as moderation_entities
 from shoal.api.entities import presenter
+from shoal.api.entities.moderation import Report
 from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.listing import actor, profile_of
@@ -49,3 +51,6 @@ async def create(context: Context, params: NewReport) -> object:
     filed = await reports.file(front.writes, actor(context), params.account_id, complaint, rules=known_rules(front))
     target = await profile_of(context, filed.target_id)
     return moderation_entities.report(filed, presenter.account(target, front.at))
+
+
+ROUTES = (rows.route("POST", "/api/v1/reports", create, scope="write:reports", params=NewReport, answer=Report),)

@@ -8,6 +8,7 @@ from shoal.api.entities.statuses import Status
 from shoal.api.http.calls import Route
 from shoal.api.http.pages import PageQuery, StatusesQuery
 from shoal.api.listing import One
+from shoal.core.model import Role
 
 FORM = 64 * 1024
 """Bytes of a multipart body besides its files."""
@@ -18,6 +19,10 @@ public = partial(Route, auth="public", limit_class="api")
 """For everybody; nobody asks who it is."""
 seen = partial(Route, auth="optional", limit_class="api")
 """For everybody; who has a token may see more."""
+staff = partial(Route, limit_class="api", role=Role.MODERATOR)
+"""For those who look after the network."""
+admin = partial(Route, limit_class="api", role=Role.ADMIN)
+"""For admins alone."""
 one = partial(Route, limit_class="api", params=One)
 """For members, about one thing."""
 page = partial(Route, limit_class="api", params=PageQuery)

@@ -5,8 +5,6 @@ A row says who may call, with what, and what is answered. It stands at the end o
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from shoal.api import (
     accounts,
     conversations,
@@ -23,6 +21,7 @@ from shoal.api import (
     polls,
     reactions,
     relations,
+    reports,
     scheduled,
     search,
     statuses,
@@ -31,8 +30,15 @@ from shoal.api import (
     timelines,
     trends,
 )
+from shoal.api.admin import accounts as admin_accounts
+from shoal.api.admin import email_blocks, ip_blocks, statistics
+from shoal.api.admin import reports as admin_reports
+from shoal.api.admin import trends as admin_trends
 from shoal.api.http.calls import Part, Route
-from shoal.api.routes import administration, blocklists, description, discovery, moderation, sessions, streaming
+from shoal.api.instance import about, instance, wellknown
+from shoal.api.live import streaming
+from shoal.api.login import apps, authorize, oauth, openid, sessions, signup
+from shoal.api.reference import description
 from shoal.settings import Settings
 
 
@@ -42,8 +48,21 @@ def parts(settings: Settings) -> tuple[Part, ...]:
     The last part describes the others and itself.
     """
     made = (
-        _part(discovery, settings),
-        _part(sessions, settings),
+        Part("discovery", "What this server is.", (*instance.ROUTES, *wellknown.ROUTES, *about.ROUTES)),
+        Part(
+            "sessions",
+            "Apps, tokens and who the caller is: OAuth, signing up, and where a member is logged in.",
+            (
+                *openid.METADATA_ROUTES,
+                *apps.ROUTES,
+                *authorize.ROUTES,
+                *oauth.ROUTES,
+                *openid.ROUTES,
+                *signup.ROUTES,
+                *credentials.routes(settings),
+                *sessions.ROUTES,
+            ),
+        ),
         Part(
             "accounts",
             "Accounts, and how the caller stands to them.",
@@ -76,10 +95,26 @@ def parts(settings: Settings) -> tuple[Part, ...]:
             ),
         ),
         Part("filters", "Filters: what a member does not want to read.", (*filters.ROUTES, *old_filters.ROUTES)),
-        _part(moderation, settings),
-        _part(blocklists, settings),
-        _part(administration, settings),
-        _part(streaming, settings),
+        Part(
+            "moderation",
+            "Reports, and what those do who look after the place.",
+            (*reports.ROUTES, *admin_accounts.ROUTES, *admin_reports.ROUTES),
+        ),
+        Part(
+            "blocklists",
+            "Blocklists: who cannot sign up here, by e-mail domain, address or network, and which networks are kept out.",
+            (*email_blocks.ROUTES, *ip_blocks.ROUTES),
+        ),
+        Part(
+            "administration",
+            "The network as a whole, for those who look after it: what trends, and whether it may; and figures.",
+            (*admin_trends.ROUTES, *statistics.ROUTES),
+        ),
+        Part(
+            "streaming",
+            "Live updates. The WebSocket is no row of the table: `api/live/streaming_socket.py`.",
+            streaming.ROUTES,
+        ),
     )
     return (*made, description.part(made))
 
@@ -87,7 +122,3 @@ def parts(settings: Settings) -> tuple[Part, ...]:
 def table(settings: Settings) -> tuple[Route, ...]:
     """The routes, in one row."""
     return tuple(route for part in parts(settings) for route in part.routes)
-
-
-def _part(module: ModuleType, settings: Settings) -> Part:
-    return Part(module.__name__.rpartition(".")[2], (module.__doc__ or "").strip(), module.routes(settings))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import moderation as moderation_entities
 from shoal.api.entities import presenter
@@ -268,3 +270,42 @@ async def _member(front: Front, id_: int) -> Member:
     if id_ not in found:
         raise NotFound("Record not found")
     return found[id_]
+
+
+_ACCOUNTS = "/api/v1/admin/accounts"
+
+_look = partial(rows.staff, "GET", scope="admin:read:accounts")
+_act = partial(rows.staff, "POST", scope="admin:write:accounts", params=One, answer=AdminAccount)
+
+ROUTES = (
+    _look(_ACCOUNTS, several, params=Wanted, answer=list[AdminAccount]),
+    _look(
+        "/api/v2/admin/accounts",
+        several_now,
+        params=WantedNow,
+        answer=list[AdminAccount],
+    ),
+    _look(_ACCOUNTS + "/{id}", one, params=One, answer=AdminAccount),
+    rows.admin(
+        "DELETE",
+        _ACCOUNTS + "/{id}",
+        delete,
+        scope="admin:write:accounts",
+        params=One,
+        answer=AdminAccount,
+    ),
+    rows.staff(
+        "POST",
+        _ACCOUNTS + "/{id}/action",
+        act,
+        scope="admin:write:accounts",
+        params=Act,
+        answer=dict,
+    ),
+    _act(_ACCOUNTS + "/{id}/enable", enable),
+    _act(_ACCOUNTS + "/{id}/unsilence", unsilence),
+    _act(_ACCOUNTS + "/{id}/unsensitive", unsensitive),
+    _act(_ACCOUNTS + "/{id}/unsuspend", unsuspend),
+    _act(_ACCOUNTS + "/{id}/approve", approve),
+    _act(_ACCOUNTS + "/{id}/reject", reject),
+)

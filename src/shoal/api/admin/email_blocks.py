@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import presenter
 from shoal.api.entities.tags import TagDay
@@ -146,3 +148,30 @@ def _domain(block: EmailDomainBlock) -> AdminEmailDomainBlock:
 
 def _address(block: CanonicalEmailBlock) -> AdminCanonicalEmailBlock:
     return AdminCanonicalEmailBlock(id=str(block.id), canonical_email_hash=block.digest)
+
+
+_DOMAINS = "/api/v1/admin/email_domain_blocks"
+_ADDRESSES = "/api/v1/admin/canonical_email_blocks"
+
+_domains = partial(rows.admin, scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock)
+_set_domains = partial(rows.admin, scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
+_addresses = partial(rows.admin, scope="admin:read:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
+_set_addresses = partial(rows.admin, scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
+
+ROUTES = (
+    _domains("GET", _DOMAINS, domains, params=PageQuery, answer=list[AdminEmailDomainBlock]),
+    _set_domains("POST", _DOMAINS, block_domain, params=NewDomain),
+    _domains("GET", _DOMAINS + "/{id}", domain, params=One),
+    _set_domains("DELETE", _DOMAINS + "/{id}", unblock_domain, params=One, answer=dict),
+    _addresses("GET", _ADDRESSES, addresses, params=PageQuery, answer=list[AdminCanonicalEmailBlock]),
+    _set_addresses("POST", _ADDRESSES, block_address, params=NewAddress),
+    _addresses(
+        "POST",
+        _ADDRESSES + "/test",
+        test_address,
+        params=Tested,
+        answer=list[AdminCanonicalEmailBlock],
+    ),
+    _addresses("GET", _ADDRESSES + "/{id}", address, params=One),
+    _set_addresses("DELETE", _ADDRESSES + "/{id}", unblock_address, params=One, answer=dict),
+)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import presenter
 from shoal.api.http.calls import Context
@@ -128,3 +130,17 @@ def _shown(block: IpBlock) -> AdminIpBlock:
         created_at=presenter.moment(milliseconds_of(block.id)),
         expires_at=presenter.moment(block.expires_at) if block.expires_at else None,
     )
+
+
+_NETWORKS = "/api/v1/admin/ip_blocks"
+
+_networks = partial(rows.admin, scope="admin:read:ip_blocks", answer=AdminIpBlock)
+_set_networks = partial(rows.admin, scope="admin:write:ip_blocks", answer=AdminIpBlock)
+
+ROUTES = (
+    _networks("GET", _NETWORKS, several, params=PageQuery, answer=list[AdminIpBlock]),
+    _set_networks("POST", _NETWORKS, create, params=NewIpBlock),
+    _networks("GET", _NETWORKS + "/{id}", one, params=One),
+    _set_networks("PUT", _NETWORKS + "/{id}", update, params=ChangedIpBlock),
+    _set_networks("DELETE", _NETWORKS + "/{id}", delete, params=One, answer=dict),
+)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
+from shoal.api import rows
 from shoal.api.admin.accounts import shown
 from shoal.api.context import Front
 from shoal.api.entities import moderation as moderation_entities
@@ -136,3 +138,26 @@ def _people(report: Report) -> tuple[int, ...]:
 async def _status(front: Front, entry: Entry) -> Status:
     made: Status = raw(await front.present.status(None, entry, LISTED_DATA))
     return made
+
+
+_REPORTS = "/api/v1/admin/reports"
+
+_read = partial(rows.staff, "GET", scope="admin:read:reports")
+_see_to = partial(rows.staff, "POST", scope="admin:write:reports", params=One, answer=AdminReport)
+
+ROUTES = (
+    _read(_REPORTS, several, params=Wanted, answer=list[AdminReport]),
+    _read(_REPORTS + "/{id}", one, params=One, answer=AdminReport),
+    rows.staff(
+        "PUT",
+        _REPORTS + "/{id}",
+        sort,
+        scope="admin:write:reports",
+        params=Sorted,
+        answer=AdminReport,
+    ),
+    _see_to(_REPORTS + "/{id}/assign_to_self", assign_to_self),
+    _see_to(_REPORTS + "/{id}/unassign", unassign),
+    _see_to(_REPORTS + "/{id}/resolve", resolve),
+    _see_to(_REPORTS + "/{id}/reopen", reopen),
+)

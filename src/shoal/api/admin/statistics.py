@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import date, timedelta
+from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.admin.measuring import MeasureKey, day_text, measured
 from shoal.api.admin.ranking import DimensionKey, ranked
 from shoal.api.admin.statistics_subjects import Asked, OfServer, OfTag, Question, Subjects
@@ -142,3 +144,12 @@ def _day(text: str, field: str) -> int:
 def _month(day: int) -> int:
     """The first day of the month of a day."""
     return ((_EPOCH + timedelta(days=day)).replace(day=1) - _EPOCH).days
+
+
+_ask = partial(rows.staff, "POST", scope="admin:read")
+
+ROUTES = (
+    _ask("/api/v1/admin/measures", measures, params=Measures, answer=list[Measure]),
+    _ask("/api/v1/admin/dimensions", dimensions, params=Dimensions, answer=list[Dimension]),
+    _ask("/api/v1/admin/retention", retention, params=Retention, answer=list[Cohort]),
+)

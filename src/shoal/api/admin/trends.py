@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows, suggestions
 from shoal.api.context import Front
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.statuses import Status
@@ -140,3 +142,27 @@ def _tag(front: Front, name: str, counted: Counted | None, *, trendable: bool) -
     today = front.reads.tags.clock() // DAY_MS
     tag = tag_entities.tag(name, front.at, counted, today, following=None)
     return AdminTag(id=tag.id, name=tag.name, url=tag.url, history=tag.history, trendable=trendable)
+
+
+_TRENDS = "/api/v1/admin/trends"
+_TAGS = f"{_TRENDS}/tags"
+_STATUSES = f"{_TRENDS}/statuses"
+
+_read = partial(rows.staff, "GET", scope="admin:read")
+_rule = partial(rows.staff, "POST", scope="admin:write")
+
+ROUTES = (
+    _read(_TAGS, tags, params=Trending, answer=list[AdminTag]),
+    _rule(_TAGS + "/{id}/approve", approve, params=Which, answer=AdminTag),
+    _rule(_TAGS + "/{id}/reject", reject, params=Which, answer=AdminTag),
+    _read(_STATUSES, statuses, params=suggestions.Position, answer=list[AdminStatus]),
+    _rule(_STATUSES + "/{id}/approve", approve_status, params=One, answer=AdminStatus),
+    _rule(_STATUSES + "/{id}/reject", reject_status, params=One, answer=AdminStatus),
+    _read(
+        f"{_TRENDS}/links",
+        suggestions.no_links,
+        params=suggestions.Position,
+        answer=list[dict[str, Any]],
+        stub=True,
+    ),
+)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.metadata import version
 
 from starlette.responses import PlainTextResponse
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities.addresses import MISSING_HEADER
+from shoal.api.entities.instance import InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks
 from shoal.api.entities.moderation import rules_of
-from shoal.api.http.calls import Context
+from shoal.api.http.calls import Body, Context, Route
+from shoal.api.http.limits.ratelimit import UNLIMITED
 from shoal.api.http.replies import Reply
 from shoal.api.instance.about import contact
 from shoal.core.text import LINK_LENGTH
@@ -161,3 +165,15 @@ async def nodeinfo(context: Context, _params: None) -> object:
         "usage": {"users": {"total": totals.members, "activeMonth": totals.active}, "localPosts": totals.posts},
         "metadata": {"nodeName": front.settings.title, "nodeDescription": front.settings.description},
     }
+
+
+_watched = partial(Route, "GET", auth="public", limit_class=UNLIMITED)
+
+ROUTES = (
+    _watched("/health", health, answer=Body("text/plain")),
+    _watched("/ready", ready, answer=dict[str, str], refuses=(503,)),
+    rows.public("GET", "/.well-known/nodeinfo", nodeinfo_links, answer=NodeinfoLinks),
+    rows.public("GET", "/nodeinfo/2.0", nodeinfo, answer=Nodeinfo),
+    rows.public("GET", "/api/v1/instance", v1, answer=InstanceV1),
+    rows.public("GET", "/api/v2/instance", v2, answer=InstanceV2),
+)

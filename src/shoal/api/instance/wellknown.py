@@ -8,9 +8,10 @@ import msgspec
 from msgspec import Meta
 from starlette.responses import Response
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities.about import WebFinger, WebFingerLink
-from shoal.api.http.calls import Context
+from shoal.api.http.calls import Body, Context
 from shoal.core.errors import Gone, NotFound
 from shoal.services import members
 
@@ -64,3 +65,16 @@ def _name(front: Front, resource: str) -> str:
     if not here or "@" in name:
         raise NotFound("Record not found")
     return name
+
+
+ROUTES = (
+    rows.public("GET", "/.well-known/host-meta", host_meta, answer=Body("application/xrd+xml")),
+    rows.public(
+        "GET",
+        "/.well-known/webfinger",
+        webfinger,
+        params=Resource,
+        answer=Body("application/jrd+json", WebFinger),
+        refuses=(404, 410),
+    ),
+)

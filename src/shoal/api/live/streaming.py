@@ -13,9 +13,10 @@ from msgspec import Meta
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.http.authentication import caller_of
-from shoal.api.http.calls import Context, Handler
+from shoal.api.http.calls import Body, Context, Handler
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import WithData, listed_data
 from shoal.api.live.stream_events import Event, events
@@ -130,3 +131,32 @@ def _line(event: Event) -> bytes:
     """Events have data always: without it browsers pass them over."""
     payload = _EMPTY if event.payload is None else event.payload
     return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), payload, event.position.encode())
+
+
+_STREAMS = (
+    ("user", "read:statuses", "The home and the notifications of the caller, as they happen."),
+    ("user:notification", "read:notifications", "The notifications of the caller, as they happen."),
+    ("public", "read:statuses", "New public statuses that answer nobody else's."),
+    ("public:local", "read:statuses", "The same: everybody is local here."),
+    ("public:remote", "read:statuses", "Nothing: nobody is remote."),
+    ("hashtag", "read:statuses", "New public statuses under a tag."),
+    ("hashtag:local", "read:statuses", "The same: everybody is local here."),
+    ("list", "read:statuses", "What the members of a list post, as it happens."),
+    ("direct", "read:statuses", "Conversations that something comes to."),
+)
+
+ROUTES = (
+    rows.public("GET", "/api/v1/streaming/health", health, answer=Body("text/plain")),
+    *(
+        rows.route(
+            "GET",
+            f"/api/v1/streaming/{name.replace(':', '/')}",
+            stream(name),
+            scope=scope,
+            params=StreamQuery,
+            answer=Body("text/event-stream"),
+            what=what,
+        )
+        for name, scope, what in _STREAMS
+    ),
+)

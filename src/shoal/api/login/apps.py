@@ -8,10 +8,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import presenter
+from shoal.api.entities.clients import Application, CredentialApplication
 from shoal.api.http import scopes
-from shoal.api.http.calls import Context
+from shoal.api.http.calls import Context, Route
 from shoal.api.login.authorize_request import leads_where_it_seems
 from shoal.core.errors import InvalidInput, Unauthenticated
 from shoal.core.model import App
@@ -84,3 +86,17 @@ def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
                 "Redirect URI must have no backslash, and no user before its host", field="redirect_uris"
             )
     return uris
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/apps",
+        register,
+        auth="public",
+        limit_class="apps",
+        params=NewApp,
+        answer=CredentialApplication,
+    ),
+    rows.route("GET", "/api/v1/apps/verify_credentials", verify, auth="app", answer=Application),
+)

@@ -13,7 +13,7 @@ from msgspec import Meta
 from starlette.responses import RedirectResponse, Response
 
 from shoal.api.context import Front
-from shoal.api.http.calls import Context
+from shoal.api.http.calls import Body, Context, Route
 from shoal.api.login import authorize_pages as pages
 from shoal.api.login import guesses
 from shoal.api.login.authorize_request import OUT_OF_BAND, Asked, Authorization, SentBack, address_of, read
@@ -138,3 +138,27 @@ def _send(front: Front, back: SentBack) -> Response:
     if code := back.answer.get("code"):
         return pages.code(front, code)
     return pages.refused(back.answer["error"], str(back))
+
+
+ROUTES = (
+    Route(
+        "GET",
+        "/oauth/authorize",
+        show,
+        auth="public",
+        limit_class="pages",
+        params=Authorization,
+        page=True,
+        answer=Body("text/html"),
+    ),
+    Route(
+        "POST",
+        "/oauth/authorize",
+        decide,
+        auth="public",
+        limit_class="login",
+        params=Decision,
+        page=True,
+        answer=Body("text/html"),
+    ),
+)

@@ -12,10 +12,12 @@ import msgspec
 from msgspec import Meta
 from starlette.requests import Request
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import presenter
+from shoal.api.entities.clients import Token
 from shoal.api.http import scopes
-from shoal.api.http.calls import Context
+from shoal.api.http.calls import Context, Route
 from shoal.api.http.errors import OAuthRefused
 from shoal.api.http.replies import Reply
 from shoal.api.login import guesses
@@ -152,3 +154,17 @@ def _scopes(asked: str, app: App) -> tuple[str, ...]:
         return scopes.check_subset(scopes.parse(asked), app.scopes)
     except InvalidInput as error:
         raise OAuthRefused("invalid_scope", str(error)) from None
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/oauth/token",
+        token,
+        auth="public",
+        limit_class="login",
+        params=TokenRequest,
+        answer=Token,
+    ),
+    rows.public("POST", "/oauth/revoke", revoke, params=Revocation, answer=dict),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.http.calls import Context
 from shoal.api.http.scopes import KNOWN
@@ -74,3 +75,13 @@ async def userinfo(context: Context, _params: None) -> object:
         profile=front.at.account(member.name),
         picture=front.at.avatar(member.avatar),
     )
+
+
+METADATA_ROUTES = (
+    rows.public("GET", "/.well-known/oauth-authorization-server", metadata, answer=Metadata, refuses=(404,)),
+)
+
+ROUTES = (
+    rows.route("GET", "/oauth/userinfo", userinfo, scope="profile", answer=UserInfo),
+    rows.route("POST", "/oauth/userinfo", userinfo, scope="profile", answer=UserInfo),
+)

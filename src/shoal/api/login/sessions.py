@@ -7,9 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
-from shoal.api.entities.sessions import shown
-from shoal.api.http.calls import Context
+from shoal.api.entities.sessions import SessionEntity, shown
+from shoal.api.http.calls import Context, Route
 from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import encode
 from shoal.api.listing import One, actor, cursor_of, paged
@@ -53,3 +54,18 @@ async def change_password(context: Context, params: NewPassword) -> object:
     """A new password. The caller is logged out everywhere, here too."""
     await guesses.change_password(context, actor(context), params.current_password, params.new_password)
     return {}
+
+
+ROUTES = (
+    rows.page("GET", "/api/shoal/v1/sessions", listed, scope="read:accounts", answer=list[SessionEntity]),
+    rows.one("DELETE", "/api/shoal/v1/sessions/{id}", end, scope="write:accounts", answer=dict),
+    Route(
+        "PUT",
+        "/api/shoal/v1/password",
+        change_password,
+        scope="write:accounts",
+        limit_class="login",
+        params=NewPassword,
+        answer=dict,
+    ),
+)

@@ -9,9 +9,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from shoal.api import rows
 from shoal.api.context import Front
 from shoal.api.entities import presenter
-from shoal.api.http.calls import Context
+from shoal.api.entities.clients import Token
+from shoal.api.http.calls import Context, Route
 from shoal.api.http.errors import Blank, NotAccepted, Several
 from shoal.api.http.limits.ratelimit import address_of
 from shoal.api.login.apps import app_of
@@ -118,3 +120,24 @@ def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[
 async def confirm(_context: Context, _params: None) -> object:
     """Refused: an e-mail address needs no confirmation here."""
     raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
+
+
+ROUTES = (
+    Route(
+        "POST",
+        "/api/v1/accounts",
+        sign_up,
+        auth="client",
+        scope="write:accounts",
+        limit_class="signup",
+        params=SignUp,
+        answer=Token,
+    ),
+    rows.route(
+        "POST",
+        "/api/v1/emails/confirmations",
+        confirm,
+        scope="write:accounts",
+        answer=dict,
+    ),
+)

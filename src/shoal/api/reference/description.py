@@ -8,7 +8,8 @@ from functools import cached_property
 import msgspec
 from starlette.responses import HTMLResponse, Response
 
-from shoal.api.http.calls import Context, Part
+from shoal.api import rows
+from shoal.api.http.calls import Body, Context, Part
 from shoal.api.reference import page as reference
 from shoal.api.reference.openapi import document_of
 
@@ -35,3 +36,18 @@ class Description:
     @cached_property
     def _page(self) -> str:
         return reference.page_of(document_of(self.parts))
+
+
+def part(others: Sequence[Part]) -> Part:
+    """The rows, which describe those of the others and themselves."""
+    described = Description()
+    own = Part(
+        "description",
+        "The API, described for programs and for people.",
+        (
+            rows.public("GET", "/openapi.json", described.document, answer=dict),
+            rows.public("GET", "/docs", described.page, answer=Body("text/html")),
+        ),
+    )
+    described.parts = (*others, own)
+    return own

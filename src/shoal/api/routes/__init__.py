@@ -1,1 +1,0 @@
-"""The rows of the route table, a module for each part of the API."""
