@@ -1,7 +1,7 @@
-"""What can go wrong, in words that are safe to show to whoever asked.
+"""Errors that Shoal raises on purpose, with messages that are safe to show to users.
 
-Every message says what was wrong and what is allowed. Anything else that is raised is "internal": logged in full, shown as
-one fixed sentence. One table in `api/http/errors.py` maps these to statuses.
+Every message says what was wrong and what is allowed. Anything else that is raised is "internal": logged in full, shown
+as one fixed sentence. One table in `api/http/errors.py` maps these errors to statuses.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Reserved(InvalidInput):
 
 
 class Unsupported(InvalidInput):
-    """A kind of file that is not on the list of those taken."""
+    """A file of a type that is not accepted."""
 
 
 class Unfit(InvalidInput):
-    """Each value is good, but not for this, or not now."""
+    """A combination or a moment that is not allowed, though each value by itself is valid."""
 
 
 class Taken(InvalidInput):
@@ -48,7 +48,7 @@ class Taken(InvalidInput):
 
 
 class Disallowed(InvalidInput):
-    """A value that those who look after the network block, such as an e-mail address of a certain domain."""
+    """A value that moderators have blocked, such as an e-mail address at a certain domain."""
 
 
 class Unauthenticated(ShoalError):
@@ -56,15 +56,15 @@ class Unauthenticated(ShoalError):
 
 
 class NotAllowed(ShoalError):
-    """Known who asks, and they may not do this."""
+    """The caller is known, and may not do this."""
 
 
 class NotFound(ShoalError):
-    """There is no such thing, or none that the viewer may know of: the two are told apart nowhere."""
+    """There is no such thing, or none that the viewer may know of: the two look alike everywhere."""
 
 
 class Gone(ShoalError):
-    """It was there, and was taken away for good (a suspended member)."""
+    """The thing existed, and was removed for good (a suspended member)."""
 
 
 class Conflict(ShoalError):
@@ -95,7 +95,7 @@ class OutcomeUnknown(Unavailable):
 
 
 class NotYet(Unavailable):
-    """Others come first; its turn will come."""
+    """Other work comes first; this will have its turn."""
 
 
 class StorageFull(Unavailable):
@@ -103,19 +103,19 @@ class StorageFull(Unavailable):
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether it is certain that nothing was stored, so that files made for it can be deleted."""
+    """Return whether it is certain that nothing was stored, so that files made for the change can be deleted."""
     return isinstance(error, ShoalError) and not isinstance(error, OutcomeUnknown)
 
 
 def of_other_version(found: int, ours: int) -> str:
-    """Say of a store whose tables have another version what to do about it."""
+    """Return what is wrong, and what to do, about a store whose tables have another schema version."""
     if found > ours:
         return f"was written by a newer Shoal (schema version {found}; this one reads {ours}): use that one, or a newer one"
     return f"is of an older Shoal (schema version {found}; this one reads {ours}): start `shoal serve` once, which upgrades it"
 
 
 def with_cause(error: Exception) -> str:
-    """Say an error for its operator: when something cannot be reached, with what the system says of it."""
+    """Describe an error to the operator: when something cannot be reached, with what the system says of it."""
     words = in_words(error)
     cause: BaseException | None = error
     while isinstance(cause, ShoalError):
@@ -127,7 +127,7 @@ def with_cause(error: Exception) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """Say an error in one line, with the path that it is about, and without the number that the system has for it."""
+    """Describe an error in one line, with the path that it is about, and without the system's error number."""
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename} is not there"
     if isinstance(error, OSError) and error.filename and error.strerror:

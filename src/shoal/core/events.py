@@ -1,4 +1,4 @@
-"""Facts that are committed with the graph and acted on later. What follows from each is in `fanout/table.py`.
+"""Facts that are committed with the graph and acted on later. `fanout/table.py` lists the consequences of each.
 
 An event carries what its consequences would otherwise have to read again, and nothing that may change in between.
 """
@@ -13,7 +13,7 @@ from shoal.core.model import Visibility
 
 
 class Event(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What every event is."""
+    """The base class of all events."""
 
 
 class PostCreated(Event, frozen=True, tag="post_created"):
@@ -27,7 +27,7 @@ class PostCreated(Event, frozen=True, tag="post_created"):
 
 
 class PostUpdated(Event, frozen=True, tag="post_updated"):
-    """A post was edited: the tags and mentions that came, and those that went."""
+    """A post was edited. The event names the tags and mentions that were added, and the tags that were removed."""
 
     post_id: int
     author_id: int
@@ -35,15 +35,15 @@ class PostUpdated(Event, frozen=True, tag="post_updated"):
     tags_added: tuple[int, ...] = ()
     tags_removed: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
-    """All whom it names now."""
+    """Every member whom the post mentions now."""
     mentions_added: tuple[int, ...] = ()
-    """Those of them whom it did not name before."""
+    """Members whom the post did not mention before the edit."""
     revision_id: int = 0
-    """Of what it said before, made at the moment of the edit."""
+    """The `Revision` that keeps the former wording, made at the moment of the edit; 0 when there is none."""
 
 
 class PostDeleted(Event, frozen=True, tag="post_deleted"):
-    """A post was deleted; what hangs on it is cleared away by the consequence."""
+    """A post was deleted. The consequences remove what belongs to it."""
 
     post_id: int
     author_id: int
@@ -60,14 +60,14 @@ class PostHidden(Event, frozen=True, tag="post_hidden"):
 
 
 class TagsUsed(Event, frozen=True, tag="tags_used"):
-    """A public post came with tags, or they changed, or went with it: it counts in the tag cloud with others than before.
+    """The tags of a public post were added, changed or removed, so the tag cloud has to count it anew.
 
-    A post's versions follow each other, so of one version there is one such event at most.
+    A post's versions follow each other, so there is at most one such event for each version.
     """
 
     post_id: int
     version: int
-    """Of the post, after the change."""
+    """Version of the post after the change."""
     author_id: int
     written: int
     """When the post was written, in Unix milliseconds."""
@@ -127,13 +127,13 @@ class RequestChanged(Event, frozen=True, tag="request_changed"):
 
 
 class PollEnded(Event, frozen=True, tag="poll_ended"):
-    """Nobody can vote any more."""
+    """A poll is over: nobody can vote any more."""
 
     poll_id: int
 
 
 class PollRemoved(Event, frozen=True, tag="poll_removed"):
-    """A poll went with its post, or gave way to another: what was voted is cleared away."""
+    """A poll was deleted with its post, or replaced by another: its votes are removed."""
 
     poll_id: int
     option_ids: tuple[int, ...]
@@ -146,40 +146,40 @@ class ReportFiled(Event, frozen=True, tag="report_filed"):
 
 
 class FiltersChanged(Event, frozen=True, tag="filters_changed"):
-    """A member filters otherwise."""
+    """A member changed their filters."""
 
     member_id: int
 
 
 class ListChanged(Event, frozen=True, tag="list_changed"):
-    """A list of members was changed, or is gone."""
+    """A list of members was changed or deleted."""
 
     list_id: int
     owner_id: int
 
 
 class MediaUploaded(Event, frozen=True, tag="media_uploaded"):
-    """A video or a sound was uploaded, and is to be made into what can be shown."""
+    """A video or sound was uploaded, and has to be converted before it can be shown."""
 
     media_id: int
 
 
 class MediaDescribed(Event, frozen=True, tag="media_described"):
-    """The description of media that posts have was changed."""
+    """The description of media that are attached to posts was changed."""
 
     media_id: int
 
 
 class FilesReleased(Event, frozen=True, tag="files_released"):
-    """Nothing has these files any more: keys of the media store, those of copies included."""
+    """Files that nothing uses any more: their keys in the media store, including those of copies."""
 
     keys: tuple[str, ...]
 
 
 class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
-    """Tokens of a member are worth nothing any more: these, or every one that there was.
+    """Tokens of a member were revoked: the ones listed, or all that existed.
 
-    Of `every` one, `token_ids` has the newest.
+    With `every`, `token_ids` holds the newest of them.
     """
 
     member_id: int
@@ -188,20 +188,20 @@ class SessionsEnded(Event, frozen=True, tag="sessions_ended"):
 
 
 class ProfileChanged(Event, frozen=True, tag="profile_changed"):
-    """A member joined, or is otherwise than before."""
+    """A member joined, or their profile changed."""
 
     member_id: int
 
 
 class MemberRegistered(Event, frozen=True, tag="member_registered"):
-    """Somebody joined with an e-mail address, which lies on another shard and is only held so far."""
+    """Somebody joined with an e-mail address. The address lies on another shard, only reserved so far."""
 
     member_id: int
     address: str
 
 
 class MemberRejected(Event, frozen=True, tag="member_rejected"):
-    """Somebody who waited for approval was not let in, and is deleted; their e-mail address lies on another shard."""
+    """A member who waited for approval was rejected and deleted. Their e-mail address belongs to another shard."""
 
     member_id: int
     address: str
@@ -266,10 +266,10 @@ _decoder: msgspec.msgpack.Decoder[AnyEvent] = msgspec.msgpack.Decoder(AnyEvent)
 
 
 def encode(event: Event) -> bytes:
-    """An event as bytes, for an outbox."""
+    """Encode an event for an outbox."""
     return _encoder.encode(event)
 
 
 def decode(data: bytes) -> AnyEvent:
-    """An event from its bytes."""
+    """Decode an event."""
     return _decoder.decode(data)

@@ -1,7 +1,7 @@
-"""What the filters of a member find in a text: plain words, never patterns of somebody's own.
+"""Matching a member's filters against a text. Keywords are plain words, never patterns.
 
-Case makes no difference. A keyword that is to be a whole word must begin at the beginning of a word where it begins with a
-letter, a digit, a mark or an underscore, and end at an end of one where it ends so: `#cat` and `c++` are found as well as `cat`.
+Case makes no difference. A whole-word keyword must start at the start of a word where it begins with a letter, a digit,
+a mark or an underscore, and end at the end of one where it ends with such: `#cat` and `c++` are found as well as `cat`.
 Looking for a keyword takes time linear in the text, whatever the text.
 """
 
@@ -16,11 +16,11 @@ import msgspec
 from shoal.core.filters import Filter, FilterKeyword
 
 _BETWEEN = "\0"
-"""Stands between the pieces of a text. No text has it in it, so nothing is found across two pieces."""
+"""Separator of the pieces of a text. No text contains it, so no keyword matches across two pieces."""
 
 
 class Text:
-    """Pieces of something to read (its words, its warning, what its pictures show), ready to be looked through."""
+    """The pieces of a text (its words, its warning, what its pictures show), prepared for searching."""
 
     __slots__ = ("_starts", "folded")
 
@@ -29,7 +29,7 @@ class Text:
         self._starts: list[int] | None = None
 
     def next_word(self, at: int) -> int:
-        """Where the first word begins at or behind a position; -1 behind the last."""
+        """Return where the first word begins at or after a position; -1 after the last."""
         if self._starts is None:
             self._starts = _starts(self.folded)
         place = bisect_left(self._starts, at)
@@ -37,16 +37,16 @@ class Text:
 
 
 class _Word(msgspec.Struct, frozen=True):
-    """A keyword, ready to be looked for."""
+    """A keyword, prepared for searching."""
 
     shown: str
     folded: str
     begins: bool
-    """Whether it must stand where a word begins."""
+    """Whether it must stand at the start of a word."""
     ends: bool
 
     def stands_in(self, text: Text) -> bool:
-        """Whether it is in the text."""
+        """Return whether the text contains the keyword."""
         folded, size = text.folded, len(self.folded)
         at = folded.find(self.folded)
         while at >= 0:
@@ -64,19 +64,19 @@ class _Word(msgspec.Struct, frozen=True):
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A filter, ready to be used."""
+    """A filter, prepared for matching."""
 
     filter: Filter
     words: tuple[_Word, ...]
     posts: frozenset[int]
 
     def keywords_in(self, text: Text) -> tuple[str, ...]:
-        """The keywords that are in the text, as they were typed."""
+        """Return the keywords that the text contains, as they were typed."""
         return tuple(word.shown for word in self.words if word.stands_in(text))
 
 
 def compiled(filter_: Filter) -> Compiled:
-    """The filter, ready to be used. Keywords that find the same are there once."""
+    """Prepare a filter for matching. Keywords that match alike are kept once."""
     words = {(word.folded, word.begins, word.ends): word for word in map(_word, filter_.keywords) if word.folded}
     return Compiled(filter_, tuple(words.values()), frozenset(post.post_id for post in filter_.posts))
 
@@ -93,12 +93,12 @@ def _word(keyword: FilterKeyword) -> _Word:
 
 
 def _is_word(character: str) -> bool:
-    """Whether it belongs to a word: letters, digits, the marks upon them, and what joins them as the underscore does."""
+    """Return whether a character belongs to a word: a letter, digit or mark, or a connector such as the underscore."""
     return character.isalnum() or category(character) in {"Mn", "Mc", "Me", "Pc"}
 
 
 def _starts(folded: str) -> list[int]:
-    """Where words begin, in order."""
+    """Return the positions where words begin, in order."""
     found: list[int] = []
     inside = False
     for at, character in enumerate(folded):

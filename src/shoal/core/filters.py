@@ -1,4 +1,4 @@
-"""The values of filters: what a member does not want to read, and what becomes of it. How they match is in `filtering.py`."""
+"""Values of filters: what a member does not want to read, and how it is treated. `filtering.py` does the matching."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shoal.core.model import Node
 
 
 class FilterAction(StrEnum):
-    """What a client does with what a filter matches."""
+    """How a client shows a post that a filter matches."""
 
     WARN = "warn"
     HIDE = "hide"
@@ -27,7 +27,7 @@ class FilterContext(StrEnum):
 
 
 class FilterKeyword(NamedTuple):
-    """Words that a filter looks for."""
+    """A word or phrase that a filter looks for."""
 
     id: int
     keyword: str
@@ -35,14 +35,14 @@ class FilterKeyword(NamedTuple):
 
 
 class FilterPost(NamedTuple):
-    """One post that a filter matches whatever it says."""
+    """A post that a filter matches, whatever its text."""
 
     id: int
     post_id: int
 
 
 class Filter(Node, frozen=True, tag="filter"):
-    """What a member does not want to read."""
+    """A rule of a member's about posts that they do not want to read."""
 
     owner_id: int
     title: str
@@ -51,6 +51,6 @@ class Filter(Node, frozen=True, tag="filter"):
     expires_at: int = 0
     """Unix milliseconds; 0 for never."""
     irreversible: bool = False
-    """What it matches does not come to the home and the notifications at all."""
+    """Whether matching posts are left out of the home timeline and the notifications altogether."""
     keywords: tuple[FilterKeyword, ...] = ()
     posts: tuple[FilterPost, ...] = ()

@@ -16,14 +16,14 @@ from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What every object has. `replace` makes the next version of it."""
+    """The base class of all objects. `replace` makes the next version of one."""
 
     id: int
     version: int = 1
 
 
 class Visibility(StrEnum):
-    """Who a post is for. `unlisted` is public but in no public list; `direct` is for those it mentions."""
+    """The audience of a post. `unlisted` is public but in no public list; `direct` is for the members it mentions."""
 
     PUBLIC = "public"
     UNLISTED = "unlisted"
@@ -36,7 +36,7 @@ OPEN = (Visibility.PUBLIC, Visibility.UNLISTED)
 
 
 class MediaKind(StrEnum):
-    """What a media file is."""
+    """The type of a media file."""
 
     IMAGE = "image"
     VIDEO = "video"
@@ -50,13 +50,13 @@ class MediaState(StrEnum):
 
     READY = "ready"
     PROCESSING = "processing"
-    """It waits to be made into what is shown."""
+    """Waiting to be converted into the form that is shown."""
     FAILED = "failed"
-    """It could not be; its file is gone."""
+    """The conversion failed; the file was deleted."""
 
 
 class Role(StrEnum):
-    """What a member may do for the whole network."""
+    """A member's permissions over the whole network."""
 
     NONE = ""
     MODERATOR = "moderator"
@@ -65,12 +65,12 @@ class Role(StrEnum):
 
     @property
     def rank(self) -> int:
-        """A role of a greater rank includes those of lesser ones."""
+        """Place in the order of roles: a role includes the permissions of those with a lower rank."""
         return list(Role).index(self)
 
 
 QuotePolicy = Literal["public", "followers", "nobody"]
-"""A member's choice of who may quote their posts, for clients to know: there are no quotes here."""
+"""A member's choice of who may quote their posts. It is only passed on to clients: Shoal has no quotes."""
 
 
 class ProfileField(msgspec.Struct, frozen=True, array_like=True):
@@ -98,27 +98,27 @@ class Member(Node, frozen=True, tag="member"):
     login_id: int = 0
     suspended: bool = False
     locked: bool = False
-    """Whoever wants to follow asks first."""
+    """Whether a follow begins with a request that the member must accept."""
     hides_connections: bool = False
-    """Whom they follow, and who follows them, is for themselves alone to see in lists."""
+    """Whether the lists of their followers and followees are visible to themselves alone."""
     indexable: bool = True
-    """Whether others find their public posts by the words in them."""
+    """Whether others can find their public posts by the words in them."""
     folds_shares: bool = True
-    """Whether a post stands once in their timelines where it was shared several times."""
+    """Whether a post that was shared several times appears once in their timelines."""
     silenced: bool = False
-    """Moderation: their posts come to no public list, but for those who follow them."""
+    """Moderation: their posts appear in no public list, except to their followers."""
     sensitized: bool = False
     """Moderation: the media of all their posts are shown as sensitive."""
     pending: bool = False
-    """They signed up and wait for approval. They are `suspended` as well, so all that hides suspended members hides them."""
+    """Whether they wait for approval. They are `suspended` too, so all that hides suspended members hides them."""
     disabled: bool = False
-    """Moderation: they cannot log in; what they posted stays."""
+    """Moderation: they cannot log in; their posts stay."""
     role: Role = Role.NONE
     generation: int = 0
-    """How often the password was changed: whatever was given to a client before is worth nothing."""
+    """Number of password changes. Tokens and codes of an earlier generation are no longer valid."""
     notices: NoticePolicy = ACCEPT_ALL
     media_bytes: int = 0
-    """Bytes of the files of all media of the member's; avatar and header do not count."""
+    """Bytes of the files of all the member's media; avatar and header do not count."""
     attribution_domains: tuple[str, ...] = ()
     """Websites that may name the member as an author."""
     quote_policy: QuotePolicy = "nobody"
@@ -132,13 +132,13 @@ class Member(Node, frozen=True, tag="member"):
 
 
 class Login(Node, frozen=True, tag="login"):
-    """What a member logs in with: an e-mail address (may be empty) and an argon2id hash (empty: cannot log in)."""
+    """A member's credentials: an e-mail address (may be empty) and an argon2id hash (empty: cannot log in)."""
 
     member_id: int
     email: str = ""
     password: str = ""
     reason: str = ""
-    """Why they want to join, as those say who sign up where approval is needed."""
+    """Why they want to join, in their own words, where new members need approval."""
     networks: tuple[bytes, ...] = ()  # hashes of those from which the right password came, newest first
 
 
@@ -177,7 +177,7 @@ class Post(Node, frozen=True, tag="post"):
     parent_id: int = 0
     parent_author_id: int = 0
     root_id: int = 0
-    """The post that the whole thread hangs on; 0 for a post that is not a comment."""
+    """The post at the top of the thread; 0 for a post that is not a comment."""
     place: Place | None = None
     json: str = msgspec.field(default="", name="data")
     """An application's own JSON, at most 64 KiB, as text; empty: there is none. `data` is its value."""
@@ -187,9 +187,9 @@ class Post(Node, frozen=True, tag="post"):
     app_id: int = 0
     poll_id: int = 0
     hidden: int = 0
-    """Why it is taken out of sight, and does not count: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
+    """Why it is hidden and does not count: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
     untrendable: bool = False
-    """Moderation: it is in no list of trends."""
+    """Moderation: it is left out of all trends."""
 
     @property
     def created_at(self) -> int:
@@ -198,23 +198,23 @@ class Post(Node, frozen=True, tag="post"):
 
     @property
     def data(self) -> Any:
-        """The application's own JSON, as the value that was given; None: there is none."""
+        """The application's own JSON as a Python value; None when there is none."""
         return msgspec.json.decode(self.json) if self.json else None
 
     @property
     def open(self) -> bool:
-        """Whether everybody may find it: it is public or unlisted, and in sight. Only such posts are in public counts."""
+        """Whether everybody may find it: it is public or unlisted, and not hidden. Public counts are of such posts."""
         return self.visibility in OPEN and not self.hidden
 
     @property
     def published(self) -> bool:
-        """Whether it stands in the public timeline: it is public, and no comment on somebody else's post."""
+        """Whether it appears in the public timeline: it is public, and not a comment on somebody else's post."""
         answers_another = self.parent_id and self.parent_author_id != self.author_id
         return self.visibility is Visibility.PUBLIC and not answers_another
 
 
 class Revision(Node, frozen=True, tag="revision"):
-    """What a post said before an edit."""
+    """A former wording of an edited post."""
 
     post_id: int
     text: str = ""
@@ -222,13 +222,13 @@ class Revision(Node, frozen=True, tag="revision"):
     sensitive: bool = False
     media: tuple[int, ...] = ()
     options: tuple[str, ...] = ()
-    """What could be voted for."""
+    """Options of the poll at that time."""
     written: int = 0
     """When this wording was published, in Unix milliseconds."""
 
 
 class Share(Node, frozen=True, tag="share"):
-    """A member shows somebody's post to their own followers."""
+    """A member's act of showing a post to their own followers (a boost)."""
 
     author_id: int
     post_id: int
@@ -237,16 +237,16 @@ class Share(Node, frozen=True, tag="share"):
 
 
 class Sound(NamedTuple):
-    """How a sound is written."""
+    """Technical properties of an audio track."""
 
     codec: str
     rate: int
-    """Samples a second."""
+    """Samples per second."""
     channels: int
 
 
 class Media(Node, frozen=True, tag="media"):
-    """An uploaded picture, video or sound. What is stored is made anew from what came, without its metadata.
+    """An uploaded picture, video or sound. What is stored is encoded anew from the upload, without its metadata.
 
     `core.media_files` lists all of its files: some have a smaller copy beside them.
     """
@@ -256,37 +256,39 @@ class Media(Node, frozen=True, tag="media"):
     state: MediaState = MediaState.READY
     content_type: str = "image/jpeg"
     key: str = ""
-    """Where the feed size of a picture, or the clip, is in the media store."""
+    """Key in the media store of the picture in feed size, or of the clip."""
     original_key: str = ""
-    """The upload of a video or sound; it is deleted when the clip was made, or could not be. For a picture, the file
-    with all of its pixels, if these are kept; made anew like the rest."""
+    """Key of the upload of a video or sound, which is deleted once the clip was made or has failed.
+
+    For a picture: key of the file in full resolution, if that is kept; encoded anew like the rest.
+    """
     preview_key: str = ""
-    """The small size of a picture, a frame of a video, the cover of a sound; empty: there is none."""
+    """Key of the small size of a picture, a frame of a video, or the cover of a sound; empty when there is none."""
     width: int = 0
     height: int = 0
     preview_width: int = 0
     preview_height: int = 0
     size: int = 0
-    """Bytes of what is behind `key`."""
+    """Bytes of the file behind `key`."""
     duration: float = 0.0
     """Seconds."""
     frame_rate: str = ""
-    """Frames a second, as a fraction: `30/1`."""
+    """Frames per second, as a fraction: `30/1`."""
     bitrate: int = 0
-    """Bits a second."""
+    """Bits per second."""
     sound: Sound | None = None
     blurhash: str = ""
     description: str = ""
     focus: tuple[float, float] = (0.0, 0.0)
     """The point that a crop must keep: x and y in -1..1, y upwards."""
     file_bytes: int = 0
-    """Bytes of all its files but those of the preview."""
+    """Bytes of all its files except the preview's."""
     preview_bytes: int = 0
-    """Bytes of the preview, and of the copy beside it."""
+    """Bytes of the preview and of the copy beside it."""
     unused_since: int = 0
-    """The time since which no post has it, in Unix milliseconds; 0 while a post, or the history of one, has it."""
+    """When the last post stopped using it, in Unix milliseconds; 0 while a post, or the history of one, uses it."""
     let_go: bool = False
-    """Every post that had it is deleted. It is not served until another post has it."""
+    """Whether every post that used it is deleted. It is not served until another post uses it."""
     ticket_id: int = 0
     """The ticket on the agenda to check whether it is still unused; 0 when none is planned."""
 
@@ -297,62 +299,62 @@ class Media(Node, frozen=True, tag="media"):
 
 
 class PollOption(NamedTuple):
-    """What can be voted for. The id is the object that votes lead to: it has no node."""
+    """One option of a poll. The id is the object that votes lead to: it has no node."""
 
     id: int
     title: str
 
 
 class Poll(Node, frozen=True, tag="poll"):
-    """The question of a post. Votes are associations: whoever votes leads to the poll, and to each option they chose."""
+    """The question of a post. Votes are associations from the voter to the poll, and to each option they chose."""
 
     owner_id: int
     post_id: int
     options: tuple[PollOption, ...] = ()
     multiple: bool = False
     hide_totals: bool = False
-    """What each option has is shown when the poll is over."""
+    """Whether the votes for each option stay hidden until the poll is over."""
     expires_at: int = 0
     """Unix milliseconds."""
     ticket_id: int = 0
-    """Of its end on the agenda; 0 when that is behind it."""
+    """The ticket on the agenda for the poll's end; 0 once it is over."""
 
 
 class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
-    """A post that is to be written at a moment to come."""
+    """A post that will be published at a later time."""
 
     owner_id: int
     at: int
     """Unix milliseconds."""
     draft: bytes = b""
-    """What it will be made of, as `services` encode it."""
+    """The draft that the post will be made from, as `services` encodes it."""
     app_id: int = 0
     ticket_id: int = 0
-    """Of its moment on the agenda."""
+    """The ticket on the agenda for `at`."""
 
 
 class RepliesPolicy(StrEnum):
-    """Which comments come to the timeline of a list."""
+    """Which comments appear in the timeline of a list."""
 
     FOLLOWED = "followed"
-    """Those on posts of anybody whom the owner follows."""
+    """Comments on posts of anybody whom the owner follows."""
     LIST = "list"
-    """Those on posts of members of the list."""
+    """Comments on posts of members of the list."""
     NONE = "none"
 
 
 class MemberList(Node, frozen=True, tag="member_list"):
-    """Members whose posts their owner reads by themselves."""
+    """A list of members whose posts its owner reads in a timeline of their own."""
 
     owner_id: int
     title: str
     replies: RepliesPolicy = RepliesPolicy.LIST
     exclusive: bool = False
-    """Posts of its members do not come to the owner's home."""
+    """Whether posts of its members are left out of the owner's home timeline."""
 
 
 class App(Node, frozen=True, tag="app"):
-    """A program that asks for tokens. `ticket_id` is of its end on the agenda, until it is `kept`: it gave one, or a code."""
+    """A client app. It expires (`ticket_id`) unless it is `kept`, because it was given a token or a code."""
 
     name: str
     redirect_uris: tuple[str, ...] = ()
@@ -366,7 +368,7 @@ class App(Node, frozen=True, tag="app"):
 class Token(Node, frozen=True, tag="token"):
     """A bearer token: of a member, or of an app alone when `member_id` is 0. Only a hash of its secret is kept.
 
-    One without an app is the login of a browser: it opens the pages where apps are let in, and nothing else.
+    A token without an app is a browser session: it opens the pages where apps are authorized, and nothing else.
     """
 
     app_id: int
@@ -374,22 +376,22 @@ class Token(Node, frozen=True, tag="token"):
     scopes: tuple[str, ...] = ()
     secret_hash: bytes = b""
     generation: int = 0
-    """That of the member when they said who they are."""
+    """The member's `generation` when they logged in."""
 
 
 class Grant(Node, frozen=True, tag="grant"):
-    """An authorization code on its way to a client: good for one exchange, and there until it ends, so that a second is noticed."""
+    """An authorization code, valid for one exchange and kept until it expires: so a second exchange is noticed."""
 
     app_id: int
     member_id: int
     scopes: tuple[str, ...] = ()
     redirect_uri: str = ""
     challenge: str = ""
-    """Of PKCE, S256; empty when the client sent none."""
+    """The PKCE challenge (S256); empty when the client sent none."""
     secret_hash: bytes = b""
     generation: int = 0
-    """That of the member when they said who they are."""
+    """The member's `generation` when they logged in."""
     expires_at: int = 0
     """Unix milliseconds."""
     token_id: int = 0
-    """What it was exchanged for; 0 before."""
+    """The token that the code was exchanged for; 0 before."""

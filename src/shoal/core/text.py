@@ -1,7 +1,7 @@
-"""What people type: checked on the way in, and read for the mentions, tags and links in it.
+"""Text that people type: checked when it arrives, and parsed for mentions, tags and links.
 
-Reading takes time linear in the text, whatever the text: every repetition in the pattern is over characters that cannot also
-begin what follows, so nothing is tried twice. `core/markup.py` makes HTML of what is found here.
+Parsing takes time linear in the text, whatever the text: every repetition in the pattern is over characters that cannot
+also begin what follows, so nothing is tried twice. `core/markup.py` makes HTML of what is found here.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from unicodedata import category, is_normalized, normalize
 from shoal.core.errors import InvalidInput, Reserved, TooLarge
 
 MAX_TAG = 100
-"""Characters in a tag, without its `#`; what is longer is plain text."""
+"""Maximum characters of a tag, without its `#`; a longer one is plain text."""
 
 MAX_USER_NAME = 30
 MAX_EMAIL = 254
 LINK_LENGTH = 23
-"""What a link counts for in the length of a text, however long it is: the number that clients of Mastodon count with."""
+"""Characters that a link counts for in a text's length, however long it is: the number Mastodon's clients use."""
 
 _RESERVED = """
     about abuse account accounts admin administrator api app assets auth authorize bookmarks comments developers everyone
@@ -30,7 +30,7 @@ _RESERVED = """
     streaming suggestions support system tags terms timeline timelines trends users web webmaster www
 """
 RESERVED = frozenset(_RESERVED.split())
-"""User names that nobody may take: they are paths of ours, or would pass for whoever runs the place."""
+"""User names that only the operator may give: they are paths of ours, or could pass for those in charge."""
 
 # What ends a link wherever it stands: space, controls, marks of direction (they would show another address than the one
 # that opens), quotation marks and the punctuation of scripts that write no spaces.
@@ -67,10 +67,10 @@ _EMAIL = re.compile(r"[^@\s<>()\[\],:;\"\\]{1,64}@(?:(?:[\w-]+\.)+[\w-]+|localho
 
 
 class Span(NamedTuple):
-    """One thing found in a text, at `text[start:end]`.
+    """A mention, tag or link, at `text[start:end]`.
 
-    `value` is what it names: the lower-case user name, the canonical tag, the link as typed. `domain` is lower-case, and
-    set only where a mention says one (`@user@domain`).
+    `value` is what it names: the lower-case user name, the canonical tag, the link as typed. `domain` is lower-case,
+    and set only where a mention has one (`@user@domain`).
     """
 
     kind: Literal["mention", "tag", "link"]
@@ -83,7 +83,7 @@ class Span(NamedTuple):
 # A text that is written is asked for its length, its mentions and its tags, one after the other.
 @lru_cache(maxsize=64)
 def parse(text: str) -> tuple[Span, ...]:
-    """The mentions, tags and links of a text, in order; no two overlap. Whether anybody has the name is not asked here."""
+    """Return the mentions, tags and links of a text, in order, never overlapping. Names are not looked up."""
     if "@" not in text and "#" not in text and "://" not in text:
         return ()
     spans: list[Span] = []
@@ -109,9 +109,9 @@ def parse(text: str) -> tuple[Span, ...]:
 
 
 def canonical_tag(name: str) -> str:
-    """The one form of a tag that all spellings of it share: NFKC, lower-case; a form of itself is itself.
+    """Return the one form that all spellings of a tag share: NFKC, lower-case. Applying it twice changes nothing.
 
-    Any string has one, so that the beginning of a tag can be looked up; what is too long to be a tag gives "".
+    Any string has one, so that the beginning of a tag can be looked up; "" for a string that is too long to be a tag.
     """
     # Asked first: sorting the marks of a long run of them takes quadratic time.
     if len(name) > MAX_TAG:
@@ -124,7 +124,7 @@ def canonical_tag(name: str) -> str:
 
 
 def check_tag(name: str) -> str:
-    """The canonical form of a name (with or without its `#`) that must be a tag, or InvalidInput."""
+    """Return the canonical form of a tag given with or without its `#`. Raises `InvalidInput` if it is not a tag."""
     name = name.removeprefix("#")
     if not _TAG_RUN.fullmatch(name) or _leading_tag(name) != name:
         raise InvalidInput(
@@ -137,7 +137,7 @@ def check_tag(name: str) -> str:
 # Whoever writes a post asks twice: which tags it has, and how they are spelled.
 @lru_cache(maxsize=64)
 def tags_of(text: str) -> tuple[tuple[str, str], ...]:
-    """The tags of a text as (canonical, displayed) pairs, in order; each once, displayed as it was typed first."""
+    """Return a text's tags as (canonical, displayed) pairs, in order; each once, displayed as it was first typed."""
     tags: dict[str, str] = {}
     for span in parse(text):
         if span.kind == "tag":
@@ -146,13 +146,15 @@ def tags_of(text: str) -> tuple[tuple[str, str], ...]:
 
 
 def mentions_of(text: str, domain: str = "") -> tuple[str, ...]:
-    """The lower-case user names that a text mentions here, in order, each once: without a domain, or with ours."""
+    """Return the lower-case names of local members that a text mentions, in order, each once: without a domain, or with
+    ours.
+    """
     here = ("", domain.lower())
     return tuple(dict.fromkeys(span.value for span in parse(text) if span.kind == "mention" and span.domain in here))
 
 
 def text_length(text: str) -> int:
-    """Characters (code points) as clients count them: a link is 23, and `@user@domain` is as long as `@user`."""
+    """Return the length in code points as clients count: a link is 23, and `@user@domain` counts as `@user`."""
     length = len(text)
     for span in parse(text):
         if span.kind == "link":
@@ -163,7 +165,9 @@ def text_length(text: str) -> int:
 
 
 def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], int] = len) -> str:
-    """The text as it is kept: NFC, lines ended by `\\n`. Or InvalidInput, or TooLarge when `length` is past the maximum.
+    """Return the text as it is stored: NFC, with `\\n` line ends.
+
+    Raises `InvalidInput`, or `TooLarge` past the maximum.
 
     For posts, `length` is `text_length`.
     """
@@ -184,7 +188,9 @@ def check_text(text: str, *, field: str, maximum: int, length: Callable[[str], i
 
 
 def check_user_name(name: str, *, reserved: bool = False) -> str:
-    """The lower-case form of a name that a new member may have, or InvalidInput. Whether it is taken is not asked here.
+    """Return the lower-case form of a user name for a new member, or raise `InvalidInput`.
+
+    Whether it is taken is not checked.
 
     With `reserved`, names that only the operator may give are allowed too.
     """
@@ -201,7 +207,10 @@ def check_user_name(name: str, *, reserved: bool = False) -> str:
 
 
 def check_email(address: str) -> str:
-    """The lower-case form of an e-mail address, by which it is unique, or InvalidInput. Only its shape is looked at."""
+    """Return the lower-case form of an e-mail address, by which it is unique, or raise `InvalidInput`.
+
+    Only its shape is checked.
+    """
     address = address.strip()
     if len(address) > MAX_EMAIL:
         raise TooLarge(f"an e-mail address is name@domain, at most {MAX_EMAIL} characters", field="email")
@@ -211,7 +220,7 @@ def check_email(address: str) -> str:
 
 
 def plain_excerpt(text: str, limit: int) -> str:
-    """The first line that is not blank, for a title: at most `limit` characters, cut after a word, with an ellipsis if cut."""
+    """Return the first line, for a title: at most `limit` characters, cut after a word, with an ellipsis if cut."""
     line = text.strip().partition("\n")[0].rstrip()
     if len(line) <= limit:
         return line
@@ -227,7 +236,7 @@ def _too_long(actual: int, field: str, maximum: int) -> TooLarge:
 
 
 def _leading_tag(run: str) -> str:
-    """The tag that a run of characters (ASCII ones: letters, digits, underscores) begins with, or ""."""
+    """Return the tag that a run (its ASCII characters: letters, digits, underscores) begins with, or ""."""
     if run.isascii():
         return "" if len(run) > MAX_TAG or run.isdigit() else run
     # One more than allowed tells whether it is too long, without reading all of a hostile run.
@@ -239,7 +248,7 @@ def _leading_tag(run: str) -> str:
 
 
 def _tag_characters(run: str) -> str:
-    """The head of a run that is letters, marks, decimal digits, connectors and separators."""
+    """Return the longest prefix made of letters, marks, decimal digits, connectors and separators."""
     if run.isalpha():
         return run
     for at, character in enumerate(run):
@@ -250,13 +259,13 @@ def _tag_characters(run: str) -> str:
 
 
 def _kind(character: str) -> str:
-    """L: letter, M: mark, N: decimal digit, P: connector such as the underscore, -: nothing that makes a tag."""
+    """Classify a character: L letter, M mark, N decimal digit, P connector (as the underscore), - not in a tag."""
     found = category(character)
     return found[0] if found[0] in "LM" or found in ("Nd", "Pc") else "-"
 
 
 def _is_tag(name: str) -> bool:
-    """Whether some tag characters make a tag: not without a letter or connector, and only if their canonical form is one."""
+    """Return whether these characters make a tag: they need a letter or connector, and a canonical form alike."""
     if not any(_kind(character) in "LP" for character in name):
         return False
     if is_normalized("NFKC", name):

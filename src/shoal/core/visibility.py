@@ -1,4 +1,4 @@
-"""The one rule of who may see what. Every surface asks it, and nothing else answers."""
+"""The one rule of who may see what. Every part of Shoal asks it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Member, Post, Share, Vi
 
 
 class Relation(msgspec.Struct, frozen=True):
-    """How a viewer stands to one other member."""
+    """The viewer's relationship to another member."""
 
     following: bool = False
     followed_by: bool = False
@@ -16,26 +16,26 @@ class Relation(msgspec.Struct, frozen=True):
     blocked_by: bool = False
     muting: bool = False
     muting_notifications: bool = False
-    """Notifications of what they do are not wanted either."""
+    """Whether the viewer also mutes notifications of what they do."""
     muted_until: int = 0
     """Unix milliseconds; 0 for a mute without an end."""
     shares: bool = True
-    """Of one who is followed, or whom the viewer asked to follow: what they share is wanted too."""
+    """Show boosts by this followee (or requested followee) as well."""
     languages: tuple[str, ...] = ()
-    """Of the same: the languages that are wanted; none for all."""
+    """Languages to show of this followee (or requested followee); empty for all."""
     watching: bool = False
-    """The viewer is notified of what they post, or wants to be once they agree to be followed."""
+    """Whether the viewer is notified of their posts, or will be once they accept the follow request."""
     requested: bool = False
     """The viewer has asked to follow them."""
     requested_by: bool = False
     endorsed: bool = False
-    """The viewer shows them on the own profile."""
+    """Whether the viewer features them on the own profile."""
     note: str = ""
-    """What the viewer has noted about them, for themselves."""
+    """The viewer's private note about them."""
 
     @property
     def severed(self) -> bool:
-        """One of the two has blocked the other."""
+        """Whether one of the two has blocked the other."""
         return self.blocking or self.blocked_by
 
 
@@ -43,9 +43,9 @@ STRANGER = Relation()
 
 
 def may_see(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
-    """Whether the viewer (None: nobody is logged in) may see this post of this author at all.
+    """Return whether the viewer (None: nobody is logged in) may see this post of this author at all.
 
-    A deleted author is None. `relation` is that of the viewer to the author.
+    A deleted author is None. `relation` is the viewer's to the author.
     """
     if author is None or author.suspended:
         return False
@@ -64,14 +64,16 @@ def may_see(viewer: int | None, post: Post, author: Member | None, relation: Rel
 
 
 def may_list(viewer: int | None, post: Post, author: Member | None, relation: Relation) -> bool:
-    """Whether the post may come to the viewer unasked, in a timeline or a list: as `may_see`, less whom they mute."""
+    """Return whether the post may appear to the viewer unasked, in a timeline or list: `may_see`, and its author is not
+    muted.
+    """
     return not relation.muting and may_see(viewer, post, author, relation)
 
 
 def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
-    """Whether a post that may come to the viewer (`may_list`) also comes in the timelines of everybody, and under its tags.
+    """Return whether a post that passes `may_list` may also appear in the public timelines and under its tags.
 
-    Those of a silenced author come there to whoever follows them.
+    Posts of a silenced author appear there only to their followers and themselves.
     """
     if post.visibility is not Visibility.PUBLIC:
         return False
@@ -79,14 +81,15 @@ def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: 
 
 
 def is_sensitive(post: Post, author: Member) -> bool:
-    """Whether the post is shown to others as sensitive: its author says so, or moderators do of all media of theirs."""
+    """Return whether others see the post as sensitive: its author says so, or moderators do of all their media."""
     return post.sensitive or (author.sensitized and bool(post.media))
 
 
 def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
-    """Whether what somebody posts or shares is wanted of them in a home or a list: what a follow says besides that there is one.
+    """Return whether the terms of a follow (with or without boosts, in which languages) let a post into a home or list.
 
-    `relation` is that of the viewer to the sharer, or to the author where nobody shared it. A post in no language is wanted.
+    `relation` is the viewer's to the sharer, or to the author of a post that nobody shared. A post without a language
+    is let in.
     """
     if share is not None and not relation.shares:
         return False
@@ -94,9 +97,9 @@ def may_come(post: Post, share: Share | None, relation: Relation) -> bool:
 
 
 def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relation: Relation) -> bool:
-    """Whether the viewer may see that this member shared a post; whether they may see the post is for `may_see`.
+    """Return whether the viewer may see that this member shared a post. Whether they may see the post is for `may_see`.
 
-    A deleted sharer is None. `relation` is that of the viewer to the sharer.
+    A deleted sharer is None. `relation` is the viewer's to the sharer.
     """
     if sharer is None or sharer.suspended:
         return False
@@ -110,7 +113,7 @@ def may_see_share(viewer: int | None, share: Share, sharer: Member | None, relat
 
 
 def may_share(viewer: int, post: Post) -> bool:
-    """Whether a viewer who may see the post may show it to their followers."""
+    """Return whether a viewer who may see the post may share it with their followers."""
     if post.visibility in OPEN:
         return True
     return post.visibility is Visibility.FOLLOWERS and viewer == post.author_id

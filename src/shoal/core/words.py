@@ -1,10 +1,10 @@
-"""The words of a text, as search indexes keep them and as people ask for them: one rule, for every backend.
+"""The words of a text, as search indexes store them and as people search for them: one rule for every backend.
 
-A text is folded: NFKC, no case, no accents, neither Arabic nor Hebrew vowel signs. Its words are runs of letters, digits and
-the marks that belong to them; an emoji is a word by itself. Scripts that write no blanks (Chinese, Japanese, Thai, Lao, Khmer,
-Burmese), and Korean, where endings stick to words, are cut into pairs of neighbours: `日本語` is kept as `日本`, `本語`, and its
-last character, `語`. So every part of it is found: a longer one as pairs that follow each other, a single character as the
-beginning of a pair.
+A text is folded: NFKC, no case, no accents, neither Arabic nor Hebrew vowel signs. Its words are runs of letters,
+digits and the marks that belong to them; an emoji is a word by itself. Scripts that write no blanks (Chinese, Japanese,
+Thai, Lao, Khmer, Burmese), and Korean, where endings stick to words, are cut into pairs of neighbours: `日本語` is stored
+as `日本`, `本語`, and its last character, `語`. So every part of it is found: a longer one as pairs that follow each other,
+a single character as the beginning of a pair.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import NamedTuple
 from unicodedata import category, normalize
 
 MAX_WORD = 64
-"""Characters of a word that are looked at."""
+"""Characters of a word that are indexed."""
 MAX_REPEATS = 200
-"""A text that says the same word more often is not heard any more: an index keeps few places of one word."""
+"""Occurrences of one word in a text that are indexed: an index keeps few positions of a word."""
 MAX_CLAUSES = 32
-"""Parts of a question that are looked at."""
+"""Clauses of a query that are used."""
 
 _DROPPED = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0640\u200b-\u200f\u2060\ufe00-\ufe0f\u00ad"
-"""Accents, vowel signs, the Arabic lengthener, and what is not seen."""
+"""Accents, vowel signs, the Arabic lengthener (tatweel), and invisible characters."""
 _PAIRED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3041-\u3096\u3099-\u309f\u30a1-\u30fa"
     "\u30fc-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -34,14 +34,14 @@ _PIECES = re.compile(f"([{_PAIRED}]+)|([{_EMOJI}])|([^{_PAIRED}{_EMOJI}]+)")
 
 
 class Clause(NamedTuple):
-    """Words that must follow each other. With `open`, the last of them need only begin a word."""
+    """Words that must follow each other. With `open`, the last need only be the beginning of a word."""
 
     words: tuple[str, ...]
     open: bool = False
 
 
 class _Characters(dict[int, int | str]):
-    """What becomes of a character of a folded text: itself where it belongs to a word, else a blank."""
+    """A translation table for folded text: characters of words stay, all others become a blank."""
 
     def __missing__(self, code: int) -> int | str:
         character = chr(code)
@@ -54,7 +54,7 @@ _CHARACTERS = _Characters()
 
 
 def fold(text: str) -> str:
-    """A text without what people leave out when they search."""
+    """Fold a text: remove the differences that people ignore when they search."""
     if text.isascii():
         return text.lower()
     bare = normalize("NFD", normalize("NFKC", text).casefold())
@@ -62,7 +62,7 @@ def fold(text: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text in their order, as an index keeps them."""
+    """Return the words of a text in order, as an index stores them."""
     counts: dict[str, int] = {}
     found: list[str] = []
     for word in _words(text):
@@ -73,9 +73,9 @@ def words_of(text: str) -> list[str]:
 
 
 def clause_of(text: str, *, open_ended: bool = False) -> Clause | None:
-    """What a text is asked for with: its words behind each other; None when it has none.
+    """Make a search clause of a text: its words in sequence; None when it has none.
 
-    With `open_ended` the last word may go on.
+    With `open_ended`, the last word may be the beginning of a longer one.
     """
     words = list(_words(text))
     if not words:

@@ -1,1 +1,1 @@
-"""What follows from an event: idempotent and commutative consequences."""
+"""Consequences of events. They are idempotent and commutative."""

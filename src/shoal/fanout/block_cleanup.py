@@ -1,6 +1,6 @@
-"""What ends because something else did: follows and requests with a block, and with a follow what hung on it.
+"""Ending what depends on something else: follows and requests end with a block, watching and endorsing with a follow.
 
-Part of it belongs to somebody else than who acted, and so lies on another shard: it comes later.
+A part of them belongs to another member than the one who acted, and so lies on another shard: it is ended later.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWS, REQUESTS, WATCHED_BY, 
 
 
 async def end_follows(effects: Effects, event: Blocked, mark: int) -> int | None:
-    """The blocked follows the blocker no longer, and does not ask to, unless the block was taken back meanwhile."""
+    """End the blocked member's follow, or follow request, to the blocker, unless the block is gone by now."""
     await _end_if_blocked(effects, event.blocked_id, event.blocker_id)
     await _end_request(effects, event.blocked_id, event.blocker_id)
     return None
 
 
 async def end_blocked_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """A follow that began while the block was being made ends too: one of the two events comes after both commits."""
+    """End a follow that began while the block was being made: one of the two events comes after both commits."""
     if not is_tag(event.source_id):
         await _end_if_blocked(effects, event.follower_id, event.source_id)
     return None
 
 
 async def end_vain_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
-    """A request that was made while a block was, or while the other agreed, ends."""
+    """End a follow request that was made during a block, or while the other member accepted."""
     await _end_request(effects, event.member_id, event.other_id)
     return None
 
 
 async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Without a follow nobody watches or endorses; with one nobody asks for it."""
+    """End watching and endorsing when there is no follow any more, and the request when there is one."""
     member, source = event.follower_id, event.source_id
     if is_tag(source):
         return None
@@ -52,7 +52,7 @@ async def end_bonds(effects: Effects, event: FollowChanged, mark: int) -> int | 
 
 
 async def _end_just(effects: Effects, op: AssocOp) -> None:
-    """End an association of that time, and none that began later."""
+    """End an association that has this time; one that began later stays."""
     batch = Batch(shard_of(op.id1))
     batch.put(op._replace(time=op.time + 1, plain=True))
     await effects.graph.commit(batch)

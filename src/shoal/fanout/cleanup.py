@@ -1,6 +1,6 @@
-"""What hangs on a deleted post is cleared away: likes, shares, bookmarks, revisions, media, late tags and votes, page by page.
+"""Removal of a deleted post's likes, shares, bookmarks, revisions, media, late tags and votes, page by page.
 
-So every count stays the number of live associations, the totals of the author included.
+So every count, including the author's totals, stays equal to the number of live associations.
 """
 
 from __future__ import annotations
@@ -41,38 +41,38 @@ Clear = Callable[[Effects, PostDeleted, Assoc], Coroutine[None, None, None]]
 
 
 async def clear_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Nobody likes it any more."""
+    """End the likes of a deleted post."""
     return await _clear(effects, event, LIKED_BY, _clear_like)
 
 
 async def clear_bookmarks(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Nobody keeps it any more."""
+    """End the bookmarks of a deleted post."""
     return await _clear(effects, event, BOOKMARKED_BY, _clear_bookmark)
 
 
 async def clear_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Shares of it end, and leave the timelines by an event of their own."""
+    """End the shares of a deleted post. Each leaves the timelines by an event of its own."""
     return await _clear(effects, event, SHARED_BY, _clear_share)
 
 
 async def clear_revisions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """What it said before goes too."""
+    """Delete the former wordings of a deleted post."""
     return await _clear(effects, event, REVISED, _clear_revision)
 
 
 async def release_media(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """What it showed stands in one post less."""
+    """Release the media of a deleted post: one post fewer uses them."""
     await _release(effects, event, event.media_ids)
     return None
 
 
 async def clear_tags(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Tags that an edit brought while the post was being deleted."""
+    """End tags that an edit added while the post was being deleted."""
     return await _clear(effects, event, TAGGED, _clear_tag)
 
 
 async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: Clear) -> int | None:
-    """One page; what is cleared is gone from the list, so the next page begins at its top again."""
+    """Clear one page. What is cleared leaves the list, so the next page begins at its top again."""
     page = await effects.graph.assoc_range(event.post_id, atype, limit=_PAGE)
     waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
     await asyncio.gather(*waiting)
@@ -81,9 +81,9 @@ async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: 
 
 
 async def _end_strays(effects: Effects, id1: int, atype: AssocType, page: Sequence[Assoc], tally: int = 0) -> None:
-    """End what is still listed after it was cleared: its near end is not there, or has yet to be heard of.
+    """End associations that are still listed after clearing: their near end is missing, or has not arrived yet.
 
-    Else the page after this one would be the same for ever.
+    Otherwise the next page would be this one again, for ever.
     """
     left = (await effects.graph.assoc_get(id1, (atype,), [assoc.id2 for assoc in page]))[atype] if page else {}
     batch = Batch(shard_of(id1))
@@ -133,7 +133,7 @@ async def _clear_revision(effects: Effects, event: PostDeleted, revision: Assoc)
 
 
 async def _release(effects: Effects, event: PostDeleted, media_ids: Sequence[int]) -> None:
-    """One by one: each may wait for another post from now on."""
+    """Release media one by one: those that no other post uses wait for one from now on."""
     for id_ in media_ids:
         await release(effects.graph, effects.new_id, event.post_id, id_)
 
@@ -145,7 +145,7 @@ async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
 
 
 async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | None:
-    """Nobody has voted in a poll that is gone."""
+    """End the votes in a deleted poll."""
     page = await effects.graph.assoc_range(event.poll_id, VOTED_BY, limit=_PAGE)
     keys = {voter.id2: _vote_keys(voter.id2, event) for voter in page}
     held = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
@@ -160,7 +160,7 @@ async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | 
 
 
 def _vote_keys(voter: int, event: PollRemoved) -> list[Key]:
-    """All that a member may have in a poll: at most one vote for each option."""
+    """Return the keys of all votes that a member may have in a poll: at most one for each option."""
     return [vote_key(voter, shard_of(voter), event.poll_id, turn) for turn in range(max(1, len(event.option_ids)))]
 
 

@@ -1,6 +1,6 @@
-"""An uploaded video or sound becomes what is shown, or what failed: the work is done beside the jobs, the job waits for it.
+"""Conversion of an uploaded video or sound. It runs beside the jobs, and its own job waits for it.
 
-Run twice, the second finds it done. Whoever deletes it meanwhile, or describes it, is not undone.
+A second run finds it done. It undoes neither a deletion nor a description that came meanwhile.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from shoal.media.library import PlacedClip
 
 
 async def make(effects: Effects, event: MediaUploaded, mark: int) -> asyncio.Future[None]:
-    """Make it, as soon as it is its turn."""
+    """Convert an upload as soon as its turn comes."""
     # A member's media are on the member's shard, which few share: good enough to take turns by, without a read.
     return effects.workshop.begin(event.media_id, shard_of(event.media_id), lambda: _make(effects, event.media_id))
 
@@ -53,7 +53,10 @@ async def _media(effects: Effects, media_id: int) -> Media | None:
 
 
 async def _changed(effects: Effects, media_id: int, change: Callable[[Media], Media]) -> Media | None:
-    """What it became; None when it is gone. Another run may have made it: then that one's files are the same."""
+    """Apply a change to media that are still processing, and return them; None when they are gone.
+
+    Media that another run has finished are returned as they are: its files are identical.
+    """
 
     async def attempt() -> Media | None:
         media = await _media(effects, media_id)

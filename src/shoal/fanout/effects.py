@@ -1,4 +1,4 @@
-"""What consequences may touch."""
+"""Everything that consequences may read and write."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from shoal.tagcloud.emitter import Emitter
 from shoal.timelines.contract import Seats, Timelines
 
 Act = Callable[[Seats], Awaitable[object]]
-"""What is done to one page of followers."""
+"""An action on one page of followers."""
 
 
 class Followers(Protocol):
-    """The followers of sources, page by page, as seats of the timelines."""
+    """The followers of sources, page by page, as seats in the timelines."""
 
     async def page(self, source: int, act: Act, size: int, left: int) -> int:
-        """Act on the page of followers that `left` leads to (0: from the beginning); what leads to the next, 0 at the end.
+        """Act on the page that `left` points to (0: the first), and return what points to the next; 0 at the end.
 
-        Everybody who followed the source before the first page was asked for, and still does, is in one of the pages. Of a
-        loud source there are none.
+        Everybody who followed the source before the first page was asked for, and still does, is in one of the pages. A
+        loud source has none.
         """
         ...
 
     async def changed(self, source: int) -> None:
-        """Somebody, cold or warm, has begun or ended to follow the source: said before anything else is done about it.
+        """Note that somebody, cold or warm, began or ceased to follow the source. Call it before acting on the change.
 
-        Of `EVERYBODY`: any member, any source.
+        `EVERYBODY` stands for any member and any source.
         """
         ...
 
     def joined(self, source: int, member: int) -> None:
-        """A member follows the source, and may be warm."""
+        """Note that a member, who may be warm, follows the source."""
         ...
 
     def left(self, source: int, member: int) -> None:
-        """A member does not follow the source any more."""
+        """Note that a member does not follow the source any more."""
         ...
 
 
@@ -56,21 +56,21 @@ class Effects:
     timelines: Timelines
     followers: Followers
     loudness: Loudness
-    """Says of which sources nothing is pushed."""
+    """Decides which sources are loud: their entries are not pushed."""
     channel: Channel
-    """Where whoever is connected hears of it."""
+    """Carries updates to connected clients."""
     new_id: IdMaker
     tags: Emitter
     """Counts the tags of posts."""
     workshop: Workshop
-    """Makes clips of what was uploaded."""
+    """Converts uploads into clips."""
     page: int = 20_000
-    """How many followers are pushed to, or read, before other jobs have a turn."""
+    """Followers that are pushed to, or read, before other jobs have a turn."""
     across: bool = True
-    """Whether the ends of an association may lie in different stores, so that one may be there before the other."""
+    """Whether the two ends of an association may lie in different stores, so that one may arrive before the other."""
     merge: int = 800
-    """How many entries of a source a follow brings into a timeline at the most."""
+    """Maximum entries of a source that a new follow brings into a timeline."""
     aside: Aside = field(default_factory=Aside)
-    """Does what mostly waits beside the jobs that follow."""
+    """Runs work that mostly waits, beside the jobs that follow."""
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
-    """Keeps the search index as the graph is."""
+    """Keeps the search index up to date with the graph."""

@@ -21,7 +21,9 @@ _SEQUENCE_BITS = 10
 
 
 class ListedFollowers:
-    """See `effects.Followers`. What is left of a fan-out: the time down to which it has come, less the bits of the sequence.
+    """`effects.Followers` from the graph.
+
+    `left` is the time down to which the fan-out has come, without the sequence bits.
 
     `remembered` followers are kept in memory, 8 bytes each.
     """
@@ -58,7 +60,7 @@ class ListedFollowers:
         return 0
 
     async def _stamp(self, source: int) -> bytes | None:
-        """Of the list and of all lists; None while one of them is being changed."""
+        """Return this source's stamp joined with that of all lists; None while one of them is being changed."""
         names = (_stamped(source), _stamped(EVERYBODY))
         stamps = await self._stamps.read(names)
         return stamps[names[0]] + stamps[names[1]] if len(stamps) == 2 else None
@@ -68,13 +70,13 @@ class ListedFollowers:
         await self._stamps.end((_stamped(source),), begun)
 
     def joined(self, source: int, member: int) -> None:
-        """The list is read again."""
+        """Do nothing: the list is read again."""
 
     def left(self, source: int, member: int) -> None:
-        """The list is read again."""
+        """Do nothing: the list is read again."""
 
     async def _list(self, source: int, size: int, left: int) -> tuple[Sequence[Assoc], bool]:
-        """A page from the place that `left` names downwards, and in any case past that place; whether there may be more."""
+        """Return a page from the place `left` downwards, ending past it in any case, and whether there may be more."""
         before = left + 1 << _SEQUENCE_BITS if left else MAX_TIME
         while True:
             listed = await self._graph.assoc_range(source, followers(source), before=before, limit=size)
@@ -93,5 +95,5 @@ class ListedFollowers:
 
 
 def _stamped(source: int) -> int:
-    """Under which id the list is stamped: the source's own changes with every post of it."""
+    """Return the id that stamps the list: the source's own id is stamped anew with every post of it."""
     return ~source

@@ -15,11 +15,11 @@ from shoal.fanout.effects import Act, Effects
 from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, following, tag_id
 
 _LEFT_BITS = 54
-"""Of a mark: below is what the followers left to be done, above which of the event's sources it is of (9 bits)."""
+"""Bits of a mark that hold the `left` of `Followers.page`. The 9 bits above them number the event's source."""
 
 
 async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
-    """A post goes to the followers of its author, and of its tags when it is public."""
+    """Push a post to the followers of its author and, when it is public, of its tags."""
     if event.visibility is Visibility.DIRECT:
         await effects.timelines.push(event.post_id, effects.timelines.seats(event.mention_ids))
         return None
@@ -27,7 +27,7 @@ async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | No
 
 
 async def push_edit(effects: Effects, event: PostUpdated, mark: int) -> int | None:
-    """An edit brought tags or mentions: those who see the post because of them get it too."""
+    """Push an edited post to those who see it because of the tags or mentions that were added."""
     if event.visibility is Visibility.DIRECT:
         await effects.timelines.push(event.post_id, effects.timelines.seats(event.mention_ids))
     if event.visibility is not Visibility.PUBLIC:
@@ -36,17 +36,17 @@ async def push_edit(effects: Effects, event: PostUpdated, mark: int) -> int | No
 
 
 async def push_share(effects: Effects, event: ShareCreated, mark: int) -> int | None:
-    """A share goes to the followers of whoever shared."""
+    """Push a share to the followers of the sharer."""
     return await _push(effects, event.share_id, (event.author_id,), mark)
 
 
 async def remove_post(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """A deleted post leaves the timelines that it was pushed to."""
+    """Remove a deleted post from the timelines that it was pushed to."""
     return await _remove(effects, event.post_id, (event.author_id, *event.tag_ids), mark)
 
 
 async def remove_share(effects: Effects, event: ShareDeleted, mark: int) -> int | None:
-    """A share that was taken back leaves the timelines."""
+    """Remove a share that was taken back from the timelines."""
     return await _remove(effects, event.share_id, (event.author_id,), mark)
 
 
@@ -65,7 +65,10 @@ async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: 
 
 
 async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page: int, mark: int) -> int | None:
-    """Act on one page of each source's followers; the mark to go on from, when one had more than a page."""
+    """Act on followers source by source.
+
+    After a source with more than a page, return the mark to go on from; None at the end.
+    """
     left = mark & (1 << _LEFT_BITS) - 1
     for place in range(mark >> _LEFT_BITS, len(sources)):
         left = await effects.followers.page(sources[place], act, page, left)
@@ -75,14 +78,14 @@ async def _each_page(effects: Effects, act: Act, sources: tuple[int, ...], page:
 
 
 async def reconcile_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """A member's timeline holds what a source posted exactly if they follow it now."""
+    """Make a member's timeline hold a source's posts exactly if they follow it now."""
     await effects.followers.changed(event.source_id)
     await reconcile(effects, event.follower_id, event.source_id)
     return None
 
 
 async def reconcile(effects: Effects, member: int, source: int) -> None:
-    """Merge the source into the member's warm timeline, or take it out, as the graph says at this moment."""
+    """Merge the source into the member's warm timeline, or subtract it, as the graph says at this moment."""
     if await effects.timelines.floor(member) is None:
         return
     follows = await _follows(effects, member, source)
@@ -100,7 +103,7 @@ async def _follows(effects: Effects, member: int, source: int) -> bool:
 
 
 async def _merge(effects: Effects, member: int, source: int) -> None:
-    """The audience first: an entry that is posted from now on is pushed, all others are in the list."""
+    """Join the audience, then merge: an entry posted from now on is pushed, earlier ones are in the source's list."""
     effects.followers.joined(source, member)
     floor = await effects.timelines.floor(member)
     if floor is None:
@@ -109,7 +112,7 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
 
 
 async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
-    """The newest entries that a source brings, above a floor, and the floor above which they are complete."""
+    """Return a source's newest entries above a floor, and the floor above which they are complete."""
     limit = effects.merge
     found = await effects.graph.assoc_range(source, entries(source), after=floor, limit=limit)
     complete_above = found[-1].time - 1 if len(found) == limit else floor
@@ -117,7 +120,7 @@ async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], 
 
 
 async def _subtract(effects: Effects, member: int, source: int) -> None:
-    """The intersection of the timeline with what the source posted goes, less what another source also brings."""
+    """Remove the source's entries from the timeline, except those that another source brings as well."""
     effects.followers.left(source, member)
     window = await effects.timelines.read(member, limit=effects.merge)
     if window is None or not window.ids:
@@ -132,7 +135,7 @@ async def _subtract(effects: Effects, member: int, source: int) -> None:
 
 
 async def _still_brought(effects: Effects, member: int, ids: Collection[int]) -> set[int]:
-    """Those of the entries that are posts of an author or under a tag that the member follows; two reads."""
+    """Return which entries are posts by an author, or under a tag, that the member follows; two reads."""
     nodes = await effects.graph.obj_get(list(ids))
     sources = {
         post.id: _sources(post.author_id, tuple(map(tag_id, post.tags)), post.visibility)

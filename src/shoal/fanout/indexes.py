@@ -1,4 +1,4 @@
-"""The search index follows the graph: what changed is looked at, and its row is what the object is by then."""
+"""Keeping the search index up to date: a changed object is read again, and its row made from what it is by then."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from shoal.graph.schema import ATTACHED
 from shoal.outbox import Outcome
 
 _PAGE = 500
-"""Posts with the same media that are looked at together."""
+"""Posts with the same media that are indexed together."""
 
 
 async def look_at_post(
     effects: Effects, event: PostCreated | PostUpdated | PostDeleted, mark: int
 ) -> asyncio.Future[None]:
-    """A post is found as it is now, or no more; what is returned is done when that is safe, and then the event is, too."""
+    """Index a post as it is now, or remove it. The future is done, and with it the event, once that is durable."""
     return effects.search.look(effects.graph, (event.post_id,))
 
 
 async def look_at_member(
     effects: Effects, event: ProfileChanged | SuspensionChanged | MemberRejected, mark: int
 ) -> asyncio.Future[None]:
-    """The same of a member."""
+    """Index a member as they are now, or remove them. The future is done once that is durable."""
     return effects.search.look(effects.graph, (event.member_id,))
 
 
 async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int) -> Outcome:
-    """Posts are found by what is said of their media now; page by page, newest first."""
+    """Index posts anew whose media have another description, page by page, newest first."""
     page = await effects.graph.assoc_range(event.media_id, ATTACHED, before=mark or MAX_TIME, limit=_PAGE)
     if not page:
         return None
@@ -52,7 +52,7 @@ async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int)
 
 
 async def count_and_look(effects: Effects, event: TagsUsed, mark: int) -> asyncio.Future[None]:
-    """Tags count in the cloud and in the index; also those of a post that only went out of sight, or came back."""
+    """Count tags in the cloud and index the post; also when the post was only hidden, or is visible again."""
     counted = await tags.count(effects, event, mark)
     return asyncio.ensure_future(_both(counted, effects.search.look(effects.graph, (event.post_id,))))
 

@@ -1,4 +1,4 @@
-"""Inverses that another store was owed reach it."""
+"""Delivery of inverses that are owed to another store."""
 
 from __future__ import annotations
 
@@ -12,43 +12,43 @@ from shoal.graph.schema import ASSOC_TYPES, REQUESTS, TAGGED, AssocType, followi
 
 
 async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int | None:
-    """Apply it where it belongs; it keeps its time, so a second time changes nothing."""
+    """Apply the inverse in its own store. It keeps its time, so a second time changes nothing."""
     await _put(effects, AssocOp(*event.op))
     return None
 
 
 async def settle_follow(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Both ends of a follow are so before anything is made of it: either may have been written first.
+    """Make both ends of a follow agree before anything is made of it: either may have been written first.
 
-    Else entries that are pushed while older ones are merged would be missed.
+    Otherwise entries that are pushed while older ones are merged would be missed.
     """
     await _settle_ends(effects, event.follower_id, following(event.source_id), event.source_id)
     return None
 
 
 async def settle_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
-    """The same of a request to follow."""
+    """Make both ends of a follow request agree: either may have been written first."""
     await _settle_ends(effects, event.member_id, REQUESTS, event.other_id)
     return None
 
 
 async def settle_tags(effects: Effects, event: PostCreated, mark: int) -> int | None:
-    """A post stands in the lists of its tags before it is pushed: else those who read the list meanwhile would miss it.
+    """Put a post into the lists of its tags before it is pushed, or those who read a list meanwhile would miss it.
 
-    Where there is one store it does so since its commit.
+    With a single store, its commit has done so already.
     """
     await _settle(effects, event.post_id, TAGGED, event.tag_ids)
     return None
 
 
 async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> int | None:
-    """The same of the tags that an edit brought."""
+    """Put an edited post into the lists of the tags that were added, before it is pushed."""
     await _settle(effects, event.post_id, TAGGED, event.tags_added)
     return None
 
 
 async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
-    """Apply the inverses that have not arrived; two reads when all have."""
+    """Apply inverses that have not arrived; two reads when all have."""
     if not id2s or not effects.across:
         return
     held = (await effects.graph.assoc_get(id1, (atype,), id2s))[atype]
@@ -65,7 +65,10 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
 
 
 async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -> None:
-    """One read an end when both are alike. Where one is alive alone, the other has not heard of it, or has ended it since."""
+    """Compare both ends, one read each.
+
+    An end that is alive alone has not reached the other, or the other was ended since.
+    """
     inverse = ASSOC_TYPES[atype.inverse]
     here, there = await _held(effects, id1, atype, id2), await _held(effects, id2, inverse, id1)
     if here is not None and there is None:
@@ -75,7 +78,7 @@ async def _settle_ends(effects: Effects, id1: int, atype: AssocType, id2: int) -
 
 
 async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None:
-    """The other end gets what this one is, which it refuses if it was ended later: then this one ends too."""
+    """Copy this end to the other, which refuses it if it was ended later: then end this one too."""
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
     if await _held(effects, op.id2, other, op.id1) is None:
         # Just so late that this association ends, and none that began after it.

@@ -1,6 +1,6 @@
-"""Lists of members follow the graph: on a list are only those whom its owner follows, and nobody on one that is gone.
+"""Keeping lists of members up to date: only members whom the owner follows stay on them, and nobody on a deleted list.
 
-What is found on a list is read before the follow is looked at, and ended by its own time: whoever is put there anew stays.
+A list's members are read before the follow is looked at, and ended by their own times: whoever is added anew stays.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, is_tag
 _LISTS = 1_000
 """More than anybody may have."""
 _MEMBERS = 100
-"""How many members of a list are looked at before other jobs have a turn."""
+"""Members of a list that are checked before other jobs have a turn."""
 
 
 async def trim_all(effects: Effects, event: FollowChanged, mark: int) -> int | None:
-    """Whoever is not followed any more leaves the lists of whoever followed."""
+    """Take a source that was unfollowed off all lists of the member who followed it."""
     owner, source = event.follower_id, event.source_id
     if is_tag(source) or source == owner:
         return None
@@ -36,7 +36,7 @@ async def trim_all(effects: Effects, event: FollowChanged, mark: int) -> int | N
 
 
 async def trim(effects: Effects, event: ListChanged, mark: int) -> int | None:
-    """Somebody may have been put on the list while they were unfollowed, or the list deleted."""
+    """Take members off a list whom its owner no longer follows, or all of them when it was deleted."""
     page = await effects.graph.assoc_range(event.list_id, LISTS, before=mark or MAX_TIME, limit=_MEMBERS)
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
@@ -49,7 +49,7 @@ async def trim(effects: Effects, event: ListChanged, mark: int) -> int | None:
 
 
 async def _take_off(effects: Effects, list_id: int, members: Mapping[int, Assoc]) -> None:
-    """End both ends of each, the list's own last: as long as that is there the work is found again."""
+    """End both ends of each, the list's own last: while that is there, a repeated run finds the work again."""
     for id_, listed in members.items():
         await _end(effects, AssocOp(id_, LISTED_IN.number, list_id, listed.time + 1, alive=False, plain=True))
         await _end(effects, AssocOp(list_id, LISTS.number, id_, listed.time + 1, alive=False, plain=True))

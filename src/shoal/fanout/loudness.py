@@ -1,11 +1,11 @@
-"""Who is loud: sources with too many followers to push to. Readers pull from them instead.
+"""Loud sources: those with too many followers to push to. Readers pull their entries instead.
 
-A *mark* in the graph says so: readers in other processes must know of it before the first entry is not pushed. A loud source
-that has few followers left *fades*: it is pushed to again and still pulled from, until what was not pushed is in the
-timelines of its followers (`fading`). Then the mark goes, and the source is quiet.
+A *mark* in the graph says so: readers in other processes must know of it before the first entry is not pushed. A loud
+source that has few followers left *fades*: it is pushed to again and still pulled from, until what was not pushed is in
+the timelines of its followers (`fading`). Then the mark goes, and the source is quiet.
 
-Nothing is left out of a push unless the mark, read after the entry was committed, says "loud". So an entry that was left out
-had been committed before the mark said "fading", and whoever reads the source's list after that finds it.
+Nothing is left out of a push unless the mark, read after the entry was committed, says "loud". So an entry that was
+left out had been committed before the mark said "fading", and whoever reads the source's list after that finds it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _REVIEWED_AT_ONCE = 1_000
 class Loudness:
     """Reads and sets the marks.
 
-    The loud sources that this process knows of are only a hint: one that it does not know of yet is pushed once more, which
-    does no harm, and one that it knows of is looked up.
+    The loud sources that this process knows of are only a hint: a source that it does not know of yet is pushed once
+    more, which does no harm; one that it knows of is looked up.
     """
 
     def __init__(self, graph: Graph, new_id: IdMaker, threshold: int, quiet_below: int | None = None) -> None:
@@ -39,7 +39,7 @@ class Loudness:
         self._known: set[int] = set()
 
     async def holds(self, source: int) -> bool:
-        """Whether an entry of this source that has been committed may be left out of the push."""
+        """Return whether an entry of this source, already committed, may be left out of the push."""
         if source not in self._known:
             return False
         mark = await self._mark(source)
@@ -49,7 +49,7 @@ class Loudness:
         return False
 
     async def add(self, source: int) -> None:
-        """From now on nothing of this source is pushed; everybody who reads knows it when this returns."""
+        """Mark a source as loud. When this returns, every reader sees the mark, and nothing of the source is pushed."""
         if await self.holds(source):
             return
         batch = Batch(_SHARD)
@@ -58,7 +58,7 @@ class Loudness:
         self._known.add(source)
 
     async def ease(self, source: int) -> None:
-        """Have a loud source fade that has few followers left."""
+        """Make a loud source fade if it has few followers left."""
         mark = await self._mark(source)
         if mark is None or mark.data or source not in await self._with_few((source,)):
             return
@@ -70,18 +70,18 @@ class Loudness:
         await self._graph.commit(batch)
 
     async def fades(self, source: int, since: int) -> bool:
-        """Whether the source has been fading without a break since this mark was set."""
+        """Return whether the source has been fading without a break since this mark was set."""
         mark = await self._mark(source)
         return mark is not None and mark.time == since and mark.data == _FADING
 
     async def end(self, source: int, since: int) -> None:
-        """Take away the mark of that time, and none that was set later."""
+        """Remove the mark of that time; one that was set later stays."""
         batch = Batch(_SHARD)
         batch.put(AssocOp(EVERYBODY, LOUD.number, source, since + 1, alive=False, plain=True))
         await self._graph.commit(batch)
 
     async def review(self) -> None:
-        """Have every loud source fade that has few followers: where none of them leaves, nothing else would notice."""
+        """Make every loud source with few followers fade: a source that nobody unfollows gives no other occasion."""
         before = MAX_TIME
         while True:
             page = await self._graph.assoc_range(EVERYBODY, LOUD, before=before, limit=_REVIEWED_AT_ONCE)

@@ -1,7 +1,7 @@
-"""A post that is deleted takes with it what members were notified of because of it, page by page.
+"""Retraction of the notifications that a deleted post caused, page by page.
 
-Of those that are left - who watched its author, shared it, or voted in its poll - readers see none: this is to keep lists
-from filling up with what nobody may see.
+Some are not retracted: those of members who watched its author, shared it, or voted in its poll. Readers leave them
+out. Retraction only keeps lists from filling up with entries that nobody may see.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ _PAGE = 200
 
 
 async def forget_mentions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Of those whom it named."""
+    """Retract the notifications of members whom the post mentioned."""
     notice = Notice(Kind.MENTION, event.author_id, event.post_id)
     await asyncio.gather(*(forget(effects, member, (notice,)) for member in event.mention_ids))
     return None
 
 
 async def forget_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Of its author, while it is still known who liked it."""
+    """Retract the author's notifications of likes, while it is still known who liked the post."""
     return await _forget(effects, event, LIKED_BY, Kind.LIKE, mark)
 
 
 async def forget_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
-    """Of its author, while it is still known who shared it."""
+    """Retract the author's notifications of shares, while it is still known who shared the post."""
     return await _forget(effects, event, SHARED_BY, Kind.SHARE, mark)
 
 

@@ -1,7 +1,9 @@
-"""Members are notified of what concerns them. Likes, follows and requests look again afterwards: a late one is taken back.
+"""Notifying members of what concerns them.
 
-A notice has the time of the act, as the graph tells it, and not of its being worked off: so twice, late or in another order
-leave the same list. What cannot be told from here any more (the share that is gone) readers leave out.
+For likes, follows and requests the graph is read again afterwards, so that a late notification is taken back.
+
+A notification has the time of the act, as the graph tells it, not the time of processing: so processing twice, late or
+in another order leaves the same list. Readers leave out what cannot be told from here (a share that is gone).
 """
 
 from __future__ import annotations
@@ -46,21 +48,21 @@ from shoal.outbox import Outcome
 from shoal.streaming import updates
 
 _PAGE = 100
-"""How many members are notified before other jobs have a turn."""
+"""Members who are notified before other jobs have a turn."""
 
 Standing = Callable[[], Awaitable[int | None]]
-"""When an act was done; None when it is not, or no longer."""
+"""A function that returns when an act was done; None when it is not, or no longer."""
 
 
 async def tell_mentioned(effects: Effects, event: PostCreated, mark: int) -> Outcome:
-    """Those whom a new post names."""
+    """Notify the members whom a new post mentions."""
     if not event.mention_ids:
         return None
     return await effects.aside.begin(_tell_named(effects, event.post_id, event.mention_ids, event.post_id))
 
 
 async def tell_newly_mentioned(effects: Effects, event: PostUpdated, mark: int) -> Outcome:
-    """Those whom a post names since it was edited: that is the moment they hear of."""
+    """Notify the members whom an edit mentions for the first time, with the time of the edit."""
     if not event.mentions_added:
         return None
     return await effects.aside.begin(_tell_named(effects, event.post_id, event.mentions_added, event.revision_id))
@@ -74,7 +76,7 @@ async def _tell_named(effects: Effects, post_id: int, members: Sequence[int], ti
 
 
 async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int | None:
-    """Those who watch the author, unless the post answers somebody else, or names them anyway."""
+    """Notify the members who watch the author, unless the post answers somebody else, or mentions them anyway."""
     if event.visibility is Visibility.DIRECT:
         return None
     # The watchers first: most authors have none, and then the post need not be read.
@@ -88,7 +90,7 @@ async def tell_watchers(effects: Effects, event: PostCreated, mark: int) -> int 
 
 
 async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int | None:
-    """Those who shared a post that has other words now, unless these name them for the first time."""
+    """Notify the members who shared a post whose wording changed, unless the edit mentions them for the first time."""
     post = await _post(effects, event.post_id)
     if post is None or not event.revision_id:
         return None
@@ -99,7 +101,7 @@ async def tell_sharers(effects: Effects, event: PostUpdated, mark: int) -> int |
 
 
 async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> Outcome:
-    """The author of a post that somebody likes."""
+    """Notify the author of a like."""
     return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_like(effects, event))
 
 
@@ -115,7 +117,7 @@ async def _tell_of_like(effects: Effects, event: LikeChanged) -> None:
 
 
 async def tell_of_share(effects: Effects, event: ShareCreated, mark: int) -> asyncio.Future[None]:
-    """The author of a post that somebody shared, if they may see the share."""
+    """Notify the author of a share, if they may see it."""
     return await effects.aside.begin(_tell_of_share(effects, event))
 
 
@@ -131,7 +133,7 @@ async def _tell_of_share(effects: Effects, event: ShareCreated) -> None:
 
 
 async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> Outcome:
-    """Who is followed."""
+    """Notify the member who is followed."""
     if is_tag(event.source_id):
         return None
     stands = _began(effects, event.follower_id, FOLLOWS, event.source_id)
@@ -140,7 +142,7 @@ async def tell_of_follow(effects: Effects, event: FollowChanged, mark: int) -> O
 
 
 async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) -> int | None:
-    """Who is asked whether somebody may follow them. Either of the two may have ended the request, each at their own end."""
+    """Notify the member who gets a follow request. Either side may have ended the request, each at their own end."""
     asks = _began(effects, event.member_id, REQUESTS, event.other_id)
     asked = _stands(effects, event.other_id, REQUESTED_BY, event.member_id)
 
@@ -152,7 +154,7 @@ async def tell_of_request(effects: Effects, event: RequestChanged, mark: int) ->
 
 
 async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | None:
-    """Whose poll is over, and those who voted in it."""
+    """Notify the owner of a poll that is over, and everybody who voted in it."""
     poll = (await effects.graph.obj_get((event.poll_id,))).get(event.poll_id)
     post = await _post(effects, poll.post_id) if isinstance(poll, Poll) else None
     if post is None or not isinstance(poll, Poll):
@@ -165,7 +167,7 @@ async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | No
 
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
-    """The member is notified of these no longer; one read, and one commit where there is anything to forget."""
+    """Delete these notifications of a member; one read, and one commit where there is anything to delete."""
     ids = [notice.id for notice in notices]
     found = await effects.graph.assoc_get(member_id, (NOTIFIED, HELD), ids) if ids else {}
     if any(found.values()):
@@ -177,7 +179,7 @@ async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) ->
 
 
 async def tell(effects: Effects, member_id: int, notice: Notice, time: int, post: Post | None) -> None:
-    """Note what happened as the member wants it: at once, held back, or not at all."""
+    """Notify a member as their policy says: at once, held back, or not at all."""
     treatment = await reception(effects, member_id, notice, post)
     if treatment is Treatment.ACCEPT:
         await note(effects, member_id, notice, time)
@@ -199,7 +201,7 @@ async def _hold(effects: Effects, member_id: int, notice: Notice, time: int) -> 
 
 
 async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> None:
-    """The member is notified, and whoever looks on is told."""
+    """Store a notification, and tell the member's connected clients."""
     batch = Batch(shard_of(member_id))
     batch.put(begun(member_id, notice, time))
     await effects.graph.commit(batch)
@@ -207,7 +209,7 @@ async def note(effects: Effects, member_id: int, notice: Notice, time: int) -> N
 
 
 async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Standing, post: Post | None) -> None:
-    """The member is notified of an act exactly if it is done now."""
+    """Notify the member of an act exactly if it is done at this moment."""
     if member_id == notice.actor_id:
         return
     time = await stands()
@@ -231,7 +233,7 @@ def _stands(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
 
 
 def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
-    """As `_stands`, of a follow or a request: whoever changes what they wish does not follow anew."""
+    """As `_stands`, for a follow or request: changing its terms does not begin it anew."""
 
     async def began() -> int | None:
         found = (await effects.graph.assoc_get(id1, (atype,), (id2,)))[atype].get(id2)
@@ -241,7 +243,7 @@ def _began(effects: Effects, id1: int, atype: AssocType, id2: int) -> Standing:
 
 
 async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, time: int, post: Post | None) -> None:
-    """Nobody is told of what they did themselves; that their poll is over is none of it."""
+    """Notify each member. Nobody is notified of their own acts, except that their poll is over."""
     others = [member for member in members if member != notice.actor_id or notice.kind is Kind.POLL]
     await asyncio.gather(*(tell(effects, member, notice, time, post) for member in others))
 

@@ -51,7 +51,7 @@ class PackedFollowers:
         return 0
 
     async def changed(self, source: int) -> None:
-        """Those who are cold are in no audience."""
+        """Do nothing: cold members are in no audience."""
 
     def joined(self, source: int, member: int) -> None:
         self.audiences.add(source, member, self._timelines.seats((member,)))
@@ -60,7 +60,7 @@ class PackedFollowers:
         self.audiences.discard(source, member, self._timelines.seats((member,)))
 
     async def _audience(self, source: int) -> Audience | None:
-        """The warm followers of a source; None when they are too many to push to."""
+        """Return the warm followers of a source; None when there are too many to push to."""
         if await self.loudness.holds(source):
             return None
         # None, not falsy: an audience without a warm follower is known too, and must not be read again for each post.
@@ -74,7 +74,7 @@ class PackedFollowers:
         return None
 
     async def _read_audience(self, source: int) -> Audience | None:
-        """None when they are too many: then it is not read to its end, and must never pass for whole."""
+        """Read the audience; None when it is too large: it is not read to its end, and must never pass for whole."""
         audience = self.audiences.begin(source)
         before = MAX_TIME
         while len(audience) <= self.loudness.threshold:
@@ -91,7 +91,7 @@ class PackedFollowers:
         return audience
 
     async def _touch_up(self, source: int, audience: Audience) -> None:
-        """Those who came, went, or became warm while the audience was being read."""
+        """Look again at members who came, went, or became warm while the audience was being read."""
         while audience.touched:
             member = audience.touched.pop()
             atype = following(source)

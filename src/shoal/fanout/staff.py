@@ -1,4 +1,4 @@
-"""Those who look after the network are notified of who joined, and of reports."""
+"""Notifying moderators of new members and of reports."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from shoal.graph.schema import EVERYBODY, STAFF
 
 _PAGE = 100
 _NEW_MS = 86_400_000
-"""For how long somebody is new: a change of an old profile is not told."""
+"""How long a member is new, in milliseconds: a change of an older profile is not told."""
 
 
 async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChanged, mark: int) -> int | None:
-    """Somebody joined. Who came with an import has done so elsewhere."""
+    """Notify moderators of a new member. Imported members joined elsewhere, and are not told."""
     member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
     if not isinstance(member, Member) or member.dated:
         return None
@@ -32,7 +32,7 @@ async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChan
 
 
 async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int | None:
-    """Somebody was reported."""
+    """Notify moderators of a report."""
     report = (await effects.graph.obj_get((event.report_id,))).get(event.report_id)
     if not isinstance(report, Report):
         return None
