@@ -1,1 +1,1 @@
-"""What a viewer gets to see: skeleton of ids, hydration in bulk, one filter, a page."""
+"""Feeds as a viewer sees them: a skeleton of ids, hydration in bulk, one filter, a page."""

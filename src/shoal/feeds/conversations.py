@@ -1,4 +1,4 @@
-"""The conversations of a member: threads of direct posts, the one that went on last first."""
+"""The conversations of a member: threads of direct posts, the most recently active first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from shoal.graph.schema import CONVERSES
 
 
 class Conversation(msgspec.Struct, frozen=True):
-    """One conversation, as a member has it."""
+    """A conversation as a member sees it."""
 
     root_id: int
     time: int
@@ -28,11 +28,11 @@ class Conversation(msgspec.Struct, frozen=True):
     last: Entry
     """The newest post in it that is still there."""
     people: tuple[Profile, ...]
-    """With whom; of a conversation with oneself, oneself."""
+    """The other members in it; the viewer, for a conversation with oneself."""
 
 
 class Conversations(NamedTuple):
-    """A page. `next` is the `before` of the page that follows; None at the end."""
+    """A page of conversations. `next` is the `before` of the page that follows; None at the end."""
 
     items: list[Conversation]
     next: int | None
@@ -45,7 +45,10 @@ class _Row(NamedTuple):
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor) -> Conversations:
-    """A page of the viewer's conversations, less those of which nothing is left. Raises `InvalidInput` for a limit below 1."""
+    """Return a page of the viewer's conversations, without those whose posts are all gone.
+
+    Raises `InvalidInput` for a limit below 1.
+    """
 
     async def read(at: Cursor) -> list[Assoc]:
         return await reads.graph.assoc_range(
@@ -60,7 +63,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Conversations:
 
 
 async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:
-    """One conversation by the post that began it. Raises `NotFound`."""
+    """Return one conversation by the post that began it. Raises `NotFound`."""
     held = (await reads.graph.assoc_get(viewer, (CONVERSES,), (talk_id(root_id),)))[CONVERSES]
     found = await _shown(reads, viewer, list(held.values()))
     if not found:
@@ -80,7 +83,7 @@ def _time(one: Assoc | Conversation) -> int:
 
 
 async def _with_last(reads: Reads, viewer: int, talks: Sequence[tuple[int, Talk]]) -> list[_Row]:
-    """The newest post of each; where that is gone, the posts before it are looked at too."""
+    """Find the newest post of each conversation; where that is gone, look at the posts before it too."""
     newest = await _posts(reads, viewer, [talk.post_ids[0] for _, talk in talks])
     lacking = [talk for _, talk in talks if _last(viewer, talk, newest) is None]
     older = await _posts(reads, viewer, [id_ for talk in lacking for id_ in talk.post_ids[1:]]) if lacking else {}
@@ -98,13 +101,13 @@ def _last(viewer: int, talk: Talk, entries: Mapping[int, Entry]) -> Entry | None
 
 
 def _belongs(viewer: int, talk: Talk, post: Post) -> bool:
-    """What was answered may have been said to everybody."""
+    """Return whether a post belongs to this conversation. The post that began the thread may have been public."""
     takes_part = viewer == post.author_id or any(mention.id == viewer for mention in post.mentions)
     return takes_part and post.visibility is Visibility.DIRECT and root_of(post) == talk.root_id
 
 
 def _others(viewer: int, post: Post) -> list[int]:
-    """The author first."""
+    """Return everybody in a post but the viewer, the author first."""
     there = dict.fromkeys((post.author_id, *(mention.id for mention in post.mentions)))
     return [member for member in there if member != viewer]
 

@@ -18,19 +18,19 @@ _FEATURED = 100
 """More than anybody may have."""
 _PAGE = 1_000
 _PAGES = 10
-"""So many pages of a member's newest entries are counted."""
+"""Pages of a member's newest entries that are counted."""
 _RECENT = 200
-"""From so many of the newest entries tags are suggested."""
+"""Newest entries from which tags are suggested."""
 
 
 class Featured(NamedTuple):
     """A tag on a profile."""
 
     place: int
-    """In the list: what it is known by there."""
+    """Place in the list, by which it is identified there."""
     name: str
     posts: int
-    """How many open posts of the member are under it, of their newest 10,000 entries."""
+    """Open posts of the member under the tag, among their newest 10,000 entries."""
     newest: int
     """When the newest of those was written (Unix milliseconds); 0 when there is none."""
 
@@ -39,23 +39,23 @@ class FollowedTags(NamedTuple):
     """A page of the tags that a member follows; `next` is None at the end."""
 
     tags: Sequence[Assoc]
-    """With the name of each as its data."""
+    """The associations; the data of each is the tag's name."""
     next: int | None
 
 
 async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags:
-    """A page of them, the newest follow first."""
+    """Return a page of the tags that a member follows, the newest follow first."""
     return FollowedTags(*await entries_page(reads.graph, member_id, FOLLOWS_TAG, cursor))
 
 
 async def featured(graph: Reader, member_id: int) -> list[Featured]:
-    """What a member features, first the tag that was featured last."""
+    """Return the tags that a member features, the most recently featured first."""
     held = await graph.assoc_range(member_id, FEATURES_TAG, limit=_FEATURED)
     return await counted(graph, member_id, held)
 
 
 async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[Featured]:
-    """These of the tags that a member features."""
+    """Return these of the member's featured tags with their counts."""
     names = [assoc.data.decode() for assoc in held]
     found = await _posts_under(graph, member_id, names) if names else {}
     return [
@@ -65,7 +65,7 @@ async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[
 
 
 async def suggested(reads: Reads, member_id: int, most: int = 10) -> list[str]:
-    """The tags that a member's newest posts use most, less those that they feature."""
+    """Suggest tags to feature: those that the member's newest posts use most, without those featured already."""
     posted = await reads.graph.assoc_range(member_id, POSTED, limit=_RECENT)
     nodes = await reads.graph.obj_get([entry.time for entry in posted])
     used = Counter(tag for node in nodes.values() if isinstance(node, Post) and node.open for tag in node.tags)

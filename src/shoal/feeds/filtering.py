@@ -1,6 +1,6 @@
-"""What a viewer's filters make of entries: each says which filters match it; what is filtered for good is left out.
+"""Application of a viewer's filters to entries: each entry says which filters match it, or is left out altogether.
 
-One's own posts are never filtered. A viewer without filters costs one read, which a memory in front of the graph answers.
+Own posts are never filtered. A viewer without filters costs one read, which the cache in front of the graph answers.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from shoal.graph.contract import Reader
 from shoal.graph.payloads.filters import filters_of
 
 _MANY = 50
-"""Keywords from which on others get a turn between two entries."""
+"""Keywords above which other tasks get a turn between two entries."""
 
 _compiled: Recent[tuple[int, int], Compiled] = Recent(10_000)
-"""By id and version of the filter."""
+"""Prepared filters by id and version."""
 
 
 class Sieve:
-    """The filters of a viewer that apply at one place at this moment."""
+    """The viewer's filters that apply in one context at this moment."""
 
     def __init__(self, viewer: int, filters: Iterable[Filter]) -> None:
         self._viewer = viewer
@@ -37,7 +37,7 @@ class Sieve:
         return bool(self._filters)
 
     def matches(self, entry: Entry) -> tuple[Filtered, ...]:
-        """Which filters match an entry; of a share, the post that it shows."""
+        """Return the filters that match an entry, or the post that it shares."""
         post = entry.post
         if not self._filters or post.author_id == self._viewer:
             return ()
@@ -53,7 +53,7 @@ class Sieve:
         return tuple(match for match in found if match.keywords or match.posts)
 
     async def marked(self, entries: Sequence[Entry]) -> list[Entry]:
-        """The same entries, each with the filters that match it."""
+        """Return the entries, each with the filters that match it."""
         if not self._filters:
             return list(entries)
         answer: list[Entry] = []
@@ -65,23 +65,26 @@ class Sieve:
         return answer
 
     async def admitted(self, entries: Sequence[Entry]) -> list[Entry]:
-        """As `marked`, without what is not to come at all."""
+        """Return the entries as `marked` does, without those that an irreversible filter matches."""
         if not self._filters:
             return list(entries)
         return [entry for entry in await self.marked(entries) if not dropped(entry)]
 
 
 NO_SIEVE = Sieve(0, ())
-"""Of who has no filters."""
+"""The sieve of a viewer without filters."""
 
 
 def dropped(entry: Entry) -> bool:
-    """Whether a filter that matched the entry says that such a one is not to come at all."""
+    """Return whether an irreversible filter matched the entry, so that it is left out."""
     return any(match.filter.irreversible for match in entry.filtered)
 
 
 async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext) -> Sieve:
-    """The viewer's filters for this place; expired ones do not apply. One read for who has none, else two."""
+    """Return the viewer's filters for this context; expired ones do not apply.
+
+    One read for viewers without filters, else two.
+    """
     if viewer is None:
         return NO_SIEVE
     now = time.time_ns() // 1_000_000
@@ -91,12 +94,12 @@ async def sieve_of(graph: Reader, viewer: int | None, context: FilterContext) ->
 
 
 async def filtered(graph: Reader, viewer: int | None, entries: Sequence[Entry], context: FilterContext) -> list[Entry]:
-    """The entries, each with the viewer's filters that match it at this place."""
+    """Return the entries, each with the viewer's filters that match it in this context."""
     return await (await sieve_of(graph, viewer, context)).marked(entries) if entries else []
 
 
 def _pieces(entry: Entry) -> Iterable[str]:
-    """All that is to be read in a post, as it was typed."""
+    """Yield all readable text of a post, as it was typed."""
     post = entry.post
     yield post.text
     if post.spoiler:

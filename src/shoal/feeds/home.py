@@ -1,7 +1,8 @@
-"""The home timeline: the newest posts and shares by the viewer, by those they follow and under the tags they follow.
+"""The home timeline: the newest posts and shares by the viewer, by their followees and under the tags they follow.
 
-What the viewer filters for good is not in it, and every other entry says which of their filters match it.
-`definition` says it by pull alone; `page` reads the materialised timeline and must give the same once events are done.
+Entries that an irreversible filter of the viewer matches are left out; the others say which filters match them.
+`definition` computes it by pull alone; `page` reads the materialised timeline and must give an equal result once events
+are done.
 """
 
 from __future__ import annotations
@@ -36,20 +37,23 @@ _FOLLOWS_PAGE = 20_000
 
 
 class _Tastes(NamedTuple):
-    """What of a viewer decides over every entry."""
+    """The viewer's choices that decide over every entry."""
 
     tags: set[int]
-    """Those that they follow."""
+    """The tags that they follow."""
     apart: frozenset[int]
-    """Whom they read in a list instead."""
+    """Followees whose posts they read in an exclusive list instead."""
 
 
 _PLAIN = _Tastes(set(), frozenset())
-"""Of who follows no tags and has no lists."""
+"""The tastes of a viewer who follows no tags and has no lists."""
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
-    """A page of the viewer's home timeline. A cold timeline is rebuilt first; there is no visible end before the last entry."""
+    """Return a page of the viewer's home timeline.
+
+    A cold timeline is rebuilt first; only the last entry ends the paging.
+    """
     with one_request():
         # Whether these lists are empty is asked at once: mostly they are, and are not asked for one by one below.
         held = await reads.graph.assoc_count((viewer, EVERYBODY), (FOLLOWS_TAG, OWNS_LIST, OWNS_FILTER, POSTED, LOUD))
@@ -60,7 +64,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Page:
 
 
 async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
-    """The same page by pull from everyone the viewer follows: what `page` must equal, at any price."""
+    """Return the page that `page` must equal, by pull from everyone the viewer follows, at any price."""
     tastes = await _tastes(reads.graph, viewer)
     sources = await _sources(reads.graph, viewer, tastes.tags)
     sieve = await sieve_of(reads.graph, viewer, FilterContext.HOME)
@@ -70,7 +74,7 @@ async def definition(reads: Reads, viewer: int, cursor: Cursor) -> Page:
 
 
 def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes) -> Folds:
-    """The home as rows: what belongs to it and what leaves shares out of it."""
+    """Describe the home as rows: which belong to it, and which leave shares out of it."""
     seen = sight(reads.graph, viewer, lasting=reads.lasting)
 
     async def sift(ids: Sequence[int]) -> list[Row]:
@@ -83,7 +87,9 @@ def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes) -> Fo
 
 
 async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
-    """Those of these entries that are in the viewer's home at this moment, as `page` would show them; in their order."""
+    """Return the entries that are in the viewer's home at this moment, as `page` would show them, in the order of
+    `ids`.
+    """
     with one_request():
         tastes = await _tastes(reads.graph, viewer)
         folds = _folds(reads, viewer, partial(_materialised, reads, viewer), tastes)
@@ -95,7 +101,7 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
 
 
 async def warm_up(reads: Reads, viewer: int) -> None:
-    """Rebuild a cold timeline; whoever asks meanwhile waits for the same rebuild."""
+    """Rebuild a cold timeline. Concurrent calls wait for one rebuild."""
     if (under_way := reads.rebuilding.get(viewer)) is not None:
         await asyncio.shield(under_way)
         return
@@ -140,7 +146,7 @@ async def _materialised(reads: Reads, viewer: int, at: Cursor) -> list[int]:
 
 
 async def _window(reads: Reads, viewer: int, at: Cursor) -> Window | None:
-    """What is materialised, rebuilt first when it is cold; None when it cannot be had now: then everything is pulled."""
+    """Read the materialised timeline, rebuilt first if cold; None when it is unavailable: then everything is pulled."""
 
     async def read() -> Window | None:
         return await reads.timelines.read(
@@ -159,18 +165,18 @@ async def _window(reads: Reads, viewer: int, at: Cursor) -> Window | None:
 
 
 def _incomplete(window: Window, at: Cursor) -> bool:
-    """Whether the page reaches to where the materialised part of the timeline ends."""
+    """Return whether the page reaches down to where the materialised part of the timeline ends."""
     return window.floor > at.after and (at.oldest_first or len(window.ids) < at.limit)
 
 
 async def _loud(reads: Reads, viewer: int) -> Sources:
-    """The lists of those sources of the viewer whose entries may not be pushed."""
+    """Return the lists of the viewer's sources whose entries may not have been pushed."""
     loud = await reads.graph.assoc_common(viewer, (FOLLOWS, FOLLOWS_TAG), EVERYBODY, LOUD)
     return {POSTED: list(loud[FOLLOWS]), TAG_OF: list(loud[FOLLOWS_TAG])} if any(loud.values()) else {}
 
 
 async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> list[int]:
-    """Entries that are read, never pushed: the viewer's own, which one always sees at once, and those of the loud."""
+    """Read the entries that are never pushed: the viewer's own, which are seen at once, and those of loud sources."""
     mine = await reads.graph.assoc_range(
         viewer, POSTED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
     )
@@ -179,7 +185,7 @@ async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> lis
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:
-    """Everything that the viewer's home is made of, as lists to merge."""
+    """Return everything that the viewer's home is made of, as lists to merge."""
     members = [viewer] if own else []
     before = MAX_TIME
     while True:
@@ -200,7 +206,7 @@ async def _tastes(graph: Reader, viewer: int) -> _Tastes:
 
 
 def _belonging(seen: Sight, viewer: int, rows: Sequence[Row], tastes: _Tastes) -> list[Row]:
-    """Late consequences are never seen: only what the viewer follows at this moment stays."""
+    """Keep only entries of sources that the viewer follows at this moment, so that late consequences are never seen."""
     stands = seen.stands
     return [row for row in rows if _belongs(viewer, row, stands, tastes)]
 
@@ -218,7 +224,7 @@ def _belongs(viewer: int, row: Row, stands: Mapping[int, Relation], tastes: _Tas
 
 
 def _brought(row: Row, by: int, stands: Mapping[int, Relation], tastes: _Tastes) -> bool:
-    """Whether a member whom the viewer follows brings the entry home."""
+    """Return whether a member whom the viewer follows brings the entry home."""
     stand = stands[by]
     if not stand.following or by in tastes.apart:
         return False
@@ -227,7 +233,7 @@ def _brought(row: Row, by: int, stands: Mapping[int, Relation], tastes: _Tastes)
 
 
 def _in_earshot(viewer: int, post: Post, stands: Mapping[int, Relation]) -> bool:
-    """A comment is for those who follow both ends: the talk of strangers stays out."""
+    """Return whether the viewer may hear a comment: only who follows both ends does, so strangers' talk stays out."""
     parent = post.parent_author_id
     return not parent or parent in (viewer, post.author_id) or stands[parent].following
 

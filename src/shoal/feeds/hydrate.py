@@ -1,4 +1,6 @@
-"""Ids to full values, in a fixed number of reads however many there are; what the viewer may not see is left out."""
+"""Hydration: ids to full values in a fixed number of reads, however many there are, without those the viewer may not
+see.
+"""
 
 from __future__ import annotations
 
@@ -40,13 +42,13 @@ _NONE: Mapping[int, Assoc] = {}
 
 
 class Profile(msgspec.Struct, frozen=True):
-    """A member with the numbers that stand on a profile."""
+    """A member with the counts that a profile shows."""
 
     member: Member
     followers: int = 0
     following: int = 0
     posts: int = 0
-    """Entries that the viewer may find."""
+    """Number of entries that the viewer may find."""
 
 
 class PollView(msgspec.Struct, frozen=True):
@@ -54,14 +56,14 @@ class PollView(msgspec.Struct, frozen=True):
 
     poll: Poll
     votes: tuple[int, ...] = ()
-    """For each option, in its order."""
+    """Votes for each option, in the order of the options."""
     voters: int = 0
     choices: tuple[int, ...] | None = None
-    """What the viewer chose, by position; None: they have not voted, or nobody looks."""
+    """Positions of the options that the viewer chose; None: they have not voted, or nobody is logged in."""
 
 
 class Filtered(msgspec.Struct, frozen=True):
-    """That a filter of the viewer matches a post, and by what."""
+    """A filter of the viewer that matches a post, with the keywords and posts by which it does."""
 
     filter: Filter
     keywords: tuple[str, ...] = ()
@@ -69,7 +71,7 @@ class Filtered(msgspec.Struct, frozen=True):
 
 
 class SharedBy(msgspec.Struct, frozen=True):
-    """Other sharers of a post, whose shares would stand near an entry that shows it: the entry stands for them."""
+    """Other members who shared the post. Their shares are folded into this entry."""
 
     first: tuple[Profile, ...]
     """The first few."""
@@ -77,14 +79,14 @@ class SharedBy(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One entry of a feed: a post, with who shared it when it is there as a share."""
+    """An entry of a feed: a post and, if it is there as a share, its sharer."""
 
     id: int
-    """Of the post or, for a share, of the share: the cursor."""
+    """Id of the post, or of the share: the cursor."""
     post: Post
     author: Profile
     relation: Relation
-    """Of the viewer to the author."""
+    """The viewer's relationship to the author."""
     media: tuple[Media, ...] = ()
     likes: int = 0
     shares: int = 0
@@ -94,7 +96,7 @@ class Entry(msgspec.Struct, frozen=True):
     bookmarked: bool = False
     pinned: bool = False
     thread_muted: bool = False
-    """Whether the viewer wants to hear nothing more of the thread."""
+    """Whether the viewer has muted the thread."""
     poll: PollView | None = None
     filtered: tuple[Filtered, ...] = ()
     share: Share | None = None
@@ -104,23 +106,25 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 Row = tuple[int, Post, Share | None]
-"""One entry on its way: its id, the post, and the share that it is there as, if it is."""
+"""An entry before hydration: its id, the post, and the share if it is there as one."""
 
 Wanted = Callable[[Row], bool]
-"""Whether the post or share by itself is wanted at all; asked before anything else is read of it."""
+"""A predicate on the post or share alone, asked before anything else is read."""
 
 _Rule = Callable[[Row, Mapping[int, Member], Mapping[int, Relation]], bool]
-"""Whether an entry is shown, by those of its people who are there and how the viewer stands to them."""
+"""A predicate that decides whether an entry is shown, from the members that exist and the viewer's relationships to
+them.
+"""
 
 _MANY = 200
-"""Posts of more entries than this at once are read past the cache: they would evict what is read every day."""
+"""Above this number of entries, posts are read past the cache: they would evict what is read every day."""
 
 
 class Sight:
     """Entries as a viewer sees them, read in two steps.
 
-    `look` reads as much of them as decides whether they are shown; `entries` reads the rest of those that are. What is known
-    after a look stays for the next one, so a page may be put together of several.
+    `look` reads what decides whether they are shown; `entries` reads the rest of those that are. Relations and members
+    that a look has read stay for the next one, so a page may take several looks.
     """
 
     def __init__(self, graph: Reader, viewer: int | None, rule: _Rule, lasting: Reader | None = None) -> None:
@@ -129,7 +133,7 @@ class Sight:
         self.members: Mapping[int, Member] = {}
         """Authors and sharers."""
         self.stands: Mapping[int, Relation] = {}
-        """How the viewer stands to them, and to those whom a comment answers."""
+        """The viewer's relationships to them, and to authors whom a comment answers."""
         self._rule = rule
         self._lasting = lasting or graph
         self._nodes: Mapping[int, AnyNode] = {}
@@ -159,15 +163,15 @@ class Sight:
         return rows
 
     def media(self, post: Post) -> tuple[Media, ...]:
-        """The pictures of a post that was looked at."""
+        """Return the media of a post that was looked at."""
         return _media(post, self._nodes)
 
     def poll(self, post: Post) -> Poll | None:
-        """The poll of a post that was looked at, as it was made."""
+        """Return the poll of a post that was looked at, without votes."""
         return poll if isinstance(poll := self._nodes.get(post.poll_id), Poll) else None
 
     async def entries(self, rows: Sequence[Row]) -> list[Entry]:
-        """All of these entries, which were looked at; three reads, and one more where there are polls."""
+        """Hydrate rows that were looked at; three reads, and one more where there are polls."""
         if not rows:
             return []
         return await _assemble(self.graph, self.viewer, rows, self.members, self._nodes, self.stands)
@@ -181,7 +185,7 @@ def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: R
 
 
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
-    """Entries by id, in the order of `ids`, as the viewer may see them (`unasked`: see `sight`).
+    """Return entries by id, in the order of `ids`, as the viewer may see them (`unasked`: see `sight`).
 
     At most seven reads, and one more where there are polls.
     """
@@ -189,9 +193,9 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
 
 
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
-    """The entry from which the member has just taken back something of their own; None when it is gone.
+    """Return the entry from which the member has just taken back something of their own; None when it is gone.
 
-    A post that they may not see (any more) is answered bare: its id and its author, without its content and counts.
+    A post that they may not see (any more) is returned bare: its id and its author, without its content and counts.
     """
     seen = Sight(graph, member_id, _there)
     rows = await seen.look((id_,))
@@ -202,7 +206,7 @@ async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry |
 
 
 def _bare(entry: Entry) -> Entry:
-    """An entry without what its post says, shows, asks and counts; of a suspended author only the name."""
+    """Return an entry without the post's text, media, poll and counts; of a suspended author only the name."""
     post, author = entry.post, entry.author
     return msgspec.structs.replace(
         entry,
@@ -223,7 +227,7 @@ def _bare(entry: Entry) -> Entry:
 
 
 async def hydrate_reported(graph: Reader, ids: Sequence[int]) -> list[Entry]:
-    """What somebody reported, for those who look after the network, and for them alone: hidden or not, whoever it was for."""
+    """Return reported entries for moderators, and for them alone: hidden or not, and whatever their visibility."""
     return await _hydrated(Sight(graph, None, _there), ids)
 
 
@@ -237,7 +241,7 @@ def _there(row: Row, members: Mapping[int, Member], _stands: Mapping[int, Relati
 
 
 async def _rows(graph: Reader, ids: Sequence[int]) -> list[Row]:
-    """Entries with their posts; what is gone is left out."""
+    """Read entries with their posts; missing ones are left out."""
     nodes = await graph.obj_get(ids)
     found = [node for id_ in ids if (node := nodes.get(id_)) is not None]
     wanted = {node.post_id for node in found if type(node) is Share}
@@ -324,7 +328,7 @@ async def _assemble(
 
 
 async def _poll_views(graph: Reader, polls: Sequence[Poll], voted: Mapping[int, Assoc]) -> dict[int, PollView]:
-    """Who voted for what, by poll; one read."""
+    """Return the votes of each poll, by its id; one read."""
     ids = [id_ for poll in polls for id_ in (poll.id, *[option.id for option in poll.options])]
     counts = await graph.assoc_count(ids, _POLL_COUNTS)
     chosen, voters = (counts[atype] for atype in _POLL_COUNTS)
@@ -346,10 +350,10 @@ def _media(post: Post, nodes: Mapping[int, AnyNode]) -> tuple[Media, ...]:
 async def profiles(
     graph: Reader, members: Mapping[int, Member], viewer: int | None, stands: Mapping[int, Relation]
 ) -> dict[int, Profile]:
-    """Members with their numbers, as the viewer may know them; one read.
+    """Return members with their counts, as the viewer may know them; one read.
 
-    Of the entries that a member posted everybody is told how many are open; who follows them, and they themselves, how many
-    their followers may find. Direct and hidden posts are in no number.
+    Everybody is told how many of a member's entries are open; the member and their followers, how many followers may
+    find. Direct and hidden posts are in no count.
     """
     counts = await graph.assoc_count(list(members), _MEMBER_COUNTS)
     followers, following, posted, aside, reserved = (counts[atype] for atype in _MEMBER_COUNTS)
@@ -365,7 +369,7 @@ async def profiles(
 
 
 async def profiles_by_id(graph: Reader, viewer: int | None, ids: Sequence[int]) -> list[Profile]:
-    """Profiles in the order of `ids`; those who are gone are left out. Three reads."""
+    """Return profiles in the order of `ids`, without members who are deleted or suspended. Three reads."""
     nodes = await graph.obj_get(ids)
     members = {id_: node for id_ in ids if isinstance(node := nodes.get(id_), Member) and not node.suspended}
     found = await profiles(graph, members, viewer, await relations(graph, viewer, members))

@@ -1,4 +1,4 @@
-"""The timeline of a list: what its members post and share, pulled from each. Its members are those whom its owner follows."""
+"""The timeline of a list: posts and shares of its members, pulled from each. The owner must follow its members."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 
 MAX_LISTS = 1_000
 MAX_MEMBERS = 1_000
-"""Of both more than anybody may have."""
+"""More than anybody may have; `MAX_LISTS` is too."""
 
 
 async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor) -> Page:
-    """A page of the timeline of the viewer's own list. Raises `NotFound` for any other."""
+    """Return a page of the timeline of the viewer's own list. Raises `NotFound` for any other."""
     with one_request():
         shown = await own_list(reads.graph, viewer, list_id)
         folds = _folds(reads, viewer, shown, await members_of(reads.graph, shown))
@@ -33,7 +33,7 @@ async def page(reads: Reads, viewer: int, list_id: int, cursor: Cursor) -> Page:
 
 
 async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> list[Entry]:
-    """Those of these entries that are in the list at this moment, as `page` would show them; in their order."""
+    """Return the entries that are in the list at this moment, as `page` would show them, in the order of `ids`."""
     with one_request():
         shown = await own_list(reads.graph, viewer, list_id)
         members = await members_of(reads.graph, shown)
@@ -43,7 +43,7 @@ async def among(reads: Reads, viewer: int, list_id: int, ids: Sequence[int]) -> 
 
 
 def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int]) -> Folds:
-    """The list as rows: what belongs to it and what leaves shares out of it."""
+    """Describe the list as rows: which belong to it, and which leave shares out of it."""
     seen = sight(reads.graph, viewer, lasting=reads.lasting)
     skeleton = partial(pull, reads.graph, {POSTED: members})
 
@@ -57,21 +57,21 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int])
 
 
 async def members_of(graph: Reader, shown: MemberList) -> list[int]:
-    """Who is on a list at this moment, the newest first."""
+    """Return the members of a list whom its owner follows at this moment (or who are the owner), the newest first."""
     listed = [assoc.id2 for assoc in await graph.assoc_range(shown.id, LISTS, limit=MAX_MEMBERS)]
     followed = (await graph.assoc_get(shown.owner_id, (FOLLOWS,), listed))[FOLLOWS]
     return [id_ for id_ in listed if id_ in followed or id_ == shown.owner_id]
 
 
 async def owned(graph: Reader, member_id: int) -> list[MemberList]:
-    """The member's lists, oldest first."""
+    """Return the member's lists, oldest first."""
     ids = [assoc.id2 for assoc in await graph.assoc_range(member_id, OWNS_LIST, limit=MAX_LISTS, oldest_first=True)]
     nodes = await graph.obj_get(ids) if ids else {}
     return [node for id_ in ids if isinstance(node := nodes.get(id_), MemberList)]
 
 
 async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberList]:
-    """Those of the owner's lists that a member is on."""
+    """Return the owner's lists that a member is on."""
     lists = await owned(graph, owner)
     if not lists or (member_id != owner and not (await graph.assoc_get(owner, (FOLLOWS,), (member_id,)))[FOLLOWS]):
         return []
@@ -80,7 +80,7 @@ async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberL
 
 
 async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
-    """Whose posts the viewer reads in an exclusive list, and not at home."""
+    """Return the members whose posts the viewer reads in an exclusive list, and not at home."""
     apart = [one.id for one in await owned(graph, viewer) if one.exclusive]
     listed = await graph.assoc_ranges(apart, LISTS, limit=MAX_MEMBERS) if apart else {}
     return frozenset(assoc.id2 for page in listed.values() for assoc in page)
@@ -108,6 +108,8 @@ def _is_wanted(seen: Sight, shown: MemberList, members: Collection[int], heard: 
 
 
 def _in_earshot(shown: MemberList, post: Post, heard: Collection[int]) -> bool:
-    """A comment on one's own post goes on with it; one on the owner's is for the owner."""
+    """Return whether the list hears a comment: one on the author's own post, on the owner's, or on a post of those
+    `heard`.
+    """
     parent = post.parent_author_id
     return not parent or parent in (post.author_id, shown.owner_id) or parent in heard

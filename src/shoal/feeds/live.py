@@ -1,7 +1,7 @@
-"""What a viewer listens to, as it happens: entries that come, change and go, as they may see them at that moment.
+"""Live feeds: entries that come, change and go in a viewer's timeline, as they may see them at that moment.
 
-They are told of what follows from here on, or since a position; a viewer who may have missed something reads the timeline
-again. An edit is told to those who follow the author or a tag of the post; who has it as a share sees it when they look again.
+News begins here and now, or after a position; a viewer who may have missed something reads the timeline again. An edit
+is told to those who follow the author or a tag of the post; who has the post as a share sees it when they look again.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ _GOING = (PostDeleted, PostHidden, ShareDeleted)
 
 
 class _News(msgspec.Struct, frozen=True):
-    """What every piece of news has: where to go on from after it."""
+    """The base of all news. `position` is where to go on after it."""
 
     position: str
 
 
 class Arrived(_News, frozen=True):
-    """An entry came to what the viewer listens to."""
+    """An entry came to the timeline that the viewer listens to."""
 
     entry: Entry
 
 
 class Edited(_News, frozen=True):
-    """A post there has other words."""
+    """A post in it was edited."""
 
     entry: Entry
 
 
 class Removed(_News, frozen=True):
-    """The entry with this id is not there any more, if it ever was."""
+    """The entry with this id is no longer in it, if it ever was."""
 
     id: int
 
@@ -65,19 +65,19 @@ class Refresh(_News, frozen=True):
 
 
 class Notified(_News, frozen=True):
-    """The viewer is notified of something; `time` is its place among their notifications."""
+    """The viewer has a notification; `time` is its place among their notifications."""
 
     time: int
 
 
 class Conversed(_News, frozen=True):
-    """Something came to a thread of direct posts that the viewer has a part in."""
+    """A thread of direct posts that the viewer takes part in has something new."""
 
     root_id: int
 
 
 class Refiltered(_News, frozen=True):
-    """The viewer filters otherwise."""
+    """The viewer's filters changed."""
 
 
 News = Arrived | Edited | Removed | Refresh
@@ -85,10 +85,11 @@ OfViewer = Notified | Conversed | Refiltered
 
 
 async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) -> AsyncGenerator[News, None]:
-    """Everything that happens in the viewer's home from the first step on, or after the `position` of earlier news.
+    """Yield everything that happens in the viewer's home from the first step on, or after the `position` of earlier
+    news.
 
-    Ends when the hub closes, or the viewer is suspended. The same may be told twice, and things that were done one soon after
-    the other in another order: each says what is so when it is read. Raises `Unavailable`.
+    Ends when the hub closes, or the viewer is suspended. News may be repeated, and news of acts in quick succession may
+    come in another order: each says what is so when it is read. Raises `Unavailable`.
     """
     async with aclosing(everything(reads, hub, viewer, HOME, after)) as told_of:
         async for one in told_of:
@@ -99,7 +100,7 @@ async def news(reads: Reads, hub: Hub, viewer: int, after: str | None = None) ->
 async def everything(
     reads: Reads, hub: Hub, viewer: int, to: Interest, after: str | None = None
 ) -> AsyncGenerator[News | OfViewer, None]:
-    """All that a viewer who listens `to` something is told, as `news`. Raises `Unavailable`."""
+    """Yield all updates for a viewer who listens `to` something, as `news` does. Raises `Unavailable`."""
     async with hub.connect(viewer, None if after is None else Position(after), to=to) as connection:
         while heard := await connection.take():
             for one in await told(reads, connection, heard):
@@ -107,7 +108,7 @@ async def everything(
 
 
 async def told(reads: Reads, connection: Connection, heard: Sequence[Heard | Missed]) -> list[News | OfViewer]:
-    """What a viewer is told of that waited for them. All of it is read together, in as many reads as one would take."""
+    """Make news of the updates that wait for a viewer. They are read together, in as many reads as one would take."""
     viewer, interest = connection.viewer, connection.interest
     updates = [one.update for one in heard if isinstance(one, Heard) and isinstance(one.update, OfEntry)]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]
@@ -152,7 +153,7 @@ def _one(
 
 
 def _leaves(update: OfEntry, interest: Interest) -> bool:
-    """Whether something that they may have had is gone from what they listen to."""
+    """Return whether an update may remove from the timeline something that the viewer had."""
     if isinstance(update, _GOING):
         return True
     if not isinstance(update, PostEdited):

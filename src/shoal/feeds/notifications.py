@@ -1,6 +1,7 @@
-"""What a member is notified of, newest first, by itself or in groups of what is alike.
+"""The notifications of a member, newest first, one by one or in groups of similar ones.
 
-What is stored is looked at once more before it is shown: who did it, to which post, and whether the viewer may see that now.
+Each stored notification is checked again before it is shown: who acted, on which post, and whether the viewer may see
+it now.
 """
 
 from __future__ import annotations
@@ -31,40 +32,40 @@ from shoal.graph.payloads.notifications import ABOUT_POSTS, FOR_STAFF, GROUPED, 
 from shoal.graph.schema import HELD, NOTIFIED, AnyNode
 
 MOST_OF_A_GROUP = 400
-"""Of a group, so many are looked at."""
+"""Notifications of a group that are read."""
 _A_GROUP = 4
-"""For a page of groups so many times as many notifications are read at once."""
+"""Notifications that are read at once for each group of a page."""
 
 
 class Notification(msgspec.Struct, frozen=True):
-    """One thing that a member is notified of."""
+    """A notification."""
 
     time: int
-    """When it happened, a snowflake: what it is known by."""
+    """When it happened, a snowflake: its id among the member's notifications."""
     notice: Notice
     actor: Profile
     entry: Entry | None = None
     report: Report | None = None
     target: Profile | None = None
-    """Who was reported."""
+    """The reported member."""
 
 
 class Notifications(NamedTuple):
-    """A page. `next` is the `before` of the page that follows; None at the end."""
+    """A page of notifications. `next` is the `before` of the page that follows; None at the end."""
 
     items: list[Notification]
     next: int | None
 
 
 class Grouped(msgspec.Struct, frozen=True):
-    """What is alike on a page, newest first; `group` is None for what stands by itself."""
+    """A group of similar notifications on a page, newest first; `group` is None for a single one."""
 
     group: Group | None
     items: list[Notification]
 
 
 class GroupedPage(NamedTuple):
-    """The groups of a page, that with the newest first; `items` are all that is in them."""
+    """A page of groups, the one with the newest notification first; `items` are all notifications in them."""
 
     groups: list[Grouped]
     items: list[Notification]
@@ -73,18 +74,18 @@ class GroupedPage(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """Which notifications are wanted."""
+    """A choice of notifications."""
 
     kinds: frozenset[Kind] | None = None
-    """None for all."""
+    """The kinds to include; None for all."""
     without: frozenset[Kind] = frozenset()
     actor_id: int = 0
     about: int = 0
     held: bool = False
-    """Whether those are wanted, too, that the viewer's policy holds back."""
+    """Whether to include notifications that the viewer's policy holds back."""
 
     def admits(self, notice: Notice) -> bool:
-        """Whether one is wanted."""
+        """Return whether a notification is included."""
         if notice.kind in self.without or (self.kinds is not None and notice.kind not in self.kinds):
             return False
         return self.actor_id in (0, notice.actor_id) and self.about in (0, notice.about)
@@ -94,12 +95,12 @@ ALL = Wish()
 
 
 async def page(reads: Reads, viewer: int, cursor: Cursor, wish: Wish = ALL) -> Notifications:
-    """A page of what the viewer is notified of. Raises `InvalidInput` for a limit below 1."""
+    """Return a page of the viewer's notifications. Raises `InvalidInput` for a limit below 1."""
     return await _read(reads, viewer, cursor, wish)
 
 
 async def one(reads: Reads, viewer: int, time: int) -> Notification:
-    """One by its time. Raises `NotFound`."""
+    """Return the notification with this time. Raises `NotFound`."""
     found = (await page(reads, viewer, Cursor(time + 1, time - 1, 1))).items if 0 < time < MAX_TIME else []
     if not found:
         raise NotFound("Record not found")
@@ -109,9 +110,9 @@ async def one(reads: Reads, viewer: int, time: int) -> Notification:
 async def grouped(
     reads: Reads, viewer: int, cursor: Cursor, wish: Wish = ALL, kinds: Collection[Kind] = GROUPED
 ) -> GroupedPage:
-    """A page of `cursor.limit` groups; `kinds` are those that are put together.
+    """Return a page of `cursor.limit` groups; notifications of `kinds` are grouped.
 
-    A page is a stretch of the list, as it is without groups: the next page may go on with a group of this one.
+    A page is a stretch of the ungrouped list: the next page may go on with a group of this one.
     """
 
     def fitting(found: Sequence[Notification]) -> int:
@@ -131,7 +132,7 @@ async def grouped(
 
 
 async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification]:
-    """What is in a group, newest first. Raises `NotFound` when nothing is."""
+    """Return the notifications of a group, newest first. Raises `NotFound` when it is empty."""
     wish = Wish(frozenset({group.kind}), about=group.about)
     found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), wish)
     if not found.items:
@@ -140,7 +141,7 @@ async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification
 
 
 async def unread(reads: Reads, viewer: int, limit: int, wish: Wish = ALL, kinds: Collection[Kind] | None = None) -> int:
-    """How many came since the viewer's mark, up to `limit`: notifications, or groups of these `kinds`."""
+    """Count the notifications since the viewer's read marker, up to `limit`; with `kinds`, groups instead."""
     read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     cursor = Cursor(after=read.last_read_id if read else 0, limit=limit)
     if kinds is None:
@@ -155,7 +156,7 @@ def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
 async def _read(
     reads: Reads, viewer: int, cursor: Cursor, wish: Wish, fitting: Fit[Notification] | None = None, at_once: int = 0
 ) -> Notifications:
-    """As much as fits on a page, read `at_once` until it is full."""
+    """Read a page, `at_once` notifications at a time, until it is full."""
     cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
 
@@ -190,7 +191,9 @@ def _newest(one: Assoc) -> int:
 
 
 async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
-    """Those of the rows that the viewer may be shown now, with all that is shown of them; at most fourteen reads."""
+    """Return the notifications that the viewer may be shown now, with everything that they show; at most fourteen
+    reads.
+    """
     posts = dict.fromkeys(notice.about for _, notice in rows if notice.kind in ABOUT_POSTS)
     sieve = await sieve_of(reads.graph, viewer, FilterContext.NOTIFICATIONS)
     found = await hydrate(reads.graph, viewer, list(posts), unasked=False)
@@ -208,7 +211,7 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
 
 
 def _objects(rows: Sequence[tuple[Assoc, Notice]]) -> set[int]:
-    """What else there must be: the share, whose id is the time, and the report."""
+    """Return further objects that must exist: the share, whose id is the time, and the report."""
     shares = {assoc.time for assoc, notice in rows if notice.kind is Kind.SHARE}
     return shares | {notice.about for _, notice in rows if notice.kind is Kind.REPORT}
 
@@ -237,7 +240,7 @@ def _may_show(
 def _still_so(
     viewer: int, assoc: Assoc, notice: Notice, post: Post, actor: Member, nodes: Mapping[int, AnyNode], stand: Relation
 ) -> bool:
-    """A mention may have been edited out, a share taken back."""
+    """Return whether the act stands: a mention may have been edited out, a share taken back."""
     if notice.kind is Kind.MENTION:
         return any(mention.id == viewer for mention in post.mentions)
     if notice.kind is Kind.SHARE:

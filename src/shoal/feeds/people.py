@@ -18,7 +18,7 @@ from shoal.graph.payloads.follow_options import mute_terms
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, MUTES, SHARED_BY, AnyNode, AssocType
 
 PAGE = 25
-"""How many members a page has by default."""
+"""Members on a page by default."""
 _FOLLOWEES = 5_000
 _FAMILIAR = 80
 
@@ -30,18 +30,18 @@ class People(NamedTuple):
     times: list[int]
     next: int | None
     data: Sequence[bytes] = ()
-    """What each association says besides."""
+    """The data of each association."""
 
 
 class Likers(NamedTuple):
-    """How many like a post, and the newest of them."""
+    """The number of likes of a post, and its newest likers."""
 
     total: int
     newest: list[Profile]
 
 
 class Received(NamedTuple):
-    """What a member's posts have received in all."""
+    """Total likes and shares of a member's posts."""
 
     likes: int
     shares: int
@@ -57,12 +57,11 @@ async def page(
     severed: bool = False,
     followed_by: int = 0,
 ) -> People:
-    """A page of the members that a list leads to: those the viewer has blocked, or who have blocked the viewer, are left out.
+    """Return a page of the members in a list, without those who have blocked the viewer or whom the viewer has blocked.
 
-    With `severed` they are in it, for the list of those whom one blocks. Who shared for their followers only is named to
-    those. Mutes that are over are left out; with `followed_by` all but those whom this member follows, and themselves. The
-    members of the next page are read ahead, so that they are in memory when it is asked for. Raises `InvalidInput` for a
-    limit below 1.
+    With `severed` they are included, for the list of blocked members. A sharer whose share is not open is left out, as
+    are expired mutes; with `followed_by`, so is everybody but that member and their followees. The members of the next
+    page are read ahead, so that they are in memory when it is asked for. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
     found = await reads.graph.assoc_range(
@@ -111,9 +110,9 @@ async def _people(
 
 
 async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, list[Profile]]:
-    """For each member those whom the viewer follows and who follow that member; nobody of one who hides this.
+    """Return, for each member, the viewer's followees who follow them; nobody for a member who hides their connections.
 
-    Of the newest 5,000 whom the viewer follows, and at most 80 for each member.
+    Only the viewer's newest 5,000 followees are considered, and at most 80 returned for each member.
     """
     followees = [assoc.id2 for assoc in await reads.graph.assoc_range(viewer, FOLLOWS, limit=_FOLLOWEES)]
     members = await members_by_id(reads.graph, ids)
@@ -129,7 +128,7 @@ async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, l
 
 
 def _ids(atype: AssocType, found: Sequence[Assoc]) -> list[int]:
-    """The members, and in a list of sharers their shares."""
+    """Return the ids of the members and, in a list of sharers, of their shares."""
     shares = [_share_id(assoc) for assoc in found] if atype is SHARED_BY else []
     return [assoc.id2 for assoc in found] + shares
 
@@ -145,7 +144,7 @@ def _named(
     members: Mapping[int, Member],
     stands: Mapping[int, Relation],
 ) -> bool:
-    """Whether a sharer may be named: whose share is open, and not gone already."""
+    """Return whether a sharer may be named: their share is still there, and open."""
     share = nodes.get(_share_id(assoc))
     if not isinstance(share, Share) or share.visibility not in OPEN:
         return False
@@ -160,7 +159,7 @@ def _read_ahead(reads: Reads, ids: Sequence[int]) -> None:
 
 
 async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5) -> Likers:
-    """How many like a post, in O(1), and the newest few. Raises `NotFound` when the viewer may not see the post."""
+    """Return how many like a post, in O(1), and the newest few. Raises `NotFound` if the viewer may not see it."""
     post = await access_post(reads.graph, viewer, post_id)
     total = (await reads.graph.assoc_count((post.id,), (LIKED_BY,)))[LIKED_BY].get(post.id, 0)
     found = await reads.graph.assoc_range(post.id, LIKED_BY, limit=newest)
@@ -168,6 +167,6 @@ async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5
 
 
 async def received(reads: Reads, member: int) -> Received:
-    """Total likes and shares of everything the member posted: two counters, in O(1)."""
+    """Return the total likes and shares of everything the member posted: two counters, in O(1)."""
     counts = await reads.graph.assoc_count((member,), (LIKED_BY, SHARED_BY))
     return Received(counts[LIKED_BY].get(member, 0), counts[SHARED_BY].get(member, 0))

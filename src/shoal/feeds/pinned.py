@@ -1,4 +1,4 @@
-"""What a member pinned to their profile, the newest pin first."""
+"""The posts that a member pinned to their profile, the newest pin first."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ _EVERYWHERE = Cursor()
 async def pinned(
     reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, wish: Wish = ALL
 ) -> list[Entry]:
-    """All of it that is wanted and that the viewer may see: these are few, so a page of them is the whole of what there is
-    between the ids of the cursor, whatever its limit.
+    """Return all wanted pins between the ids of the cursor that the viewer may see.
+
+    The limit does not matter: pins are few.
     """
     pins = await reads.graph.assoc_range(member, PINS, limit=_MOST)
     seen = sight(reads.graph, viewer, unasked=False)

@@ -10,11 +10,11 @@ from shoal.graph.contract import MAX_TIME, Assoc, Reader
 from shoal.graph.schema import AssocType
 
 Sources = Mapping[AssocType, Sequence[int]]
-"""Which lists to merge: per type of list, the objects that they belong to."""
+"""Lists to merge: for each type of list, the objects that they belong to."""
 
 
 class Cursor(NamedTuple):
-    """Which part of a feed: ids with `after < id < before`; the newest of them, or the oldest (`oldest_first`)."""
+    """A stretch of a feed: ids with `after < id < before`; the newest of them, or the oldest (`oldest_first`)."""
 
     before: int = MAX_TIME
     after: int = 0
@@ -22,24 +22,25 @@ class Cursor(NamedTuple):
     oldest_first: bool = False
 
     def past(self, id_: int) -> Cursor:
-        """The part that begins behind this id, in the cursor's direction."""
+        """Return the stretch that begins after this id, in the cursor's direction."""
         before, after, limit, oldest_first = self
         return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
 
     def of(self, limit: int) -> Cursor:
-        """The same part, with so many entries at most."""
+        """Return this stretch with another limit."""
         before, after, _, oldest_first = self
         return Cursor(before, after, limit, oldest_first)
 
 
 def check_limit(at: Cursor) -> None:
-    """A page has at least one entry: without one there is nothing to go on from. Raises `InvalidInput`."""
+    """Raise `InvalidInput` for a limit below 1: after an empty page there is nothing to go on from."""
     if at.limit < 1:
         raise InvalidInput("limit: at least 1", field="limit")
 
 
 async def pull(graph: Reader, sources: Sources, at: Cursor) -> list[int]:
-    """The first `at.limit` distinct times in the union of the lists, in the cursor's direction: exact, in two reads a type.
+    """Return the first `at.limit` distinct times in the union of the lists, in the cursor's direction; exact, two reads
+    a type.
 
     First a few entries of every list. The `limit`-th of those bounds the answer, so a second read asks only the lists
     whose few entries all lie within the bound, and only up to it.
@@ -67,7 +68,7 @@ async def _pull(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor
 
 
 def _until(at: Cursor, bound: int) -> Cursor:
-    """Nothing behind the bound can be in the answer."""
+    """Limit the stretch: nothing past the bound can be in the answer."""
     return at._replace(before=bound) if at.oldest_first else at._replace(after=bound)
 
 

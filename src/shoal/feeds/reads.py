@@ -1,4 +1,4 @@
-"""What feeds may touch."""
+"""Everything that feeds may read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shoal.timelines.contract import Timelines
 
 
 class Candidate(NamedTuple):
-    """A member who may be suggested: many whom the viewer follows follow them, or many do at all."""
+    """A member who may be suggested: followed by many of the viewer's followees, or by many members at all."""
 
     id: int
     friends: int
@@ -36,21 +36,21 @@ class Reads:
 
     graph: RememberingReader
     lasting: Reader
-    """The same without what is remembered: a timeline that is rebuilt is made of this."""
+    """The graph past its cache, for rebuilding timelines."""
     timelines: Timelines
     audiences: Audiences | None
-    """Who is pushed to, where this process keeps that; a timeline that is rebuilt joins them."""
+    """The audiences in this process, which a rebuilt timeline joins; None where followers are read from the graph."""
     tags: TagCloud
     length: int = 800
-    """How many entries a timeline is rebuilt with."""
+    """Entries of a rebuilt timeline."""
     rebuilding: dict[int, asyncio.Future[None]] = field(default_factory=dict)
-    """Timelines that are being rebuilt: whoever reads one waits for the same rebuild."""
+    """Timelines that are being rebuilt: concurrent readers wait for one rebuild."""
     related: Remembered[tuple[str, int], list[RelatedTag]] = field(default_factory=Remembered)
-    """Related tags, by the tag and by how many posts were looked at."""
+    """Related tags, by tag and number of posts considered."""
     search: SearchIndex = field(default_factory=NoIndex)
     trending: Remembered[None, list[Popular]] = field(default_factory=Remembered)
     """Posts that many like."""
     suggested: Remembered[int, list[Candidate]] = field(default_factory=Remembered)
-    """Whom a viewer may want to follow, before it is asked whether they already do."""
+    """Members whom a viewer may want to follow, before a check whether they already do."""
     popular: Remembered[None, list[int]] = field(default_factory=Remembered)
     """Members who are active and whom many follow."""

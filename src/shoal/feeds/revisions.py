@@ -1,4 +1,4 @@
-"""What a post said before it was edited."""
+"""Former wordings of edited posts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from shoal.graph.contract import Reader
 from shoal.graph.schema import REVISED
 
 MAX_REVISIONS = 1_000
-"""Of a post that was edited more often, the oldest wordings are not shown."""
+"""Revisions that are shown; the oldest wordings of a post with more are left out."""
 
 
 async def revisions(graph: Reader, viewer: int | None, post_id: int) -> list[Revision]:
-    """The former wordings of a post (or of the post that a share shows), oldest first: the last `MAX_REVISIONS`.
+    """Return the former wordings of a post (or of the post that a share shows), oldest first: the last `MAX_REVISIONS`.
 
-    What it says now is not among them. Raises `NotFound` when the viewer may not see the post.
+    The present wording is not among them. Raises `NotFound` when the viewer may not see the post.
     """
     post = await access_post(graph, viewer, post_id)
     newest_first = await graph.assoc_range(post.id, REVISED, limit=MAX_REVISIONS)

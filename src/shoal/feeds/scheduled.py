@@ -1,4 +1,4 @@
-"""What a member has written for moments to come, the last one scheduled first."""
+"""A member's scheduled posts, the most recently scheduled first."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from shoal.graph.schema import SCHEDULES
 
 
 class Waiting(NamedTuple):
-    """A page of it. `next` is the `before` of the page that follows; None at the end."""
+    """A page of scheduled posts. `next` is the `before` of the page that follows; None at the end."""
 
     posts: list[ScheduledPost]
     next: int | None
 
 
 async def waiting(graph: Reader, member: int, cursor: Cursor) -> Waiting:
-    """A page of what waits. Raises `InvalidInput` for a limit below 1."""
+    """Return a page of the member's scheduled posts. Raises `InvalidInput` for a limit below 1."""
     check_limit(cursor)
     return Waiting(*await objects_page(graph, member, SCHEDULES, ScheduledPost, cursor))

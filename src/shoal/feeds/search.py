@@ -1,8 +1,8 @@
-"""What a search finds, as the viewer may see it: members, posts, tags.
+"""Search for members, posts and tags, limited to what the viewer may see.
 
-The index proposes; what it proposes is looked at in the graph, and matched once more as it is there. So a search never shows
-what a post said before an edit, and nobody finds what they may not see. Members are found by their exact names, and one's own
-newest posts by their words, without the index: both at once after they were made.
+The index proposes; each proposal is read from the graph, and matched once more. So a search never shows a wording from
+before an edit, and nobody finds what they may not see. Members are found by their exact names, and one's own newest
+posts by their words, without the index: both at once after they were made.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from shoal.graph.access import members_by_id, relations
 from shoal.graph.schema import FOLLOWS, POSTED, user_name_key
 
 MOST = 400
-"""How far a search by position goes."""
+"""Maximum position that a search can reach."""
 _CANDIDATES = 200
-"""Members that are looked at for one page, to bring those whom many follow to the front."""
+"""Members that are considered for one page, to put those with many followers first."""
 _OWN = 20
 """Own posts that are found without the index."""
 _FOLLOWED = 10_000
@@ -39,19 +39,19 @@ _NAMED, _CALLED, _NOTED = range(3)
 
 
 class Part(NamedTuple):
-    """A part of what there is, by position."""
+    """A stretch of the results, by position."""
 
     limit: int
     offset: int = 0
 
     @property
     def end(self) -> int:
-        """Where it ends."""
+        """The position after its last result."""
         return min(self.offset + self.limit, MOST)
 
 
 async def member_named(reads: Reads, name: str) -> Member | None:
-    """Who has exactly this user name, in whichever case; None for nobody, and for who is suspended."""
+    """Return the member with exactly this user name, in whichever case; None for nobody, and for a suspended member."""
     try:
         key = user_name_key(check_user_name(name, reserved=True))
     except InvalidInput:
@@ -62,10 +62,11 @@ async def member_named(reads: Reads, name: str) -> Member | None:
 
 
 async def members(reads: Reads, viewer: int | None, text: str, part: Part, *, following: bool = False) -> list[Profile]:
-    """Members by name: who is called exactly so first, then those whose user name begins so, whose names have these words, or
-    whose note has them; in each part whom the viewer follows, then whom many follow.
+    """Find members: the one with exactly this name; then by the beginning of the user name, by words in the names, and
+    by words in the note. Within each group, the viewer's followees come first, then those with most followers.
 
-    Only those who want to be found, but for an exact name; `following`: only whom the viewer follows. At most six reads.
+    Only members who want to be found, but for an exact name; `following`: only the viewer's followees. At most six
+    reads.
     """
     exact = await member_named(reads, text)
     clauses = [one for word in text.split()[:MAX_CLAUSES] if (one := clause_of(word, open_ended=True))]
@@ -100,7 +101,9 @@ async def members(reads: Reads, viewer: int | None, text: str, part: Part, *, fo
 def _rank(
     member: Member, clauses: Sequence[Clause], text: str, stand: Relation, exact: Member | None, *, anybody: bool
 ) -> int | None:
-    """Where a member stands among those found, from 0; None for who is not to be found after all."""
+    """Return a member's rank among the results, -1 for the exact name and 0 the next best; None if they must not be
+    found.
+    """
     if exact is not None and member.id == exact.id:
         return -1
     row = member_row(member)
@@ -114,8 +117,8 @@ def _rank(
 async def posts(
     reads: Reads, viewer: int, text: str, cursor: Cursor, *, offset: int = 0, author: int | None = None
 ) -> list[Entry]:
-    """Posts by their words, newest first: those for everybody, unless their author does not want that; one's own; and those that
-    mention one. See `discovery/question.py` for what can be asked.
+    """Find posts by their words, newest first: posts for everybody, unless their author does not want that; one's own;
+    and those that mention the viewer. See `discovery/question.py` for the query language.
     """
     ask = await _resolved(reads, viewer, text, author)
     if ask is None or offset + cursor.limit > MOST:
@@ -137,7 +140,7 @@ async def posts(
 
 
 async def _resolved(reads: Reads, viewer: int, text: str, author: int | None) -> Ask | None:
-    """What the index is asked; None when nothing can be found."""
+    """Return the query for the index; None when nothing can match."""
     question = read_question(text)
     if question.nothing:
         return None
@@ -169,7 +172,7 @@ def _still_fits(ask: Ask, seen: Sight, post: Post) -> bool:
 
 
 async def _own_that_fit(reads: Reads, viewer: int, ask: Ask) -> list[int]:
-    """Which of one's own newest posts are asked for; two reads, and one more where they have polls or media."""
+    """Return which of the viewer's own newest posts match; two reads, and one more where they have polls or media."""
     newest = await own_newest(reads, viewer)
     ids = dict.fromkeys(id_ for post in newest for id_ in beside(post))
     nodes = await reads.graph.obj_get(list(ids)) if ids else {}
@@ -177,15 +180,16 @@ async def _own_that_fit(reads: Reads, viewer: int, ask: Ask) -> list[int]:
 
 
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:
-    """What the viewer wrote last; two reads."""
+    """Return the viewer's newest posts; two reads."""
     listed = await reads.graph.assoc_range(viewer, POSTED, limit=_OWN)
     nodes = await reads.graph.obj_get([entry.id2 for entry in listed])
     return [post for entry in listed if isinstance(post := nodes.get(entry.id2), Post)]
 
 
 async def tags(reads: Reads, viewer: int | None, text: str, part: Part) -> list[str]:
-    """Tags (canonical) that begin so, with or without a `#`: the most used first, then by name. Denied ones are not there, and one
-    that counts as another is that one.
+    """Find tags (canonical) by their beginning, with or without a `#`: the most used first, then by name.
+
+    Denied tags are left out, and a tag that is merged into another is returned as that one.
     """
     prefix = canonical_tag(text.strip().removeprefix("#"))
     if not prefix or any(character.isspace() for character in prefix):
@@ -203,7 +207,7 @@ async def tags(reads: Reads, viewer: int | None, text: str, part: Part) -> list[
 
 
 async def _own_uses(reads: Reads, viewer: int | None, prefix: str) -> dict[str, int]:
-    """What the viewer used just now, which may not have come to the index."""
+    """Count the viewer's own latest uses, which may not have reached the index."""
     uses: dict[str, int] = {}
     for post in await own_newest(reads, viewer) if viewer is not None else []:
         for name in post_row(post).tags:

@@ -1,4 +1,4 @@
-"""Answers that are the same for everybody and may be a minute old."""
+"""Cached answers that may be a minute old and are shared between requests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Answer = TypeVar("Answer")
 
 
 class Remembered(Generic[Key, Answer]):
-    """The last answers, at most so many and so old. Moments are Unix milliseconds, as whoever asks has them."""
+    """The latest answers, limited in number and age. Moments are Unix milliseconds by the caller's clock."""
 
     def __init__(self, most: int = 2_000, keep_ms: int = 60_000) -> None:
         self._most = most
@@ -17,12 +17,12 @@ class Remembered(Generic[Key, Answer]):
         self._held: dict[Key, tuple[int, Answer]] = {}
 
     def get(self, key: Key, now: int) -> Answer | None:
-        """What was answered within the time; None when it must be asked anew."""
+        """Return the remembered answer; None when it is missing or too old."""
         held = self._held.get(key)
         return held[1] if held is not None and abs(now - held[0]) < self._keep_ms else None
 
     def put(self, key: Key, answer: Answer, now: int) -> None:
-        """Remember it; the oldest answers make room."""
+        """Remember an answer; the oldest ones make room."""
         self._held.pop(key, None)
         self._held[key] = (now, answer)
         while len(self._held) > self._most:

@@ -1,4 +1,4 @@
-"""What of the entries that a viewer is told of belongs to what they listen to, at the moment when they are told."""
+"""Selection of the entries that belong to a viewer's subscription at the moment when they are told of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shoal.streaming.interests import Everybody, Home, Interest, Listed, Tagged
 
 
 async def among(reads: Reads, viewer: int, interest: Interest, ids: Sequence[int]) -> list[Entry]:
-    """Those of these entries that the viewer may see and that are of this interest now, with the filters that match them."""
+    """Return the entries that the viewer may see and that match this interest now, with the filters that match them."""
     if not ids:
         return []
     if isinstance(interest, Home):

@@ -1,1 +1,1 @@
-"""What a viewer has not asked for by name: trends, what is popular, whom to follow, everybody."""
+"""Feeds for discovery: trends, popular posts, suggestions of whom to follow, and the directory of members."""

@@ -1,7 +1,7 @@
-"""Posts that many like and share these days, of authors who want to be found.
+"""Posts that many like and share these days, by authors who want to be found.
 
-Only posts that everybody may see are looked at, and what is found is the same for every viewer; then each is shown what they
-may see of it.
+Only posts that everybody may see are considered, and they are the same for every viewer; then each viewer is shown
+those that they may see.
 """
 
 from __future__ import annotations
@@ -18,15 +18,18 @@ from shoal.graph.access import members_by_id
 from shoal.graph.schema import LIKED_BY, SHARED_BY
 
 _NEWEST = 1_000
-"""Posts that are looked at."""
+"""Posts that are considered."""
 _MOST = 200
-"""Posts that trend at the same time."""
+"""Posts that can trend at the same time."""
 _HALF_MS = 86_400_000
-"""A like of a post is worth half when the post is a day older. Scores are logarithms: those of old posts would be all 0."""
+"""Time in which the weight of a like halves, by the age of the post.
+
+Scores are logarithms, or old posts would all have 0.
+"""
 
 
 async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) -> list[Entry]:
-    """Part of what trends, as the viewer may see it: at most seven reads, and three more once a minute."""
+    """Return part of the trending posts that the viewer may see: at most seven reads, and three more once a minute."""
     ids = [popular.id for popular in await _remembered(reads) if not popular.untrendable]
     found = await hydrate(reads.graph, viewer, ids[offset : offset + limit])
     # What moderators took out a moment ago is still among those remembered.
@@ -34,7 +37,9 @@ async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) ->
 
 
 async def judged(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
-    """The same for moderators: as everybody sees it, with the posts that are kept from trends in the places they would have."""
+    """Return trending posts for moderators: as everybody sees them, and including those that are kept from trends, in
+    the places that they would have.
+    """
     ids = [popular.id for popular in await _remembered(reads)]
     return await hydrate(reads.graph, None, ids[offset : offset + limit])
 

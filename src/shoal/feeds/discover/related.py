@@ -1,7 +1,7 @@
-"""Tags that go together: those that stand in the same posts more often than their numbers lead one to expect.
+"""Tags that go together: they appear in the same posts more often than their numbers lead one to expect.
 
-Only posts that everybody may see are looked at, so the answer is the same for every viewer, and tells nobody more than the
-public list of the tag does.
+Only posts that everybody may see are considered, so the answer is the same for every viewer, and reveals no more than
+the public list of the tag does.
 """
 
 from __future__ import annotations
@@ -19,32 +19,34 @@ from shoal.graph.schema import TAG_OF, tag_id
 from shoal.tagcloud.likeness import RelatedTag, likeness
 
 POSTS = 400
-"""How many of the newest posts with a tag are looked at."""
+"""Newest posts with a tag that are considered."""
 MOST = 40
-"""How many related tags there are at most."""
+"""Maximum of related tags."""
 _ONE_VOICE = 5
-"""Posts of one author that count: nobody makes two tags alike alone."""
+"""Posts of one author that count: nobody can make two tags alike alone."""
 _CANDIDATES = 100
 
 
 class _Met(NamedTuple):
-    """What stands in the posts of a tag besides it."""
+    """The other tags in the posts of a tag, with their counts."""
 
     posts: int
     together: Counter[str]
 
 
 async def related(reads: Reads, name: str, limit: int = 20) -> list[RelatedTag]:
-    """The tags most like a tag, the most like first; at most 40. Three reads of the graph, or none within a minute.
+    """Return the tags most like a tag, the closest first; at most 40.
 
-    Raises `InvalidInput` for what is no tag.
+    Three reads of the graph, or none within a minute.
+
+    Raises `InvalidInput` for a name that cannot be a tag.
     """
     name = check_tag(name)
     return (await related_to_each(reads, (name,)))[name][:limit]
 
 
 async def related_to_each(reads: Reads, names: Sequence[str], posts: int = POSTS) -> dict[str, list[RelatedTag]]:
-    """The same for several tags (canonical), from `posts` posts of each; three reads for all of them."""
+    """Return the related tags of several tags (canonical), from `posts` posts of each; three reads for all of them."""
     now = reads.tags.clock()
     known = {name: held for name in names if (held := reads.related.get((name, posts), now)) is not None}
     if missing := [name for name in names if name not in known]:

@@ -14,23 +14,23 @@ from shoal.graph.access import members_by_id
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, DISMISSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTS
 
 MOST = 80
-"""How many suggestions there are at most."""
+"""Maximum of suggestions."""
 _FRIENDS = 100
-"""So many of the newest whom one follows are asked whom they follow, each for so many."""
+"""Newest followees who are asked whom they follow; also how many follows of each are read."""
 _CANDIDATES = 300
 _ACTIVE = 2_000
-"""How many members who want to be found, the latest posters first, are considered: in most networks all."""
+"""Members who are considered, of those who want to be found, the latest posters first: in most networks all."""
 _ASKED = 400
 _ASKED_FOLLOWS = 50
-"""The latest `_ASKED_FOLLOWS` follows of `_ASKED` of them show whom many follow, in a larger network."""
+"""Follows that are read of each of `_ASKED` active members, to find popular members in a larger network."""
 _FOUND = 500
 _POPULAR = 100
 _KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
-"""Who stands so to the viewer is not suggested to them."""
+"""Associations from the viewer to members who are not suggested to them."""
 
 
 class Suggestion(NamedTuple):
-    """A member, and how many whom the viewer follows follow them; 0: many others do."""
+    """A suggested member, and how many of the viewer's followees follow them; 0: many others do."""
 
     profile: Profile
     friends: int
@@ -74,7 +74,10 @@ async def _candidates(reads: Reads, viewer: int) -> list[Candidate]:
 
 
 async def _popular(reads: Reads) -> list[int]:
-    """The most followed, whether they posted lately or not: the same for everybody. Three reads."""
+    """Return the most followed members, whether they posted lately or not.
+
+    The answer is the same for everybody. Three reads.
+    """
     now = reads.tags.clock()
     held = reads.popular.get(None, now)
     if held is None:

@@ -1,4 +1,4 @@
-"""What is in the air: tags on the rise, and the tag cloud as one member would have it."""
+"""Trending tags, and the tag cloud made for one member."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ FOR_YOU = "for_you"
 _FALLBACKS = ("rising", "day", "week", "all")
 _FOLLOWED = 200
 _RECENT = 40
-"""Own posts, and likes, that are looked at."""
+"""Own posts, and likes, that are considered."""
 _SEEDS = 5
-"""So many of a member's own tags bring others that are like them, each from so many posts."""
+"""How many of a member's own tags bring related ones, each from as many posts as `_SEED_POSTS`."""
 _SEED_POSTS = 80
 _POPULAR = 40
 
 
 class _Interest(NamedTuple):
-    """How much a member has to do with a tag, 0 to 2, and what of theirs says so."""
+    """The strength of a member's interest in a tag, 0 to 2, and the reason that is shown."""
 
     strength: float
     why: str
     verb: str = ""
-    """What they do with it: follow, use, like."""
+    """The member's relationship to it: follow, use, like."""
 
 
 async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
-    """Tags on the rise, then, as far as there are too few, those of the day, of the week and of all time; each once."""
+    """Return tags on the rise; where too few, then those of the day, of the week and of all time; each once."""
     found: dict[str, Word] = {}
     for order in _FALLBACKS:
         if len(found) < offset + limit:
@@ -48,7 +48,7 @@ async def trending(reads: Reads, limit: int, offset: int = 0) -> list[Word]:
 
 
 async def for_you(reads: Reads, viewer: int, limit: int = MAX_WORDS) -> Shown:
-    """The cloud made of what a member follows, uses and likes, of what is like that, and of what many use.
+    """Make the cloud of the tags that a member follows, uses and likes, of related ones, and of those that many use.
 
     At most nine reads of the graph, and one of the cloud's store besides two for related tags.
     """
@@ -70,7 +70,7 @@ async def for_you(reads: Reads, viewer: int, limit: int = MAX_WORDS) -> Shown:
 
 
 async def _own(reads: Reads, viewer: int) -> dict[str, _Interest]:
-    """Six reads."""
+    """Return the tags that the member follows, uses and likes; six reads."""
     graph = reads.graph
     followed, posted, liked = await asyncio.gather(
         graph.assoc_range(viewer, FOLLOWS_TAG, limit=_FOLLOWED),
@@ -92,14 +92,14 @@ async def _own(reads: Reads, viewer: int) -> dict[str, _Interest]:
 
 
 async def _still_seen(reads: Reads, viewer: int, posts: Sequence[Post]) -> list[Post]:
-    """What the member liked and may still see, by others."""
+    """Return the liked posts that the viewer may still be shown, by authors who are not muted."""
     ids = {post.author_id for post in posts}
     authors, stands = await asyncio.gather(members_by_id(reads.graph, list(ids)), relations(reads.graph, viewer, ids))
     return [post for post in posts if may_list(viewer, post, authors.get(post.author_id), stands[post.author_id])]
 
 
 async def _alike(reads: Reads, own: Mapping[str, _Interest]) -> dict[str, _Interest]:
-    """Three reads: what goes with the tags that the member has most to do with."""
+    """Return the tags related to those that interest the member most; three reads."""
     seeds = sorted(own, key=lambda name: (-own[name].strength, name))[:_SEEDS]
     found: dict[str, _Interest] = {}
     for seed, tags in (await related_to_each(reads, seeds, _SEED_POSTS)).items():
@@ -113,7 +113,7 @@ def _tags(posts: Sequence[Post]) -> Counter[str]:
 
 
 def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> dict[str, _Interest]:
-    """Both, with the sum of their strengths and the reason of the stronger."""
+    """Unite the interests: strengths add up, and the reason is that of the stronger."""
     both = {**one, **other}
     for name in one.keys() & other.keys():
         first = max(one[name], other[name], key=lambda interest: interest.strength)
@@ -122,12 +122,14 @@ def _stronger(one: Mapping[str, _Interest], other: Mapping[str, _Interest]) -> d
 
 
 def _liveliness(tag: Counted) -> float:
-    """From 1 on: of two tags that are the same to the member, the one that others use more of late comes first."""
+    """Return a weight from 1 on: of two tags that interest the member equally, the one that others use more of late
+    comes first.
+    """
     return 1.0 + math.log2(1.0 + tag.reasons.warmth["week"])
 
 
 def _once(weighed: Sequence[tuple[float, Counted, str]]) -> list[tuple[float, Counted, str]]:
-    """Of tags that count together, the one that weighs most."""
+    """Keep one entry for tags that are merged: the one that weighs most."""
     first: dict[str, tuple[float, Counted, str]] = {}
     for found in weighed:
         first.setdefault(found[1].name, found)
