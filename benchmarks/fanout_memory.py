@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import Report, huge_pages, parser, rss
 from shoal.core.ids import floor_at
+from shoal.graph.contract import Cursor
 from shoal.timelines.contract import Seats
 from shoal.timelines.memory import MemoryTimelines
 
@@ -115,7 +116,7 @@ async def verified(
         pushed[seat].append(first_entry + number)
     right = 0
     for seat, entries in pushed.items():
-        window = await timelines.read(member(seat), limit=timelines.length)
+        window = await timelines.read(member(seat), Cursor(limit=timelines.length))
         ids = window.ids if window is not None else []
         ordered = all(newer > older for newer, older in itertools.pairwise(ids))
         right += ordered and len(ids) >= timelines.length - 1 and ids[: len(entries)] == entries[::-1]

@@ -25,6 +25,7 @@ from redis import Redis
 
 from benchmarks.measure import Report, parser
 from shoal.core.ids import EPOCH_MS, compose
+from shoal.graph.contract import Cursor
 from shoal.graph.redis.nodes import Nodes, keys_of
 from shoal.ops.engines import redis as engine
 from shoal.timelines.redis import RedisTimelines
@@ -227,7 +228,7 @@ async def fan_out(bench: Bench, url: str, rounds: int, turns: int, report: Repor
 
 async def topped(bench: Bench, timelines: RedisTimelines, newest: int) -> int:
     """How many timelines begin with this entry."""
-    pages = await asyncio.gather(*[timelines.read(member, limit=1) for member in bench.members])
+    pages = await asyncio.gather(*[timelines.read(member, Cursor(limit=1)) for member in bench.members])
     return sum(page is not None and page.ids == [entry(newest)] for page in pages)
 
 
@@ -248,11 +249,11 @@ async def others(bench: Bench, timelines: RedisTimelines, seats: Any, report: Re
     some = bench.members[: min(2_000, len(bench.members))]
     started = time.perf_counter()
     for member in some:
-        await timelines.read(member, limit=20)
+        await timelines.read(member, Cursor(limit=20))
     report.add("a page, alone", (time.perf_counter() - started) / len(some) * 1e6, "us")
     started = time.perf_counter()
     for first in range(0, len(some), 50):
-        await asyncio.gather(*(timelines.read(member, limit=20) for member in some[first : first + 50]))
+        await asyncio.gather(*(timelines.read(member, Cursor(limit=20)) for member in some[first : first + 50]))
     report.add("a page, 50 at once", (time.perf_counter() - started) / len(some) * 1e6, "us")
     await longest(bench, timelines, report)
 
@@ -264,7 +265,7 @@ async def longest(bench: Bench, timelines: RedisTimelines, report: Report) -> No
     kinds: dict[str, Callable[[int], Awaitable[object]]] = {
         "push to 300 members, 4 of them cut": lambda n: timelines.push(entry(70_000 + n), full),
         "removal from 50 members": lambda n: timelines.remove(entry(70_000 + n), full[:50]),
-        "reading 16": lambda _: asyncio.gather(*(timelines.read(m, limit=20) for m in bench.members[:16])),
+        "reading 16": lambda _: asyncio.gather(*(timelines.read(m, Cursor(limit=20)) for m in bench.members[:16])),
         "union of 800": lambda n: timelines.union(bench.members[n], wide, 0),
         "subtracting 800": lambda n: timelines.subtract(bench.members[n], wide),
     }

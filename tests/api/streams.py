@@ -16,6 +16,7 @@ from shoal.api.http.limits.connections import USUAL, Patience
 from shoal.api.http.limits.listeners import Pace
 from shoal.api.server import Deps, listen, serve
 from shoal.core.model import Token
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services import members
 from shoal.services.login import apps
@@ -148,7 +149,7 @@ class Place:
     async def token_of(self, who: Someone) -> Token:
         """The one token that they were given."""
         graph = self.network.store
-        (held,) = await graph.assoc_range(who.member.id, LOGGED_IN, limit=2)
+        (held,) = await graph.assoc_range(who.member.id, LOGGED_IN, Cursor(limit=2))
         token = (await graph.obj_get((held.id2,)))[held.id2]
         assert isinstance(token, Token)
         return token

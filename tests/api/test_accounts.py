@@ -7,7 +7,7 @@ import pytest
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Role
 from shoal.feeds import people, saved, tagged, user
-from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKES
 from shoal.services import moderation
 from tests.api.world import World

@@ -8,7 +8,8 @@ import pytest
 
 from shoal.core.errors import NotFound
 from shoal.feeds import revisions
-from shoal.graph.contract import Assoc
+from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.schema import AssocType
 from tests.api.world import World
 
 PLACE = {"latitude": 48.4, "longitude": -4.5}
@@ -45,9 +46,9 @@ class Shuffled:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._graph, name)
 
-    async def assoc_range(self, *given: Any, limit: int, oldest_first: bool = False, **more: Any) -> list[Assoc]:
-        ids = self._order if oldest_first else self._order[::-1]
-        return [Assoc(id_, 0, b"") for id_ in ids][:limit]
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        ids = self._order if at.oldest_first else self._order[::-1]
+        return [Assoc(id_, 0, b"") for id_ in ids][: at.limit]
 
 
 def test_revisions_are_in_the_order_of_their_times_and_only_so_many(

@@ -16,8 +16,8 @@ from shoal.cli import main
 from shoal.core.errors import InvalidInput
 from shoal.discovery.memory import MemoryIndex
 from shoal.feeds import search
-from shoal.feeds.pull import Cursor
 from shoal.feeds.search import Part
+from shoal.graph.contract import Cursor
 from shoal.settings import Settings
 from shoal.wiring.search import open_search
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +33,7 @@ from shoal.core.model import (
     Token,
     Visibility,
 )
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, AssocRow, Batch, IdTaken, KeyTaken, Missing, Store
+from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, AssocRow, Batch, Cursor, IdTaken, KeyTaken, Missing, Store
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import (
     AGENDA,
@@ -396,7 +395,7 @@ async def test_a_batch_whose_answer_is_lost_is_there_whole_and_nothing_remembers
         await add(graph, ann())
         await begin(graph, ANN, FOLLOWS, CYD, moment(1))
         assert await graph.obj_get([ANN]) == {ANN: ann()}
-        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, limit=5)) == [CYD]
+        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5))) == [CYD]
         assert await graph.assoc_count([ANN], [FOLLOWS]) == {FOLLOWS: {ANN: 1}}
         batch = Batch(shard_of(ANN))
         batch.obj_set(ann(2, "changed"))
@@ -409,7 +408,7 @@ async def test_a_batch_whose_answer_is_lost_is_there_whole_and_nothing_remembers
             await graph.commit(batch)
         assert await graph.obj_get([ANN]) == {ANN: ann(2, "changed")}
         assert await graph.key_get([key_of(ANN, "free")]) == {key_of(ANN, "free"): ANN}
-        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, limit=5)) == [BEN]
+        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5))) == [BEN]
         assert await graph.assoc_get(ANN, [FOLLOWS], [BEN, CYD]) == {FOLLOWS: {BEN: Assoc(BEN, moment(2), b"")}}
         with pytest.raises(Conflict):
             await graph.commit(batch)
@@ -447,7 +446,7 @@ async def test_a_batch_that_fails_does_not_harm_its_neighbours(backend: Backend)
         good = [n for n in range(300) if n % 3]
         assert [n for n, answer in enumerate(answers) if answer is None] == good
         assert {type(answers[n]) for n in range(300) if n % 3 == 0} == {IdTaken}
-        page = await graph.assoc_range(ANN, POSTED, limit=1000)
+        page = await graph.assoc_range(ANN, POSTED, Cursor(limit=1000))
         assert ids_of(page) == [id_on(0, 100 + n) for n in reversed(good)]
         assert [node.id for node in await all_objects(graph)] == [ANN, *[id_on(0, 100 + n) for n in good]]
         assert await count(graph, ANN, LIKES) == len(good)
@@ -483,9 +482,9 @@ async def test_a_list_is_read_newest_first_whatever_the_order_of_writing(backend
     async with backend.open() as graph:
         for n in (3, 1, 4, 5, 2):
             await begin(graph, ANN, POSTED, 100 + n, moment(n), b"data %d" % n)
-        page = await graph.assoc_range(ANN, POSTED, limit=10)
+        page = await graph.assoc_range(ANN, POSTED, Cursor(limit=10))
         assert page == [Assoc(100 + n, moment(n), b"data %d" % n) for n in (5, 4, 3, 2, 1)]
-        assert await graph.assoc_range(ANN, POSTED, limit=10, oldest_first=True) == page[::-1]
+        assert await graph.assoc_range(ANN, POSTED, Cursor(limit=10, oldest_first=True)) == page[::-1]
 
 
 @in_loop
@@ -496,7 +495,7 @@ async def test_before_and_after_leave_their_own_moments_out(backend: Backend) ->
 
         async def page(before: int, after: int, *, limit: int = 10, oldest_first: bool = False) -> list[int]:
             given = await graph.assoc_range(
-                ANN, POSTED, before=moment(before), after=moment(after), limit=limit, oldest_first=oldest_first
+                ANN, POSTED, Cursor(before=moment(before), after=moment(after), limit=limit, oldest_first=oldest_first)
             )
             return ids_of(given)
 
@@ -506,9 +505,9 @@ async def test_before_and_after_leave_their_own_moments_out(backend: Backend) ->
         assert await page(3, 2) == []
         assert await page(2, 6) == []
         assert await page(8, 0, limit=0) == []
-        assert ids_of(await graph.assoc_range(ANN, POSTED, after=moment(6), limit=5)) == [7]
-        assert ids_of(await graph.assoc_range(ANN, POSTED, before=moment(2), limit=5)) == [1]
-        assert await graph.assoc_range(BEN, POSTED, limit=5) == []
+        assert ids_of(await graph.assoc_range(ANN, POSTED, Cursor(after=moment(6), limit=5))) == [7]
+        assert ids_of(await graph.assoc_range(ANN, POSTED, Cursor(before=moment(2), limit=5))) == [1]
+        assert await graph.assoc_range(BEN, POSTED, Cursor(limit=5)) == []
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 50])
@@ -518,24 +517,17 @@ async def test_pages_put_together_are_the_whole_list(backend: Backend, limit: in
         numbers = random.Random(limit).sample(range(1000), 23)
         await asyncio.gather(*[begin(graph, ANN, FOLLOWS, id_on(n % 64, n), moment(n)) for n in numbers])
         down: list[Assoc] = []
-        while page := await graph.assoc_range(ANN, FOLLOWS, before=down[-1].time if down else MAX_TIME, limit=limit):
+        while page := await graph.assoc_range(
+            ANN, FOLLOWS, Cursor(before=down[-1].time if down else MAX_TIME, limit=limit)
+        ):
             down += page
         up: list[Assoc] = []
         while page := await graph.assoc_range(
-            ANN, FOLLOWS, after=up[-1].time if up else -1, limit=limit, oldest_first=True
+            ANN, FOLLOWS, Cursor(after=up[-1].time if up else -1, limit=limit, oldest_first=True)
         ):
             up += page
         assert [entry.time for entry in down] == [moment(n) for n in sorted(numbers, reverse=True)]
         assert up == down[::-1]
-
-
-class Span(NamedTuple):
-    """Which part of a list."""
-
-    before: int
-    after: int
-    limit: int
-    oldest_first: bool
 
 
 @pytest.mark.parametrize("lists", [3, 200])
@@ -559,9 +551,9 @@ async def test_many_lists_read_at_once_are_each_as_if_read_alone(backend: Backen
             (0, half, -1),
         ):
             for oldest_first in (False, True):
-                span = Span(before, after, limit, oldest_first)
-                at_once = await graph.assoc_ranges([*owners, CYD + 1], POSTED, **span._asdict())
-                alone = {owner: await graph.assoc_range(owner, POSTED, **span._asdict()) for owner in owners}
+                at = Cursor(before, after, limit, oldest_first)
+                at_once = await graph.assoc_ranges([*owners, CYD + 1], POSTED, at)
+                alone = {owner: await graph.assoc_range(owner, POSTED, at) for owner in owners}
                 assert at_once == {owner: page for owner, page in alone.items() if page}
 
 
@@ -570,9 +562,9 @@ async def test_a_list_named_twice_is_read_once(backend: Backend) -> None:
     async with backend.open() as graph:
         for n in (1, 2, 3):
             await begin(graph, ANN, POSTED, n, moment(n))
-        pages = await graph.assoc_ranges([ANN, BEN, ANN], POSTED, limit=2)
+        pages = await graph.assoc_ranges([ANN, BEN, ANN], POSTED, Cursor(limit=2))
         assert {id1: ids_of(page) for id1, page in pages.items()} == {ANN: [3, 2]}
-        assert await graph.assoc_ranges([], POSTED, limit=2) == {}
+        assert await graph.assoc_ranges([], POSTED, Cursor(limit=2)) == {}
 
 
 @in_loop
@@ -598,9 +590,9 @@ async def test_beginning_again_moves_an_association_to_its_new_time(backend: Bac
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), b"first")
         await begin(graph, ANN, FOLLOWS, CYD, moment(2))
         await begin(graph, ANN, FOLLOWS, BEN, moment(3), b"second")
-        page = await graph.assoc_range(ANN, FOLLOWS, limit=10)
+        page = await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=10))
         assert page == [Assoc(BEN, moment(3), b"second"), Assoc(CYD, moment(2), b"")]
-        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=10) == [Assoc(ANN, moment(3), b"second")]
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=10)) == [Assoc(ANN, moment(3), b"second")]
 
 
 # Counts
@@ -619,19 +611,21 @@ async def test_counts_move_only_on_a_real_change(backend: Backend) -> None:
 @in_loop
 async def test_lists_that_are_not_counted_read_as_any_other(backend: Backend) -> None:
     async with backend.open() as graph:
-        assert await graph.assoc_range(AGENDA, DUE, limit=5) == []
+        assert await graph.assoc_range(AGENDA, DUE, Cursor(limit=5)) == []
         tickets = [id_on(shard, shard) for shard in (3, 40, 4_000, 8_000)]
         for at, ticket in enumerate(tickets):
             put_on(batch := Batch(shard_of(ticket)), ticket, milliseconds_of(moment(0)) + at, ANN)
             await graph.commit(batch)
-            assert len(await graph.assoc_range(AGENDA, DUE, limit=5, oldest_first=True)) == at + 1
-        assert ids_of(await graph.assoc_range(AGENDA, DUE, limit=3)) == tickets[:0:-1]
-        assert ids_of((await graph.assoc_ranges([AGENDA], DUE, limit=2, oldest_first=True))[AGENDA]) == tickets[:2]
+            assert len(await graph.assoc_range(AGENDA, DUE, Cursor(limit=5, oldest_first=True))) == at + 1
+        assert ids_of(await graph.assoc_range(AGENDA, DUE, Cursor(limit=3))) == tickets[:0:-1]
+        assert (
+            ids_of((await graph.assoc_ranges([AGENDA], DUE, Cursor(limit=2, oldest_first=True)))[AGENDA]) == tickets[:2]
+        )
         assert (await graph.assoc_get(AGENDA, [DUE], tickets[:2]))[DUE].keys() == set(tickets[:2])
         assert await graph.assoc_count([AGENDA, *tickets], [DUE, DUE_ON]) == {DUE: {}, DUE_ON: {}}
         take_off(batch := Batch(shard_of(tickets[0])), tickets[0], moment(0))
         await graph.commit(batch)
-        assert ids_of(await graph.assoc_range(AGENDA, DUE, limit=5, oldest_first=True)) == tickets[1:]
+        assert ids_of(await graph.assoc_range(AGENDA, DUE, Cursor(limit=5, oldest_first=True))) == tickets[1:]
         assert await broken_promises(graph) == []
 
 
@@ -673,7 +667,7 @@ async def test_the_likes_of_all_posts_are_tallied_at_their_author(backend: Backe
         assert await graph.assoc_count([BEN, *posts], [LIKED_BY]) == {
             LIKED_BY: {BEN: 3, posts[0]: 1, posts[1]: 1, posts[2]: 1}
         }
-        assert await graph.assoc_range(BEN, LIKED_BY, limit=5) == []
+        assert await graph.assoc_range(BEN, LIKED_BY, Cursor(limit=5)) == []
 
 
 @in_loop
@@ -704,9 +698,9 @@ async def test_every_association_has_its_inverse_with_the_same_time(backend: Bac
         inverse = ASSOC_TYPES[atype.inverse]
         assert ASSOC_TYPES[inverse.inverse] is atype
         await begin(graph, CYD, atype, ANN, moment(1), b"data")
-        assert await graph.assoc_range(ANN, inverse, limit=5) == [Assoc(CYD, moment(1), b"data")]
+        assert await graph.assoc_range(ANN, inverse, Cursor(limit=5)) == [Assoc(CYD, moment(1), b"data")]
         await end(graph, CYD, atype, ANN, moment(2))
-        assert await graph.assoc_range(ANN, inverse, limit=5) == []
+        assert await graph.assoc_range(ANN, inverse, Cursor(limit=5)) == []
         assert await all_counts(graph) == []
         times = {row.time for row in await all_links(graph)}
         assert times == {moment(2)}
@@ -718,7 +712,7 @@ async def test_a_tag_has_its_posts_though_its_id_is_made_of_its_name(backend: Ba
         tags = [named("tag", f"tag{n}") for n in range(20)]
         for n, tag in enumerate(tags):
             await begin(graph, POST_OF_BEN, TAGGED, tag, moment(n))
-        assert await graph.assoc_ranges(tags, TAG_OF, limit=3) == {
+        assert await graph.assoc_ranges(tags, TAG_OF, Cursor(limit=3)) == {
             tag: [Assoc(POST_OF_BEN, moment(n), b"")] for n, tag in enumerate(tags)
         }
         assert await broken_promises(graph) == []
@@ -732,11 +726,11 @@ async def test_clocks_that_disagree_never_undo_what_a_member_did_last(backend: B
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(100))
         await end(graph, ANN, FOLLOWS, BEN, moment(50))
-        assert await graph.assoc_range(ANN, FOLLOWS, limit=5) == []
+        assert await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5)) == []
         await begin(graph, ANN, FOLLOWS, BEN, moment(1), b"again")
         expected = moment(100) + 2
-        assert await graph.assoc_range(ANN, FOLLOWS, limit=5) == [Assoc(BEN, expected, b"again")]
-        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == [Assoc(ANN, expected, b"again")]
+        assert await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5)) == [Assoc(BEN, expected, b"again")]
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == [Assoc(ANN, expected, b"again")]
 
 
 @in_loop
@@ -749,7 +743,7 @@ async def test_within_one_batch_the_last_word_stands(backend: Backend) -> None:
         batch.assoc_del(ANN, FOLLOWS, CYD, moment(1))
         batch.assoc_add(ANN, FOLLOWS, CYD, moment(1))
         await graph.commit(batch)
-        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, limit=5)) == [CYD]
+        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5))) == [CYD]
         assert await broken_promises(graph) == []
 
 
@@ -760,10 +754,10 @@ async def test_a_plain_operation_loses_to_a_later_one(backend: Backend) -> None:
         await put(graph, op)
         await put(graph, op._replace(time=moment(4), alive=False))
         await put(graph, op._replace(alive=False))
-        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == [Assoc(ANN, moment(5), b"5")]
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"5")]
         await put(graph, op._replace(time=moment(6), alive=False))
         await put(graph, op)
-        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == []
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == []
         assert await count(graph, BEN, FOLLOWED_BY) == 0
 
 
@@ -772,8 +766,8 @@ async def test_at_the_same_time_the_greater_data_wins(backend: Backend) -> None:
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"2")
         await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"3")
-        assert await graph.assoc_range(ANN, FOLLOWS, limit=5) == [Assoc(BEN, moment(5), b"3")]
-        assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == [Assoc(ANN, moment(5), b"3")]
+        assert await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5)) == [Assoc(BEN, moment(5), b"3")]
+        assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"3")]
         await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=False, data=b"1", plain=True))
         assert await count(graph, BEN, FOLLOWED_BY) == 1
         await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=False, data=b"4", plain=True))
@@ -785,7 +779,7 @@ async def test_a_member_acting_at_the_same_time_with_lesser_data_is_lifted_past_
     async with backend.open() as graph:
         await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"2")
         await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"1")
-        assert await graph.assoc_range(ANN, FOLLOWS, limit=5) == [Assoc(BEN, moment(5) + 1, b"1")]
+        assert await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5)) == [Assoc(BEN, moment(5) + 1, b"1")]
         batch = Batch(shard_of(ANN))
         batch.assoc_del(ANN, FOLLOWS, BEN, moment(5) + 1, b"9")
         await graph.commit(batch)

@@ -18,7 +18,7 @@ from shoal.core.errors import Conflict
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
-from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, SHARES, AssocType, Key
 from tests.examples import examples
 from tests.stores import (
@@ -284,8 +284,9 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(id1=ends, atype=st.sampled_from(TYPES_AND_INVERSES), before=times, after=times, limit=st.integers(0, 4))
     def page(self, id1: int, atype: AssocType, before: int, after: int, limit: int) -> None:
         whole = [entry for entry in self._model.listed(id1, atype.number) if moment(after) < entry[0] < moment(before)]
-        read = partial(self._graph.assoc_range, id1, atype, before=moment(before), after=moment(after), limit=limit)
-        newest, oldest = self._runner.run(read()), self._runner.run(read(oldest_first=True))
+        at = Cursor(moment(before), moment(after), limit)
+        newest = self._runner.run(self._graph.assoc_range(id1, atype, at))
+        oldest = self._runner.run(self._graph.assoc_range(id1, atype, at._replace(oldest_first=True)))
         assert [(entry.time, entry.id2) for entry in newest] == whole[:limit]
         assert [entry.time for entry in oldest] == [time for time, _ in whole[::-1][:limit]]
 
@@ -302,7 +303,7 @@ class GraphMachine(RuleBasedStateMachine):
         answered = await graph.assoc_count(ENDS, TYPES_AND_INVERSES)
         assert {(id1, atype.number): n for atype, part in answered.items() for id1, n in part.items()} == counts
         for atype in TYPES_AND_INVERSES:
-            pages = await graph.assoc_ranges(ENDS, atype, limit=50)
+            pages = await graph.assoc_ranges(ENDS, atype, Cursor(limit=50))
             assert {id1: ids_of(sorted(page)) for id1, page in pages.items()} == {
                 id1: sorted(id2 for _, id2 in whole) for id1 in ENDS if (whole := model.listed(id1, atype.number))
             }

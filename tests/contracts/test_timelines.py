@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.graph.contract import Cursor
 from shoal.graph.redis.nodes import Nodes
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
@@ -68,7 +69,7 @@ async def push(timelines: Timelines, entry: int, *members: int) -> int:
 
 
 async def ids(timelines: Timelines, member: int = ANN) -> list[int]:
-    window = await timelines.read(member, limit=MANY)
+    window = await timelines.read(member, Cursor(limit=MANY))
     assert window is not None
     return window.ids
 
@@ -83,7 +84,7 @@ async def test_a_cold_timeline_takes_nothing_and_says_so(backend: str) -> None:
         await timelines.subtract(BEN, [1])
         await timelines.remove(1, timelines.seats((BEN,)))
         await timelines.drop((BEN,))
-        assert await timelines.read(BEN, limit=5) is None
+        assert await timelines.read(BEN, Cursor(limit=5)) is None
         assert await timelines.floor(BEN) is None
 
 
@@ -98,20 +99,20 @@ async def test_a_timeline_takes_writes_from_its_beginning_and_is_read_once_it_is
         await timelines.union(ANN, [5, 6], 0)
         await timelines.subtract(ANN, [6])
         await timelines.remove(8, timelines.seats((ANN,)))
-        assert await timelines.read(ANN, limit=5) is None
+        assert await timelines.read(ANN, Cursor(limit=5)) is None
         await timelines.create(ANN)
         await timelines.fill(ANN, [3, 4], 2)
-        assert await timelines.read(ANN, limit=5) == ([7, 5, 4, 3], 2)
+        assert await timelines.read(ANN, Cursor(limit=5)) == ([7, 5, 4, 3], 2)
 
 
 @on_every_backend
 @in_loop
 async def test_a_filled_timeline_stays_filled(backend: str) -> None:
     async with begun(backend) as timelines:
-        assert await timelines.read(ANN, limit=5) == ([], 0)
+        assert await timelines.read(ANN, Cursor(limit=5)) == ([], 0)
         await push(timelines, 9)
         await timelines.fill(ANN, [4], 3)
-        assert await timelines.read(ANN, limit=5) == ([9, 4], 3)
+        assert await timelines.read(ANN, Cursor(limit=5)) == ([9, 4], 3)
 
 
 @on_every_backend
@@ -140,7 +141,7 @@ async def test_entries_are_read_in_order_of_id_however_they_came(backend: str) -
         async with begun(backend) as timelines:
             for entry in order:
                 await push(timelines, entry)
-            assert await timelines.read(ANN, limit=MANY) == ([3, 2, 1], 0), order
+            assert await timelines.read(ANN, Cursor(limit=MANY)) == ([3, 2, 1], 0), order
 
 
 @on_every_backend
@@ -158,7 +159,7 @@ async def test_what_no_longer_fits_raises_the_floor_past_it(backend: str) -> Non
     async with begun(backend) as timelines:
         for entry in (1, 2, 3, 4):
             await push(timelines, entry)
-        assert await timelines.read(ANN, limit=MANY) == ([4, 3, 2], 1)
+        assert await timelines.read(ANN, Cursor(limit=MANY)) == ([4, 3, 2], 1)
 
 
 @on_every_backend
@@ -168,7 +169,7 @@ async def test_a_push_below_the_floor_is_passed_over(backend: str) -> None:
         await timelines.union(ANN, [20], 10)
         assert await push(timelines, 9, ANN, BEN) == 1
         assert await push(timelines, 10, ANN) == 0
-        assert await timelines.read(ANN, limit=MANY) == ([20], 10)
+        assert await timelines.read(ANN, Cursor(limit=MANY)) == ([20], 10)
         assert await ids(timelines, BEN) == [9]
 
 
@@ -178,7 +179,7 @@ async def test_a_union_keeps_the_newest_that_fit_and_tells_where_it_ends(backend
     async with begun(backend) as timelines:
         await push(timelines, 4)
         await timelines.union(ANN, [1, 2, 3, 5], 0)
-        assert await timelines.read(ANN, limit=MANY) == ([5, 4, 3], 2)
+        assert await timelines.read(ANN, Cursor(limit=MANY)) == ([5, 4, 3], 2)
 
 
 @on_every_backend
@@ -187,7 +188,7 @@ async def test_a_floor_never_sinks(backend: str) -> None:
     async with begun(backend) as timelines:
         await timelines.union(ANN, [5, 6], 4)
         await timelines.union(ANN, [1, 2], 0)
-        assert await timelines.read(ANN, limit=MANY) == ([6, 5], 4)
+        assert await timelines.read(ANN, Cursor(limit=MANY)) == ([6, 5], 4)
 
 
 @on_every_backend
@@ -210,7 +211,7 @@ async def test_what_was_removed_makes_no_room_below_the_floor(backend: str) -> N
     async with begun(backend) as timelines:
         await timelines.union(ANN, [1, 2, 3, 4], 0)
         await timelines.subtract(ANN, [4, 3])
-        assert await timelines.read(ANN, limit=MANY) == ([2], 1)
+        assert await timelines.read(ANN, Cursor(limit=MANY)) == ([2], 1)
 
 
 @on_every_backend
@@ -220,8 +221,8 @@ async def test_a_page_is_cut_by_before_after_and_limit_in_either_direction(backe
         await timelines.union(ANN, [1, 2, 3, 4, 5, 6], 0)
         for before, after, limit in [(7, 0, 9), (5, 0, 2), (7, 2, 2), (5, 2, 9), (3, 2, 5), (MANY, 6, 1)]:
             expected = [entry for entry in range(1, 7) if after < entry < before]
-            up = await timelines.read(ANN, before=before, after=after, limit=limit, oldest_first=True)
-            down = await timelines.read(ANN, before=before, after=after, limit=limit)
+            up = await timelines.read(ANN, Cursor(before=before, after=after, limit=limit, oldest_first=True))
+            down = await timelines.read(ANN, Cursor(before=before, after=after, limit=limit))
             assert up == (expected[:limit], 0)
             assert down == (expected[::-1][:limit], 0)
 
@@ -233,10 +234,10 @@ async def test_a_dropped_timeline_is_cold_and_begins_anew(backend: str) -> None:
         await timelines.union(ANN, [5, 6], 4)
         await push(timelines, 7, BEN)
         await timelines.drop((ANN, CYD))
-        assert await timelines.read(ANN, limit=5) is None
+        assert await timelines.read(ANN, Cursor(limit=5)) is None
         await warm_up(timelines, ANN, CYD)
-        assert await timelines.read(ANN, limit=5) == ([], 0)
-        assert await timelines.read(CYD, limit=5) == ([], 0)
+        assert await timelines.read(ANN, Cursor(limit=5)) == ([], 0)
+        assert await timelines.read(CYD, Cursor(limit=5)) == ([], 0)
         assert await ids(timelines, BEN) == [7]
 
 
@@ -262,7 +263,7 @@ async def test_the_warm_are_listed_and_cleared(backend: str) -> None:
         assert len(await timelines.members(2)) == 2
         await timelines.clear()
         assert await timelines.members(9) == []
-        assert await timelines.read(ANN, limit=5) is None
+        assert await timelines.read(ANN, Cursor(limit=5)) is None
 
 
 class Modelled:
@@ -317,8 +318,8 @@ class Modelled:
         assert floor in self.heights
         self.floors[member] = floor
         expected = sorted(id_ for id_ in self.held[member] if id_ > floor)
-        assert await self.timelines.read(member, limit=MANY) == (expected[::-1], floor)
-        assert await self.timelines.read(member, limit=2, after=entry, oldest_first=True) == (
+        assert await self.timelines.read(member, Cursor(limit=MANY)) == (expected[::-1], floor)
+        assert await self.timelines.read(member, Cursor(after=entry, limit=2, oldest_first=True)) == (
             [id_ for id_ in expected if id_ > entry][:2],
             floor,
         )

@@ -19,6 +19,7 @@ from tests.faults.proxy import Link, moved, port_of
 from shoal.core.model import Post
 from shoal.core.placement import place, source_of
 from shoal.feeds import home
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, POSTED
 from shoal.ops.bounded_tasks import in_crowd
 from shoal.ops.checking.check import check
@@ -119,7 +120,7 @@ class Place:
             assert {id_: text for id_, text in texts.items() if id_ in person.posts} == person.posts
             counts = await network.store.assoc_count([person.id], [POSTED, FOLLOWS])
             assert counts[POSTED].get(person.id, 0) == len(person.posts), "a post is there twice, or is lost"
-            follows = await network.store.assoc_range(person.id, FOLLOWS, limit=1_000)
+            follows = await network.store.assoc_range(person.id, FOLLOWS, Cursor(limit=1_000))
             assert {follow.id2 for follow in follows} == {id_ for id_, on in person.follows.items() if on}
 
     async def _all_shown(self, url: str) -> None:

@@ -28,7 +28,7 @@ from shoal.broker.rabbitmq import RabbitOutbox
 from shoal.core.errors import Unavailable
 from shoal.core.events import InverseOwed
 from shoal.core.ids import IdMaker
-from shoal.graph.contract import Job
+from shoal.graph.contract import Cursor, Job
 from shoal.graph.schema import FOLLOWS, LIKES
 from shoal.services import members, posts, reactions, relationships
 from shoal.services.posts import Draft
@@ -111,7 +111,7 @@ async def _pushed(network: Network, _broker: RabbitOutbox, followers: list[int],
 
 async def _newest(network: Network, followers: list[int], post: int) -> int:
     """On how many of these timelines a post is the newest entry."""
-    windows = await asyncio.gather(*[network.timelines.read(member, limit=1) for member in followers])
+    windows = await asyncio.gather(*[network.timelines.read(member, Cursor(limit=1)) for member in followers])
     return sum(window is not None and window.ids == [post] for window in windows)
 
 
@@ -363,6 +363,6 @@ async def _step_back(here: Place) -> None:
         await relationships.follow(late, cat, ann)
         await reactions.unlike(late, cat, first.id)
         assert third.id < first.id < second.id
-        follows = await network.store.assoc_range(cat, FOLLOWS, limit=10)
-        likes = await network.store.assoc_range(cat, LIKES, limit=10)
+        follows = await network.store.assoc_range(cat, FOLLOWS, Cursor(limit=10))
+        likes = await network.store.assoc_range(cat, LIKES, Cursor(limit=10))
         assert ([follow.id2 for follow in follows], list(likes)) == ([ann], [])

@@ -13,8 +13,7 @@ from shoal.core.model import Member, Poll, PollOption, Post, Role
 from shoal.core.reports import Report
 from shoal.feeds import notifications
 from shoal.feeds.notifications import Notification, Wish
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import (
     EVERYBODY,
     REQUESTED_BY,

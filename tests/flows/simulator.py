@@ -27,12 +27,11 @@ from shoal.fanout.table import TABLE
 from shoal.feeds import folding, home
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.pipeline import Page
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph import changes
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import Stamps
-from shoal.graph.contract import Batch, Graph, Job, Outbox, Store
+from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary

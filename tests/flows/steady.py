@@ -19,9 +19,8 @@ from shoal.core.events import (
 )
 from shoal.core.model import Post
 from shoal.feeds import home
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
-from shoal.graph.contract import Graph, Store
+from shoal.graph.contract import Cursor, Graph, Store
 from tests.flows.chaos import Haltable, Unruly
 from tests.flows.recount import World
 

@@ -19,9 +19,8 @@ from shoal import Handle, Shoal
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotFound, Unauthenticated, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.model import App, Member, Poll, Post, ScheduledPost
-from shoal.feeds.pull import Cursor
 from shoal.feeds.scheduled import waiting
-from shoal.graph.contract import Batch, Graph
+from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import AGENDA, DUE, SCHEDULES
 from shoal.ops import agenda as agenda_module
 from shoal.ops.agenda import Agenda
@@ -108,7 +107,7 @@ async def test_an_app_that_is_used_as_it_goes_is_gone_or_stays_and_nothing_betwe
 
 
 async def due(shoal: Shoal) -> int:
-    return len(await shoal.network.store.assoc_range(AGENDA, DUE, limit=1_000))
+    return len(await shoal.network.store.assoc_range(AGENDA, DUE, Cursor(limit=1_000)))
 
 
 async def told(shoal: Shoal) -> list[int]:

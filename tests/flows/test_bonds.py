@@ -17,8 +17,7 @@ from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.model import MemberList
 from shoal.core.placement import place, source_of
 from shoal.feeds import home
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import AssocRow
+from shoal.graph.contract import AssocRow, Cursor
 from shoal.graph.schema import ASSOC_TYPES, BLOCKS, ENDORSES, FOLLOWS, LISTS, REQUESTS, WATCHES
 from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.services import follow_requests, lists, members, relationships

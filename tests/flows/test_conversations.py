@@ -13,7 +13,7 @@ from shoal.core.events import PostCreated
 from shoal.core.model import Post, Visibility
 from shoal.fanout.conversations import go_on
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import Assoc, Graph
+from shoal.graph.contract import Assoc, Cursor, Graph
 from shoal.graph.payloads.conversations import Talk, talk_of
 from shoal.graph.schema import CONVERSES
 from shoal.services import conversations, members, posts
@@ -63,7 +63,7 @@ def event(post: Post) -> PostCreated:
 
 
 async def held(network: Network, member: int) -> Assoc:
-    (found,) = await network.store.assoc_range(member, CONVERSES, limit=5)
+    (found,) = await network.store.assoc_range(member, CONVERSES, Cursor(limit=5))
     return found
 
 
@@ -121,6 +121,6 @@ async def test_what_a_member_has_done_with_comes_back_with_the_next_post_alone()
         await conversations.remove(network.writes, ben, told[0].id)
         for post in told[:3]:
             await go_on(network.effects, event(post), 0)
-        assert await network.store.assoc_range(ben, CONVERSES, limit=5) == []
+        assert await network.store.assoc_range(ben, CONVERSES, Cursor(limit=5)) == []
         await go_on(network.effects, event(told[3]), 0)
         assert (await talk(network, ben)).unread

@@ -10,7 +10,7 @@ from shoal import Handle, Shoal
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterAction, FilterContext
 from shoal.feeds import home
-from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Cursor
 from shoal.graph.payloads.filters import filters_of
 from shoal.services import filters
 from shoal.services.filters import Wish, Word

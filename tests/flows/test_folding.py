@@ -15,8 +15,7 @@ from shoal.core.filters import FilterAction, FilterContext
 from shoal.feeds import folding, home, lists
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.services import filters
 from shoal.services import lists as list_verbs
 from shoal.services.filters import Word

@@ -10,9 +10,8 @@ from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput, NotFound, TooLarge
 from shoal.core.visibility import Relation
 from shoal.feeds import home, people
-from shoal.feeds.pull import Cursor
 from shoal.graph.access import full_relations, relation
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.follow_options import MuteTerms, encode
 from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
 from shoal.services import relationships

@@ -17,8 +17,7 @@ from shoal.fanout import home as fanout
 from shoal.fanout.effects import Effects
 from shoal.fanout.seated_followers import PackedFollowers
 from shoal.feeds import home
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Batch, Job
+from shoal.graph.contract import Batch, Cursor, Job
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import EVERYBODY, LOUD, tag_id
 from shoal.graph.sharding.sharded import ShardedGraph
@@ -35,7 +34,7 @@ async def warm(*handles: Handle) -> None:
 
 
 async def loud(shoal: Shoal) -> set[int]:
-    return {source.id2 for source in await shoal.network.store.assoc_range(EVERYBODY, LOUD, limit=9)}
+    return {source.id2 for source in await shoal.network.store.assoc_range(EVERYBODY, LOUD, Cursor(limit=9))}
 
 
 def packed(network: Network) -> PackedFollowers:
@@ -99,7 +98,7 @@ async def test_only_warm_timelines_are_written_and_cold_ones_are_rebuilt_when_re
         timelines = shoal.network.timelines
         assert await timelines.floor(ben.id) is not None
         assert await timelines.floor(cyd.id) is None
-        window = await timelines.read(ben.id, limit=9)
+        window = await timelines.read(ben.id, Cursor(limit=9))
         assert window is not None
         assert len(window.ids) == 1
         assert await home_texts(cyd) == ["hello"]
@@ -251,13 +250,13 @@ async def test_a_follow_merges_and_an_unfollow_takes_out() -> None:
         await cyd.follow(ann)
         await shoal.settle()
         assert await home_texts(cyd) == ["three", "two", "one"]
-        window = await shoal.network.timelines.read(cyd.id, limit=9)
+        window = await shoal.network.timelines.read(cyd.id, Cursor(limit=9))
         assert window is not None
         assert len(window.ids) == 3
         await cyd.unfollow(ann)
         assert await home_texts(cyd) == ["two"]
         await shoal.settle()
-        window = await shoal.network.timelines.read(cyd.id, limit=9)
+        window = await shoal.network.timelines.read(cyd.id, Cursor(limit=9))
         assert window is not None
         assert len(window.ids) == 1
         assert await same_as_defined(cyd)

@@ -10,8 +10,7 @@ from shoal.core.errors import InvalidInput, NotFound, Taken
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import home
 from shoal.feeds import lists as feed
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import LISTED_IN, LISTS, OWNS_LIST
 from shoal.services import lists, relationships
 from shoal.services.relationships import Wish
@@ -46,7 +45,7 @@ async def shown(owner: Handle, made: MemberList, limit: int = 50) -> list[str]:
 async def on_list(shoal: Shoal, made: MemberList) -> set[int]:
     """As it is stored, from both ends."""
     store = shoal.network.store
-    here = {assoc.id2 for assoc in await store.assoc_range(made.id, LISTS, limit=999)}
+    here = {assoc.id2 for assoc in await store.assoc_range(made.id, LISTS, Cursor(limit=999))}
     rows = await store.assoc_scan((-(2**63), 0, -(2**63)), 100_000)
     there = {row.id1 for row in rows if row.alive and row.atype == LISTED_IN.number and row.id2 == made.id}
     assert here == there
@@ -171,7 +170,7 @@ async def test_a_list_that_is_deleted_leaves_nothing_behind() -> None:
                 await gone
         await shoal.settle()
         assert await on_list(shoal, made) == set()
-        assert await shoal.network.store.assoc_range(ann.id, OWNS_LIST, limit=9) == []
+        assert await shoal.network.store.assoc_range(ann.id, OWNS_LIST, Cursor(limit=9)) == []
 
 
 @in_loop

@@ -19,8 +19,7 @@ from shoal.fanout.effects import Effects
 from shoal.fanout.loudness import Loudness
 from shoal.fanout.table import TABLE
 from shoal.feeds import home as feed
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import EVERYBODY, LOUD, tag_id
 from shoal.graph.sqlite import SqliteGraph
 from shoal.ops.upkeep import Upkeep
@@ -102,12 +101,12 @@ async def same_as_defined(handle: Handle) -> bool:
 
 
 async def loud(network: Network) -> set[int]:
-    return {mark.id2 for mark in await network.store.assoc_range(EVERYBODY, LOUD, limit=99)}
+    return {mark.id2 for mark in await network.store.assoc_range(EVERYBODY, LOUD, Cursor(limit=99))}
 
 
 async def materialised(handle: Handle) -> list[str]:
     """What lies in a warm timeline, newest first."""
-    window = await handle._network.timelines.read(handle.id, limit=99)
+    window = await handle._network.timelines.read(handle.id, Cursor(limit=99))
     assert window is not None
     posts = await handle._network.store.obj_get(window.ids)
     return [posts[id_].text for id_ in window.ids]  # type: ignore[union-attr]  # all are posts

@@ -15,6 +15,7 @@ from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotAllowed
 from shoal.core.filters import FilterContext
 from shoal.core.model import Login
+from shoal.graph.contract import Cursor
 from shoal.graph.payloads.filters import MAX_FILTERS, filters_of
 from shoal.graph.schema import (
     FEATURES_TAG,
@@ -92,7 +93,7 @@ async def test_lists_at_once_from_several_processes_stay_within_their_maximum(st
         ann = (await members.register(all_writes[0], "ann")).id
         work = [lists.create(all_writes[n % len(found)], ann, f"list {n}") for n in range(16)]
         assert await tally(work) == (5, 11)
-        assert len(await found[0].store.assoc_range(ann, OWNS_LIST, limit=99)) == 5
+        assert len(await found[0].store.assoc_range(ann, OWNS_LIST, Cursor(limit=99))) == 5
 
 
 def replace_limits(writes: Writes, **changes: int) -> Any:
@@ -110,7 +111,7 @@ async def small(shoal: Shoal, **limits: int) -> Writes:
 
 async def count(shoal: Shoal, id1: int, atype: AssocType) -> int:
     """How many there are."""
-    return len(await shoal.network.store.assoc_range(id1, atype, limit=999))
+    return len(await shoal.network.store.assoc_range(id1, atype, Cursor(limit=999)))
 
 
 @in_loop
@@ -136,7 +137,7 @@ async def test_pins_featured_and_followed_tags_plans_and_places_on_a_list_keep_t
             assert await tally([verb(n) for n in range(8)]) == (3, 5), atype.name
             assert await count(shoal, id1, atype) == 3, atype.name
         # What is there already is no error at the maximum.
-        for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS_TAG, limit=1):
+        for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS_TAG, Cursor(limit=1)):
             await relationships.follow_tag(writes, ann.id, held.data.decode())
 
 
@@ -160,7 +161,7 @@ async def test_follows_have_a_maximum_that_grows_with_followers_and_requests_wai
         ann, *others = await register(shoal, "ann", *(f"member{n}" for n in range(24)))
         assert await tally([ann.follow(other) for other in others[:14]]) == (10, 4)
         assert await count(shoal, ann.id, FOLLOWS) == 10
-        followed = {held.id2 for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS, limit=99)}
+        followed = {held.id2 for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS, Cursor(limit=99))}
         await ann.follow(next(other for other in others if other.id in followed))
         # A request would come to one more.
         await members.update_profile(shoal.network.writes, others[20].id, Profile(locked=True))

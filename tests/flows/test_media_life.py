@@ -21,7 +21,7 @@ from shoal.core.model import Media, Member, Post, Revision, ScheduledPost
 from shoal.fanout import cleanup, files
 from shoal.fanout.effects import Effects
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.contract import Outbox, Store
+from shoal.graph.contract import Cursor, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AGENDA, ATTACHED, DUE, OWNS
 from shoal.media.library import MediaLibrary, Placed
@@ -200,7 +200,7 @@ class Scene:
         await _drop(writes, scheduled)
 
     async def _some_media(self, number: int) -> list[int]:
-        owned = await self.store.assoc_range(self.ann, OWNS, limit=4)
+        owned = await self.store.assoc_range(self.ann, OWNS, Cursor(limit=4))
         return [entry.id2 for at, entry in enumerate(owned) if number >> at & 1]
 
     async def _some_post(self, number: int) -> Post:
@@ -223,11 +223,11 @@ class Scene:
         assert planned <= set(kept)
         assert not self.dropped, "a post was not written, because its media went before"
         for node in kept.values():
-            attached = await self.store.assoc_range(node.id, ATTACHED, limit=100)
+            attached = await self.store.assoc_range(node.id, ATTACHED, Cursor(limit=100))
             assert bool(attached) is (node.id in used) is (not node.unused_since), node
             assert not (node.let_go and attached)
         assert ann.media_bytes == sum(node.stored for node in kept.values())
-        tickets = {entry.id2 for entry in await self.store.assoc_range(AGENDA, DUE, limit=1_000)}
+        tickets = {entry.id2 for entry in await self.store.assoc_range(AGENDA, DUE, Cursor(limit=1_000))}
         plans = {node.ticket_id for node in nodes if isinstance(node, Media | ScheduledPost)} - {0}
         assert tickets == plans
 

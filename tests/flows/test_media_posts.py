@@ -27,9 +27,8 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Media, ScheduledPost
 from shoal.core.placement import media_path
 from shoal.feeds import user
-from shoal.feeds.pull import Cursor
 from shoal.feeds.user import Wish
-from shoal.graph.contract import AssocOp, Batch, Graph, Store
+from shoal.graph.contract import AssocOp, Batch, Cursor, Graph, Store
 from shoal.graph.schema import ATTACHED
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
@@ -164,7 +163,7 @@ async def test_a_check_puts_posts_and_their_pictures_together_again() -> None:
 
 async def attached_to(shoal: Shoal, *media: Media) -> list[list[int]]:
     """The posts that each of the media says it is in."""
-    found = [await shoal.network.store.assoc_range(made.id, ATTACHED, limit=10) for made in media]
+    found = [await shoal.network.store.assoc_range(made.id, ATTACHED, Cursor(limit=10)) for made in media]
     return [[assoc.id2 for assoc in put] for put in found]
 
 

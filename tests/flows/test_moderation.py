@@ -13,7 +13,7 @@ from shoal.core.errors import Gone, NotAllowed, NotFound, Taken
 from shoal.core.events import SuspensionChanged
 from shoal.core.model import Member, Post, Role
 from shoal.fanout import tags
-from shoal.graph.contract import Batch, Graph
+from shoal.graph.contract import Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, STAFF, tag_id
 from shoal.services import members, moderation, posts
 from shoal.services.posts import Draft
@@ -175,7 +175,7 @@ async def test_who_has_a_role_is_in_the_list_of_the_staff_as_long_as_they_have_i
 
         async def staff() -> set[int]:
             await shoal.settle()
-            return {one.id2 for one in await writes.graph.assoc_range(EVERYBODY, STAFF, limit=10)}
+            return {one.id2 for one in await writes.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=10))}
 
         await moderation.set_role(writes, ann.id, Role.MODERATOR)
         await moderation.set_role(writes, ben.id, Role.ADMIN)

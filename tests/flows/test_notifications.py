@@ -20,8 +20,7 @@ from shoal.fanout.notifications import tell_of_like
 from shoal.fanout.table import TABLE
 from shoal.feeds import notifications
 from shoal.feeds.notifications import Wish
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Graph
+from shoal.graph.contract import Cursor, Graph
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import NOTIFIED, WATCHES
 from shoal.ops.checking.check import check
@@ -323,7 +322,7 @@ async def test_what_hangs_on_a_deleted_post_is_forgotten() -> None:
         await ann.delete(post)
         assert await heard(shoal, ann) == await heard(shoal, ben) == []
         for who in (ann, ben):
-            assert await shoal.network.store.assoc_range(who.id, NOTIFIED, limit=10) == []
+            assert await shoal.network.store.assoc_range(who.id, NOTIFIED, Cursor(limit=10)) == []
 
 
 @in_loop
@@ -450,7 +449,7 @@ async def test_a_like_that_is_taken_back_while_it_is_worked_off_is_not_told() ->
 async def forgotten(shoal: Shoal, member: int) -> None:
     """What ended has left no trace."""
     await shoal.network.store.sweep(2**63 - 1, 0)
-    assert await shoal.network.store.assoc_range(member, NOTIFIED, limit=1) == []
+    assert await shoal.network.store.assoc_range(member, NOTIFIED, Cursor(limit=1)) == []
 
 
 @in_loop
@@ -479,7 +478,7 @@ async def test_notices_are_written_together_and_home_timelines_do_not_wait_for_t
             return sorted(waiting)
 
         await eventually(both, answer=sorted([ann.id, cyd.id]))
-        page = await shoal.network.timelines.read(ben.id, limit=1)
+        page = await shoal.network.timelines.read(ben.id, Cursor(limit=1))
         assert page is not None
         assert page.ids == [post.id]
         go.set()

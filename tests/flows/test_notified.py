@@ -19,8 +19,7 @@ from shoal.core.model import Member, Post, Share, Visibility
 from shoal.fanout.effects import Effects
 from shoal.fanout.table import TABLE
 from shoal.feeds import notifications as feed
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Graph, Outbox
+from shoal.graph.contract import Cursor, Graph, Outbox
 from shoal.graph.payloads.markers import CLEARED, marks
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, LIKES, MUTES, NOTIFIED, REVISED
@@ -140,7 +139,7 @@ class Story:
         before = await self.network.store.obj_get((post.id,))
         edited = await posts.update(self.network.writes, case.actor.id, post.id, Draft(text=text))
         had = {mention.id for mention in cast("Post", before[post.id]).mentions}
-        revisions = await self.network.store.assoc_range(post.id, REVISED, limit=1)
+        revisions = await self.network.store.assoc_range(post.id, REVISED, Cursor(limit=1))
         self.named.update({(post.id, to.id): revisions[0].id2 for to in edited.mentions if to.id not in had})
 
     async def _like(self, case: Case) -> None:
@@ -203,7 +202,7 @@ class Story:
         assert not set(before) & set(await self._shown(case.actor.id))
 
     async def _stored(self, member: int) -> set[tuple[int, int]]:
-        rows = await self.network.store.assoc_range(member, NOTIFIED, limit=1_000)
+        rows = await self.network.store.assoc_range(member, NOTIFIED, Cursor(limit=1_000))
         return {(row.id2, row.time) for row in rows}
 
     def _fall_out(self, case: Case) -> None:

@@ -13,8 +13,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import conversations, lists, notifications, paging, public, saved, tagged, user
 from shoal.feeds.paging import Rows, read_items, unsifted
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import LIKES
 from shoal.services import lists as list_verbs

@@ -10,7 +10,7 @@ from shoal import Handle, Shoal
 from shoal.core.errors import NotFound
 from shoal.feeds import people
 from shoal.feeds.people import People
-from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKED_BY
 from tests.flows.people import register
 from tests.running import in_loop

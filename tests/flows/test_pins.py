@@ -10,8 +10,8 @@ from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Post
 from shoal.feeds.pinned import pinned
-from shoal.feeds.pull import Cursor
 from shoal.feeds.user import Wish
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS
 from shoal.ops.checking.check import check
 from shoal.services import reactions
@@ -84,7 +84,7 @@ async def test_a_pin_goes_with_its_post() -> None:
         post = await ann.create("one")
         await pin(shoal, ann, post)
         await ann.delete(post)
-        assert await shoal.network.store.assoc_range(ann.id, PINS, limit=5) == []
+        assert await shoal.network.store.assoc_range(ann.id, PINS, Cursor(limit=5)) == []
         assert (await shoal.network.store.assoc_count((ann.id,), (PINS,)))[PINS] == {}
 
 

@@ -13,7 +13,7 @@ from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Place, Post
 from shoal.graph import access
-from shoal.graph.contract import Reader
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import REVISED, TAG_OF, tag_id
 from shoal.services import posts
 from tests.flows.people import home_texts, register, texts
@@ -68,7 +68,7 @@ async def test_a_deleted_post_is_gone_everywhere() -> None:
         )
         await shoal.settle()
         assert (await ann.profile()).posts == (await ben.profile()).posts == 0
-        assert await shoal.network.store.assoc_range(tag_id("tide"), TAG_OF, limit=5) == []
+        assert await shoal.network.store.assoc_range(tag_id("tide"), TAG_OF, Cursor(limit=5)) == []
 
 
 @in_loop
@@ -129,7 +129,7 @@ async def test_the_history_goes_with_the_post() -> None:
         (revision,) = await ann.history(post)
         await ann.delete(post)
         await shoal.settle()
-        assert await shoal.network.store.assoc_range(post.id, REVISED, limit=5) == []
+        assert await shoal.network.store.assoc_range(post.id, REVISED, Cursor(limit=5)) == []
         assert await shoal.network.store.obj_get([revision.id]) == {}
 
 
@@ -294,7 +294,7 @@ async def test_what_was_deleted_while_it_was_edited_leaves_nothing(monkeypatch: 
         await ann.delete(post)
         await shoal.settle()
         for tag in ("tide", "sea"):
-            assert await shoal.network.store.assoc_range(tag_id(tag), TAG_OF, limit=5) == []
+            assert await shoal.network.store.assoc_range(tag_id(tag), TAG_OF, Cursor(limit=5)) == []
 
 
 @in_loop

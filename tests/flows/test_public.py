@@ -16,8 +16,7 @@ from shoal.core.errors import ShoalError
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post, Visibility
 from shoal.feeds import public, tagged
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import AssocOp, Batch
+from shoal.graph.contract import AssocOp, Batch, Cursor
 from shoal.graph.schema import FOLLOWS, MUTES, PUBLISHED, public_list
 from shoal.ops.checking.check import check
 from shoal.services import moderation

@@ -16,10 +16,9 @@ from shoal import Handle, Shoal
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
 from shoal.feeds import home, people, thread, user
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.dynamodb.service import Service
 from shoal.graph.schema import EVERYBODY, FOLLOWED_BY, FOLLOWS, LOUD

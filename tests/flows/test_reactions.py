@@ -15,7 +15,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.fanout import cleanup
 from shoal.feeds.hydrate import Entry
-from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import BOOKMARKED_BY, LIKED_BY, SHARED_BY, AssocType
 from shoal.services import members, posts, reactions
 from shoal.services.posts import Draft
@@ -251,5 +251,5 @@ async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_clear
         while await clear[atype](network.effects, event, 0) is not None:
             pages += 1
             assert pages <= 3
-        assert await network.store.assoc_range(post.id, atype, limit=10) == []
+        assert await network.store.assoc_range(post.id, atype, Cursor(limit=10)) == []
         assert await network.store.assoc_count((post.id, ann.id), (atype,)) == {atype: {}}

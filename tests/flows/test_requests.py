@@ -15,6 +15,7 @@ from shoal.core.ids import shard_of
 from shoal.core.placement import place, source_of
 from shoal.core.visibility import Relation
 from shoal.graph.access import relation
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, REQUESTS, WATCHED_BY, WATCHES
 from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.services import follow_requests, members, relationships
@@ -222,6 +223,6 @@ async def test_what_another_store_is_owed_is_there_before_anything_follows_from_
         await shoal.settle()
         for one, atype, other in (*pairs, *waiting):
             assert not (await store.assoc_get(one.id, (atype,), (other.id,)))[atype], atype
-        window = await shoal.network.timelines.read(fan.id, limit=9)
+        window = await shoal.network.timelines.read(fan.id, Cursor(limit=9))
         assert window is not None
         assert window.ids == []

@@ -27,11 +27,10 @@ from shoal.discovery.memory import MemoryIndex
 from shoal.fanout import indexes
 from shoal.feeds import search
 from shoal.feeds.discover import directory, popular, suggestions
-from shoal.feeds.pull import Cursor
 from shoal.feeds.search import Part
 from shoal.feeds.shared_answers import Remembered
 from shoal.graph.access import relations
-from shoal.graph.contract import MAX_TIME, Batch
+from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.ops.checking.check import check
 from shoal.services import media as media_services
 from shoal.services import members as member_services

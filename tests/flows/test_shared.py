@@ -14,6 +14,7 @@ from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.core.email_blocks import EmailDomainBlock
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
 from shoal.core.ip_blocks import IpSeverity
+from shoal.graph.contract import Cursor
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.nodes import Nodes
 from shoal.services import email_blocks
@@ -116,7 +117,7 @@ async def test_the_loud_are_loud_in_every_process() -> None:
             object.__setattr__(shoal.network.effects, "page", 2)
         await star.create("hello")
         await one.settle()
-        timeline = await two.network.timelines.read(fans[0].id, limit=9)
+        timeline = await two.network.timelines.read(fans[0].id, Cursor(limit=9))
         assert timeline is not None
         assert timeline.ids == [], "it was pulled, not pushed"
         for shoal in (one, two):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from shoal import Handle, Shoal
 from shoal.feeds import home
 from shoal.feeds.pipeline import Page
-from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Cursor
 from shoal.services import lists, relationships
 from shoal.services.relationships import Wish
 from tests.flows.people import register

@@ -13,8 +13,7 @@ from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.feeds import thread
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import IN_THREAD, THREAD
 from shoal.ops.checking.check import check
 from tests.flows.people import register, texts
@@ -273,7 +272,7 @@ async def test_comments_from_before_the_list_are_found_and_a_repair_lists_them(
             assert [await people[0].thread(post) for post in posts] == before
             report = await check(shoal.network, repair=True)
             assert report.repaired
-            listed = await shoal.network.store.assoc_range(posts[0].id, THREAD, limit=99)
+            listed = await shoal.network.store.assoc_range(posts[0].id, THREAD, Cursor(limit=99))
             assert {assoc.id2 for assoc in listed} == {post.id for post in posts[1:]}
             assert [await people[0].thread(post) for post in posts] == before
             assert (await check(shoal.network)).clean

@@ -11,8 +11,8 @@ from shoal import Visibility
 from shoal.core.errors import NotFound
 from shoal.feeds import home, people, thread, user
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
-from shoal.feeds.pull import Cursor
 from shoal.graph.access import access_post
+from shoal.graph.contract import Cursor
 from shoal.services import reactions
 from tests.flows.scene import KINDS, VIEWERS, Cell, Scene, a_scene
 from tests.running import in_loop

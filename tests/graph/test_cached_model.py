@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 from hypothesis import given
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shoal.core.ids import shard_of
 from shoal.graph.cache import cached
 from shoal.graph.cache.cached import CachedGraph
-from shoal.graph.contract import MAX_TIME, Batch, Reader
+from shoal.graph.contract import MAX_TIME, Batch, Cursor, Reader
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, MUTES, POSTED, AssocType
 from tests.stamps import LocalStamps
@@ -54,16 +54,11 @@ steps = st.builds(
 
 async def answers(graph: Reader, step: Step) -> list[object]:
     """Counts, the part of each list, and whom of some each has."""
-    part: dict[str, Any] = {
-        "before": step.before,
-        "after": step.after,
-        "limit": step.limit,
-        "oldest_first": step.oldest_first,
-    }
+    part = Cursor(step.before, step.after, step.limit, step.oldest_first)
     found: list[object] = [await graph.assoc_count(MEMBERS, BOTH_WAYS)]
     for id1 in MEMBERS:
         found.append(await graph.assoc_get(id1, BOTH_WAYS, MEMBERS))
-        found += [await graph.assoc_range(id1, atype, **part) for atype in BOTH_WAYS]
+        found += [await graph.assoc_range(id1, atype, part) for atype in BOTH_WAYS]
     return found
 
 
@@ -76,7 +71,7 @@ async def in_common_by_definition(graph: Reader) -> list[dict[AssocType, frozens
     """The same from the lists themselves."""
 
     async def ids(id1: int, atype: AssocType) -> frozenset[int]:
-        return frozenset([assoc.id2 for assoc in await graph.assoc_range(id1, atype, limit=100)])
+        return frozenset([assoc.id2 for assoc in await graph.assoc_range(id1, atype, Cursor(limit=100))])
 
     those = await ids(BEN, FOLLOWS)
     return [{atype: await ids(id1, atype) & those for atype in BOTH_WAYS} for id1 in MEMBERS]
@@ -91,7 +86,7 @@ def test_a_memory_answers_what_its_store_would(steps: list[Step], shared: bool, 
             one, two = (CachedGraph(store, stamps=stamps) for _ in range(2))
         else:
             one = two = CachedGraph(store)
-        for time, step in enumerate(steps):
+        for time, step in enumerate(steps, 1):
             batch = Batch(shard_of(step.id1))
             change = batch.assoc_add if step.alive else batch.assoc_del
             change(step.id1, step.atype, step.id2, time, tally=step.tally)

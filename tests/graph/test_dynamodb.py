@@ -14,7 +14,7 @@ from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import named, shard_of
 from shoal.core.model import Member, Post
 from shoal.core.placement import source_of
-from shoal.graph.contract import Batch, KeyTaken, Missing
+from shoal.graph.contract import Batch, Cursor, KeyTaken, Missing
 from shoal.graph.dynamodb import DynamoGraph
 from shoal.graph.dynamodb.items import ITEMS
 from shoal.graph.dynamodb.service import Spent
@@ -116,16 +116,21 @@ class Question(NamedTuple):
 QUESTIONS = {
     "timeline": Question(lambda g: g.obj_get([POST_OF_BEN, id_on(9, 9), BEN]), lambda a: set(a) == {POST_OF_BEN, BEN}),
     "user by name": Question(lambda g: g.key_get([NAME]), lambda a: a == {NAME: BEN}),
-    "followees": Question(lambda g: g.assoc_range(BEN, FOLLOWS, limit=40), lambda a: ids_of(a) == [CYD]),
-    "followers": Question(lambda g: g.assoc_range(BEN, FOLLOWED_BY, limit=40), lambda a: ids_of(a) == [CYD, ANN]),
+    "followees": Question(lambda g: g.assoc_range(BEN, FOLLOWS, Cursor(limit=40)), lambda a: ids_of(a) == [CYD]),
+    "followers": Question(
+        lambda g: g.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=40)), lambda a: ids_of(a) == [CYD, ANN]
+    ),
     "both counts": Question(
         lambda g: g.assoc_count([BEN], [FOLLOWS, FOLLOWED_BY]),
         lambda a: a == {FOLLOWS: {BEN: 1}, FOLLOWED_BY: {BEN: 2}},
     ),
-    "posts by user": Question(lambda g: g.assoc_range(BEN, POSTED, limit=40), lambda a: ids_of(a) == [POST_OF_BEN]),
+    "posts by user": Question(
+        lambda g: g.assoc_range(BEN, POSTED, Cursor(limit=40)), lambda a: ids_of(a) == [POST_OF_BEN]
+    ),
     "post by id": Question(lambda g: g.obj_get([POST_OF_BEN]), lambda a: a[POST_OF_BEN].text == "hello"),
     "comments by post": Question(
-        lambda g: g.assoc_range(POST_OF_BEN, COMMENTED_BY, limit=40), lambda a: ids_of(a) == [id_on(7, 1), id_on(7, 0)]
+        lambda g: g.assoc_range(POST_OF_BEN, COMMENTED_BY, Cursor(limit=40)),
+        lambda a: ids_of(a) == [id_on(7, 1), id_on(7, 0)],
     ),
 }
 """The nine of the article: followers and followees are counted by one question."""
@@ -287,7 +292,7 @@ async def test_an_association_that_came_between_is_lifted_past_and_counted_once(
     async with scene() as (graph, behind, moods):
         moods.next("TransactWriteItems", after(lambda: begin(graph, ANN, LIKES, POST_OF_BEN, moment(9), tally=BEN)))
         await begin(behind, ANN, LIKES, POST_OF_BEN, moment(3), tally=BEN)
-        assert [entry.time for entry in await graph.assoc_range(ANN, LIKES, limit=5)] == [moment(9) + 1]
+        assert [entry.time for entry in await graph.assoc_range(ANN, LIKES, Cursor(limit=5))] == [moment(9) + 1]
         assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 1, BEN: 1}}
         assert await broken_promises(graph) == []
 
@@ -300,7 +305,7 @@ async def test_an_end_that_saw_nothing_to_end_is_decided_anew_when_a_beginning_c
         batch.assoc_add(ANN, FOLLOWS, CYD, moment(9))
         moods.next("TransactWriteItems", after(lambda: begin(graph, ANN, FOLLOWS, BEN, moment(3))))
         await behind.commit(batch)
-        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, limit=5)) == [CYD]
+        assert ids_of(await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5))) == [CYD]
         assert await broken_promises(graph) == []
 
 
@@ -359,7 +364,7 @@ async def test_a_commit_that_meets_a_busy_service_is_made_once(name: str) -> Non
 
 READS: dict[str, tuple[str, Ask]] = {
     "objects": ("BatchGetItem", lambda graph: graph.obj_get([POST_OF_BEN])),
-    "lists": ("Query", lambda graph: graph.assoc_range(BEN, FOLLOWED_BY, limit=2)),
+    "lists": ("Query", lambda graph: graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=2))),
     "counts": ("BatchGetItem", lambda graph: graph.assoc_count([BEN], [FOLLOWED_BY])),
 }
 
@@ -395,7 +400,11 @@ async def test_items_that_the_service_left_out_are_asked_for_again() -> None:
 async def test_a_service_that_stays_busy_is_unavailable_in_the_end(fault: Fault) -> None:
     async with scene(patience=0.2) as (_, behind, moods):
         moods.always = fault
-        for ask in (behind.obj_get([ANN]), behind.assoc_range(ANN, FOLLOWS, limit=2), begin(behind, ANN, LIKES, 1, 1)):
+        for ask in (
+            behind.obj_get([ANN]),
+            behind.assoc_range(ANN, FOLLOWS, Cursor(limit=2)),
+            begin(behind, ANN, LIKES, 1, 1),
+        ):
             with pytest.raises(Unavailable):
                 await ask
         moods.always = None
@@ -477,7 +486,7 @@ async def test_what_each_request_has_cost_is_told_and_added_up() -> None:
         graph.capacity.on_request = told.append
         reads, writes = graph.capacity.reads, graph.capacity.writes
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
-        await graph.assoc_range(ANN, FOLLOWS, limit=5)
+        await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5))
         assert [spent.operation for spent in told] == ["batch_get_item", "transact_write_items", "query"]
         assert told[1].writes > 0.0
         assert (told[2].reads, told[2].writes) == (1.0, 0.0)

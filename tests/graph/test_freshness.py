@@ -11,7 +11,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import one_request
-from shoal.graph.contract import MAX_TIME, Assoc, Batch
+from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, AnyNode, AssocType
 from tests.running import in_loop
@@ -31,18 +31,9 @@ class Counted(MemoryGraph):
         await asyncio.sleep(self.seconds)
         return found
 
-    async def assoc_range(  # as in the class above
-        self,
-        id1: int,
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> list[Assoc]:
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         self.asked += 1
-        return await super().assoc_range(id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
+        return await super().assoc_range(id1, atype, at)
 
 
 def two_memories() -> tuple[Counted, LocalStamps, CachedGraph, CachedGraph]:
@@ -140,18 +131,18 @@ async def test_the_newest_of_a_list_are_remembered_and_no_page_is_short_of_any(p
     newest = [moment(number) for number in reversed(range(posts))]
     for _ in range(2):
         for limit in (1, 20, 64):
-            page = await two.assoc_range(BEN, POSTED, limit=limit)
+            page = await two.assoc_range(BEN, POSTED, Cursor(limit=limit))
             assert [assoc.time for assoc in page] == newest[:limit]
     assert store.asked == 1
     for before in (newest[0], newest[-1], newest[len(newest) // 2]):
-        page = await two.assoc_range(BEN, POSTED, before=before, limit=20)
+        page = await two.assoc_range(BEN, POSTED, Cursor(before=before, limit=20))
         assert [assoc.time for assoc in page] == [time for time in newest if time < before][:20]
-        page = await two.assoc_range(BEN, POSTED, after=before, limit=20)
+        page = await two.assoc_range(BEN, POSTED, Cursor(after=before, limit=20))
         assert [assoc.time for assoc in page] == [time for time in newest if time > before][:20]
-        page = await two.assoc_range(BEN, POSTED, after=before, limit=20, oldest_first=True)
+        page = await two.assoc_range(BEN, POSTED, Cursor(after=before, limit=20, oldest_first=True))
         assert [assoc.time for assoc in page] == [time for time in newest[::-1] if time > before][:20]
     await end(one, BEN, POSTED, posts - 1, moment(posts + 1))
-    assert [assoc.time for assoc in await two.assoc_range(BEN, POSTED, limit=1)] == newest[1:2]
+    assert [assoc.time for assoc in await two.assoc_range(BEN, POSTED, Cursor(limit=1))] == newest[1:2]
 
 
 @in_loop

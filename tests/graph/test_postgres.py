@@ -17,7 +17,7 @@ from shoal.core.errors import Conflict, InvalidInput, OutcomeUnknown, ShoalError
 from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.contract import Assoc, Batch, Frozen, Job, KeyTaken, Missing
+from shoal.graph.contract import Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
@@ -308,8 +308,8 @@ async def test_every_reading_costs_one_round_trip_for_1_or_40(database: Database
             lambda: graph.obj_get(ids),
             lambda: graph.key_get([Key(shard_of(ANN), "user_name", str(n)) for n in ids]),
             lambda: graph.assoc_get(ANN, [FOLLOWS, LIKES], ids),
-            lambda: graph.assoc_range(ANN, FOLLOWS, limit=size),
-            lambda: graph.assoc_ranges(ids, FOLLOWS, limit=40),
+            lambda: graph.assoc_range(ANN, FOLLOWS, Cursor(limit=size)),
+            lambda: graph.assoc_ranges(ids, FOLLOWS, Cursor(limit=40)),
             lambda: graph.assoc_count(ids, [FOLLOWS, LIKES]),
         ]
         for reading in readings:
@@ -472,7 +472,7 @@ async def _all_there(url: str, posts: list[int]) -> None:
     assert len(posts) >= 600
     graph = await PostgresGraph.open(url)
     try:
-        listed = {entry.id2 for entry in await graph.assoc_range(ANN, POSTED, limit=100_000)}
+        listed = {entry.id2 for entry in await graph.assoc_range(ANN, POSTED, Cursor(limit=100_000))}
         keys = [Key(shard_of(ANN), "import", str(post)) for post in posts]
         assert set(posts) <= listed
         assert set(posts) <= set(await graph.obj_get(posts))
@@ -685,7 +685,7 @@ async def test_no_question_reads_a_whole_table(database: Database) -> None:
         await asyncio.gather(*[graph.commit(batch_of(id_on(0, n), n)) for n in range(5, 300)])
         before = await other.fetch("SELECT relname, seq_scan FROM pg_stat_user_tables ORDER BY relname")
         await asyncio.gather(*[graph.commit(batch_of(id_on(0, n), n)) for n in range(300, 600)])
-        await graph.assoc_ranges([ANN, BEN], FOLLOWS, limit=5)
+        await graph.assoc_ranges([ANN, BEN], FOLLOWS, Cursor(limit=5))
         await graph.assoc_get(ANN, [FOLLOWS], [BEN])
         await graph.ack(await graph.claim(100, LONG))
         await other.execute("SELECT pg_stat_force_next_flush()")
@@ -736,7 +736,7 @@ async def test_a_frozen_source_refuses_writes_and_only_it_does(database: Databas
             await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         with pytest.raises(Unavailable):
             await graph.count_set(BEN, POSTED.number, 5)
-        assert await graph.assoc_range(BEN, POSTED, limit=5) == [Assoc(1, moment(1), b"")]
+        assert await graph.assoc_range(BEN, POSTED, Cursor(limit=5)) == [Assoc(1, moment(1), b"")]
         await graph.moving(40, None)
         await begin(graph, ANN, FOLLOWS, BEN, moment(1))
         assert await broken_promises(graph) == []

@@ -13,7 +13,7 @@ from shoal.core.events import InverseOp, InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import DATA_SOURCES, source_of
-from shoal.graph.contract import Assoc, AssocRow, Batch, Frozen, Job, Missing
+from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Frozen, Job, Missing
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.rows import KeyRow, Rows
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
@@ -150,9 +150,9 @@ async def test_an_inverse_in_another_store_is_there_when_the_commit_returns(tmp_
     for name in ("sharded-memory", "sharded-sqlite"):
         async with Backend(name, tmp_path).open() as graph:
             await begin(graph, ANN, FOLLOWS, CYD, moment(1), b"data")
-            assert await graph.assoc_range(CYD, FOLLOWED_BY, limit=5) == [Assoc(ANN, moment(1), b"data")]
+            assert await graph.assoc_range(CYD, FOLLOWED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(1), b"data")]
             await end(graph, ANN, FOLLOWS, CYD, moment(2))
-            assert await graph.assoc_range(CYD, FOLLOWED_BY, limit=5) == []
+            assert await graph.assoc_range(CYD, FOLLOWED_BY, Cursor(limit=5)) == []
             assert await graph.claim(10, 60) == [], "what was applied is not given to a worker as well"
 
 
@@ -175,12 +175,12 @@ async def test_an_inverse_whose_store_was_away_is_owed_and_then_settled(caplog: 
     two.down = True
     await begin(graph, ANN, LIKES, POST_OF_BEN, moment(5), b"data", tally=BEN)
     assert "1 inverses stay owed to store 1" in caplog.text
-    assert await graph.assoc_range(ANN, LIKES, limit=5) == [Assoc(POST_OF_BEN, moment(5), b"data")]
+    assert await graph.assoc_range(ANN, LIKES, Cursor(limit=5)) == [Assoc(POST_OF_BEN, moment(5), b"data")]
     assert await graph.backlog() == 1
     two.down = False
     assert await broken_promises(graph) != []
     assert len(await settle_what_is_owed(graph)) == 1
-    assert await graph.assoc_range(POST_OF_BEN, LIKED_BY, limit=5) == [Assoc(ANN, moment(5), b"data")]
+    assert await graph.assoc_range(POST_OF_BEN, LIKED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"data")]
     assert await graph.assoc_count([POST_OF_BEN, BEN], [LIKED_BY]) == {LIKED_BY: {POST_OF_BEN: 1, BEN: 1}}
     assert await broken_promises(graph) == []
     assert await graph.backlog() == 0
@@ -205,7 +205,7 @@ async def test_what_is_owed_and_comes_late_does_not_undo_what_came_after() -> No
     two.down = False
     await end(graph, ANN, FOLLOWS, BEN, moment(1))
     await settle_what_is_owed(graph)
-    assert await graph.assoc_range(BEN, FOLLOWED_BY, limit=5) == []
+    assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == []
     assert await graph.assoc_count([BEN], [FOLLOWED_BY]) == {FOLLOWED_BY: {}}
     assert await broken_promises(graph) == []
 
@@ -224,7 +224,7 @@ async def test_a_crash_between_the_two_commits_is_repaired_after_it(tmp_path: Pa
             f"{(await all_links(graph))[0]} has no inverse",
         ]
         assert len(await settle_what_is_owed(graph)) == 1
-        assert await graph.assoc_range(CYD, FOLLOWED_BY, limit=5) == [Assoc(ANN, moment(1), b"data")]
+        assert await graph.assoc_range(CYD, FOLLOWED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(1), b"data")]
         assert await broken_promises(graph) == []
     async with backend.open() as graph:
         assert await graph.backlog() == 0
@@ -298,8 +298,8 @@ async def test_pages_of_a_list_that_crosses_stores_need_one_store_only() -> None
     await add(graph, Member(id=ANN, name="ann"))
     await begin(graph, ANN, POSTED, id_on(0, 3), moment(9))
     two.down = True
-    assert len(await graph.assoc_range(ANN, FOLLOWS, limit=10)) == 5
-    assert len((await graph.assoc_ranges([ANN], FOLLOWS, limit=10))[ANN]) == 5
+    assert len(await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=10))) == 5
+    assert len((await graph.assoc_ranges([ANN], FOLLOWS, Cursor(limit=10)))[ANN]) == 5
 
 
 # Maps that change
@@ -412,8 +412,8 @@ async def test_nothing_is_asked_of_a_store_by_a_map_that_is_not_sure() -> None:
     await one.put_rows(Rows([Member(id=BEN, name="new")], [AssocRow(BEN, FOLLOWS.number, ANN, moment(1), True, b"")]))
     for ask in (
         lambda: graph.obj_get([BEN]),
-        lambda: graph.assoc_range(BEN, FOLLOWS, limit=1),
-        lambda: graph.assoc_ranges([BEN], FOLLOWS, limit=1),
+        lambda: graph.assoc_range(BEN, FOLLOWS, Cursor(limit=1)),
+        lambda: graph.assoc_ranges([BEN], FOLLOWS, Cursor(limit=1)),
         lambda: graph.assoc_get(BEN, [FOLLOWS], [ANN]),
     ):
         graph.remap([one, two], HALVES)

@@ -23,7 +23,7 @@ from shoal.core.errors import OutcomeUnknown, ShoalError, StorageFull, Unavailab
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.graph.sqlite import SqliteGraph, sql
 from shoal.graph.sqlite.store import LOG_BYTES, PAGE_BYTES
@@ -85,7 +85,7 @@ def posting(n: int, size: int = 10) -> Batch:
 async def whole_posts(graph: SqliteGraph) -> list[int]:
     """The numbers of all posts, each of which must be there with all that was committed with it, or not at all."""
     posts = [node.id for node in await all_objects(graph)]
-    assert ids_of(await graph.assoc_range(ANN, POSTED, limit=10_000, oldest_first=True)) == posts
+    assert ids_of(await graph.assoc_range(ANN, POSTED, Cursor(limit=10_000, oldest_first=True))) == posts
     numbers = [n for n in range(10_000) if id_on(0, n) in set(posts)]
     keys = {Key(shard_of(ANN), "import", str(n)): id_on(0, n) for n in numbers}
     assert (
@@ -486,8 +486,8 @@ async def test_every_reading_costs_one_statement_for_1_or_40(path: Path, size: i
                 graph.obj_get(posts),
                 graph.key_get([Key(shard_of(ANN), "import", str(n)) for n in range(1, size + 1)]),
                 graph.assoc_get(ANN, [POSTED, LIKES], posts),
-                graph.assoc_range(ANN, POSTED, limit=size),
-                graph.assoc_ranges([*posts, ANN], POSTED, limit=size),
+                graph.assoc_range(ANN, POSTED, Cursor(limit=size)),
+                graph.assoc_ranges([*posts, ANN], POSTED, Cursor(limit=size)),
                 graph.assoc_count([*posts, ANN], [POSTED, LIKES]),
             ):
                 before = len(statements)
@@ -541,7 +541,7 @@ async def test_a_list_of_which_most_has_ended_is_read_without_passing_that(path:
                 batch.assoc_del(ANN, POSTED, post, moment(n))
             await graph.commit(batch)
         assert await steps_of(graph, limit=5) < 2 * few
-        assert ids_of(await graph.assoc_range(ANN, POSTED, limit=20)) == kept[::-1]
+        assert ids_of(await graph.assoc_range(ANN, POSTED, Cursor(limit=20))) == kept[::-1]
 
 
 async def steps_of(graph: SqliteGraph, *, limit: int) -> int:
@@ -555,8 +555,8 @@ async def steps_of(graph: SqliteGraph, *, limit: int) -> int:
 
     graph._reading.set_progress_handler(step, 1)
     for oldest_first in (False, True):
-        assert len(await graph.assoc_range(ANN, POSTED, limit=limit, oldest_first=oldest_first)) == limit
-        found = await graph.assoc_ranges([ANN, BEN], POSTED, limit=limit, oldest_first=oldest_first)
+        assert len(await graph.assoc_range(ANN, POSTED, Cursor(limit=limit, oldest_first=oldest_first))) == limit
+        found = await graph.assoc_ranges([ANN, BEN], POSTED, Cursor(limit=limit, oldest_first=oldest_first))
         assert {id1: len(page) for id1, page in found.items()} == {ANN: limit}
     graph._reading.set_progress_handler(None, 1)
     return steps
@@ -606,8 +606,8 @@ async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Pa
         assert await all_counts(graph) == [(ANN, FOLLOWED_BY.number, 3), (ANN, POSTED.number, 3)]
         for atype in (POSTED, FOLLOWED_BY):
             listed = [(3, 9, b"b"), (4, 4, b""), (1, 1, b"a")]
-            assert await graph.assoc_range(ANN, atype, limit=9) == listed
-            assert await graph.assoc_ranges([ANN], atype, limit=2, oldest_first=True) == {ANN: listed[:0:-1]}
+            assert await graph.assoc_range(ANN, atype, Cursor(limit=9)) == listed
+            assert await graph.assoc_ranges([ANN], atype, Cursor(limit=2, oldest_first=True)) == {ANN: listed[:0:-1]}
             assert set((await graph.assoc_get(ANN, [atype], [*range(9)]))[atype]) == {1, 3, 4}
             stored = [
                 (row.id2, row.time, row.alive, row.data) for row in await all_links(graph) if row.atype == atype.number
@@ -730,7 +730,7 @@ async def test_long_reads_beside_writes_see_one_moment(path: Path) -> None:
         await asyncio.gather(*[begin(graph, id_, FOLLOWS, CYD, moment(n)) for n, id_ in enumerate(followers)])
         writing = asyncio.gather(*[begin(graph, id_, FOLLOWS, BEN, moment(n)) for n, id_ in enumerate(followers)])
         while not writing.done():
-            pages = await graph.assoc_ranges([BEN, CYD, *followers], FOLLOWED_BY, limit=1000)
+            pages = await graph.assoc_ranges([BEN, CYD, *followers], FOLLOWED_BY, Cursor(limit=1000))
             assert len(pages[CYD]) == 300
         await writing
         assert len(await all_links(graph)) == 1200

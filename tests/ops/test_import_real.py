@@ -27,7 +27,7 @@ from tests.running import run
 
 from shoal import Shoal
 from shoal.feeds import home
-from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Cursor
 from shoal.ops.checking.check import check
 from shoal.wiring import Network
 

@@ -22,8 +22,8 @@ from tests.stores import all_objects
 from shoal import Shoal
 from shoal.core.media_files import files_of
 from shoal.core.model import Media
-from shoal.feeds.pull import Cursor
 from shoal.feeds.search import posts
+from shoal.graph.contract import Cursor
 from shoal.library import Handle
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check

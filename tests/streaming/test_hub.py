@@ -46,16 +46,16 @@ class World:
         self.loads = 0
         self.hub = Hub(self.channel, cast("Reader", self), room=ROOM, remembered=remembered)
 
-    async def assoc_range(self, *args: object, **more: object) -> object:
-        return await self._read("assoc_range", *args, **more)
+    async def assoc_range(self, *args: object) -> object:
+        return await self._read("assoc_range", *args)
 
     async def assoc_get(self, *args: object) -> object:
         return await self._read("assoc_get", *args)
 
-    async def _read(self, name: str, *args: object, **more: object) -> object:
+    async def _read(self, name: str, *args: object) -> object:
         """What is asked is read at once; the answer may take its time."""
         self.loads += 1
-        answer = await getattr(self.graph, name)(*args, **more)
+        answer = await getattr(self.graph, name)(*args)
         if name in self.slow:
             await self.held.wait()
         return answer

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from shoal.graph.contract import Cursor
 from shoal.timelines.memory import MemoryTimelines
 from tests.running import in_loop
 from tests.stores import Clock
@@ -29,7 +30,7 @@ async def warmed(timelines: MemoryTimelines, *members: int) -> list[int]:
 async def test_when_every_row_is_taken_the_longest_unread_becomes_cold() -> None:
     timelines = ticking(4)
     await warmed(timelines, 1, 2, 3, 4)
-    await timelines.read(1, limit=1)
+    await timelines.read(1, Cursor(limit=1))
     assert await warmed(timelines, 5) == [1, 3, 4, 5]
     assert await warmed(timelines, 6) == [1, 4, 5, 6]
     assert len(timelines) == 4
@@ -84,10 +85,10 @@ async def test_a_row_that_changes_hands_brings_nothing_along() -> None:
     await timelines.union(1, [5, 6, 7], 4)
     await timelines.create(2)
     await timelines.fill(2, [], 0)
-    assert await timelines.read(2, limit=9) == ([], 0)
+    assert await timelines.read(2, Cursor(limit=9)) == ([], 0)
     for entry in (1, 2, 3):
         await timelines.push(entry, timelines.seats((2,)))
-    assert await timelines.read(2, limit=9) == ([3, 2, 1], 0)
+    assert await timelines.read(2, Cursor(limit=9)) == ([3, 2, 1], 0)
 
 
 @in_loop
@@ -96,7 +97,7 @@ async def test_those_whom_nobody_reads_are_idle_and_the_dropped_are_not() -> Non
     timelines = MemoryTimelines(8, 3, clock=clock)
     await warmed(timelines, 1, 2, 3)
     clock.now = 100.0
-    await timelines.read(2, limit=1)
+    await timelines.read(2, Cursor(limit=1))
     await timelines.drop((3,))
     assert timelines.idle(50.0) == [1]
     assert timelines.idle(200.0) == []
@@ -111,4 +112,4 @@ async def test_many_rows_are_written_at_once() -> None:
     for entry in (10, 20, 30, 40):
         assert await timelines.push(entry, seats) == 5_000
     for member in (1, 2_500, 5_000):
-        assert await timelines.read(member, limit=9) == ([40, 30, 20], 10)
+        assert await timelines.read(member, Cursor(limit=9)) == ([40, 30, 20], 10)

@@ -14,6 +14,7 @@ from redis import Redis
 
 from shoal.core.errors import StorageFull
 from shoal.core.ids import EPOCH_MS, compose
+from shoal.graph.contract import Cursor
 from shoal.graph.redis.nodes import Nodes, keys_of
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
@@ -57,7 +58,7 @@ async def warm_up(timelines: Timelines, members: Sequence[int], ids: Sequence[in
 
 
 async def ids(timelines: Timelines, member: int) -> list[int] | None:
-    window = await timelines.read(member, limit=MANY)
+    window = await timelines.read(member, Cursor(limit=MANY))
     return None if window is None else window.ids
 
 
@@ -94,7 +95,7 @@ async def test_after_everything_was_flushed_all_is_cold_and_begins_anew() -> Non
             server.flushall()
             server.script_flush()
         assert await timelines.push(7, timelines.seats((ANN,))) == 0
-        assert await timelines.read(ANN, limit=5) is None
+        assert await timelines.read(ANN, Cursor(limit=5)) is None
         assert await timelines.floor(ANN) is None
         await warm_up(timelines, (ANN,), [5, 6, 7])
         assert await ids(timelines, ANN) == [7, 6, 5]
@@ -110,7 +111,7 @@ async def test_one_that_was_begun_again_meanwhile_is_not_filled_with_what_was_re
         # An entry that is pushed now is lost to the first, who has read the graph already.
         await second.create(ANN)
         await first.fill(ANN, [1], 0)
-        assert await first.read(ANN, limit=5) is None
+        assert await first.read(ANN, Cursor(limit=5)) is None
         await second.fill(ANN, [1, 2], 0)
         assert await ids(first, ANN) == [2, 1]
 
@@ -157,7 +158,7 @@ async def test_reading_puts_the_end_off_and_nothing_else_does() -> None:
             await timelines.remove(entry(9), timelines.seats((BEN,)))
             await timelines.floor(BEN)
             await timelines.create(BEN)
-            await timelines.read(ANN, limit=1)
+            await timelines.read(ANN, Cursor(limit=1))
             assert 900 < server.ttl(key(ANN)) <= 1_000
             assert 0 < server.ttl(key(BEN)) <= 100
         await timelines.drop_idle(500.0)
@@ -190,7 +191,7 @@ async def test_those_who_get_the_same_are_cut_one_after_the_other() -> None:
         assert len(cut_at) > 20
         assert most <= 18 * length
         for member in (members[0], members[-1]):
-            window = await timelines.read(member, limit=MANY)
+            window = await timelines.read(member, Cursor(limit=MANY))
             assert window == (
                 [entry(n) for n in range(5 * length // 2 - 1, 3 * length // 2 - 1, -1)],
                 entry(3 * length // 2 - 1),
@@ -243,7 +244,7 @@ async def test_what_is_sent_in_one_turn_travels_together(where: str) -> None:
         await asyncio.gather(*(timelines.remove(entry(n), timelines.seats(members[n : n + 1])) for n in range(40)))
         assert nodes.calls - before <= servers
         before = nodes.calls
-        windows = await asyncio.gather(*(timelines.read(member, limit=9) for member in members[:15]))
+        windows = await asyncio.gather(*(timelines.read(member, Cursor(limit=9)) for member in members[:15]))
         assert nodes.calls - before <= servers
         assert [len(window.ids) if window else 0 for window in windows[3:]] == [3] * 12
         before = nodes.calls
@@ -258,7 +259,7 @@ async def test_an_old_entry_does_not_take_the_place_of_a_newer_one_below_the_flo
         await warm_up(timelines, (ANN,))
         await timelines.union(ANN, [20, 21, 22], 10)
         assert await timelines.push(9, timelines.seats((ANN,))) == 0
-        assert await timelines.read(ANN, limit=5) == ([22, 21, 20], 10)
+        assert await timelines.read(ANN, Cursor(limit=5)) == ([22, 21, 20], 10)
 
 
 @in_loop
@@ -271,7 +272,7 @@ async def test_taking_off_what_has_been_pushed_out_does_not_lower_the_floor() ->
         await timelines.remove(2, timelines.seats((ANN,)))
         await timelines.subtract(ANN, [1, 2])
         assert await timelines.floor(ANN) == 2
-        assert await timelines.read(ANN, limit=5) == ([5, 4, 3], 2)
+        assert await timelines.read(ANN, Cursor(limit=5)) == ([5, 4, 3], 2)
 
 
 @in_loop
@@ -333,7 +334,7 @@ def test_above_both_floors_it_holds_what_memory_holds(
 
 
 async def compare(memory: Timelines, packed: Timelines, member: int) -> None:
-    one, other = await memory.read(member, limit=MANY), await packed.read(member, limit=MANY)
+    one, other = await memory.read(member, Cursor(limit=MANY)), await packed.read(member, Cursor(limit=MANY))
     if one is None or other is None:
         assert one is other
         assert (await memory.floor(member) is None) == (await packed.floor(member) is None)
@@ -354,6 +355,6 @@ def test_what_comes_in_order_leaves_the_same_floor_as_in_memory(length: int, rou
                     if n == min(joined, rounds):
                         await warm_up(timelines, (ANN,))
                     await timelines.push(entry(n), timelines.seats((ANN,)))
-            assert await both[0].read(ANN, limit=MANY) == await both[1].read(ANN, limit=MANY)
+            assert await both[0].read(ANN, Cursor(limit=MANY)) == await both[1].read(ANN, Cursor(limit=MANY))
 
     run(story())

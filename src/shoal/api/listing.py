@@ -18,8 +18,7 @@ from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
 from shoal.feeds.people import People
 from shoal.feeds.pipeline import Page
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Cursor
 
 
 class One(msgspec.Struct, frozen=True):

@@ -29,9 +29,8 @@ from shoal.api.listing import address_of
 from shoal.core.ids import MAX_ID
 from shoal.feeds import search
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
-from shoal.feeds.pull import Cursor
 from shoal.feeds.search import Part
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.tagcloud.increment import DAY_MS
 

@@ -13,7 +13,7 @@ from shoal.core.events import PollRemoved, PostDeleted, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Revision
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import Assoc, AssocOp, Batch, Missing
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
 from shoal.graph.media_life import release
 from shoal.graph.schema import (
     BOOKMARKED_BY,
@@ -73,7 +73,7 @@ async def clear_tags(effects: Effects, event: PostDeleted, mark: int) -> int | N
 
 async def _clear(effects: Effects, event: PostDeleted, atype: AssocType, clear: Clear) -> int | None:
     """Clear one page. What is cleared leaves the list, so the next page begins at its top again."""
-    page = await effects.graph.assoc_range(event.post_id, atype, limit=_PAGE)
+    page = await effects.graph.assoc_range(event.post_id, atype, Cursor(limit=_PAGE))
     waiting: list[Awaitable[None]] = [clear(effects, event, assoc) for assoc in page]
     await asyncio.gather(*waiting)
     await _end_strays(effects, event.post_id, atype, page, event.author_id if atype.tallied else 0)
@@ -146,7 +146,7 @@ async def _clear_tag(effects: Effects, event: PostDeleted, tag: Assoc) -> None:
 
 async def clear_votes(effects: Effects, event: PollRemoved, mark: int) -> int | None:
     """End the votes in a deleted poll."""
-    page = await effects.graph.assoc_range(event.poll_id, VOTED_BY, limit=_PAGE)
+    page = await effects.graph.assoc_range(event.poll_id, VOTED_BY, Cursor(limit=_PAGE))
     keys = {voter.id2: _vote_keys(voter.id2, event) for voter in page}
     held = await effects.graph.key_get([key for each in keys.values() for key in each]) if keys else {}
     await asyncio.gather(

@@ -17,6 +17,7 @@ import asyncio
 from shoal.core.events import FollowChanged, LoudnessLost
 from shoal.fanout import home
 from shoal.fanout.effects import Effects
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import followers
 
 
@@ -34,7 +35,7 @@ async def merge(effects: Effects, event: LoudnessLost, mark: int) -> int | None:
     # A timeline is merged by itself: a page is smaller here.
     size = max(1, effects.page // 200)
     atype = followers(source)
-    page = await effects.graph.assoc_range(source, atype, after=mark, limit=size, oldest_first=True)
+    page = await effects.graph.assoc_range(source, atype, Cursor(after=mark, limit=size, oldest_first=True))
     if page:
         await _bring(effects, source, [follower.id2 for follower in page])
         return page[-1].time

@@ -13,7 +13,7 @@ from shoal.fanout.effects import Act
 from shoal.fanout.loudness import Loudness
 from shoal.graph.cache.freshness import Stamps
 from shoal.graph.cache.recent import Recent
-from shoal.graph.contract import MAX_TIME, Assoc, Reader
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, followers
 from shoal.timelines.contract import Seats, Timelines
 
@@ -79,7 +79,7 @@ class ListedFollowers:
         """Return a page from the place `left` downwards, ending past it in any case, and whether there may be more."""
         before = left + 1 << _SEQUENCE_BITS if left else MAX_TIME
         while True:
-            listed = await self._graph.assoc_range(source, followers(source), before=before, limit=size)
+            listed = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=size))
             more = len(listed) == size
             if not more or listed[-1].time >> _SEQUENCE_BITS != left:
                 return listed, more

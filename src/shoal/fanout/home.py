@@ -12,6 +12,7 @@ from functools import partial
 from shoal.core.events import FollowChanged, PostCreated, PostDeleted, PostUpdated, ShareCreated, ShareDeleted
 from shoal.core.model import Post, Visibility
 from shoal.fanout.effects import Act, Effects
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, following, tag_id
 
 _LEFT_BITS = 54
@@ -114,7 +115,7 @@ async def _merge(effects: Effects, member: int, source: int) -> None:
 async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], int]:
     """Return a source's newest entries above a floor, and the floor above which they are complete."""
     limit = effects.merge
-    found = await effects.graph.assoc_range(source, entries(source), after=floor, limit=limit)
+    found = await effects.graph.assoc_range(source, entries(source), Cursor(after=floor, limit=limit))
     complete_above = found[-1].time - 1 if len(found) == limit else floor
     return [entry.time for entry in found], complete_above
 
@@ -122,7 +123,7 @@ async def newest(effects: Effects, source: int, floor: int) -> tuple[list[int], 
 async def _subtract(effects: Effects, member: int, source: int) -> None:
     """Remove the source's entries from the timeline, except those that another source brings as well."""
     effects.followers.left(source, member)
-    window = await effects.timelines.read(member, limit=effects.merge)
+    window = await effects.timelines.read(member, Cursor(limit=effects.merge))
     if window is None or not window.ids:
         return
     atype = entries(source)

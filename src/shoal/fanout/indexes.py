@@ -16,7 +16,7 @@ from shoal.core.events import (
 )
 from shoal.fanout import tags
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import ATTACHED
 from shoal.outbox import Outcome
 
@@ -40,7 +40,7 @@ async def look_at_member(
 
 async def look_at_posts_with(effects: Effects, event: MediaDescribed, mark: int) -> Outcome:
     """Index posts anew whose media have another description, page by page, newest first."""
-    page = await effects.graph.assoc_range(event.media_id, ATTACHED, before=mark or MAX_TIME, limit=_PAGE)
+    page = await effects.graph.assoc_range(event.media_id, ATTACHED, Cursor(before=mark or MAX_TIME, limit=_PAGE))
     if not page:
         return None
     safe = effects.search.look(effects.graph, [put.id2 for put in page])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from shoal.core.events import FollowChanged, InverseOwed, PostCreated, PostUpdated, RequestChanged
 from shoal.core.ids import shard_of
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import Assoc, AssocOp, Batch
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import ASSOC_TYPES, REQUESTS, TAGGED, AssocType, following
 
 
@@ -57,7 +57,7 @@ async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[i
         return
     # All of them have one time: that of the post. One that has another is applied in vain.
     arrived = await effects.graph.assoc_ranges(
-        list(held), ASSOC_TYPES[atype.inverse], after=times[0] - 1, before=times[0] + 1, limit=1
+        list(held), ASSOC_TYPES[atype.inverse], Cursor(before=times[0] + 1, after=times[0] - 1, limit=1)
     )
     for id2 in held.keys() - arrived.keys():
         time, data = held[id2].time, held[id2].data

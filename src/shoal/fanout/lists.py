@@ -12,7 +12,7 @@ from shoal.core.events import FollowChanged, ListChanged
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch
+from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, is_tag
 
 _LISTS = 1_000
@@ -26,7 +26,7 @@ async def trim_all(effects: Effects, event: FollowChanged, mark: int) -> int | N
     owner, source = event.follower_id, event.source_id
     if is_tag(source) or source == owner:
         return None
-    lists = await effects.graph.assoc_range(owner, OWNS_LIST, limit=_LISTS)
+    lists = await effects.graph.assoc_range(owner, OWNS_LIST, Cursor(limit=_LISTS))
     found = await asyncio.gather(*[effects.graph.assoc_get(one.id2, (LISTS,), (source,)) for one in lists])
     on = {one.id2: held[LISTS][source] for one, held in zip(lists, found, strict=True) if held[LISTS]}
     if on and not (await effects.graph.assoc_get(owner, (FOLLOWS,), (source,)))[FOLLOWS]:
@@ -37,7 +37,7 @@ async def trim_all(effects: Effects, event: FollowChanged, mark: int) -> int | N
 
 async def trim(effects: Effects, event: ListChanged, mark: int) -> int | None:
     """Take members off a list whom its owner no longer follows, or all of them when it was deleted."""
-    page = await effects.graph.assoc_range(event.list_id, LISTS, before=mark or MAX_TIME, limit=_MEMBERS)
+    page = await effects.graph.assoc_range(event.list_id, LISTS, Cursor(before=mark or MAX_TIME, limit=_MEMBERS))
     listed = {assoc.id2: assoc for assoc in page}
     if not listed:
         return None

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from shoal.core.events import LoudnessLost
 from shoal.core.ids import IdMaker, shard_of
-from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Graph
+from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, Batch, Cursor, Graph
 from shoal.graph.schema import EVERYBODY, LOUD, followers, is_tag
 
 _SHARD = shard_of(EVERYBODY)
@@ -84,7 +84,7 @@ class Loudness:
         """Make every loud source with few followers fade: a source that nobody unfollows gives no other occasion."""
         before = MAX_TIME
         while True:
-            page = await self._graph.assoc_range(EVERYBODY, LOUD, before=before, limit=_REVIEWED_AT_ONCE)
+            page = await self._graph.assoc_range(EVERYBODY, LOUD, Cursor(before=before, limit=_REVIEWED_AT_ONCE))
             sources = [mark.id2 for mark in page if not mark.data]
             for source in await self._with_few(sources):
                 await self.ease(source)

@@ -11,7 +11,7 @@ import asyncio
 from shoal.core.events import PostDeleted
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import forget
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import LIKED_BY, SHARED_BY, AssocType
 
@@ -36,6 +36,6 @@ async def forget_shares(effects: Effects, event: PostDeleted, mark: int) -> int 
 
 
 async def _forget(effects: Effects, event: PostDeleted, atype: AssocType, kind: Kind, mark: int) -> int | None:
-    page = await effects.graph.assoc_range(event.post_id, atype, before=mark or MAX_TIME, limit=_PAGE)
+    page = await effects.graph.assoc_range(event.post_id, atype, Cursor(before=mark or MAX_TIME, limit=_PAGE))
     await forget(effects, event.author_id, [Notice(kind, who.id2, event.post_id) for who in page])
     return page[-1].time if len(page) == _PAGE else None

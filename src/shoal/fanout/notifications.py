@@ -27,7 +27,7 @@ from shoal.core.visibility import may_see_share
 from shoal.fanout.effects import Effects
 from shoal.fanout.welcome import reception
 from shoal.graph.access import relations
-from shoal.graph.contract import MAX_TIME, Assoc, Batch
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
 from shoal.graph.payloads.follow_options import follow_terms
 from shoal.graph.payloads.notifications import Kind, Notice, begun, end_of_poll, ended, release
 from shoal.graph.schema import (
@@ -249,7 +249,7 @@ async def _tell_each(effects: Effects, members: Iterable[int], notice: Notice, t
 
 
 async def _page(effects: Effects, id1: int, atype: AssocType, mark: int) -> list[Assoc]:
-    return await effects.graph.assoc_range(id1, atype, before=mark or MAX_TIME, limit=_PAGE)
+    return await effects.graph.assoc_range(id1, atype, Cursor(before=mark or MAX_TIME, limit=_PAGE))
 
 
 def _next(page: Sequence[Assoc]) -> int | None:

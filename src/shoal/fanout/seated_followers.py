@@ -9,7 +9,7 @@ import asyncio
 
 from shoal.fanout.effects import Act
 from shoal.fanout.loudness import Loudness
-from shoal.graph.contract import MAX_TIME, Graph
+from shoal.graph.contract import MAX_TIME, Cursor, Graph
 from shoal.graph.schema import followers, following
 from shoal.timelines.audience import Audience, Audiences
 from shoal.timelines.contract import Timelines
@@ -78,7 +78,7 @@ class PackedFollowers:
         audience = self.audiences.begin(source)
         before = MAX_TIME
         while len(audience) <= self.loudness.threshold:
-            page = await self._graph.assoc_range(source, followers(source), before=before, limit=self._read)
+            page = await self._graph.assoc_range(source, followers(source), Cursor(before=before, limit=self._read))
             audience.extend(self._timelines.seats([follower.id2 for follower in page]))
             if len(page) < self._read:
                 break

@@ -9,7 +9,7 @@ from shoal.core.events import SessionsEnded
 from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.fanout.effects import Effects
-from shoal.graph.contract import MAX_TIME, Batch
+from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LAPSES, LOGGED_IN, AssocType
 
 _PAGE = 200
@@ -28,7 +28,7 @@ async def clear_grants(effects: Effects, event: SessionsEnded, mark: int) -> int
 async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark: int) -> int | None:
     """One page, from the newest on; `mark` is where it begins."""
     owner, graph = event.member_id, effects.graph
-    page = await graph.assoc_range(owner, atype, before=mark or MAX_TIME, limit=_PAGE)
+    page = await graph.assoc_range(owner, atype, Cursor(before=mark or MAX_TIME, limit=_PAGE))
     found = await graph.obj_get([owner, *(assoc.id2 for assoc in page)])
     member = found.get(owner)
     if not isinstance(member, Member):

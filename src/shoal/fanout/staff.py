@@ -11,7 +11,7 @@ from shoal.core.model import Member
 from shoal.core.reports import Report
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import note
-from shoal.graph.contract import MAX_TIME, Assoc
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor
 from shoal.graph.payloads.notifications import Kind, Notice
 from shoal.graph.schema import EVERYBODY, STAFF
 
@@ -40,7 +40,7 @@ async def tell_of_report(effects: Effects, event: ReportFiled, mark: int) -> int
 
 
 async def _tell(effects: Effects, notice: Notice, time: int, mark: int) -> int | None:
-    page = await effects.graph.assoc_range(EVERYBODY, STAFF, before=mark or MAX_TIME, limit=_PAGE)
+    page = await effects.graph.assoc_range(EVERYBODY, STAFF, Cursor(before=mark or MAX_TIME, limit=_PAGE))
     await asyncio.gather(*(note(effects, member, notice, time) for member in _others(page, notice)))
     return page[-1].time if len(page) == _PAGE else None
 

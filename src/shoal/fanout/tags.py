@@ -10,7 +10,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_WITH_AUTHOR, Member, Post
 from shoal.fanout.effects import Effects
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.payloads.tag_uses import hidden_batch
 from shoal.graph.schema import POSTED
 from shoal.tagcloud.increment import TagChange, Use
@@ -30,7 +30,7 @@ async def follow_author(effects: Effects, event: SuspensionChanged, mark: int) -
     if not isinstance(author, Member):
         return None
     before = mark or MAX_TIME
-    page = await effects.graph.assoc_range(author.id, POSTED, before=before, limit=_PAGE)
+    page = await effects.graph.assoc_range(author.id, POSTED, Cursor(before=before, limit=_PAGE))
     await asyncio.gather(*(_follow(effects, entry.id2, author.id) for entry in page))
     return page[-1].time if len(page) == _PAGE else None
 

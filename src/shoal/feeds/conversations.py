@@ -11,9 +11,8 @@ from shoal.core.errors import NotFound
 from shoal.core.model import Post, Visibility
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
 from shoal.feeds.paging import Rows, read_items, unsifted
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
-from shoal.graph.contract import Assoc
+from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.conversations import Talk, root_of, talk_id, talk_of
 from shoal.graph.schema import CONVERSES
 
@@ -51,9 +50,7 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Conversations:
     """
 
     async def read(at: Cursor) -> list[Assoc]:
-        return await reads.graph.assoc_range(
-            viewer, CONVERSES, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-        )
+        return await reads.graph.assoc_range(viewer, CONVERSES, at)
 
     async def show(found: Sequence[Assoc]) -> list[Conversation]:
         return await _shown(reads, viewer, found)

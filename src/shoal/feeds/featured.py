@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from shoal.core.model import Post
 from shoal.feeds.object_lists import entries_page
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
-from shoal.graph.contract import MAX_TIME, Assoc, Reader
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, POSTED, TAG_OF, tag_id
 
 _FEATURED = 100
@@ -50,7 +49,7 @@ async def followed(reads: Reads, member_id: int, cursor: Cursor) -> FollowedTags
 
 async def featured(graph: Reader, member_id: int) -> list[Featured]:
     """Return the tags that a member features, the most recently featured first."""
-    held = await graph.assoc_range(member_id, FEATURES_TAG, limit=_FEATURED)
+    held = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
     return await counted(graph, member_id, held)
 
 
@@ -66,10 +65,10 @@ async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[
 
 async def suggested(reads: Reads, member_id: int, most: int = 10) -> list[str]:
     """Suggest tags to feature: those that the member's newest posts use most, without those featured already."""
-    posted = await reads.graph.assoc_range(member_id, POSTED, limit=_RECENT)
+    posted = await reads.graph.assoc_range(member_id, POSTED, Cursor(limit=_RECENT))
     nodes = await reads.graph.obj_get([entry.time for entry in posted])
     used = Counter(tag for node in nodes.values() if isinstance(node, Post) and node.open for tag in node.tags)
-    held = {assoc.id2 for assoc in await reads.graph.assoc_range(member_id, FEATURES_TAG, limit=_FEATURED)}
+    held = {assoc.id2 for assoc in await reads.graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))}
     return [name for name, _ in used.most_common() if tag_id(name) not in held][:most]
 
 
@@ -77,7 +76,7 @@ async def _posts_under(graph: Reader, member_id: int, names: Sequence[str]) -> d
     found: dict[str, list[Post]] = {name: [] for name in names}
     before = MAX_TIME
     for _ in range(_PAGES):
-        page = [entry.time for entry in await graph.assoc_range(member_id, POSTED, before=before, limit=_PAGE)]
+        page = [entry.time for entry in await graph.assoc_range(member_id, POSTED, Cursor(before=before, limit=_PAGE))]
         under = await asyncio.gather(*[graph.assoc_get(tag_id(name), (TAG_OF,), page) for name in names])
         nodes = await graph.obj_get(list({id_ for answer in under for id_ in answer[TAG_OF]}))
         posts = [node for node in nodes.values() if isinstance(node, Post) and node.open]

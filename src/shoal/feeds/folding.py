@@ -27,8 +27,7 @@ from shoal.feeds.filtering import Sieve
 from shoal.feeds.hydrate import Entry, Row, SharedBy, Sight, profiles
 from shoal.feeds.paging import ENOUGH, Rows, likely, read_items
 from shoal.feeds.pipeline import Page, entry_id
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import MAX_TIME, Reader
+from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import SHARED_BY
 
 REACH = 40

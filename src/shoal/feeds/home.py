@@ -24,10 +24,10 @@ from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
 from shoal.feeds.paging import Rows
 from shoal.feeds.pipeline import Page, Skeleton, itself
-from shoal.feeds.pull import Cursor, Sources, pull
+from shoal.feeds.pull import Sources, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.freshness import one_request
-from shoal.graph.contract import MAX_TIME, Reader
+from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import EVERYBODY, FOLLOWS, FOLLOWS_TAG, LOUD, OWNS_FILTER, OWNS_LIST, POSTED, TAG_OF, tag_id
 from shoal.timelines.contract import Window
 
@@ -149,9 +149,7 @@ async def _window(reads: Reads, viewer: int, at: Cursor) -> Window | None:
     """Read the materialised timeline, rebuilt first if cold; None when it is unavailable: then everything is pulled."""
 
     async def read() -> Window | None:
-        return await reads.timelines.read(
-            viewer, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-        )
+        return await reads.timelines.read(viewer, at)
 
     try:
         window = await read()
@@ -177,9 +175,7 @@ async def _loud(reads: Reads, viewer: int) -> Sources:
 
 async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> list[int]:
     """Read the entries that are never pushed: the viewer's own, which are seen at once, and those of loud sources."""
-    mine = await reads.graph.assoc_range(
-        viewer, POSTED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-    )
+    mine = await reads.graph.assoc_range(viewer, POSTED, at)
     own = [entry.time for entry in mine]
     return own + await pull(reads.graph, loud, at) if loud else own
 
@@ -189,7 +185,7 @@ async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool
     members = [viewer] if own else []
     before = MAX_TIME
     while True:
-        follows = await graph.assoc_range(viewer, FOLLOWS, before=before, limit=_FOLLOWS_PAGE)
+        follows = await graph.assoc_range(viewer, FOLLOWS, Cursor(before=before, limit=_FOLLOWS_PAGE))
         members += [followee.id2 for followee in follows]
         if len(follows) < _FOLLOWS_PAGE:
             return {POSTED: members, TAG_OF: list(tags)}
@@ -197,7 +193,7 @@ async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool
 
 
 async def _followed_tags(graph: Reader, viewer: int) -> set[int]:
-    followed = await graph.assoc_range(viewer, FOLLOWS_TAG, limit=1_000)
+    followed = await graph.assoc_range(viewer, FOLLOWS_TAG, Cursor(limit=1_000))
     return {tag.id2 for tag in followed}
 
 

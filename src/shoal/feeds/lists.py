@@ -12,11 +12,11 @@ from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
 from shoal.feeds.paging import Rows
 from shoal.feeds.pipeline import Page, itself
-from shoal.feeds.pull import Cursor, pull
+from shoal.feeds.pull import pull
 from shoal.feeds.reads import Reads
 from shoal.graph.access import own_list
 from shoal.graph.cache.freshness import one_request
-from shoal.graph.contract import Reader
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import FOLLOWS, LISTED_IN, LISTS, OWNS_LIST, POSTED
 
 MAX_LISTS = 1_000
@@ -58,14 +58,16 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int])
 
 async def members_of(graph: Reader, shown: MemberList) -> list[int]:
     """Return the members of a list whom its owner follows at this moment (or who are the owner), the newest first."""
-    listed = [assoc.id2 for assoc in await graph.assoc_range(shown.id, LISTS, limit=MAX_MEMBERS)]
+    listed = [assoc.id2 for assoc in await graph.assoc_range(shown.id, LISTS, Cursor(limit=MAX_MEMBERS))]
     followed = (await graph.assoc_get(shown.owner_id, (FOLLOWS,), listed))[FOLLOWS]
     return [id_ for id_ in listed if id_ in followed or id_ == shown.owner_id]
 
 
 async def owned(graph: Reader, member_id: int) -> list[MemberList]:
     """Return the member's lists, oldest first."""
-    ids = [assoc.id2 for assoc in await graph.assoc_range(member_id, OWNS_LIST, limit=MAX_LISTS, oldest_first=True)]
+    ids = [
+        assoc.id2 for assoc in await graph.assoc_range(member_id, OWNS_LIST, Cursor(limit=MAX_LISTS, oldest_first=True))
+    ]
     nodes = await graph.obj_get(ids) if ids else {}
     return [node for id_ in ids if isinstance(node := nodes.get(id_), MemberList)]
 
@@ -82,7 +84,7 @@ async def with_member(graph: Reader, owner: int, member_id: int) -> list[MemberL
 async def set_apart(graph: Reader, viewer: int) -> frozenset[int]:
     """Return the members whose posts the viewer reads in an exclusive list, and not at home."""
     apart = [one.id for one in await owned(graph, viewer) if one.exclusive]
-    listed = await graph.assoc_ranges(apart, LISTS, limit=MAX_MEMBERS) if apart else {}
+    listed = await graph.assoc_ranges(apart, LISTS, Cursor(limit=MAX_MEMBERS)) if apart else {}
     return frozenset(assoc.id2 for page in listed.values() for assoc in page)
 
 

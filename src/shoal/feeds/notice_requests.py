@@ -13,9 +13,9 @@ import msgspec
 from shoal.core.errors import NotFound
 from shoal.feeds.hydrate import Entry, Profile
 from shoal.feeds.notifications import shown
-from shoal.feeds.pull import Cursor, check_limit
+from shoal.feeds.pull import check_limit
 from shoal.feeds.reads import Reads
-from shoal.graph.contract import Assoc
+from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.notifications import Notice, notice_of
 from shoal.graph.schema import HELD
 
@@ -82,7 +82,7 @@ async def held_back(reads: Reads, viewer: int) -> HeldBack:
 async def _by_sender(reads: Reads, viewer: int) -> dict[int, list[Held]]:
     """Held notifications by sender, newest first; the sender of the newest one comes first."""
     groups: dict[int, list[Held]] = {}
-    for assoc in await reads.graph.assoc_range(viewer, HELD, limit=MOST_LOOKED_AT):
+    for assoc in await reads.graph.assoc_range(viewer, HELD, Cursor(limit=MOST_LOOKED_AT)):
         notice = notice_of(assoc)
         groups.setdefault(notice.actor_id, []).append((assoc, notice))
     return groups

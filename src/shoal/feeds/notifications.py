@@ -23,10 +23,9 @@ from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles
 from shoal.feeds.paging import Fit, Rows, read_items
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.access import relations
-from shoal.graph.contract import MAX_TIME, Assoc
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor
 from shoal.graph.payloads.markers import CLEARED, NOTIFICATIONS, marks
 from shoal.graph.payloads.notifications import ABOUT_POSTS, FOR_STAFF, GROUPED, Group, Kind, Notice, group_of, notice_of
 from shoal.graph.schema import HELD, NOTIFIED, AnyNode
@@ -162,12 +161,7 @@ async def _read(
 
     async def read(at: Cursor) -> list[Assoc]:
         lists = await asyncio.gather(
-            *(
-                reads.graph.assoc_range(
-                    viewer, atype, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-                )
-                for atype in ((NOTIFIED, HELD) if wish.held else (NOTIFIED,))
-            )
+            *(reads.graph.assoc_range(viewer, atype, at) for atype in ((NOTIFIED, HELD) if wish.held else (NOTIFIED,)))
         )
         return heapq.nsmallest(at.limit, chain(*lists), key=_time if at.oldest_first else _newest)
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from shoal.core.model import Node
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Assoc, Reader
+from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import AssocType
 
 N = TypeVar("N", bound=Node)
@@ -17,14 +16,7 @@ async def entries_page(
     graph: Reader, owner: int, atype: AssocType, cursor: Cursor
 ) -> tuple[Sequence[Assoc], int | None]:
     """A page of the entries of a list, and the `before` of the page that follows; None at the end."""
-    found = await graph.assoc_range(
-        owner,
-        atype,
-        before=cursor.before,
-        after=cursor.after,
-        limit=cursor.limit + 1,
-        oldest_first=cursor.oldest_first,
-    )
+    found = await graph.assoc_range(owner, atype, cursor.of(cursor.limit + 1))
     page = found[: cursor.limit]
     if cursor.oldest_first:
         return page[::-1], page[0].time if page else None

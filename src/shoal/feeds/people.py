@@ -10,10 +10,10 @@ from typing import NamedTuple
 from shoal.core.model import OPEN, Member, Share
 from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.hydrate import Profile, profiles, profiles_by_id
-from shoal.feeds.pull import Cursor, check_limit
+from shoal.feeds.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post, members_by_id, relations
-from shoal.graph.contract import Assoc
+from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.follow_options import mute_terms
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, MUTES, SHARED_BY, AnyNode, AssocType
 
@@ -64,14 +64,7 @@ async def page(
     page are read ahead, so that they are in memory when it is asked for. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
-    found = await reads.graph.assoc_range(
-        of,
-        atype,
-        before=cursor.before,
-        after=cursor.after,
-        limit=2 * cursor.limit + 1,
-        oldest_first=cursor.oldest_first,
-    )
+    found = await reads.graph.assoc_range(of, atype, cursor.of(2 * cursor.limit + 1))
     here, ahead = found[: cursor.limit], found[cursor.limit : 2 * cursor.limit]
     kept = await _kept(reads, atype, here, followed_by)
     _read_ahead(reads, _ids(atype, ahead))
@@ -114,7 +107,7 @@ async def familiar(reads: Reads, viewer: int, ids: Sequence[int]) -> dict[int, l
 
     Only the viewer's newest 5,000 followees are considered, and at most 80 returned for each member.
     """
-    followees = [assoc.id2 for assoc in await reads.graph.assoc_range(viewer, FOLLOWS, limit=_FOLLOWEES)]
+    followees = [assoc.id2 for assoc in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FOLLOWEES))]
     members = await members_by_id(reads.graph, ids)
     open_ones = [id_ for id_, member in members.items() if not (member.hides_connections or member.suspended)]
     answers = await asyncio.gather(*[reads.graph.assoc_get(id_, (FOLLOWED_BY,), followees) for id_ in open_ones])
@@ -162,7 +155,7 @@ async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5
     """Return how many like a post, in O(1), and the newest few. Raises `NotFound` if the viewer may not see it."""
     post = await access_post(reads.graph, viewer, post_id)
     total = (await reads.graph.assoc_count((post.id,), (LIKED_BY,)))[LIKED_BY].get(post.id, 0)
-    found = await reads.graph.assoc_range(post.id, LIKED_BY, limit=newest)
+    found = await reads.graph.assoc_range(post.id, LIKED_BY, Cursor(limit=newest))
     return Likers(total, (await _people(reads, viewer, LIKED_BY, found))[0])
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from shoal.feeds.hydrate import Entry, sight
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.feeds.user import ALL, Wish
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS
 
 _MOST = 100
@@ -22,7 +22,7 @@ async def pinned(
 
     The limit does not matter: pins are few.
     """
-    pins = await reads.graph.assoc_range(member, PINS, limit=_MOST)
+    pins = await reads.graph.assoc_range(member, PINS, Cursor(limit=_MOST))
     seen = sight(reads.graph, viewer, unasked=False)
     ids = [pin.id2 for pin in pins if cursor.after < pin.id2 < cursor.before]
     return await seen.entries(await seen.look(ids, wish.admits))

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from shoal.feeds.hydrate import Entry, Row, Sight, Wanted, sight
 from shoal.feeds.paging import Rows, read_items
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
+from shoal.graph.contract import Cursor
 
 
 class Page(NamedTuple):

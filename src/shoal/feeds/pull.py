@@ -3,33 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput
-from shoal.graph.contract import MAX_TIME, Assoc, Reader
+from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import AssocType
 
 Sources = Mapping[AssocType, Sequence[int]]
 """Lists to merge: for each type of list, the objects that they belong to."""
-
-
-class Cursor(NamedTuple):
-    """A stretch of a feed: ids with `after < id < before`; the newest of them, or the oldest (`oldest_first`)."""
-
-    before: int = MAX_TIME
-    after: int = 0
-    limit: int = 20
-    oldest_first: bool = False
-
-    def past(self, id_: int) -> Cursor:
-        """Return the stretch that begins after this id, in the cursor's direction."""
-        before, after, limit, oldest_first = self
-        return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
-
-    def of(self, limit: int) -> Cursor:
-        """Return this stretch with another limit."""
-        before, after, _, oldest_first = self
-        return Cursor(before, after, limit, oldest_first)
 
 
 def check_limit(at: Cursor) -> None:
@@ -73,9 +53,7 @@ def _until(at: Cursor, bound: int) -> Cursor:
 
 
 async def _read(graph: Reader, atype: AssocType, id1s: Sequence[int], at: Cursor) -> dict[int, list[Assoc]]:
-    return await graph.assoc_ranges(
-        id1s, atype, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-    )
+    return await graph.assoc_ranges(id1s, atype, at)
 
 
 def _times(lists: Mapping[int, Sequence[Assoc]]) -> set[int]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shoal.core.reports import Report
-from shoal.feeds.pull import Cursor, check_limit
-from shoal.graph.contract import Reader
+from shoal.feeds.pull import check_limit
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import EVERYBODY, REPORTED
 
 _LOOKS = 25
@@ -45,10 +45,7 @@ async def page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> Reports:
         listed = await graph.assoc_range(
             EVERYBODY,
             REPORTED,
-            before=at.before,
-            after=at.after,
-            limit=cursor.limit + 1,
-            oldest_first=cursor.oldest_first,
+            Cursor(before=at.before, after=at.after, limit=cursor.limit + 1, oldest_first=cursor.oldest_first),
         )
         nodes = await graph.obj_get([assoc.id2 for assoc in listed])
         filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report)]

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.paging import Rows, read_items, unsifted
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
-from shoal.graph.contract import Assoc
+from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
 
 
@@ -29,9 +28,7 @@ async def page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> K
     """
 
     async def read(at: Cursor) -> list[Assoc]:
-        return await reads.graph.assoc_range(
-            member, atype, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-        )
+        return await reads.graph.assoc_range(member, atype, at)
 
     async def show(found: Sequence[Assoc]) -> list[tuple[int, Entry]]:
         times = {assoc.id2: assoc.time for assoc in found}

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from shoal.core.model import ScheduledPost
 from shoal.feeds.object_lists import objects_page
-from shoal.feeds.pull import Cursor, check_limit
-from shoal.graph.contract import Reader
+from shoal.feeds.pull import check_limit
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import SCHEDULES
 
 

@@ -23,9 +23,9 @@ from shoal.discovery.question import read_question
 from shoal.discovery.rows import beside, member_row, post_row, whole_row
 from shoal.feeds.hydrate import Entry, Profile, Row, Sight, profiles
 from shoal.feeds.pipeline import Page, read_page
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id, relations
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, POSTED, user_name_key
 
 MOST = 400
@@ -73,7 +73,9 @@ async def members(reads: Reads, viewer: int | None, text: str, part: Part, *, fo
     among = None
     if following:
         among = (
-            [] if viewer is None else [e.id2 for e in await reads.graph.assoc_range(viewer, FOLLOWS, limit=_FOLLOWED)]
+            []
+            if viewer is None
+            else [e.id2 for e in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FOLLOWED))]
         )
     ids = await reads.search.members(clauses, fold(text.strip()), _CANDIDATES, among=among) if clauses else []
     if exact is not None and (among is None or exact.id in among):
@@ -181,7 +183,7 @@ async def _own_that_fit(reads: Reads, viewer: int, ask: Ask) -> list[int]:
 
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:
     """Return the viewer's newest posts; two reads."""
-    listed = await reads.graph.assoc_range(viewer, POSTED, limit=_OWN)
+    listed = await reads.graph.assoc_range(viewer, POSTED, Cursor(limit=_OWN))
     nodes = await reads.graph.obj_get([entry.id2 for entry in listed])
     return [post for entry in listed if isinstance(post := nodes.get(entry.id2), Post)]
 

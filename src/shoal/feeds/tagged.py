@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from shoal.feeds.hydrate import Row, Sight
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.public import listed_publicly
-from shoal.feeds.pull import Cursor, pull
+from shoal.feeds.pull import pull
 from shoal.feeds.reads import Reads
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import TAG_OF, tag_id
 
 
@@ -37,9 +38,7 @@ async def page(reads: Reads, viewer: int | None, wish: Wish, cursor: Cursor) -> 
     async def skeleton(at: Cursor) -> list[int]:
         if len(sources) > 1:
             return await pull(reads.graph, {TAG_OF: sources}, at)
-        found = await reads.graph.assoc_range(
-            sources[0], TAG_OF, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-        )
+        found = await reads.graph.assoc_range(sources[0], TAG_OF, at)
         return [entry.id2 for entry in found]
 
     async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:

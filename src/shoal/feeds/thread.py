@@ -14,10 +14,9 @@ from typing import NamedTuple
 from shoal.core.model import Post
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.pipeline import Page, read_page
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post
-from shoal.graph.contract import Assoc
+from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.threads import Placed, placed
 from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD, AssocType
 
@@ -43,7 +42,7 @@ async def thread(reads: Reads, viewer: int | None, post_id: int, *, above: int, 
     When more is below than fits, the viewer's own comments and the newest are chosen, each with its ancestors.
     """
     post = await access_post(reads.graph, viewer, post_id)
-    listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, limit=MOST)
+    listed = await reads.graph.assoc_range(post.root_id or post.id, THREAD, Cursor(limit=MOST))
     comments = {assoc.id2: placed(assoc) for assoc in listed}
     up = await _ancestors(reads, post, comments, above)
     tree = await _descendants(reads, post.id, comments, whole=len(listed) < MOST)
@@ -72,9 +71,7 @@ async def replies(reads: Reads, viewer: int | None, post_id: int, cursor: Cursor
 
 
 async def _direct(reads: Reads, post_id: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-    return await reads.graph.assoc_range(
-        post_id, atype, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-    )
+    return await reads.graph.assoc_range(post_id, atype, at)
 
 
 async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, Placed], limit: int) -> list[int]:
@@ -120,7 +117,7 @@ async def _unlisted(reads: Reads, ids: Sequence[int], children: Mapping[int, set
     lacking = [id_ for id_ in ids if sum(counts[atype].get(id_, 0) for atype in _LISTS) > len(children.get(id_, ()))]
     if not lacking:
         return {}
-    pages = await asyncio.gather(*(reads.graph.assoc_ranges(lacking, atype, limit=MOST) for atype in _LISTS))
+    pages = await asyncio.gather(*(reads.graph.assoc_ranges(lacking, atype, Cursor(limit=MOST)) for atype in _LISTS))
     found: dict[int, set[int]] = {}
     for page in pages:
         for parent, listed in page.items():

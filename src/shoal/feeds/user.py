@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from shoal.core.model import Visibility
 from shoal.feeds.hydrate import Row, Sight
 from shoal.feeds.pipeline import Page, read_page
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
-from shoal.graph.contract import Assoc
+from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import POSTED
 
 
@@ -60,6 +59,4 @@ async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, wi
 
 
 async def _posted(reads: Reads, member: int, at: Cursor) -> list[Assoc]:
-    return await reads.graph.assoc_range(
-        member, POSTED, before=at.before, after=at.after, limit=at.limit, oldest_first=at.oldest_first
-    )
+    return await reads.graph.assoc_range(member, POSTED, at)

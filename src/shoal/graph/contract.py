@@ -172,6 +172,28 @@ class Batch:
         self.events.append(event)
 
 
+class Cursor(NamedTuple):
+    """A part of a list or a feed: `after < time < before`; the newest `limit` of it, or the oldest (`oldest_first`).
+
+    Times are ids of objects or moments in their form, so no entry has the time 0.
+    """
+
+    before: int = MAX_TIME
+    after: int = 0
+    limit: int = 20
+    oldest_first: bool = False
+
+    def past(self, id_: int) -> Cursor:
+        """Return the part that begins behind this id, in the cursor's direction."""
+        before, after, limit, oldest_first = self
+        return Cursor(before, id_, limit, oldest_first) if oldest_first else Cursor(id_, after, limit)
+
+    def of(self, limit: int) -> Cursor:
+        """Return this part with another limit."""
+        before, after, _, oldest_first = self
+        return Cursor(before, after, limit, oldest_first)
+
+
 class Reader(Protocol):
     """The reading half of a graph."""
 
@@ -189,29 +211,11 @@ class Reader(Protocol):
         """Which of `id2s` the object leads to, per type: every type asked for is in the answer."""
         ...
 
-    async def assoc_range(
-        self,
-        id1: int,
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> list[Assoc]:
-        """A page of a list, `after < time < before`: the newest `limit`, newest first; or the oldest, oldest first."""
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        """Return this part of a list: newest first, or oldest first where the cursor says so."""
         ...
 
-    async def assoc_ranges(
-        self,
-        id1s: Sequence[int],
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> dict[int, list[Assoc]]:
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         """`assoc_range` of many lists at once; an empty list is absent."""
         ...
 

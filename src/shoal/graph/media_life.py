@@ -16,7 +16,7 @@ from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.media_files import files_of, id_in
 from shoal.core.model import Media, Member
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Assoc, Batch, Graph, Reader
+from shoal.graph.contract import Assoc, Batch, Cursor, Graph, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import ATTACHED, OWNS, Key, file_key
 
@@ -91,7 +91,7 @@ async def release(graph: Graph, new_id: IdMaker, post_id: int, media_id: int) ->
         batch = Batch(shard_of(media_id))
         now = new_id(batch.shard)
         batch.assoc_del(media_id, ATTACHED, post_id, now)
-        others = [put for put in await graph.assoc_range(media_id, ATTACHED, limit=2) if put.id2 != post_id]
+        others = [put for put in await graph.assoc_range(media_id, ATTACHED, Cursor(limit=2)) if put.id2 != post_id]
         if media is not None:
             _let_go(batch, media, now, last=not others)
         await graph.commit(batch)
@@ -111,7 +111,7 @@ def _let_go(batch: Batch, media: Media, now: int, *, last: bool) -> None:
 async def delete(graph: Graph, new_id: IdMaker, media: Media) -> None:
     """Delete this version of media, their place in the count of bytes, and, by an event, their files. Raises `Conflict`."""
     owner = (await graph.obj_get((media.owner_id,))).get(media.owner_id)
-    left: list[Assoc] = await graph.assoc_range(media.id, ATTACHED, limit=_AT_ONCE)
+    left: list[Assoc] = await graph.assoc_range(media.id, ATTACHED, Cursor(limit=_AT_ONCE))
     batch = Batch(shard_of(media.owner_id))
     now = new_id(batch.shard)
     batch.obj_del(media.id, media.version)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor, Job, WakeUp
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Changes, Known, Link, Owns, decide
 from shoal.graph.rows import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
@@ -61,36 +61,15 @@ class MemoryGraph:
             answer[atype] = {id2: Assoc(id2, link.time, link.data) for id2, link in links if link and link.alive}
         return answer
 
-    async def assoc_range(
-        self,
-        id1: int,
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> list[Assoc]:
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         entries = self._lists.get((id1, atype.number), [])
-        low = bisect_right(entries, (after, MAX_TIME))
-        high = bisect_left(entries, (before, -MAX_TIME))
-        page = entries[low:high][:limit] if oldest_first else entries[low:high][::-1][:limit]
+        low = bisect_right(entries, (at.after, MAX_TIME))
+        high = bisect_left(entries, (at.before, -MAX_TIME))
+        page = entries[low:high][: at.limit] if at.oldest_first else entries[low:high][::-1][: at.limit]
         return [Assoc(id2, moment, self._known.links[id1, atype.number, id2].data) for moment, id2 in page]
 
-    async def assoc_ranges(
-        self,
-        id1s: Sequence[int],
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> dict[int, list[Assoc]]:
-        pages = {
-            id1: await self.assoc_range(id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
-            for id1 in id1s
-        }
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
+        pages = {id1: await self.assoc_range(id1, atype, at) for id1 in id1s}
         return {id1: page for id1, page in pages.items() if page}
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:

@@ -9,8 +9,7 @@ from typing import Literal, TypeAlias, TypeVar
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Media, Poll, Post, ScheduledPost, Share
 from shoal.feeds.hydrate import Entry, PollView
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Cursor
 
 AnyPost: TypeAlias = Entry | Post | Share | int
 """A post: as an entry of a feed, as itself, as a share of it, or by id."""

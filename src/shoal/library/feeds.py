@@ -11,8 +11,8 @@ from shoal.feeds import home, public, tagged, user
 from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page
-from shoal.feeds.pull import Cursor
 from shoal.graph.access import access_member
+from shoal.graph.contract import Cursor
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
 

@@ -18,7 +18,7 @@ class LogsIn(Acting):
     async def sessions(self, before: int | None = None, limit: int = 40) -> Sessions:
         """A page of the logins, newest first: those of apps and of browsers. Raises `Unavailable`."""
         cursor = part(before, limit)
-        return await sessions.page(self._writes, self.id, before=cursor.before, limit=cursor.limit)
+        return await sessions.page(self._writes, self.id, cursor)
 
     async def end_session(self, session: Session | int) -> None:
         """End a login: its token is worth nothing from now on. Raises `NotFound`."""

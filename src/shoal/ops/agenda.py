@@ -21,7 +21,7 @@ from shoal.core.ids import floor_at, shard_of
 from shoal.core.ip_blocks import IpBlock
 from shoal.core.model import App, Media, Poll, ScheduledPost
 from shoal.graph import media_life as life
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.schema import AGENDA, DUE, AnyNode
 from shoal.services import ip_blocks, scheduling
@@ -71,7 +71,7 @@ class Agenda:
         now, done, after = self._clock(), 0, -1
         while True:
             page = await self._writes.graph.assoc_range(
-                AGENDA, DUE, before=floor_at(now + 1), after=after, limit=_PAGE, oldest_first=True
+                AGENDA, DUE, Cursor(before=floor_at(now + 1), after=after, limit=_PAGE, oldest_first=True)
             )
             nodes = await self._writes.graph.obj_get([int.from_bytes(ticket.data) for ticket in page])
             for ticket in page:

@@ -8,7 +8,7 @@ from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock, canon
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
 from shoal.core.text import check_email
-from shoal.graph.contract import MAX_TIME, Reader
+from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import (
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
@@ -81,7 +81,7 @@ class Blocklists:
 
 
 async def _page(graph: Reader, atype: AssocType, before: int) -> list[tuple[int, AnyBlock | None]]:
-    listed = await graph.assoc_range(EVERYBODY, atype, before=before, limit=_PAGE)
+    listed = await graph.assoc_range(EVERYBODY, atype, Cursor(before=before, limit=_PAGE))
     nodes = await graph.obj_get([assoc.id2 for assoc in listed])
     return [(assoc.time, node if isinstance(node := nodes.get(assoc.id2), AnyBlock) else None) for assoc in listed]
 

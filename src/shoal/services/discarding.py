@@ -6,6 +6,7 @@ from shoal.core.errors import Unfit
 from shoal.core.model import Post
 from shoal.graph import media_life as life
 from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import ATTACHED
 from shoal.services.media import own_media
 from shoal.services.scheduling import planned_media
@@ -25,7 +26,7 @@ async def discard(writes: Writes, owner_id: int, media_id: int) -> None:
     async def attempt() -> None:
         # Posts and plans are read after the media: one that comes later gives the media a new version, and this is a `Conflict`.
         media = await own_media(writes, owner_id, media_id)
-        put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, limit=_MOST_POSTS)]
+        put = [assoc.id2 for assoc in await writes.graph.assoc_range(media_id, ATTACHED, Cursor(limit=_MOST_POSTS))]
         if any(isinstance(node, Post) for node in (await writes.graph.obj_get(put)).values()):
             raise Unfit("Media attachment is currently used by a status")
         if media_id in await planned_media(writes, owner_id):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import shard_of
 from shoal.core.text import check_tag
-from shoal.graph.contract import Assoc, Batch
+from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.schema import FEATURES_TAG, tag_id
 from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes
@@ -16,7 +16,7 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> Assoc | None:
-        held = await writes.graph.assoc_range(member_id, FEATURES_TAG, limit=writes.limits.featured_tags)
+        held = await writes.graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=writes.limits.featured_tags))
         known = next((assoc for assoc in held if assoc.id2 == tag_id(tag)), None)
         if known is not None:
             return known
@@ -41,7 +41,9 @@ async def unfeature(writes: Writes, member_id: int, name: str) -> None:
 
 async def unfeature_at(writes: Writes, member_id: int, place: int) -> None:
     """The same of the tag that has this place in the list. Raises `NotFound` where there is none."""
-    for held in await writes.graph.assoc_range(member_id, FEATURES_TAG, after=place - 1, before=place + 1, limit=1):
+    for held in await writes.graph.assoc_range(
+        member_id, FEATURES_TAG, Cursor(before=place + 1, after=place - 1, limit=1)
+    ):
         await _end(writes, member_id, held.id2)
         return
     raise NotFound("Record not found")

@@ -16,7 +16,7 @@ from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock, IpSeverity, check_network
 from shoal.core.text import check_text
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import MAX_TIME, Batch, KeyTaken, Reader
+from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import BLOCKS_IP, EVERYBODY, IP_BLOCKS_CHANGED, ip_block_key
 from shoal.services.blocklists import check_room
@@ -134,7 +134,7 @@ async def everything(graph: Reader) -> list[IpBlock]:
     """All blocks, newest first."""
     found: list[IpBlock] = []
     before = MAX_TIME
-    while page := await graph.assoc_range(EVERYBODY, BLOCKS_IP, before=before, limit=_PAGE):
+    while page := await graph.assoc_range(EVERYBODY, BLOCKS_IP, Cursor(before=before, limit=_PAGE)):
         nodes = await graph.obj_get([assoc.id2 for assoc in page])
         found += [node for assoc in page if isinstance(node := nodes.get(assoc.id2), IpBlock)]
         before = page[-1].time

@@ -19,7 +19,7 @@ from shoal.core.text import check_email, check_text, check_user_name
 from shoal.graph.access import access_member
 from shoal.graph.addresses import keep_address
 from shoal.graph.changes import change_object, retry_on_conflict
-from shoal.graph.contract import Batch, KeyTaken
+from shoal.graph.contract import Batch, Cursor, KeyTaken
 from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
 from shoal.services.login import guesses, passwords
 from shoal.services.login.apps import check_welcome
@@ -217,7 +217,7 @@ async def _replace_password(
     writes: Writes, member_id: int, secret: str, known: str = "", networks: tuple[bytes, ...] = ()
 ) -> None:
     """Change the password and the generation in one commit. A member's own change holds only while the `known` hash stands."""
-    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, limit=_TOLD)
+    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
     ended = SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
 
     async def attempt() -> None:

@@ -15,7 +15,7 @@ from shoal.core.events import MemberRejected, PostHidden, ProfileChanged, Sessio
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Login, Member, Post, Role
 from shoal.graph.changes import change_object, retry_on_conflict
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.tag_uses import hidden_batch
 from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 from shoal.services.writes import Writes
@@ -103,7 +103,7 @@ async def reject(writes: Writes, member_id: int) -> Member:
         batch.obj_del(member_id, member.version)
         batch.obj_del(member.login_id)
         batch.key_del(user_name_key(member.name), member_id)
-        tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, limit=_MAX_TOKENS)
+        tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_MAX_TOKENS))
         for token in tokens:
             batch.obj_del(token.id2)
             batch.assoc_del(member_id, LOGGED_IN, token.id2, writes.new_id(batch.shard))
@@ -196,6 +196,6 @@ async def _batch(writes: Writes, before: Member, after: Member) -> Batch:
     if after.suspended is not before.suspended:
         batch.emit(SuspensionChanged(member_id=after.id))
     if (after.suspended or after.disabled) and not (before.suspended or before.disabled):
-        tokens = await writes.graph.assoc_range(after.id, LOGGED_IN, limit=_MAX_TOKENS)
+        tokens = await writes.graph.assoc_range(after.id, LOGGED_IN, Cursor(limit=_MAX_TOKENS))
         batch.emit(SessionsEnded(member_id=after.id, token_ids=tuple(token.id2 for token in tokens)))
     return batch

@@ -13,7 +13,7 @@ from shoal.core.model import Member
 from shoal.core.notice_policy import NoticePolicy, Treatment
 from shoal.graph.access import access_member
 from shoal.graph.changes import change_object
-from shoal.graph.contract import MAX_TIME, Assoc, Batch
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
 from shoal.graph.payloads.notifications import ended, notice_of, release
 from shoal.graph.schema import ACCEPTS_NOTICES, HELD
 from shoal.services.writes import Writes
@@ -58,7 +58,7 @@ async def _held_of(writes: Writes, member_id: int, senders: Collection[int]) -> 
     found: list[Assoc] = []
     before, looked = MAX_TIME, 0
     while looked < _MOST:
-        page = await writes.graph.assoc_range(member_id, HELD, before=before, limit=_PAGE)
+        page = await writes.graph.assoc_range(member_id, HELD, Cursor(before=before, limit=_PAGE))
         found += [assoc for assoc in page if notice_of(assoc).actor_id in senders]
         looked += len(page)
         if len(page) < _PAGE:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shoal.core.errors import NotFound
 from shoal.core.ids import shard_of
-from shoal.graph.contract import MAX_TIME, Assoc, Batch
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor
 from shoal.graph.payloads.markers import CLEARED, encode_mark, mark_id, marks
 from shoal.graph.payloads.notifications import Group, ended, group_of, notice_of
 from shoal.graph.schema import MARKED, NOTIFIED
@@ -21,7 +21,7 @@ async def dismiss(writes: Writes, member_id: int, time: int) -> None:
     """One goes, by its time. Raises `NotFound`."""
     found: list[Assoc] = []
     if 0 < time < MAX_TIME:
-        found = await writes.graph.assoc_range(member_id, NOTIFIED, before=time + 1, after=time - 1, limit=1)
+        found = await writes.graph.assoc_range(member_id, NOTIFIED, Cursor(before=time + 1, after=time - 1, limit=1))
     if not found:
         raise NotFound("Record not found")
     await _end(writes, member_id, found)
@@ -32,7 +32,9 @@ async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
     found: list[Assoc] = []
     before = group.last
     while len(found) < _MOST:
-        page = await writes.graph.assoc_range(member_id, NOTIFIED, before=before, after=group.first, limit=_PAGE)
+        page = await writes.graph.assoc_range(
+            member_id, NOTIFIED, Cursor(before=before, after=group.first, limit=_PAGE)
+        )
         found += [assoc for assoc in page if group_of(notice_of(assoc), assoc.time) == group]
         if len(page) < _PAGE:
             break
@@ -42,7 +44,7 @@ async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
 
 async def clear(writes: Writes, member_id: int) -> None:
     """All go: what is not newer than the newest is out of sight from now on, however many they are."""
-    newest = await writes.graph.assoc_range(member_id, NOTIFIED, limit=1)
+    newest = await writes.graph.assoc_range(member_id, NOTIFIED, Cursor(limit=1))
     if newest:
         before = (await marks(writes.graph, member_id, (CLEARED,))).get(CLEARED)
         version = before.version + 1 if before else 1

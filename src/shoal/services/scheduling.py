@@ -10,7 +10,7 @@ import msgspec
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Post, ScheduledPost
-from shoal.graph.contract import Batch, KeyTaken, Reader
+from shoal.graph.contract import Batch, Cursor, KeyTaken, Reader
 from shoal.graph.media_life import hold
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import SCHEDULES
@@ -122,7 +122,7 @@ async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
 
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
     """All media that scheduled posts of the member name."""
-    plans = await writes.graph.assoc_range(owner_id, SCHEDULES, limit=writes.limits.scheduled)
+    plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
     nodes = await writes.graph.obj_get([plan.id2 for plan in plans])
     return {id_ for node in nodes.values() if isinstance(node, ScheduledPost) for id_ in draft_of(node).media}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from shoal.core.ids import floor_at, milliseconds_of
-from shoal.graph.contract import MAX_TIME, Assoc, Reader
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, LISTS, AssocType
 
 _PAGE = 20_000
@@ -36,7 +36,7 @@ async def _followed(graph: Reader, viewer: int, atype: AssocType) -> dict[int, i
     found: dict[int, int] = {}
     before = MAX_TIME
     while True:
-        page = await graph.assoc_range(viewer, atype, before=before, limit=_PAGE)
+        page = await graph.assoc_range(viewer, atype, Cursor(before=before, limit=_PAGE))
         found.update((assoc.id2, _since(assoc)) for assoc in page)
         if len(page) < _PAGE:
             return found

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import Cursor
 
 Seats = NDArray[np.signedinteger[Any]]
 Ids = NDArray[np.int64]
@@ -71,10 +71,8 @@ class Timelines(Protocol):
         """Take entries off one timeline."""
         ...
 
-    async def read(
-        self, member: int, *, before: int = MAX_TIME, after: int = 0, limit: int, oldest_first: bool = False
-    ) -> Window | None:
-        """Up to `limit` ids with `after < id < before`, above the floor, newest first (or oldest); None when cold or not filled."""
+    async def read(self, member: int, at: Cursor) -> Window | None:
+        """Return this part of what is above the floor, in the cursor's direction; None when cold or not filled."""
         ...
 
     async def floor(self, member: int) -> int | None:

@@ -16,7 +16,7 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import Cursor
 from shoal.timelines.contract import Ids, Seats, Window
 
 _EMPTY: Seats = np.empty(0, np.int32)
@@ -148,23 +148,21 @@ class MemoryTimelines:
         self._next[row] = len(ids) % self.length
         self._floor[row] = floor
 
-    async def read(
-        self, member: int, *, before: int = MAX_TIME, after: int = 0, limit: int, oldest_first: bool = False
-    ) -> Window | None:
+    async def read(self, member: int, at: Cursor) -> Window | None:
         row = self._row.get(member)
         if row is None or member in self._begun:
             return None
         self._read_at[row] = self._clock()
         floor = int(self._floor[row])
         ring = self._rings[row]
-        ids = ring[ring > max(floor, after)]
-        if before <= self._newest:
-            ids = ids[ids < before]
+        ids = ring[ring > max(floor, at.after)]
+        if at.before <= self._newest:
+            ids = ids[ids < at.before]
         ids.sort()
         fresh = ids[1:] != ids[:-1]
         if np.count_nonzero(fresh) != len(fresh):
             ids = ids[np.concatenate(([True], fresh))]
-        page = ids[:limit] if oldest_first else ids[: -limit - 1 : -1]
+        page = ids[: at.limit] if at.oldest_first else ids[: -at.limit - 1 : -1]
         return Window(page.tolist(), floor)
 
     async def floor(self, member: int) -> int | None:

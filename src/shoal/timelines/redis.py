@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from shoal.core.ids import milliseconds_of
 from shoal.graph.cache.batching import Gathering
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import Cursor
 from shoal.graph.redis.nodes import Nodes, Part, Script, keys_of, shards_of
 from shoal.timelines import redis_scripts as scripts
 from shoal.timelines.contract import Window
@@ -134,15 +134,13 @@ class RedisTimelines:
         await self._nodes.each(scripts.REMOVE, shards_of(members), arguments, batch=_REMOVALS, bulk=True)
         return [None] * len(sent)
 
-    async def read(
-        self, member: int, *, before: int = MAX_TIME, after: int = 0, limit: int, oldest_first: bool = False
-    ) -> Window | None:
+    async def read(self, member: int, at: Cursor) -> Window | None:
         data = await self._reading.ask(member)
         if data is None:
             return None
         ids, floor = self._visible(data)
-        ids = _in_order(ids[(ids > after) & (ids < before)])
-        page = ids[:limit] if oldest_first else ids[: -limit - 1 : -1]
+        ids = _in_order(ids[(ids > at.after) & (ids < at.before)])
+        page = ids[: at.limit] if at.oldest_first else ids[: -at.limit - 1 : -1]
         return Window(page.tolist(), floor)
 
     async def _read(self, members: list[int]) -> list[bytes | None]:

@@ -25,8 +25,8 @@ from shoal.core.visibility import STRANGER
 from shoal.feeds.discover import everybody
 from shoal.feeds.discover.everybody import Members, MemberState, is_in
 from shoal.feeds.hydrate import profiles
-from shoal.feeds.pull import Cursor
 from shoal.graph.access import members_by_id
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import EVERYBODY, STAFF
 from shoal.services import members, moderation, reports
 from shoal.services.writes import Writes
@@ -158,7 +158,7 @@ async def _several(context: Context, params: Wanted | WantedNow, test: _Test) ->
 
 async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
     """Those with a role are in a list of their own."""
-    listed = await front.graph.assoc_range(EVERYBODY, STAFF, limit=_STAFF)
+    listed = await front.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)
     here = found[-cursor.limit :] if cursor.oldest_first else found[: cursor.limit]

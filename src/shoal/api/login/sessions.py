@@ -31,14 +31,7 @@ async def listed(context: Context, params: PageQuery) -> object:
     """Where the caller is logged in, newest first."""
     front: Front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await sessions.page(
-        front.writes,
-        actor(context),
-        before=cursor.before,
-        after=cursor.after,
-        limit=cursor.limit,
-        oldest_first=cursor.oldest_first,
-    )
+    page = await sessions.page(front.writes, actor(context), cursor)
     body = encode([shown(session, context.caller.token_id) for session in page.sessions])
     return paged(context, body, [session.token.id for session in page.sessions], page.next, cursor)
 

@@ -21,7 +21,7 @@ from shoal.core.visibility import is_sensitive
 from shoal.feeds import tagged, thread, user
 from shoal.feeds.discover import related
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
-from shoal.feeds.pull import Cursor
+from shoal.graph.contract import Cursor
 from shoal.services import members
 
 _ABOVE, _BELOW = 10, 40

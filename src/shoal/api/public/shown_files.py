@@ -14,7 +14,7 @@ from shoal.core.ids import shard_of
 from shoal.core.media_files import files_of_member, id_in, lasting_files_of
 from shoal.core.model import Media, Member, Post
 from shoal.graph.cache.recent import Recent
-from shoal.graph.contract import Reader
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import ATTACHED, file_key, user_name_key
 
 _REMEMBERED = 20_000
@@ -64,7 +64,7 @@ class ShownFiles:
 
     async def _in_sight(self, media: Media) -> bool:
         """Whether no post has it yet, or one that has it is not hidden."""
-        attached = await self._graph.assoc_range(media.id, ATTACHED, limit=_POSTS)
+        attached = await self._graph.assoc_range(media.id, ATTACHED, Cursor(limit=_POSTS))
         found = await self._graph.obj_get([put.id2 for put in attached]) if attached else {}
         posts = [node for node in found.values() if isinstance(node, Post)]
         return not posts or any(not post.hidden for post in posts)

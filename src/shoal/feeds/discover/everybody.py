@@ -13,8 +13,7 @@ from typing import Literal, NamedTuple, get_args
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import floor_at
 from shoal.core.model import Member
-from shoal.feeds.pull import Cursor
-from shoal.graph.contract import Scanner
+from shoal.graph.contract import Cursor, Scanner
 from shoal.graph.schema import AnyNode
 
 SCANS = 40

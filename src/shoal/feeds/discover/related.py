@@ -15,6 +15,7 @@ from shoal.core.text import check_tag
 from shoal.core.visibility import STRANGER, may_list
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import TAG_OF, tag_id
 from shoal.tagcloud.likeness import RelatedTag, likeness
 
@@ -80,7 +81,7 @@ async def _alike(reads: Reads, names: Sequence[str], posts: int) -> dict[str, li
 async def _met(reads: Reads, names: Sequence[str], most: int) -> dict[str, _Met]:
     groups = {name: await reads.tags.group(name) for name in names}
     ids = dict.fromkeys(tag_id(each) for group in groups.values() for each in group)
-    lists = await reads.graph.assoc_ranges(list(ids), TAG_OF, limit=most) if ids else {}
+    lists = await reads.graph.assoc_ranges(list(ids), TAG_OF, Cursor(limit=most)) if ids else {}
     newest = {
         name: sorted({row.id2 for each in group for row in lists.get(tag_id(each), ())}, reverse=True)[:most]
         for name, group in groups.items()

@@ -11,6 +11,7 @@ from shoal.discovery.rows import member_row
 from shoal.feeds.hydrate import Profile, profiles
 from shoal.feeds.reads import Candidate, Reads
 from shoal.graph.access import members_by_id
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, DISMISSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTS
 
 MOST = 80
@@ -60,8 +61,8 @@ async def _candidates(reads: Reads, viewer: int) -> list[Candidate]:
     held = reads.suggested.get(viewer, now)
     if held is not None:
         return held
-    followed = [entry.id2 for entry in await reads.graph.assoc_range(viewer, FOLLOWS, limit=_FRIENDS)]
-    lists = await reads.graph.assoc_ranges(followed, FOLLOWS, limit=_FRIENDS) if followed else {}
+    followed = [entry.id2 for entry in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FRIENDS))]
+    lists = await reads.graph.assoc_ranges(followed, FOLLOWS, Cursor(limit=_FRIENDS)) if followed else {}
     friends = Counter(entry.id2 for entries in lists.values() for entry in entries)
     for id_ in (viewer, *followed):
         friends.pop(id_, None)
@@ -82,7 +83,7 @@ async def _popular(reads: Reads) -> list[int]:
     held = reads.popular.get(None, now)
     if held is None:
         active = await reads.search.directory("active", _ACTIVE)
-        lists = await reads.graph.assoc_ranges(active[:_ASKED], FOLLOWS, limit=_ASKED_FOLLOWS) if active else {}
+        lists = await reads.graph.assoc_ranges(active[:_ASKED], FOLLOWS, Cursor(limit=_ASKED_FOLLOWS)) if active else {}
         often = Counter(entry.id2 for entries in lists.values() for entry in entries).most_common(_FOUND)
         known = list(dict.fromkeys([*active, *(id_ for id_, _ in often)]))
         followers = (await reads.graph.assoc_count(known, (FOLLOWED_BY,)))[FOLLOWED_BY] if known else {}

@@ -13,6 +13,7 @@ from shoal.core.visibility import may_list
 from shoal.feeds.discover.related import related_to_each
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id, relations
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS_TAG, LIKES, POSTED
 from shoal.tagcloud.cloud import levels
 from shoal.tagcloud.words import MAX_WORDS, Counted, Shown, Word, check_words
@@ -73,9 +74,9 @@ async def _own(reads: Reads, viewer: int) -> dict[str, _Interest]:
     """Return the tags that the member follows, uses and likes; six reads."""
     graph = reads.graph
     followed, posted, liked = await asyncio.gather(
-        graph.assoc_range(viewer, FOLLOWS_TAG, limit=_FOLLOWED),
-        graph.assoc_range(viewer, POSTED, limit=_RECENT),
-        graph.assoc_range(viewer, LIKES, limit=_RECENT),
+        graph.assoc_range(viewer, FOLLOWS_TAG, Cursor(limit=_FOLLOWED)),
+        graph.assoc_range(viewer, POSTED, Cursor(limit=_RECENT)),
+        graph.assoc_range(viewer, LIKES, Cursor(limit=_RECENT)),
     )
     nodes = await graph.obj_get([row.id2 for row in (*posted, *liked)])
     posts = [post for row in posted if isinstance(post := nodes.get(row.id2), Post)]

@@ -16,7 +16,7 @@ from shoal.core.events import InverseOp
 from shoal.core.model import Post
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.recent import Recent
-from shoal.graph.contract import MAX_TIME, Assoc, Batch, Graph, Job, Store
+from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
 
 T = TypeVar("T")
@@ -160,25 +160,17 @@ class CachedGraph:
         lists = self._lists.get(id1)
         links = lists.get(atype.number) if lists else None
         if links is None:
-            page = await self._store.assoc_range(id1, atype, limit=self._short + 1)
+            page = await self._store.assoc_range(id1, atype, Cursor(limit=self._short + 1))
             links = {assoc.id2: assoc for assoc in page}
             if self._guard.keeps(ticket, id1):
                 lists = {**(self._lists.get(id1) or {}), atype.number: links}
                 self._lists.put(id1, lists, sum(map(len, lists.values())))
         return links
 
-    async def assoc_range(
-        self,
-        id1: int,
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> list[Assoc]:
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         if atype.counted and not (await self.assoc_count((id1,), (atype,)))[atype].get(id1, 0):
             return []
+        before, after, limit, oldest_first = at
         if not oldest_first and limit <= _HEAD:
             head = await self._newest(id1, atype, limit, read=before == MAX_TIME)
             if head is not None:
@@ -186,9 +178,7 @@ class CachedGraph:
                 # What is older than the head may belong to the page too.
                 if len(page) == limit or head.whole or head.assocs[-1].time <= after:
                     return page
-        return await self._store.assoc_range(
-            id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first
-        )
+        return await self._store.assoc_range(id1, atype, at)
 
     async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> _Head | None:
         """At least so many of the newest of a list, if it has them; None when they are not remembered, and not to be read."""
@@ -197,7 +187,7 @@ class CachedGraph:
         head = heads.get(atype.number) if heads else None
         if read and (head is None or not (head.whole or len(head.assocs) >= least)):
             size = max(least, self._head)
-            assocs = await self._store.assoc_range(id1, atype, limit=size)
+            assocs = await self._store.assoc_range(id1, atype, Cursor(limit=size))
             head = _Head(assocs, len(assocs) < size or not assocs)
             if self._guard.keeps(ticket, id1):
                 heads = {**(self._heads.get(id1) or {}), atype.number: head}
@@ -229,7 +219,7 @@ class CachedGraph:
         sets = self._sets.get(id1)
         held = sets.get(atype.number) if sets else None
         if held is None:
-            ids = frozenset([assoc.id2 for assoc in await self._store.assoc_range(id1, atype, limit=_SET)])
+            ids = frozenset([assoc.id2 for assoc in await self._store.assoc_range(id1, atype, Cursor(limit=_SET))])
             held = self._newest_sets.get((id1, atype.number))
             if held is None or held.ids != ids:
                 held = _Set(next(self._versions), ids)
@@ -247,7 +237,7 @@ class CachedGraph:
         if n <= self._short:
             return those.intersection(await self._short_list(id1, atype))
         if n <= len(those):
-            page = await self._store.assoc_range(id1, atype, limit=len(those))
+            page = await self._store.assoc_range(id1, atype, Cursor(limit=len(those)))
             if len(page) < len(those):
                 return those.intersection([assoc.id2 for assoc in page])
         return frozenset((await self._store.assoc_get(id1, (atype,), list(those)))[atype])

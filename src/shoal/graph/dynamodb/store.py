@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from shoal.core.errors import Conflict, OutcomeUnknown
 from shoal.core.events import InverseOp
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
+from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Job, WakeUp
 from shoal.graph.dynamodb.items import (
     Pair,
     count_at,
@@ -100,41 +100,19 @@ class DynamoGraph:
                 answer[ASSOC_TYPES[atype]][id2] = Assoc(id2, link.time, link.data)
         return answer
 
-    async def assoc_range(
-        self,
-        id1: int,
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> list[Assoc]:
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         # The service takes no interval without anything in it.
-        if limit <= 0 or after >= before - 1:
+        if at.limit <= 0 or at.after >= at.before - 1:
             return []
-        first, last = list_bounds(Pair(id1, atype.number), after, before)
+        first, last = list_bounds(Pair(id1, atype.number), at.after, at.before)
         return [
-            entry_of(item) for item in await self._service.stretch(first, last, limit, newest_first=not oldest_first)
+            entry_of(item)
+            for item in await self._service.stretch(first, last, at.limit, newest_first=not at.oldest_first)
         ]
 
-    async def assoc_ranges(
-        self,
-        id1s: Sequence[int],
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> dict[int, list[Assoc]]:
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         wanted = list(dict.fromkeys(id1s))
-        pages = await asyncio.gather(
-            *[
-                self.assoc_range(id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
-                for id1 in wanted
-            ]
-        )
+        pages = await asyncio.gather(*[self.assoc_range(id1, atype, at) for id1 in wanted])
         return {id1: page for id1, page in zip(wanted, pages, strict=True) if page}
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.core.filters import Filter
-from shoal.graph.contract import Reader
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import OWNS_FILTER
 
 MAX_FILTERS = 100
@@ -13,7 +13,7 @@ MAX_FILTERS = 100
 async def filters_of(graph: Reader, member_id: int) -> list[Filter]:
     """The member's filters, oldest first; expired ones too. One read for who has none, else two."""
     # One more than there may be: two made at the same time may both have found room.
-    owned = await graph.assoc_range(member_id, OWNS_FILTER, limit=2 * MAX_FILTERS)
+    owned = await graph.assoc_range(member_id, OWNS_FILTER, Cursor(limit=2 * MAX_FILTERS))
     if not owned:
         return []
     nodes = await graph.obj_get([assoc.id2 for assoc in owned])

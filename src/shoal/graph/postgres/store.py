@@ -17,7 +17,7 @@ import asyncpg
 
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, of_other_version
 from shoal.core.events import InverseOp
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job
+from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Job
 from shoal.graph.postgres import schema, sql
 from shoal.graph.postgres.bulk import PostgresBulk
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connections
@@ -136,37 +136,19 @@ class PostgresGraph:
                 answer[ASSOC_TYPES[number]][id2] = Assoc(id2, moment, data)
         return answer
 
-    async def assoc_range(
-        self,
-        id1: int,
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> list[Assoc]:
-        statement = sql.ASSOC_RANGE_OLDEST if oldest_first else sql.ASSOC_RANGE
-        rows = await self._reading.ask(statement, id1, atype.number, before, after, limit)
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        statement = sql.ASSOC_RANGE_OLDEST if at.oldest_first else sql.ASSOC_RANGE
+        rows = await self._reading.ask(statement, id1, atype.number, at.before, at.after, at.limit)
         return list(starmap(Assoc, rows))
 
-    async def assoc_ranges(
-        self,
-        id1s: Sequence[int],
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> dict[int, list[Assoc]]:
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if not id1s:
             return {}
-        statement = sql.ASSOC_RANGES_OLDEST if oldest_first else sql.ASSOC_RANGES
+        statement = sql.ASSOC_RANGES_OLDEST if at.oldest_first else sql.ASSOC_RANGES
         # Each list once, however often it was named.
         wanted = list(dict.fromkeys(id1s))
         lists: dict[int, list[Assoc]] = {}
-        for id1, *entry in await self._reading.ask(statement, wanted, atype.number, before, after, limit):
+        for id1, *entry in await self._reading.ask(statement, wanted, atype.number, at.before, at.after, at.limit):
             lists.setdefault(id1, []).append(Assoc(*entry))
         return lists
 

@@ -21,11 +21,11 @@ from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
 from shoal.core.placement import DATA_SOURCES, source_of
 from shoal.graph.contract import (
-    MAX_TIME,
     Assoc,
     AssocOp,
     AssocRow,
     Batch,
+    Cursor,
     Frozen,
     Job,
     Missing,
@@ -123,32 +123,13 @@ class ShardedGraph:
     ) -> dict[AssocType, dict[int, Assoc]]:
         return await (await self._store(shard_of(id1))).assoc_get(id1, atypes, id2s)
 
-    async def assoc_range(
-        self,
-        id1: int,
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> list[Assoc]:
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         store = await self._store(shard_of(id1))
-        return await store.assoc_range(id1, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
+        return await store.assoc_range(id1, atype, at)
 
-    async def assoc_ranges(
-        self,
-        id1s: Sequence[int],
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> dict[int, list[Assoc]]:
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         answers = await _side_by_side(
-            store.assoc_ranges(part, atype, before=before, after=after, limit=limit, oldest_first=oldest_first)
-            for store, part in await self._split(id1s, shard_of)
+            store.assoc_ranges(part, atype, at) for store, part in await self._split(id1s, shard_of)
         )
         return {id1: page for answer in answers for id1, page in answer.items()}
 

@@ -25,7 +25,7 @@ from shoal import private
 from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.events import InverseOp
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Job, WakeUp
+from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Job, WakeUp
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Owns
 from shoal.graph.rows import KeyRow, Rows, Spread
@@ -114,38 +114,20 @@ class SqliteGraph:
                 answer[ASSOC_TYPES[number]][id2] = Assoc(id2, moment, data)
         return answer
 
-    async def assoc_range(
-        self,
-        id1: int,
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> list[Assoc]:
-        statement = sql.ASSOC_RANGE[atype.number in sql.BY_ID, oldest_first]
-        rows = self._reading.execute(statement, (id1, atype.number, before, after, limit))
+    async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        statement = sql.ASSOC_RANGE[atype.number in sql.BY_ID, at.oldest_first]
+        rows = self._reading.execute(statement, (id1, atype.number, at.before, at.after, at.limit))
         return list(map(Assoc._make, rows))
 
-    async def assoc_ranges(
-        self,
-        id1s: Sequence[int],
-        atype: AssocType,
-        *,
-        before: int = MAX_TIME,
-        after: int = -1,
-        limit: int,
-        oldest_first: bool = False,
-    ) -> dict[int, list[Assoc]]:
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if not id1s:
             return {}
-        statement = sql.ASSOC_RANGES[atype.number in sql.BY_ID, oldest_first]
+        statement = sql.ASSOC_RANGES[atype.number in sql.BY_ID, at.oldest_first]
         # Each list once, however often it was named.
-        values = (_json(list(dict.fromkeys(id1s))), atype.number, before, after, limit)
+        values = (_json(list(dict.fromkeys(id1s))), atype.number, at.before, at.after, at.limit)
 
         def read(connection: sqlite3.Connection) -> dict[int, list[Assoc]]:
-            return _by_list(connection.execute(statement, values).fetchall(), limit, oldest_first=oldest_first)
+            return _by_list(connection.execute(statement, values).fetchall(), at.limit, oldest_first=at.oldest_first)
 
         return read(self._reading) if len(id1s) <= _INLINE_LISTS else await self._aside(read)
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from shoal.feeds import home
 from shoal.feeds.pipeline import Page
-from shoal.feeds.pull import Cursor
 from shoal.feeds.reads import Reads
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
 from shoal.ops.checking.invariants import Found
 from shoal.ops.checking.report import Finding, Progress

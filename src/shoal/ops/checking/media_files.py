@@ -20,7 +20,7 @@ from shoal.core.ids import shard_of
 from shoal.core.media_files import copy_of, files_of_member, lasting_files_of
 from shoal.core.model import Media, MediaKind, MediaState, Member
 from shoal.graph.changes import change_object, retry_on_conflict
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.media_life import UNUSED_MS, charge, media_of, plan
 from shoal.graph.schema import AGENDA, ATTACHED, DUE_ON, OWNS, AnyNode
 from shoal.ops.checking.invariants import MOST, Found
@@ -167,7 +167,7 @@ async def _mend_media(network: AnyNetwork, id_: int) -> None:
         return
     sizes = await network.media.sizes(lasting_files_of(media))
     mended = _with_files(media, sizes)
-    attached = await graph.assoc_range(id_, ATTACHED, limit=1)
+    attached = await graph.assoc_range(id_, ATTACHED, Cursor(limit=1))
     batch = Batch(shard_of(media.owner_id))
     ticket = new_id(batch.shard)
     now = time.time_ns() // 1_000_000
@@ -236,7 +236,7 @@ async def _recount(network: AnyNetwork, owner_id: int) -> None:
         if not isinstance(owner, Member):
             return
         used, after = 0, -1
-        while page := await graph.assoc_range(owner_id, OWNS, after=after, limit=_PAGE, oldest_first=True):
+        while page := await graph.assoc_range(owner_id, OWNS, Cursor(after=after, limit=_PAGE, oldest_first=True)):
             nodes = await graph.obj_get([entry.id2 for entry in page])
             used += sum(node.stored for node in nodes.values() if isinstance(node, Media))
             after = page[-1].time

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from shoal.core.errors import Conflict
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share
-from shoal.graph.contract import AssocOp, AssocRow, Batch
+from shoal.graph.contract import AssocOp, AssocRow, Batch, Cursor
 from shoal.graph.payloads.threads import place_of
 from shoal.graph.schema import (
     ASSOC_TYPES,
@@ -113,7 +113,7 @@ async def _share_of(network: AnyNetwork, member_id: int, post_id: int) -> int:
     found = (await network.store.key_get((key,))).get(key, 0)
     if found:
         return found
-    posted = await network.store.assoc_range(member_id, POSTED, limit=ROWS_AT_ONCE)
+    posted = await network.store.assoc_range(member_id, POSTED, Cursor(limit=ROWS_AT_ONCE))
     nodes = await network.store.obj_get([entry.id2 for entry in posted])
     return next((n.id for n in nodes.values() if isinstance(n, Share) and n.post_id == post_id), 0)
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from shoal.core.model import Post
-from shoal.graph.contract import MAX_TIME
+from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.payloads.tag_uses import counted_tags
 from shoal.graph.schema import TAG_OF, AnyNode, tag_id
 from shoal.ops.checking.invariants import MOST, Found
@@ -146,7 +146,7 @@ async def _counted_anew(network: AnyNetwork, name: str) -> tuple[TagRow, dict[Au
     id_ = tag_id(name)
     counts = TagCounts()
     before = MAX_TIME
-    while page := await network.store.assoc_range(id_, TAG_OF, before=before, limit=_PAGE):
+    while page := await network.store.assoc_range(id_, TAG_OF, Cursor(before=before, limit=_PAGE)):
         posts = await network.store.obj_get([entry.id2 for entry in page])
         counts.take(posts.values())
         before = page[-1].time

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shoal.core.ids import floor_at, milliseconds_of
 from shoal.core.model import Member, Post, Share
 from shoal.core.reports import Report
-from shoal.graph.contract import Assoc, Store
+from shoal.graph.contract import Assoc, Cursor, Store
 from shoal.graph.schema import LIKES, AnyNode
 from shoal.ops.statistics.figures import DAY_MS, WINDOW_DAYS, Bits, Figures
 
@@ -50,11 +50,11 @@ async def count(
 async def _count_likes(store: Store, counting: _Counting, members: Sequence[int], limit: int) -> None:
     """One read for many members; those who like more than its limit are read on by themselves."""
     begin = floor_at(counting.since * DAY_MS) - 1
-    for member, listed in (await store.assoc_ranges(members, LIKES, after=begin, limit=limit)).items():
+    for member, listed in (await store.assoc_ranges(members, LIKES, Cursor(after=begin, limit=limit))).items():
         page: Sequence[Assoc] = listed
         counting.like(page)
         while len(page) == limit:
-            page = await store.assoc_range(member, LIKES, before=page[-1].time, after=begin, limit=limit)
+            page = await store.assoc_range(member, LIKES, Cursor(before=page[-1].time, after=begin, limit=limit))
             counting.like(page)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import floor_at
 from shoal.core.model import Post, Visibility
-from shoal.graph.contract import Reader
+from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import TAG_OF
 from shoal.ops.statistics.figures import DAY_MS, Period
 
@@ -29,7 +29,7 @@ async def uses(graph: Reader, tag: int, period: Period, *, most: int = MOST) -> 
     found: list[Use] = []
     before, after = floor_at((period.last + 1) * DAY_MS), floor_at(period.first * DAY_MS) - 1
     for _ in range(most // _PAGE + 1):
-        page = await graph.assoc_range(tag, TAG_OF, before=before, after=after, limit=_PAGE)
+        page = await graph.assoc_range(tag, TAG_OF, Cursor(before=before, after=after, limit=_PAGE))
         nodes = await graph.obj_get([assoc.id2 for assoc in page])
         found += [use for node in nodes.values() if isinstance(node, Post) and (use := _use(node, period))]
         if len(page) < _PAGE:

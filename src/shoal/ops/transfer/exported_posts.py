@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from shoal.core.model import Media, Poll, Post, Revision, ScheduledPost
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import OWNS, PINS, POSTED, REVISED, SCHEDULES
 from shoal.ops.transfer.exporting import Export, file_name, iso
 from shoal.services.polls import poll_of, titles
@@ -63,7 +64,7 @@ def _poll(poll: Poll) -> dict[str, Any]:
 
 
 async def _history(export: Export, post: Post) -> list[dict[str, Any]]:
-    found = await export.graph.assoc_range(post.id, REVISED, limit=10_000, oldest_first=True)
+    found = await export.graph.assoc_range(post.id, REVISED, Cursor(limit=10_000, oldest_first=True))
     nodes = await export.graph.obj_get([revision.id2 for revision in found])
     revisions = [node for r in found if isinstance(node := nodes.get(r.id2), Revision)]
     return [{"written": iso(r.written), "spoiler": r.spoiler, "text": r.text} for r in revisions]

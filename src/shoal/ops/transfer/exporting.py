@@ -15,7 +15,7 @@ import msgspec
 from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Media, Member
-from shoal.graph.contract import MAX_TIME, Assoc
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor
 from shoal.graph.schema import AssocType
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
@@ -41,7 +41,7 @@ class Export:
     async def pages(self, atype: AssocType, of: int = 0) -> AsyncGenerator[list[Assoc], None]:
         """A list of the member's, or of another object, newest first."""
         before = MAX_TIME
-        while page := await self.graph.assoc_range(of or self.member.id, atype, before=before, limit=PAGE):
+        while page := await self.graph.assoc_range(of or self.member.id, atype, Cursor(before=before, limit=PAGE)):
             yield page
             before = page[-1].time
 

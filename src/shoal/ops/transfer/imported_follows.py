@@ -151,7 +151,7 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
     passed = {*there, *blocked}
     for followee, moment in zip(job.followees, job.moments, strict=True):
         if followee not in passed:
-            batch.assoc_add(job.follower, FOLLOWS, followee, compose(EPOCH_MS + moment, shard))
+            batch.assoc_add(job.follower, FOLLOWS, followee, compose(EPOCH_MS + 1 + moment, shard))
     if batch.assocs:
         await _commit(network, batch)
     # Counted when it is done: where the store was busy, all of this is begun anew.

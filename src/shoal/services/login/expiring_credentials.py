@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Grant, Token
-from shoal.graph.contract import Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import LAPSES, LOGGED_IN
 from shoal.services.writes import Writes
 
@@ -21,7 +21,7 @@ _AT_ONCE = 20
 
 async def lapsed(writes: Writes, member_id: int) -> list[int]:
     """The oldest things of the member that have ended, a few at a time: more than are added meanwhile."""
-    oldest = await writes.graph.assoc_range(member_id, LAPSES, limit=_AT_ONCE, oldest_first=True)
+    oldest = await writes.graph.assoc_range(member_id, LAPSES, Cursor(limit=_AT_ONCE, oldest_first=True))
     if not oldest:
         return []
     now = milliseconds_of(writes.new_id(shard_of(member_id)))

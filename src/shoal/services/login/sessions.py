@@ -7,7 +7,7 @@ from typing import NamedTuple
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
-from shoal.graph.contract import MAX_TIME, Batch
+from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services.login.apps import NewToken, check_token, check_welcome, put_token, revoke_token
 from shoal.services.login.bearer import new_secret, text_of
@@ -68,20 +68,10 @@ async def leave(writes: Writes, text: str) -> None:
         await revoke_token(writes, token)
 
 
-async def page(
-    writes: Writes,
-    member_id: int,
-    *,
-    before: int = MAX_TIME,
-    after: int = -1,
-    limit: int = 40,
-    oldest_first: bool = False,
-) -> Sessions:
-    """Where the member is logged in: the newest of `after < id < before`, or the oldest; newest first either way."""
+async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
+    """Return this part of where the member is logged in, newest first in either direction."""
     graph, now = writes.graph, milliseconds_of(writes.new_id(shard_of(member_id)))
-    listed = await graph.assoc_range(
-        member_id, LOGGED_IN, before=before, after=after, limit=limit, oldest_first=oldest_first
-    )
+    listed = await graph.assoc_range(member_id, LOGGED_IN, at)
     listed.sort(key=lambda assoc: -assoc.time)
     found = await graph.obj_get([member_id, *(assoc.id2 for assoc in listed)])
     member = found.get(member_id)
@@ -95,7 +85,7 @@ async def page(
     ]
     apps = await graph.obj_get(list({token.app_id for token in tokens if token.app_id}))
     sessions = [Session(token, app if isinstance(app := apps.get(token.app_id), App) else None) for token in tokens]
-    return Sessions(sessions, listed[-1].time if len(listed) == limit else None)
+    return Sessions(sessions, listed[-1].time if len(listed) == at.limit else None)
 
 
 async def end(writes: Writes, member_id: int, token_id: int) -> None:
