@@ -99,8 +99,9 @@ async def test_the_excess_is_refused_at_once_and_the_rest_is_served() -> None:
         began = time.monotonic()
         waiting = set(asked)
         while len(waiting) > 10:
-            _, waiting = await asyncio.wait(waiting, timeout=5, return_when=asyncio.FIRST_COMPLETED)
-            assert time.monotonic() - began < 5
+            _, waiting = await asyncio.wait(waiting, timeout=15, return_when=asyncio.FIRST_COMPLETED)
+            # Who is not refused waits for 20 s.
+            assert time.monotonic() - began < 15
         refused = [task.result() for task in asked if task.done()]
         assert {answer.status_code for answer in refused} == {503}
         assert refused[0].json() == {"error": "The server is busy; try again in a moment"}

@@ -433,7 +433,7 @@ async def test_a_stopping_server_ends_streams_at_once() -> None:
             before = time.monotonic()
             place.stop.set()
             await ear.ends()
-            assert time.monotonic() - before < 3
+            assert time.monotonic() - before < 15
 
 
 @in_loop

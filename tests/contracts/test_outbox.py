@@ -44,7 +44,8 @@ def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend | Relayed
 
 
 SHORT, LONG = 0.2, 3600.0
-"""Leases and delays in seconds: one that a test waits for, longer than a few claims take, and one that does not end."""
+"""Leases and delays in seconds: one that a test waits for, and one that does not end. Between a short one and its end a test
+asks for nothing: however short a claim is, a busy machine may take longer."""
 
 EVENTS: list[AnyEvent] = [
     PostCreated(post_id=1, author_id=2, visibility=Visibility.UNLISTED, tag_ids=(-3, -4), mention_ids=(5,)),
@@ -146,7 +147,7 @@ async def test_a_claimed_event_is_not_given_again_while_its_lease_lasts(backend:
 async def test_a_lease_that_ended_gives_the_event_again(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2, 3)
-        first = [job for _ in range(3) for job in await graph.claim(1, SHORT)]
+        first = await graph.claim(3, SHORT)
         await backend.pass_time(SHORT * 1.5)
         again = await claim_all(graph)
         assert posts_of(again) == [1, 2, 3]
@@ -159,7 +160,7 @@ async def test_a_lease_that_ended_gives_the_event_again(backend: Backend) -> Non
 async def test_an_acknowledged_event_is_never_given_again(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2, 3)
-        jobs = [job for _ in range(3) for job in await graph.claim(1, SHORT)]
+        jobs = await graph.claim(3, SHORT)
         await graph.ack(jobs[1:])
         await backend.pass_time(SHORT * 1.5)
         assert posts_of(await claim_all(graph)) == [1]
@@ -170,7 +171,7 @@ async def test_an_acknowledged_event_is_never_given_again(backend: Backend) -> N
 async def test_an_acknowledgement_counts_though_the_lease_has_ended(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2)
-        late = [job for _ in range(2) for job in await graph.claim(1, SHORT)]
+        late = await graph.claim(2, SHORT)
         await backend.pass_time(SHORT * 1.5)
         again = await graph.claim(1, SHORT)
         await graph.ack(late)
@@ -208,7 +209,7 @@ async def test_what_is_put_back_for_later_is_given_after_the_delay(backend: Back
 async def test_what_is_put_back_after_its_lease_is_given_once(backend: Backend) -> None:
     async with backend.open() as graph:
         await emit(graph, 1, 2, 3)
-        jobs = [job for _ in range(3) for job in await graph.claim(1, SHORT)]
+        jobs = await graph.claim(3, SHORT)
         await backend.pass_time(SHORT * 1.5)
         assert posts_of(await graph.claim(1, LONG)) == [1]
         for job in jobs[1:]:
@@ -267,15 +268,17 @@ async def test_the_lag_is_how_long_the_oldest_undone_event_has_waited(backend: B
         await backend.pass_time(0.05)
         await emit(graph, 2, actor=CYD)
         jobs = sorted(await claim_all(graph), key=lambda job: posts_of([job]))
-        before, since = await graph.lag(), time.monotonic()
+        since = time.monotonic()
+        before = await graph.lag()
         assert before >= 0.05
         await graph.ack(jobs[:1])
         await eventually(graph.backlog, 1)
         await graph.put_back(jobs[1])
         await backend.pass_time(0.01)
+        after = await graph.lag()
         # The clock of the leases may stand still, or be the real one: it went by at most this much.
         passed = time.monotonic() - since + 0.01
-        assert 0 < await graph.lag() <= before + passed - 0.04
+        assert 0 < after <= before + passed - 0.04
         await graph.ack(await claim_all(graph))
         await eventually(graph.backlog, 0)
         assert await graph.lag() == 0

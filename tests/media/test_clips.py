@@ -221,7 +221,7 @@ def test_a_header_that_promises_a_huge_frame_is_refused_before_it_is_decoded() -
     began = time.monotonic()
     with pytest.raises(TooLarge):
         made(huge)
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 20
 
 
 def test_a_playlist_that_names_other_files_opens_none() -> None:
