@@ -64,7 +64,7 @@ async def authenticate(request: Request) -> Caller | None:
     return TOKENS[token]
 
 
-async def echo(context: Context, params: StatusParams | None) -> object:
+async def echo(context: Context[object], params: StatusParams | None) -> object:
     """Says what it was given."""
     shown: dict[str, object] = {"member": context.caller.member_id, "path": context.path}
     if params is not None:
@@ -74,12 +74,12 @@ async def echo(context: Context, params: StatusParams | None) -> object:
     return shown
 
 
-async def crash(context: Context, params: None) -> object:
+async def crash(context: Context[object], params: None) -> object:
     """A mistake of ours, with a secret in it."""
     raise RuntimeError("the password is hunter2")
 
 
-async def refuse(context: Context, params: None) -> object:
+async def refuse(context: Context[object], params: None) -> object:
     """A rule that the caller broke."""
     raise InvalidInput("Text can't be blank", field="status")
 

@@ -35,7 +35,7 @@ class Works:
         """How many are at work now."""
         return self.busy
 
-    async def work(self, _context: Context, _params: None) -> object:
+    async def work(self, _context: Context[object], _params: None) -> object:
         """Takes as long as it takes."""
         self.busy += 1
         self.most = max(self.most, self.busy)
@@ -45,14 +45,14 @@ class Works:
             self.busy -= 1
         return {}
 
-    async def wait(self, context: Context, _params: None) -> object:
+    async def wait(self, context: Context[object], _params: None) -> object:
         """Waits for what others do, and then works."""
         self.waiting += 1
         async with outside(context.request.scope):
             await self.done_elsewhere.wait()
         return await self.work(context, None)
 
-    async def stream(self, _context: Context, _params: None) -> object:
+    async def stream(self, _context: Context[object], _params: None) -> object:
         """Begins at once and lasts."""
 
         async def lines() -> AsyncIterator[bytes]:
@@ -62,7 +62,7 @@ class Works:
 
         return StreamingResponse(lines())
 
-    async def crash(self, _context: Context, _params: None) -> object:
+    async def crash(self, _context: Context[object], _params: None) -> object:
         """Fails."""
         raise RuntimeError
 

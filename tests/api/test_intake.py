@@ -186,7 +186,7 @@ class Works:
         self.go = asyncio.Event()
         self.busy = self.most = 0
 
-    async def work(self, _context: Context, params: StatusParams) -> object:
+    async def work(self, _context: Context[object], params: StatusParams) -> object:
         self.busy += 1
         self.most = max(self.most, self.busy)
         await self.go.wait()

@@ -10,7 +10,7 @@ import inspect
 import textwrap
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any
+from typing import Any, get_origin
 
 import msgspec
 import pytest
@@ -65,7 +65,7 @@ def words_of(start: Callable[..., Any]) -> set[str]:
     left: list[Any] = [start]
     while left:
         one = left.pop()
-        one = one.func if isinstance(one, partial) else one
+        one = one.func if isinstance(one, partial) else get_origin(one) or one
         if id(one) in seen:
             continue
         seen.add(id(one))

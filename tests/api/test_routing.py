@@ -151,7 +151,7 @@ def test_nothing_of_the_body_is_read_for_who_may_not_come_in() -> None:
 
 
 def test_a_handler_answers_with_a_value_bytes_a_reply_a_response_or_nothing() -> None:
-    async def handler(context: Context, params: None) -> object:
+    async def handler(context: Context[object], params: None) -> object:
         return {
             "value": {"a": 1},
             "bytes": b'{"b":2}',
@@ -180,7 +180,7 @@ def test_a_handler_answers_with_a_value_bytes_a_reply_a_response_or_nothing() ->
 
 
 def test_an_answer_that_cannot_be_encoded_is_a_mistake_of_ours() -> None:
-    async def handler(context: Context, params: None) -> object:
+    async def handler(context: Context[object], params: None) -> object:
         return object()
 
     assert ask(make_app(route(handler=handler)), "GET", "/api/v1/more/1", token="member").status_code == 500

@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.statuses import Account, Received, Status
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, cursor_of, entries_page, people_page, profile_of

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from shoal.api.cloud.picture import Pictures
 from shoal.api.entities.addresses import Addresses
 from shoal.api.entities.encoded import Presenter
+from shoal.api.http import calls
 from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
 from shoal.api.http.limits.connections import Patience
 from shoal.api.http.limits.ip_guard import IpGuard
@@ -68,6 +70,14 @@ class Front:
     readiness: Readiness
     ip_guard: IpGuard
     """Knows which networks are blocked."""
+
+
+Context = calls.Context[Front]
+"""The first thing that a handler of ours is given: who calls, and what it may touch."""
+
+P = TypeVar("P")
+Handler = Callable[[Context, P], Awaitable[object]]
+"""Answers a row with these parameters, or, where they are None, one that takes none; see `AnyHandler`."""
 
 
 def front_of(deps: Deps) -> Front:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.notifications import Conversation
-from shoal.api.http.calls import Context
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
@@ -67,7 +65,7 @@ async def shown(front: Front, viewer: int, items: Sequence[feed.Conversation], d
 
 _HERE = "/api/v1/conversations"
 
-_change = partial(rows.one, scope="write:conversations", answer=Conversation)
+_change = rows.one.having(scope="write:conversations", answer=Conversation)
 
 ROUTES = (
     rows.route(

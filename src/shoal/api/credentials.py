@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import people as people_entities
 from shoal.api.entities import presenter
 from shoal.api.entities import statuses as entities
 from shoal.api.entities.people import Preferences
 from shoal.api.entities.statuses import CredentialAccount
-from shoal.api.http.calls import Context, Route
+from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
 from shoal.api.listing import actor, profile_of
 from shoal.core.model import QuotePolicy

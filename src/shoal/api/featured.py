@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import people as people_entities
 from shoal.api.entities.people import FeaturedTag
 from shoal.api.entities.tags import Tag
-from shoal.api.http.calls import Context
 from shoal.api.listing import One, actor
 from shoal.api.tags import shown_tags
 from shoal.feeds import featured

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import filters as filter_entities
 from shoal.api.entities.filters import Filter, FilterKeyword, FilterStatus
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.listing import One, actor
 from shoal.core.filters import FilterAction, FilterContext
@@ -181,24 +179,22 @@ async def remove_status(context: Context, params: One) -> object:
     return {}
 
 
-_get = partial(rows.route, "GET", scope="read:filters")
-_post = partial(rows.route, "POST", scope="write:filters")
-_put = partial(rows.route, "PUT", scope="write:filters")
-_delete = partial(rows.route, "DELETE", scope="write:filters", params=One, answer=dict)
+_read = rows.route.having(scope="read:filters")
+_write = rows.route.having(scope="write:filters")
 
 ROUTES = (
-    _get("/api/v2/filters", several, answer=list[Filter]),
-    _post("/api/v2/filters", create, params=FilterParams, answer=Filter),
-    _get("/api/v2/filters/{id}", one, params=One, answer=Filter),
-    _put("/api/v2/filters/{id}", update, params=ChangedFilter, answer=Filter),
-    _delete("/api/v2/filters/{id}", delete),
-    _get("/api/v2/filters/{id}/keywords", keywords, params=One, answer=list[FilterKeyword]),
-    _post("/api/v2/filters/{id}/keywords", add_keyword, params=KeywordOf, answer=FilterKeyword),
-    _get("/api/v2/filters/keywords/{id}", keyword, params=One, answer=FilterKeyword),
-    _put("/api/v2/filters/keywords/{id}", change_keyword, params=KeywordOf, answer=FilterKeyword),
-    _delete("/api/v2/filters/keywords/{id}", remove_keyword),
-    _get("/api/v2/filters/{id}/statuses", statuses, params=One, answer=list[FilterStatus]),
-    _post("/api/v2/filters/{id}/statuses", add_status, params=StatusOf, answer=FilterStatus),
-    _get("/api/v2/filters/statuses/{id}", status, params=One, answer=FilterStatus),
-    _delete("/api/v2/filters/statuses/{id}", remove_status),
+    _read("GET", "/api/v2/filters", several, answer=list[Filter]),
+    _write("POST", "/api/v2/filters", create, params=FilterParams, answer=Filter),
+    _read("GET", "/api/v2/filters/{id}", one, params=One, answer=Filter),
+    _write("PUT", "/api/v2/filters/{id}", update, params=ChangedFilter, answer=Filter),
+    _write("DELETE", "/api/v2/filters/{id}", delete, params=One, answer=dict),
+    _read("GET", "/api/v2/filters/{id}/keywords", keywords, params=One, answer=list[FilterKeyword]),
+    _write("POST", "/api/v2/filters/{id}/keywords", add_keyword, params=KeywordOf, answer=FilterKeyword),
+    _read("GET", "/api/v2/filters/keywords/{id}", keyword, params=One, answer=FilterKeyword),
+    _write("PUT", "/api/v2/filters/keywords/{id}", change_keyword, params=KeywordOf, answer=FilterKeyword),
+    _write("DELETE", "/api/v2/filters/keywords/{id}", remove_keyword, params=One, answer=dict),
+    _read("GET", "/api/v2/filters/{id}/statuses", statuses, params=One, answer=list[FilterStatus]),
+    _write("POST", "/api/v2/filters/{id}/statuses", add_status, params=StatusOf, answer=FilterStatus),
+    _read("GET", "/api/v2/filters/statuses/{id}", status, params=One, answer=FilterStatus),
+    _write("DELETE", "/api/v2/filters/statuses/{id}", remove_status, params=One, answer=dict),
 )

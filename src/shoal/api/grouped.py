@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import UNSET, Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.notifications import GroupedNotificationsResults, NotificationGroup, PartialAccount, UnreadCount
 from shoal.api.entities.statuses import Account
-from shoal.api.http.calls import Context
 from shoal.api.http.pages import listed_data
 from shoal.api.http.replies import raw
 from shoal.api.listing import actor, cursor_of, paged
@@ -185,14 +183,14 @@ def _partial(front: Front, profile: Profile) -> PartialAccount:
 
 _V2 = "/api/v2/notifications"
 
-_read = partial(rows.route, "GET", scope="read:notifications")
-_one_group = partial(_read, params=OneGroup)
-_write = partial(rows.route, "POST", scope="write:notifications", answer=dict)
+_read = rows.route.having(scope="read:notifications")
+_one_group = _read.taking(OneGroup)
+_write = rows.route.having(scope="write:notifications", answer=dict)
 
 ROUTES = (
-    _read(_V2, several, params=Groups, answer=GroupedNotificationsResults),
-    _read(f"{_V2}/unread_count", unread_count, params=UnreadGroups, answer=UnreadCount),
-    _one_group(f"{_V2}/{{group_key}}", one, answer=GroupedNotificationsResults),
-    _one_group(f"{_V2}/{{group_key}}/accounts", accounts, answer=list[Account]),
-    _write(f"{_V2}/{{group_key}}/dismiss", dismiss, params=OneGroup),
+    _read("GET", _V2, several, params=Groups, answer=GroupedNotificationsResults),
+    _read("GET", f"{_V2}/unread_count", unread_count, params=UnreadGroups, answer=UnreadCount),
+    _one_group("GET", f"{_V2}/{{group_key}}", one, answer=GroupedNotificationsResults),
+    _one_group("GET", f"{_V2}/{{group_key}}/accounts", accounts, answer=list[Account]),
+    _write("POST", f"{_V2}/{{group_key}}/dismiss", dismiss, params=OneGroup),
 )

@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from shoal.api.context import Front
-from shoal.api.http.calls import Context
+from shoal.api.context import Context, Front
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery, link_header
 from shoal.api.http.replies import Reply

@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import people as people_entities
 from shoal.api.entities.people import UserList
 from shoal.api.entities.statuses import Account, Status
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data
 from shoal.api.listing import One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page

@@ -9,10 +9,9 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.notifications import Marker
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.listing import actor
 from shoal.core.ids import milliseconds_of

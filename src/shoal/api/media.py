@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.media import MediaAttachment
 from shoal.api.entities.media_presenter import attachment
-from shoal.api.http.calls import Context, Route
+from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id, Upload
 from shoal.api.http.limits.admission import outside
 from shoal.api.http.replies import Reply
@@ -131,21 +130,18 @@ _NOT_YET = (206, "It is still being processed.")
 def routes(settings: Settings) -> tuple[Route, ...]:
     """The rows; the settings say how large an upload may be."""
     picture = settings.max_upload_bytes + rows.FORM
-    new = partial(
-        rows.route,
-        "POST",
+    new = rows.route.having(
         scope="write:media",
         limit_class="media",
-        params=NewMedia,
         max_body=max(settings.max_upload_bytes, settings.max_video_bytes) + picture,
         answer=MediaAttachment,
         also=(_LATER,),
-    )
-    mine = partial(rows.one, scope="write:media")
+    ).taking(NewMedia)
+    mine = rows.route.having(scope="write:media")
     return (
-        new("/api/v1/media", upload_and_wait),
-        new("/api/v2/media", upload),
-        mine("GET", "/api/v1/media/{id}", one, answer=MediaAttachment, also=(_NOT_YET,)),
+        new("POST", "/api/v1/media", upload_and_wait),
+        new("POST", "/api/v2/media", upload),
+        mine("GET", "/api/v1/media/{id}", one, params=One, answer=MediaAttachment, also=(_NOT_YET,)),
         mine(
             "PUT",
             "/api/v1/media/{id}",
@@ -154,5 +150,5 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             max_body=picture,
             answer=MediaAttachment,
         ),
-        mine("DELETE", "/api/v1/media/{id}", delete, answer=dict),
+        mine("DELETE", "/api/v1/media/{id}", delete, params=One, answer=dict),
     )

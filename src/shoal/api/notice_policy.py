@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.notifications import (
     Merged,
     NotificationPolicy,
@@ -18,7 +17,6 @@ from shoal.api.entities.notifications import (
     OldNotificationPolicy,
     PolicySummary,
 )
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import raw
@@ -177,25 +175,26 @@ _V1, _V2 = "/api/v1/notifications", "/api/v2/notifications"
 _REQUESTS = f"{_V1}/requests"
 _REQUEST = f"{_REQUESTS}/{{id}}"
 
-_read = partial(rows.route, "GET", scope="read:notifications")
-_change = partial(rows.route, "PATCH", scope="write:notifications")
-_write = partial(rows.route, "POST", scope="write:notifications", answer=dict)
+_read = rows.route.having(scope="read:notifications")
+_change = rows.route.having(scope="write:notifications")
+_write = rows.route.having(scope="write:notifications", answer=dict)
 
 ROUTES = (
-    _read(f"{_V2}/policy", policy, answer=NotificationPolicy),
-    _change(f"{_V2}/policy", change_policy, params=Policy, answer=NotificationPolicy),
-    _read(f"{_V1}/policy", old_policy, answer=OldNotificationPolicy),
+    _read("GET", f"{_V2}/policy", policy, answer=NotificationPolicy),
+    _change("PATCH", f"{_V2}/policy", change_policy, params=Policy, answer=NotificationPolicy),
+    _read("GET", f"{_V1}/policy", old_policy, answer=OldNotificationPolicy),
     _change(
+        "PATCH",
         f"{_V1}/policy",
         change_old_policy,
         params=OldPolicy,
         answer=OldNotificationPolicy,
     ),
     rows.page("GET", _REQUESTS, requests, scope="read:notifications", answer=list[NotificationRequest]),
-    _read(f"{_REQUESTS}/merged", merged, answer=Merged),
-    _write(f"{_REQUESTS}/accept", accept_several, params=Several),
-    _write(f"{_REQUESTS}/dismiss", dismiss_several, params=Several),
-    _read(_REQUEST, request, params=One, answer=NotificationRequest),
-    _write(f"{_REQUEST}/accept", accept, params=One),
-    _write(f"{_REQUEST}/dismiss", dismiss, params=One),
+    _read("GET", f"{_REQUESTS}/merged", merged, answer=Merged),
+    _write("POST", f"{_REQUESTS}/accept", accept_several, params=Several),
+    _write("POST", f"{_REQUESTS}/dismiss", dismiss_several, params=Several),
+    _read("GET", _REQUEST, request, params=One, answer=NotificationRequest),
+    _write("POST", f"{_REQUEST}/accept", accept, params=One),
+    _write("POST", f"{_REQUEST}/dismiss", dismiss, params=One),
 )

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import moderation as moderation_entities
 from shoal.api.entities import presenter
 from shoal.api.entities.notifications import Notification, UnreadCount
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import StatusesQuery, listed_data, page_size
 from shoal.api.http.replies import raw
@@ -158,14 +156,14 @@ def key_of(group: Group | None, time: int) -> str:
 
 _V1 = "/api/v1/notifications"
 
-_read = partial(rows.route, "GET", scope="read:notifications")
-_write = partial(rows.route, "POST", scope="write:notifications", answer=dict)
+_read = rows.route.having(scope="read:notifications")
+_write = rows.route.having(scope="write:notifications", answer=dict)
 
 ROUTES = (
-    _read(_V1, several, params=Several, answer=list[Notification]),
-    _read(f"{_V1}/unread_count", unread_count, params=Unread, answer=UnreadCount),
-    _write(f"{_V1}/clear", clear),
-    _write(f"{_V1}/dismiss", dismiss, params=One),
+    _read("GET", _V1, several, params=Several, answer=list[Notification]),
+    _read("GET", f"{_V1}/unread_count", unread_count, params=Unread, answer=UnreadCount),
+    _write("POST", f"{_V1}/clear", clear),
+    _write("POST", f"{_V1}/dismiss", dismiss, params=One),
     rows.one("GET", f"{_V1}/{{id}}", one, scope="read:notifications", answer=Notification),
     rows.one("POST", f"{_V1}/{{id}}/dismiss", dismiss, scope="write:notifications", answer=dict),
 )

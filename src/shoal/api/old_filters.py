@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import filters as filter_entities
 from shoal.api.entities.filters import OldFilter
 from shoal.api.filters import Contexts, Seconds, lasting
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.listing import One, actor
 from shoal.core.errors import InvalidInput
@@ -122,15 +120,13 @@ def _changes_more(filter_: Filter, params: PhraseParams) -> bool:
     )
 
 
-_get = partial(rows.route, "GET", scope="read:filters")
-_post = partial(rows.route, "POST", scope="write:filters")
-_put = partial(rows.route, "PUT", scope="write:filters")
-_delete = partial(rows.route, "DELETE", scope="write:filters", params=One, answer=dict)
+_read = rows.route.having(scope="read:filters")
+_write = rows.route.having(scope="write:filters")
 
 ROUTES = (
-    _get("/api/v1/filters", several, answer=list[OldFilter]),
-    _post("/api/v1/filters", create, params=PhraseParams, answer=OldFilter),
-    _get("/api/v1/filters/{id}", one, params=One, answer=OldFilter),
-    _put("/api/v1/filters/{id}", update, params=ChangedPhrase, answer=OldFilter),
-    _delete("/api/v1/filters/{id}", delete),
+    _read("GET", "/api/v1/filters", several, answer=list[OldFilter]),
+    _write("POST", "/api/v1/filters", create, params=PhraseParams, answer=OldFilter),
+    _read("GET", "/api/v1/filters/{id}", one, params=One, answer=OldFilter),
+    _write("PUT", "/api/v1/filters/{id}", update, params=ChangedPhrase, answer=OldFilter),
+    _write("DELETE", "/api/v1/filters/{id}", delete, params=One, answer=dict),
 )

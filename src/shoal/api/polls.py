@@ -8,10 +8,9 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.statuses import Poll
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.errors import Malformed
 from shoal.api.listing import One, actor, entry_of

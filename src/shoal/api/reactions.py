@@ -8,10 +8,9 @@ from typing import Literal
 import msgspec
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front, Handler
 from shoal.api.entities.presenter import VISIBILITY
 from shoal.api.entities.statuses import Account, Likers, Status
-from shoal.api.http.calls import Context, Handler, Route
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
@@ -32,7 +31,7 @@ class Reblog(msgspec.Struct, frozen=True):
     visibility: Literal["public", "unlisted", "private"] = "public"
 
 
-def _handler(verb: Verb) -> Handler:
+def _handler(verb: Verb) -> Handler[One]:
     async def handler(context: Context, params: One) -> object:
         front: Front = context.deps
         return await show(context, (await verb(front.writes, actor(context), params.id)).id)
@@ -41,7 +40,7 @@ def _handler(verb: Verb) -> Handler:
     return handler
 
 
-def _taking_back(verb: Verb, atype: AssocType) -> Handler:
+def _taking_back(verb: Verb, atype: AssocType) -> Handler[One]:
     """Of what is one's own: it ends, and is answered, even where the status is hidden from the caller by now."""
 
     async def handler(context: Context, params: One) -> object:
@@ -133,7 +132,7 @@ ROUTES = (
         answer=Status,
         delivers=True,
     ),
-    Route(
+    rows.route(
         "POST",
         "/api/v1/statuses/{id}/unreblog",
         unreblog,

@@ -9,12 +9,12 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front, Handler
 from shoal.api.entities import people as people_entities
 from shoal.api.entities import presenter
 from shoal.api.entities.people import FamiliarFollowers, MutedAccount
 from shoal.api.entities.statuses import Account, Relationship
-from shoal.api.http.calls import Context, Handler, Route
+from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import raw
@@ -74,7 +74,7 @@ async def several(context: Context, params: Others) -> object:
     return [presenter.relationship(id_, stands[id_]) for id_ in ids]
 
 
-def _handler(verb: Verb) -> Handler:
+def _handler(verb: Verb) -> Handler[One]:
     async def handler(context: Context, params: One) -> object:
         await _access(context, params.id)
         front: Front = context.deps
@@ -208,11 +208,11 @@ RELATIONSHIP_ROUTES = (
 )
 
 
-def _verb(name: str, handler: Handler, scope: str) -> Route:
+def _verb(name: str, handler: Handler[One], scope: str) -> Route:
     return rows.one("POST", f"/api/v1/accounts/{{id}}/{name}", handler, scope=scope, answer=Relationship)
 
 
-def _answer(name: str, handler: Handler) -> Route:
+def _answer(name: str, handler: Handler[One]) -> Route:
     path = f"/api/v1/follow_requests/{{id}}/{name}"
     return rows.one("POST", path, handler, scope="write:follows", answer=Relationship)
 

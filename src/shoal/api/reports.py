@@ -8,11 +8,10 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import moderation as moderation_entities
 from shoal.api.entities import presenter
 from shoal.api.entities.moderation import Report
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.listing import actor, profile_of
 from shoal.core.errors import InvalidInput

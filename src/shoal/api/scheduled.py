@@ -9,12 +9,11 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.media import MediaAttachment
 from shoal.api.entities.media_presenter import attachment
 from shoal.api.entities.scheduled import ScheduledParams, ScheduledPoll, ScheduledStatus
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.errors import RecordInvalid
 from shoal.api.http.pages import PageQuery

@@ -16,11 +16,10 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.search import Search, SearchV1
 from shoal.api.entities.statuses import Account
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Cursor as CursorValue
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import WithData, listed_data, offset_links, page_size

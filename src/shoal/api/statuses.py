@@ -9,12 +9,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api import rows, scheduled
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities import statuses as entities
 from shoal.api.entities.media_presenter import attachment
 from shoal.api.entities.statuses import Status, StatusContext, StatusEdit, StatusSource
-from shoal.api.http.calls import Context, Route
+from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id, Json, Upload
 from shoal.api.http.pages import WithData, listed_data
 from shoal.api.http.replies import raw
@@ -320,7 +320,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             max_body=MAX_BODY + settings.max_upload_bytes * 4 // 3,
             answer=Status,
         ),
-        Route(
+        rows.route(
             "DELETE",
             "/api/v1/statuses/{id}",
             delete,

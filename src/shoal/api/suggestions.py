@@ -8,10 +8,9 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.search import Suggestion
 from shoal.api.entities.statuses import Account, Status
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data, offset_links, page_size
 from shoal.api.http.replies import Reply

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front, Handler
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.tags import Tag
-from shoal.api.http.calls import Context, Handler, Route
+from shoal.api.http.calls import Route
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import actor, cursor_of, paged
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
@@ -110,7 +110,7 @@ async def shown_tags(context: Context, names: Sequence[str]) -> list[tag_entitie
     ]
 
 
-def _verb(name: str, handler: Handler, scope: str) -> Route:
+def _verb(name: str, handler: Handler[ByName], scope: str) -> Route:
     return rows.route("POST", f"/api/v1/tags/{{name}}/{name}", handler, scope=scope, params=ByName, answer=Tag)
 
 

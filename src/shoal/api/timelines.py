@@ -8,9 +8,8 @@ from typing import Annotated
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.statuses import Status
-from shoal.api.http.calls import Context
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import actor, cursor_of, entries_page
 from shoal.core.errors import InvalidInput, NotFound

@@ -9,10 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.tags import AlikeTag, Cloud, Tag
-from shoal.api.http.calls import Body, Context
+from shoal.api.http.calls import Body
 from shoal.api.http.convert import Limit
 from shoal.api.http.errors import NeedsMember
 from shoal.api.http.pages import offset_links, page_size

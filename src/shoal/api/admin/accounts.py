@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front, Handler
 from shoal.api.entities import moderation as moderation_entities
 from shoal.api.entities import presenter
 from shoal.api.entities.moderation import AdminAccount
-from shoal.api.http.calls import Context, Handler
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
@@ -224,7 +222,7 @@ _ACTS: dict[str, Verb] = {
 }
 
 
-def _undoing(verb: Verb, what: str) -> Handler:
+def _undoing(verb: Verb, what: str) -> Handler[One]:
     async def handler(context: Context, params: One) -> object:
         front: Front = context.deps
         target = await _target(context, params.id)
@@ -274,18 +272,19 @@ async def _member(front: Front, id_: int) -> Member:
 
 _ACCOUNTS = "/api/v1/admin/accounts"
 
-_look = partial(rows.staff, "GET", scope="admin:read:accounts")
-_act = partial(rows.staff, "POST", scope="admin:write:accounts", params=One, answer=AdminAccount)
+_look = rows.staff.having(scope="admin:read:accounts")
+_act = rows.staff.having(scope="admin:write:accounts", answer=AdminAccount).taking(One)
 
 ROUTES = (
-    _look(_ACCOUNTS, several, params=Wanted, answer=list[AdminAccount]),
+    _look("GET", _ACCOUNTS, several, params=Wanted, answer=list[AdminAccount]),
     _look(
+        "GET",
         "/api/v2/admin/accounts",
         several_now,
         params=WantedNow,
         answer=list[AdminAccount],
     ),
-    _look(_ACCOUNTS + "/{id}", one, params=One, answer=AdminAccount),
+    _look("GET", _ACCOUNTS + "/{id}", one, params=One, answer=AdminAccount),
     rows.admin(
         "DELETE",
         _ACCOUNTS + "/{id}",
@@ -302,10 +301,10 @@ ROUTES = (
         params=Act,
         answer=dict,
     ),
-    _act(_ACCOUNTS + "/{id}/enable", enable),
-    _act(_ACCOUNTS + "/{id}/unsilence", unsilence),
-    _act(_ACCOUNTS + "/{id}/unsensitive", unsensitive),
-    _act(_ACCOUNTS + "/{id}/unsuspend", unsuspend),
-    _act(_ACCOUNTS + "/{id}/approve", approve),
-    _act(_ACCOUNTS + "/{id}/reject", reject),
+    _act("POST", _ACCOUNTS + "/{id}/enable", enable),
+    _act("POST", _ACCOUNTS + "/{id}/unsilence", unsilence),
+    _act("POST", _ACCOUNTS + "/{id}/unsensitive", unsensitive),
+    _act("POST", _ACCOUNTS + "/{id}/unsuspend", unsuspend),
+    _act("POST", _ACCOUNTS + "/{id}/approve", approve),
+    _act("POST", _ACCOUNTS + "/{id}/reject", reject),
 )

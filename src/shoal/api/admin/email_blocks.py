@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.tags import TagDay
-from shoal.api.http.calls import Context
 from shoal.api.http.errors import Blank
 from shoal.api.http.pages import PageQuery
 from shoal.api.listing import One, actor, cursor_of, paged
@@ -153,10 +151,10 @@ def _address(block: CanonicalEmailBlock) -> AdminCanonicalEmailBlock:
 _DOMAINS = "/api/v1/admin/email_domain_blocks"
 _ADDRESSES = "/api/v1/admin/canonical_email_blocks"
 
-_domains = partial(rows.admin, scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock)
-_set_domains = partial(rows.admin, scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
-_addresses = partial(rows.admin, scope="admin:read:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
-_set_addresses = partial(rows.admin, scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
+_domains = rows.admin.having(scope="admin:read:email_domain_blocks", answer=AdminEmailDomainBlock)
+_set_domains = rows.admin.having(scope="admin:write:email_domain_blocks", answer=AdminEmailDomainBlock)
+_addresses = rows.admin.having(scope="admin:read:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
+_set_addresses = rows.admin.having(scope="admin:write:canonical_email_blocks", answer=AdminCanonicalEmailBlock)
 
 ROUTES = (
     _domains("GET", _DOMAINS, domains, params=PageQuery, answer=list[AdminEmailDomainBlock]),

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.errors import Blank
 from shoal.api.http.limits.ip_guard import client_of
@@ -134,8 +132,8 @@ def _shown(block: IpBlock) -> AdminIpBlock:
 
 _NETWORKS = "/api/v1/admin/ip_blocks"
 
-_networks = partial(rows.admin, scope="admin:read:ip_blocks", answer=AdminIpBlock)
-_set_networks = partial(rows.admin, scope="admin:write:ip_blocks", answer=AdminIpBlock)
+_networks = rows.admin.having(scope="admin:read:ip_blocks", answer=AdminIpBlock)
+_set_networks = rows.admin.having(scope="admin:write:ip_blocks", answer=AdminIpBlock)
 
 ROUTES = (
     _networks("GET", _NETWORKS, several, params=PageQuery, answer=list[AdminIpBlock]),

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 
 import msgspec
 
 from shoal.api import rows
 from shoal.api.admin.accounts import shown
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import moderation as moderation_entities
 from shoal.api.entities.moderation import AdminReport
 from shoal.api.entities.presenter import moment
 from shoal.api.entities.statuses import Status
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import LISTED_DATA, PageQuery
 from shoal.api.http.replies import raw
@@ -142,12 +140,12 @@ async def _status(front: Front, entry: Entry) -> Status:
 
 _REPORTS = "/api/v1/admin/reports"
 
-_read = partial(rows.staff, "GET", scope="admin:read:reports")
-_see_to = partial(rows.staff, "POST", scope="admin:write:reports", params=One, answer=AdminReport)
+_read = rows.staff.having(scope="admin:read:reports")
+_see_to = rows.staff.having(scope="admin:write:reports", answer=AdminReport).taking(One)
 
 ROUTES = (
-    _read(_REPORTS, several, params=Wanted, answer=list[AdminReport]),
-    _read(_REPORTS + "/{id}", one, params=One, answer=AdminReport),
+    _read("GET", _REPORTS, several, params=Wanted, answer=list[AdminReport]),
+    _read("GET", _REPORTS + "/{id}", one, params=One, answer=AdminReport),
     rows.staff(
         "PUT",
         _REPORTS + "/{id}",
@@ -156,8 +154,8 @@ ROUTES = (
         params=Sorted,
         answer=AdminReport,
     ),
-    _see_to(_REPORTS + "/{id}/assign_to_self", assign_to_self),
-    _see_to(_REPORTS + "/{id}/unassign", unassign),
-    _see_to(_REPORTS + "/{id}/resolve", resolve),
-    _see_to(_REPORTS + "/{id}/reopen", reopen),
+    _see_to("POST", _REPORTS + "/{id}/assign_to_self", assign_to_self),
+    _see_to("POST", _REPORTS + "/{id}/unassign", unassign),
+    _see_to("POST", _REPORTS + "/{id}/resolve", resolve),
+    _see_to("POST", _REPORTS + "/{id}/reopen", reopen),
 )

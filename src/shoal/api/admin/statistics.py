@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from datetime import date, timedelta
-from functools import partial
 from typing import Annotated
 
 from msgspec import Meta
@@ -13,9 +12,8 @@ from shoal.api import rows
 from shoal.api.admin.measuring import MeasureKey, day_text, measured
 from shoal.api.admin.ranking import DimensionKey, ranked
 from shoal.api.admin.statistics_subjects import Asked, OfServer, OfTag, Question, Subjects
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.statistics import Cohort, CohortPeriod, Dimension, Frequency, Measure
-from shoal.api.http.calls import Context
 from shoal.core.errors import InvalidInput
 from shoal.ops.statistics.figures import DAY_MS, PERIOD_DAYS, Figures, Period
 from shoal.ops.statistics.tags import TagUses
@@ -146,10 +144,10 @@ def _month(day: int) -> int:
     return ((_EPOCH + timedelta(days=day)).replace(day=1) - _EPOCH).days
 
 
-_ask = partial(rows.staff, "POST", scope="admin:read")
+_ask = rows.staff.having(scope="admin:read")
 
 ROUTES = (
-    _ask("/api/v1/admin/measures", measures, params=Measures, answer=list[Measure]),
-    _ask("/api/v1/admin/dimensions", dimensions, params=Dimensions, answer=list[Dimension]),
-    _ask("/api/v1/admin/retention", retention, params=Retention, answer=list[Cohort]),
+    _ask("POST", "/api/v1/admin/measures", measures, params=Measures, answer=list[Measure]),
+    _ask("POST", "/api/v1/admin/dimensions", dimensions, params=Dimensions, answer=list[Dimension]),
+    _ask("POST", "/api/v1/admin/retention", retention, params=Retention, answer=list[Cohort]),
 )

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
 from shoal.api import rows, suggestions
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.statuses import Status
 from shoal.api.entities.tags import Tag
-from shoal.api.http.calls import Context
 from shoal.api.http.convert import Limit
 from shoal.api.http.pages import LISTED_DATA, page_size
 from shoal.api.http.replies import raw
@@ -148,17 +146,18 @@ _TRENDS = "/api/v1/admin/trends"
 _TAGS = f"{_TRENDS}/tags"
 _STATUSES = f"{_TRENDS}/statuses"
 
-_read = partial(rows.staff, "GET", scope="admin:read")
-_rule = partial(rows.staff, "POST", scope="admin:write")
+_read = rows.staff.having(scope="admin:read")
+_rule = rows.staff.having(scope="admin:write")
 
 ROUTES = (
-    _read(_TAGS, tags, params=Trending, answer=list[AdminTag]),
-    _rule(_TAGS + "/{id}/approve", approve, params=Which, answer=AdminTag),
-    _rule(_TAGS + "/{id}/reject", reject, params=Which, answer=AdminTag),
-    _read(_STATUSES, statuses, params=suggestions.Position, answer=list[AdminStatus]),
-    _rule(_STATUSES + "/{id}/approve", approve_status, params=One, answer=AdminStatus),
-    _rule(_STATUSES + "/{id}/reject", reject_status, params=One, answer=AdminStatus),
+    _read("GET", _TAGS, tags, params=Trending, answer=list[AdminTag]),
+    _rule("POST", _TAGS + "/{id}/approve", approve, params=Which, answer=AdminTag),
+    _rule("POST", _TAGS + "/{id}/reject", reject, params=Which, answer=AdminTag),
+    _read("GET", _STATUSES, statuses, params=suggestions.Position, answer=list[AdminStatus]),
+    _rule("POST", _STATUSES + "/{id}/approve", approve_status, params=One, answer=AdminStatus),
+    _rule("POST", _STATUSES + "/{id}/reject", reject_status, params=One, answer=AdminStatus),
     _read(
+        "GET",
         f"{_TRENDS}/links",
         suggestions.no_links,
         params=suggestions.Position,

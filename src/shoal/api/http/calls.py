@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
 from starlette.requests import Request
 
 from shoal.core.model import Role
+
+D_co = TypeVar("D_co", covariant=True)
 
 Auth = Literal["public", "optional", "app", "client", "user"]
 
@@ -28,12 +30,12 @@ ANONYMOUS = Caller(0, 0, None, frozenset())
 """Somebody without a token. The only caller whose `token_id` is 0."""
 
 
-class Context(msgspec.Struct, frozen=True):
+class Context(msgspec.Struct, Generic[D_co], frozen=True):
     """What a handler is given besides its parameters."""
 
     caller: Caller
     request: Request
-    deps: Any
+    deps: D_co
     """The bundle that `build_app` was given."""
     path: Mapping[str, str]
     """What stands in the path's braces; the params struct has it too, and wins over query and body there."""
@@ -43,11 +45,11 @@ class Body(NamedTuple):
     """The answer of a route that answers no plain JSON."""
 
     content_type: str
-    shape: Any = None
+    shape: object = None
     """The type of its value, where it is JSON under another name."""
 
 
-Handler = Callable[[Context, Any], Awaitable[object]]
+AnyHandler = Callable[[Context[Any], Any], Awaitable[object]]
 """Answers a value to encode, `bytes` of JSON, a `Reply` or a Starlette `Response`."""
 
 Authenticate = Callable[[Request], Awaitable[Caller | None]]
@@ -60,7 +62,7 @@ It must not read the body.
 class _Address(msgspec.Struct, frozen=True):
     method: str
     path: str
-    handler: Handler
+    handler: AnyHandler
 
 
 class Route(_Address, frozen=True, kw_only=True):
@@ -79,7 +81,7 @@ class Route(_Address, frozen=True, kw_only=True):
     params: type[msgspec.Struct] | None = None
     max_body: int = 1 << 16
     """The largest body in bytes; one that is larger is refused before it is read."""
-    answer: Any = None
+    answer: object = None
     """The type of the answer, for the description of the API: of a value, or a `Body`."""
     also: tuple[tuple[int, str], ...] = ()
     """Statuses of good answers beside 200, with what each means."""

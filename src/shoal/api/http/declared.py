@@ -40,7 +40,7 @@ def complaint(
     classes: Collection[str],
     params: type[msgspec.Struct] | None,
     max_body: int,
-    answer: Any,
+    answer: object,
 ) -> str | None:
     """What is wrong with a route's declaration, or None."""
     if auth not in {"public", "optional", "app", "client", "user"}:

@@ -12,7 +12,7 @@ from functools import partial
 
 from starlette.types import ASGIApp
 
-from shoal.api.http.calls import ANONYMOUS, Authenticate, Caller, Context, Handler, Route
+from shoal.api.http.calls import ANONYMOUS, Authenticate, Caller, Context, Route
 from shoal.api.http.convert import prepare
 from shoal.api.http.declared import complaint
 from shoal.api.http.dispatch import Api, Entry
@@ -25,7 +25,7 @@ from shoal.api.http.matching import Trie, parameters
 from shoal.api.http.middleware import CORS_PATHS, Edge
 from shoal.api.http.replies import Reply
 
-__all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Handler", "Reply", "Route", "build_app"]
+__all__ = ["ANONYMOUS", "Authenticate", "Caller", "Context", "Reply", "Route", "build_app"]
 
 
 def build_app(

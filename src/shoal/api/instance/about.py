@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from html import escape
 from typing import Annotated, Any
 
@@ -10,14 +9,13 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import moderation as moderation_entities
 from shoal.api.entities import presenter
 from shoal.api.entities.about import Activity, ExtendedDescription, Language
 from shoal.api.entities.instance import CustomEmoji
 from shoal.api.entities.moderation import Rule
 from shoal.api.entities.statuses import Account
-from shoal.api.http.calls import Context
 from shoal.core.errors import NotFound
 from shoal.feeds.hydrate import profiles_by_id
 from shoal.services import members
@@ -97,10 +95,10 @@ async def contact(front: Front) -> Account | None:
 _HERE = "/api/v1/instance"
 _BLOCKS = "/api/v1/domain_blocks"
 
-_none = partial(rows.public, "GET", handler=nothing, answer=list[Any], stub=True)
-_not_written = partial(rows.public, "GET", handler=not_written, answer=ExtendedDescription, refuses=(404,), stub=True)
-_none_for_members = partial(rows.route, "GET", handler=nothing, answer=list[Any], stub=True)
-_no_block = partial(rows.route, handler=no_domain, scope="write:blocks", params=Domain, answer=dict, stub=True)
+_none = rows.public.having(answer=list[Any], stub=True)
+_none_for_members = rows.route.having(answer=list[Any], stub=True)
+_not_written = rows.public.having(answer=ExtendedDescription, refuses=(404,), stub=True)
+_no_block = rows.route.having(scope="write:blocks", answer=dict, stub=True).taking(Domain)
 
 ROUTES = (
     rows.public("GET", f"{_HERE}/rules", rules, answer=list[Rule]),
@@ -108,13 +106,23 @@ ROUTES = (
     rows.public("GET", f"{_HERE}/extended_description", extended_description, answer=ExtendedDescription),
     rows.public("GET", f"{_HERE}/languages", languages, answer=list[Language]),
     rows.public("GET", f"{_HERE}/translation_languages", no_translations, answer=dict, stub=True),
-    _none(f"{_HERE}/peers", what="An empty list: this server talks to no other."),
-    _none(f"{_HERE}/domain_blocks", what="An empty list: this server blocks no other."),
-    _not_written(f"{_HERE}/privacy_policy"),
-    _not_written(f"{_HERE}/terms_of_service"),
-    _none("/api/v1/custom_emojis", answer=list[CustomEmoji], what="An empty list: there are no custom emoji."),
-    _none_for_members("/api/v1/announcements", scope="read", what="An empty list: nothing is announced."),
-    _none_for_members(_BLOCKS, scope="read:blocks", what="An empty list: there are no other servers to block."),
-    _no_block("POST", _BLOCKS),
-    _no_block("DELETE", _BLOCKS),
+    _none("GET", f"{_HERE}/peers", nothing, what="An empty list: this server talks to no other."),
+    _none("GET", f"{_HERE}/domain_blocks", nothing, what="An empty list: this server blocks no other."),
+    _not_written("GET", f"{_HERE}/privacy_policy", not_written),
+    _not_written("GET", f"{_HERE}/terms_of_service", not_written),
+    _none(
+        "GET",
+        "/api/v1/custom_emojis",
+        nothing,
+        answer=list[CustomEmoji],
+        what="An empty list: there are no custom emoji.",
+    ),
+    _none_for_members(
+        "GET", "/api/v1/announcements", nothing, scope="read", what="An empty list: nothing is announced."
+    ),
+    _none_for_members(
+        "GET", _BLOCKS, nothing, scope="read:blocks", what="An empty list: there are no other servers to block."
+    ),
+    _no_block("POST", _BLOCKS, no_domain),
+    _no_block("DELETE", _BLOCKS, no_domain),
 )

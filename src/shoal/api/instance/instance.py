@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from functools import partial
 from importlib.metadata import version
 
 from starlette.responses import PlainTextResponse
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.addresses import MISSING_HEADER
 from shoal.api.entities.instance import InstanceV1, InstanceV2, Nodeinfo, NodeinfoLinks
 from shoal.api.entities.moderation import rules_of
-from shoal.api.http.calls import Body, Context, Route
+from shoal.api.http.calls import Body
 from shoal.api.http.limits.ratelimit import UNLIMITED
 from shoal.api.http.replies import Reply
 from shoal.api.instance.about import contact
@@ -167,11 +166,11 @@ async def nodeinfo(context: Context, _params: None) -> object:
     }
 
 
-_watched = partial(Route, "GET", auth="public", limit_class=UNLIMITED)
+_watched = rows.public.having(limit_class=UNLIMITED)
 
 ROUTES = (
-    _watched("/health", health, answer=Body("text/plain")),
-    _watched("/ready", ready, answer=dict[str, str], refuses=(503,)),
+    _watched("GET", "/health", health, answer=Body("text/plain")),
+    _watched("GET", "/ready", ready, answer=dict[str, str], refuses=(503,)),
     rows.public("GET", "/.well-known/nodeinfo", nodeinfo_links, answer=NodeinfoLinks),
     rows.public("GET", "/nodeinfo/2.0", nodeinfo, answer=Nodeinfo),
     rows.public("GET", "/api/v1/instance", v1, answer=InstanceV1),

@@ -9,9 +9,9 @@ from msgspec import Meta
 from starlette.responses import Response
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.about import WebFinger, WebFingerLink
-from shoal.api.http.calls import Body, Context
+from shoal.api.http.calls import Body
 from shoal.core.errors import Gone, NotFound
 from shoal.services import members
 

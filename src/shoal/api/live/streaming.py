@@ -14,9 +14,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front, Handler
 from shoal.api.http.authentication import caller_of
-from shoal.api.http.calls import Body, Context, Handler
+from shoal.api.http.calls import Body
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import WithData, listed_data
 from shoal.api.live.stream_events import Event, events
@@ -50,7 +50,7 @@ async def health(_context: Context, _params: None) -> object:
     return PlainTextResponse("OK")
 
 
-def stream(name: str) -> Handler:
+def stream(name: str) -> Handler[StreamQuery]:
     """The handler of a stream by the name that it has on a WebSocket."""
     return partial(_stream, name)
 

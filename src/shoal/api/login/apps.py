@@ -9,11 +9,10 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.clients import Application, CredentialApplication
 from shoal.api.http import scopes
-from shoal.api.http.calls import Context, Route
 from shoal.api.login.authorize_request import leads_where_it_seems
 from shoal.core.errors import InvalidInput, Unauthenticated
 from shoal.core.model import App
@@ -89,11 +88,10 @@ def _checked_uris(given: tuple[str, ...], limits: Limits) -> list[str]:
 
 
 ROUTES = (
-    Route(
+    rows.public(
         "POST",
         "/api/v1/apps",
         register,
-        auth="public",
         limit_class="apps",
         params=NewApp,
         answer=CredentialApplication,

@@ -12,8 +12,9 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from starlette.responses import RedirectResponse, Response
 
-from shoal.api.context import Front
-from shoal.api.http.calls import Body, Context, Route
+from shoal.api import rows
+from shoal.api.context import Context, Front
+from shoal.api.http.calls import Body
 from shoal.api.login import authorize_pages as pages
 from shoal.api.login import guesses
 from shoal.api.login.authorize_request import OUT_OF_BAND, Asked, Authorization, SentBack, address_of, read
@@ -141,21 +142,19 @@ def _send(front: Front, back: SentBack) -> Response:
 
 
 ROUTES = (
-    Route(
+    rows.public(
         "GET",
         "/oauth/authorize",
         show,
-        auth="public",
         limit_class="pages",
         params=Authorization,
         page=True,
         answer=Body("text/html"),
     ),
-    Route(
+    rows.public(
         "POST",
         "/oauth/authorize",
         decide,
-        auth="public",
         limit_class="login",
         params=Decision,
         page=True,

@@ -7,8 +7,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import Scope
 
-from shoal.api.context import Front
-from shoal.api.http.calls import Context
+from shoal.api.context import Context, Front
 from shoal.api.http.limits.admission import outside
 from shoal.api.http.limits.ratelimit import Key, Limiter, address_of, network_key
 from shoal.core.errors import TooMany

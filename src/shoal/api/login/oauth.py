@@ -13,11 +13,10 @@ from msgspec import Meta
 from starlette.requests import Request
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.clients import Token
 from shoal.api.http import scopes
-from shoal.api.http.calls import Context, Route
 from shoal.api.http.errors import OAuthRefused
 from shoal.api.http.replies import Reply
 from shoal.api.login import guesses
@@ -157,11 +156,10 @@ def _scopes(asked: str, app: App) -> tuple[str, ...]:
 
 
 ROUTES = (
-    Route(
+    rows.public(
         "POST",
         "/oauth/token",
         token,
-        auth="public",
         limit_class="login",
         params=TokenRequest,
         answer=Token,

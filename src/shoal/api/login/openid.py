@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shoal.api import rows
-from shoal.api.context import Front
-from shoal.api.http.calls import Context
+from shoal.api.context import Context, Front
 from shoal.api.http.scopes import KNOWN
 from shoal.api.listing import actor, profile_of
 from shoal.api.login.oauth import grant_types

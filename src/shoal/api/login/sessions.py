@@ -8,9 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities.sessions import SessionEntity, shown
-from shoal.api.http.calls import Context, Route
 from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import encode
 from shoal.api.listing import One, actor, cursor_of, paged
@@ -52,7 +51,7 @@ async def change_password(context: Context, params: NewPassword) -> object:
 ROUTES = (
     rows.page("GET", "/api/shoal/v1/sessions", listed, scope="read:accounts", answer=list[SessionEntity]),
     rows.one("DELETE", "/api/shoal/v1/sessions/{id}", end, scope="write:accounts", answer=dict),
-    Route(
+    rows.route(
         "PUT",
         "/api/shoal/v1/password",
         change_password,

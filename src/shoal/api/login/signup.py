@@ -10,10 +10,9 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Front
+from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.clients import Token
-from shoal.api.http.calls import Context, Route
 from shoal.api.http.errors import Blank, NotAccepted, Several
 from shoal.api.http.limits.ratelimit import address_of
 from shoal.api.login.apps import app_of
@@ -123,7 +122,7 @@ async def confirm(_context: Context, _params: None) -> object:
 
 
 ROUTES = (
-    Route(
+    rows.route(
         "POST",
         "/api/v1/accounts",
         sign_up,

@@ -9,7 +9,8 @@ import msgspec
 from starlette.responses import HTMLResponse, Response
 
 from shoal.api import rows
-from shoal.api.http.calls import Body, Context, Part
+from shoal.api.context import Context
+from shoal.api.http.calls import Body, Part
 from shoal.api.reference import page as reference
 from shoal.api.reference.openapi import document_of
 
