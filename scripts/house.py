@@ -26,6 +26,8 @@ SHOWN = "shoal/api/entities/"
 """An entity has the name of what it shows: Mastodon's clients know a `Poll`, and so does the model."""
 TOLD = "shoal/streaming/updates.py"
 """An update has the name of the event that it tells listeners of."""
+MADE = "shoal/sync/"
+"""A class that is called without `await` has the name of the one it is made from."""
 
 CLASSES = {
     "Writer": "the one writer of a store, SQLite's and PostgreSQL's",
@@ -59,7 +61,7 @@ def shared_names(parsed: Parsed) -> Iterator[tuple[str, str]]:
     """Yield names that several public classes of the package have, and where they stand."""
     found: dict[str, list[str]] = defaultdict(list)
     for path, tree in parsed.items():
-        if path.startswith("src/") and SHOWN not in path and TOLD not in path:
+        if path.startswith("src/") and not any(place in path for place in (SHOWN, TOLD, MADE)):
             for node in ast.walk(tree):
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found[node.name].append(f"{path}:{node.lineno}")

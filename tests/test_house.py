@@ -32,6 +32,7 @@ def test_a_name_of_two_public_classes_is_listed(tmp_path: Path) -> None:
             "src/shoal/b.py": "\nclass Place: ...\nclass _Job: ...",
             "src/shoal/api/entities/c.py": "class Poll: ...",
             "src/shoal/streaming/updates.py": "class Said: ...",
+            "src/shoal/sync/c.py": "class Place: ...",
         },
     )
     assert list(house.shared_names(parsed)) == [("Place", "src/shoal/a.py:1, src/shoal/b.py:2")]

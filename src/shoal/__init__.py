@@ -1,4 +1,7 @@
-"""Shoal: a social-feed server and library. `Shoal.open(url)` is the front door, `shoal.errors` has what it raises."""
+"""Shoal: a social-feed server and library. `Shoal.open(url)` is the front door, `shoal.errors` has what it raises.
+
+`shoal.sync` has the same without `await`.
+"""
 
 from importlib.metadata import version
 

@@ -24,11 +24,10 @@ class Seeing:
         return await resolve(self._network, who)
 
 
-class Acting(Seeing):
-    """A member to act as. It asks for no password: a caller who holds the network holds its members."""
+class Identity:
+    """The member that a handle is for: the id and the user name."""
 
-    def __init__(self, network: Network, id_: int, name: str) -> None:
-        super().__init__(network, id_)
+    def __init__(self, id_: int, name: str) -> None:
         self.id = id_
         self.name = name
 
@@ -36,7 +35,15 @@ class Acting(Seeing):
         return f"<member {self.name}>"
 
 
-AnyMember: TypeAlias = Acting | Member | Profile | int | str
+class Acting(Seeing, Identity):
+    """A member to act as. It asks for no password: a caller who holds the network holds its members."""
+
+    def __init__(self, network: Network, id_: int, name: str) -> None:
+        Seeing.__init__(self, network, id_)
+        Identity.__init__(self, id_, name)
+
+
+AnyMember: TypeAlias = Identity | Member | Profile | int | str
 """A member: as a handle, as itself, as a profile, by id, or by user name."""
 
 

@@ -1,0 +1,129 @@
+"""Feeds: home, the public timeline, timelines of tags and of one member.
+
+Made from `shoal.library.feeds` by `python -m scripts.sync_library`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.feeds.hydrate import Entry
+from shoal.feeds.pipeline import Page
+from shoal.library import feeds as awaited
+from shoal.library.acting import AnyMember
+from shoal.sync.calling import Acting, Calling
+
+
+class SeesFeeds(Calling):
+    """Feeds that are there for everybody, as a viewer sees them."""
+
+    _awaited: awaited.SeesFeeds
+
+    def public(
+        self,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        after: int | None = None,
+        oldest_first: bool = False,
+        only_media: bool = False,
+    ) -> Page:
+        """A page of the public posts of everybody, newest first, without shares and comments on others' posts.
+
+        Raises `InvalidInput` for a limit below 1.
+        """
+        return self._loop.call(
+            self._awaited.public(before, limit, after=after, oldest_first=oldest_first, only_media=only_media)
+        )
+
+    def tagged(
+        self,
+        tag: str,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        any_of: Sequence[str] = (),
+        all_of: Sequence[str] = (),
+        none_of: Sequence[str] = (),
+        after: int | None = None,
+        oldest_first: bool = False,
+        only_media: bool = False,
+    ) -> Page:
+        """A page of the public posts under a tag, newest first: or under `any_of`, and under `all_of`, but `none_of`.
+
+        Raises `InvalidInput` for text that is no tag, and for a limit below 1.
+        """
+        return self._loop.call(
+            self._awaited.tagged(
+                tag,
+                before,
+                limit,
+                any_of=any_of,
+                all_of=all_of,
+                none_of=none_of,
+                after=after,
+                oldest_first=oldest_first,
+                only_media=only_media,
+            )
+        )
+
+    def posts_by(
+        self,
+        who: AnyMember,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        after: int | None = None,
+        oldest_first: bool = False,
+        only_media: bool = False,
+        no_comments: bool = False,
+        no_shares: bool = False,
+        tag: str = "",
+    ) -> Page:
+        """A page of a member's posts and shares, newest first, as this viewer may see them.
+
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
+        """
+        return self._loop.call(
+            self._awaited.posts_by(
+                who,
+                before,
+                limit,
+                after=after,
+                oldest_first=oldest_first,
+                only_media=only_media,
+                no_comments=no_comments,
+                no_shares=no_shares,
+                tag=tag,
+            )
+        )
+
+
+class HasFeeds(SeesFeeds, Acting):
+    """A member's own feeds."""
+
+    _awaited: awaited.HasFeeds
+
+    def home(
+        self, before: int | None = None, limit: int = 20, *, after: int | None = None, oldest_first: bool = False
+    ) -> Page:
+        """A page of the home timeline, newest first; `before` is the `next` of the page before.
+
+        Raises `InvalidInput` for a limit below 1.
+        """
+        return self._loop.call(self._awaited.home(before, limit, after=after, oldest_first=oldest_first))
+
+    def posts(self, of: AnyMember | None = None, before: int | None = None, limit: int = 20) -> Page:
+        """A page of the posts and shares of a member (by default this one), as `posts_by` without its choices.
+
+        Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
+        """
+        return self._loop.call(self._awaited.posts(of, before, limit))
+
+    def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
+        """The own posts at positions `a` to `b` (both included, 0 is the newest, below 2,000). Raises `InvalidInput`."""
+        return self._loop.call(self._awaited.list_recent(a, b))
+
+    def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
+        """The home timeline at positions `a` to `b` (both included, 0 is the newest, below 2,000). Raises `InvalidInput`."""
+        return self._loop.call(self._awaited.list_public_feed(a, b))

@@ -1,0 +1,100 @@
+"""An open network, as an application has it.
+
+Made from `shoal.library.network` by `python -m scripts.sync_library`.
+"""
+
+from __future__ import annotations
+
+from shoal.core.model import Post
+from shoal.library import network as awaited
+from shoal.library.acting import AnyMember
+from shoal.library.arguments import AnyPost
+from shoal.sync.blocklists import KeptBlocklists
+from shoal.sync.handle import Handle, Visitor
+from shoal.sync.loop_thread import LoopThread
+from shoal.sync.moderation import Moderation
+from shoal.sync.opening import Opening
+from shoal.sync.tags import Tags
+
+
+class Shoal(Opening):
+    """An open network."""
+
+    _awaited: awaited.Shoal
+
+    def __init__(self, loop: LoopThread, of: awaited.Shoal) -> None:
+        super().__init__(loop, of)
+        self.tags = Tags(loop, of.tags)
+        self.blocklists = KeptBlocklists(loop, of.blocklists)
+        self.moderation = Moderation(loop, of.moderation)
+        self.visitor = Visitor(loop, of.visitor)
+
+    def register(
+        self,
+        name: str,
+        password: str | None = None,
+        *,
+        email: str = "",
+        display_name: str = "",
+        note: str = "",
+        language: str = "",
+        reserved: bool = False,
+        pending: bool = False,
+        reason: str = "",
+    ) -> Handle:
+        """Make a new member, whose name is `[a-z0-9_]{1,30}`, in any case. Without a password nobody can log in as them.
+
+        The operator may give a `reserved` name. A `pending` member waits for approval; `reason` is for those who decide. Raises
+        `Taken` for a name or an address that somebody has, and `InvalidInput` (`Reserved`, `TooShort`, `TooLarge`).
+        """
+        return Handle(
+            self._loop,
+            self._loop.call(
+                self._awaited.register(
+                    name,
+                    password,
+                    email=email,
+                    display_name=display_name,
+                    note=note,
+                    language=language,
+                    reserved=reserved,
+                    pending=pending,
+                    reason=reason,
+                )
+            ),
+        )
+
+    def log_in(self, name_or_email: str, password: str) -> Handle:
+        """The member with this password. Raises `Unauthenticated`, and `NotAllowed` for one who may not come in."""
+        return Handle(self._loop, self._loop.call(self._awaited.log_in(name_or_email, password)))
+
+    def member(self, who: AnyMember) -> Handle:
+        """A handle for a member. Raises `NotFound`, and by id `Gone` for a suspended one."""
+        return Handle(self._loop, self._loop.call(self._awaited.member(who)))
+
+    def set_password(self, who: AnyMember, password: str) -> None:
+        """Replace a member's password, and end all their logins. Raises `NotFound`, `TooShort` and `TooLarge`."""
+        self._loop.call(self._awaited.set_password(who, password))
+
+    def suspend(self, who: AnyMember) -> None:
+        """Hide a member and all their posts, as `moderation.suspend`. Raises `NotFound`."""
+        self._loop.call(self._awaited.suspend(who))
+
+    def restore(self, who: AnyMember) -> None:
+        """Undo `suspend`. Raises `NotFound`."""
+        self._loop.call(self._awaited.restore(who))
+
+    def hide(self, post: AnyPost) -> Post:
+        """Hide a post, as `moderation.hide`. Raises `NotFound`."""
+        return self._loop.call(self._awaited.hide(post))
+
+    def reveal(self, post: AnyPost) -> Post:
+        """Undo `hide`. Raises `NotFound`."""
+        return self._loop.call(self._awaited.reveal(post))
+
+    def settle(self, patience: float = 60.0) -> None:
+        """Return when everything that follows from what was done so far has happened: fan-out, above all.
+
+        Raises `TimeoutError` after so many seconds.
+        """
+        self._loop.call(self._awaited.settle(patience))

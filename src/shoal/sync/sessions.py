@@ -1,0 +1,37 @@
+"""Where a member is logged in, the password, and taking the own data away.
+
+Made from `shoal.library.sessions` by `python -m scripts.sync_library`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shoal.library import sessions as awaited
+from shoal.services.login.sessions import Session, Sessions
+from shoal.sync.calling import Acting
+
+
+class LogsIn(Acting):
+    """Logins of a member, and the member's own data."""
+
+    _awaited: awaited.LogsIn
+
+    def sessions(self, before: int | None = None, limit: int = 40) -> Sessions:
+        """A page of the logins, newest first: those of apps and of browsers. Raises `Unavailable`."""
+        return self._loop.call(self._awaited.sessions(before, limit))
+
+    def end_session(self, session: Session | int) -> None:
+        """End a login: its token is worth nothing from now on. Raises `NotFound`."""
+        self._loop.call(self._awaited.end_session(session))
+
+    def change_password(self, current: str, new: str) -> None:
+        """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
+        self._loop.call(self._awaited.change_password(current, new))
+
+    def export(self, to: str | Path) -> int:
+        """Write all own data to a directory or a `.zip` file, and return how many files of media could not be found.
+
+        Raises `InvalidInput` where something is in the way.
+        """
+        return self._loop.call(self._awaited.export(to))

@@ -1,0 +1,317 @@
+"""The library without `await`: it is all there, from any thread, and nothing of it hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from scripts import sync_library
+
+from shoal import errors
+from shoal.feeds.live import Arrived, News
+from shoal.sync import Handle, Shoal, Visitor
+from tests.library.routes import SURFACES
+from tests.running import at_a_desk, in_loop
+
+_HANG_SECONDS = 60
+
+
+def test_the_modules_are_those_that_the_generator_makes() -> None:
+    texts = sync_library.made()
+    there = {path for path in sync_library.TARGET.glob("*.py") if path.stem not in sync_library.BY_HAND}
+    assert there == texts.keys()
+    stale = [path.name for path, text in texts.items() if path.read_text() != text]
+    assert stale == [], "python -m scripts.sync_library"
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_every_method_is_there_with_the_same_arguments(surface: str) -> None:
+    with Shoal.open("memory://") as shoal_:
+        ann = shoal_.register("ann")
+        at: Any = (
+            {"shoal": shoal_, "member": ann}.get(surface) or getattr(shoal_, surface, None) or getattr(ann, surface)
+        )
+    awaited = SURFACES[surface]
+    names = [name for name, value in inspect.getmembers(awaited, callable) if not name.startswith("_")]
+    assert names
+    for name in names:
+        ours, theirs = getattr(type(at), name), getattr(awaited, name)
+        given = [str(one) for one in inspect.signature(ours).parameters.values() if one.name not in ("self", "cls")]
+        assert given == [str(one) for one in inspect.signature(theirs).parameters.values() if one.name != "self"], name
+        assert not inspect.iscoroutinefunction(ours)
+
+
+def test_a_network_is_used_without_await(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shoal.db'}"
+    with Shoal.open(url, max_post_characters=50) as network:
+        ann, bob = network.register("ann"), network.register("bob", "a long password")
+        assert (repr(ann), type(network.visitor)) == ("<member ann>", Visitor)
+        ann.follow(bob)
+        birds = ann.lists.create("Birds", replies="none")
+        ann.lists.put_on(birds, bob)
+        post = bob.create("A heron #heron", data={"count": 1})
+        ann.comment(post, "Lucky @bob!", visibility="unlisted")
+        network.settle()
+        assert [entry.post for entry in ann.lists.timeline(birds).entries] == [post]
+        assert [one.actor.member.name for one in bob.notifications.page(kinds=["mention"]).items] == ["ann"]
+        assert network.tags.cloud().words[0].form == "heron"
+        assert isinstance(network.member(bob), Handle)
+        assert network.log_in("bob", "a long password").id == bob.id
+        network.blocklists.block_domain("example.org")
+        assert [type(block).__name__ for block in network.blocklists.blocks()] == ["EmailDomainBlock"]
+        with pytest.raises(errors.TooLarge):
+            ann.create("x" * 51)
+        with pytest.raises(errors.NotFound):
+            network.member("nobody")
+        with pytest.raises(errors.Unavailable):
+            Shoal.open(url)
+    with Shoal.open(url) as network:
+        assert [entry.post.data for entry in network.visitor.posts_by("bob").entries] == [{"count": 1}]
+
+
+def test_what_is_left_of_a_network_that_cannot_be_opened_is_nothing() -> None:
+    before = threading.active_count()
+    with pytest.raises(errors.InvalidInput):
+        Shoal.open("gopher://nowhere")
+    wrong: Any = {"titel": "x"}
+    with pytest.raises(errors.SettingsError, match="titel"):
+        Shoal.open("memory://", **wrong)
+    assert threading.active_count() == before
+
+
+def test_many_threads_call_at_once_and_every_call_counts(tmp_path: Path) -> None:
+    with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as network:
+        ann = network.register("ann")
+        post = ann.create("Like this")
+
+        def act(number: int) -> None:
+            member = network.register(f"member{number}")
+            member.like(post)
+            for word in ("one", "two", "three"):
+                member.create(word)
+
+        with ThreadPoolExecutor(16) as pool:
+            list(pool.map(act, range(40)))
+        assert network.visitor.likers(post).total == 40
+        network.settle()
+        assert [network.visitor.profile_of(f"member{number}").posts for number in range(40)] == [3] * 40
+
+
+@in_loop
+async def test_it_works_where_a_loop_runs_already() -> None:
+    asyncio.get_running_loop()
+    with Shoal.open("memory://") as network:
+        ann = network.register("ann")
+        ann.create("From a notebook")
+        assert [entry.post.text for entry in ann.home().entries] == ["From a notebook"]
+
+
+def test_a_stream_is_an_iterator_that_ends_when_it_is_closed() -> None:
+    with Shoal.open("memory://") as network:
+        ann, bob = network.register("ann"), network.register("bob")
+        ann.follow(bob)
+        network.settle()
+        stop = threading.Event()
+
+        def post() -> None:
+            while not stop.wait(0.02):
+                bob.create("Now")
+
+        writing = threading.Thread(target=post)
+        writing.start()
+        try:
+            with closing(ann.live()) as stream:
+                heard = [next(stream) for _ in range(3)]
+        finally:
+            stop.set()
+            writing.join()
+        assert [type(news) for news in heard] == [Arrived] * 3
+        assert len({news.position for news in heard}) == 3
+        _until_listeners(network, 0)
+        with pytest.raises(errors.NotFound):
+            next(ann.live_list(12_345))
+        with pytest.raises(errors.InvalidInput):
+            ann.live_tag("not a tag")
+
+
+def test_streams_and_waiting_threads_end_with_the_network() -> None:
+    network = Shoal.open("memory://")
+    ann = network.register("ann")
+    idle, waiting = ann.live_public(), ann.live()
+    told: list[list[News]] = []
+    listener = threading.Thread(target=lambda: told.append(list(waiting)))
+    listener.start()
+    _until_listeners(network, 1)
+    network.close()
+    listener.join(_HANG_SECONDS)
+    assert told == [[]]
+    with pytest.raises(RuntimeError, match="closed"):
+        next(idle)
+
+
+def test_after_the_end_a_call_says_so_and_a_second_end_does_nothing() -> None:
+    with Shoal.open("memory://") as network:
+        ann = network.register("ann")
+    for call in (lambda: network.register("bob"), ann.home, lambda: next(ann.live()), ann.lists.all):
+        with pytest.raises(RuntimeError, match="this Shoal is closed"):
+            call()
+    network.close()
+
+
+def test_the_end_waits_for_calls_of_other_threads(tmp_path: Path) -> None:
+    network = Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}")
+    ann = network.register("ann")
+    begun, refused, acknowledged = threading.Event(), threading.Event(), []
+    slow = ThreadPoolExecutor(1).submit(network._loop.call, asyncio.sleep(0.5, "done"))
+
+    def post() -> None:
+        try:
+            while True:
+                acknowledged.append(ann.create("Before the end").id)
+                begun.set()
+        except RuntimeError:
+            refused.set()
+
+    threads = [threading.Thread(target=post) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(_HANG_SECONDS)
+    network.close()
+    for thread in threads:
+        thread.join(_HANG_SECONDS)
+    assert refused.is_set()
+    assert slow.result() == "done"
+    with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as again:
+        assert again.visitor.profile_of("ann").posts == len(set(acknowledged))
+
+
+def _until_listeners(network: Shoal, number: int) -> None:
+    for _ in range(_HANG_SECONDS * 100):
+        if network._awaited.network.hub.connected == number:
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError(f"there are not {number} listeners")
+
+
+def ran(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A program in a process of its own, which must end by itself."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-c", dedent(program)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=_HANG_SECONDS,
+        check=False,
+        preexec_fn=at_a_desk,  # no thread of ours is at work here
+    )
+
+
+def test_ctrl_c_ends_a_call_that_waits_and_nothing_hangs(tmp_path: Path) -> None:
+    done = ran(
+        """
+        import asyncio, os, signal, threading, time
+        from shoal.sync import Shoal
+
+        with Shoal.open("sqlite:///shoal.db") as shoal:
+            ann = shoal.register("ann")
+            for wait in (lambda: next(ann.live()), lambda: shoal._loop.call(asyncio.sleep(1000))):
+                threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+                try:
+                    wait()
+                except KeyboardInterrupt:
+                    print("interrupted", len(ann.create("Still here").text))
+            shoal.settle()
+            began = time.monotonic()
+        print(threading.active_count(), time.monotonic() - began < 5)
+        """,
+        tmp_path,
+    )
+    assert (done.stdout.split("\n"), done.stderr) == (["interrupted 10", "interrupted 10", "1 True", ""], "")
+    with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as network:
+        assert network.visitor.profile_of("ann").posts == 2
+
+
+def test_a_process_that_closes_nothing_ends_in_silence_and_loses_nothing(tmp_path: Path) -> None:
+    done = ran(
+        """
+        from shoal.sync import Shoal
+
+        shoal = Shoal.open("sqlite:///shoal.db")
+        ann = shoal.register("ann")
+        stream = ann.live_public()
+        ann.create("The last line")
+        shoal.settle()
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    # Closed in order: SQLite leaves no log behind.
+    assert not list(tmp_path.glob("*-wal"))
+    with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as network:
+        assert network.visitor.profile_of("ann").posts == 1
+
+
+def test_a_forked_process_is_told_to_open_its_own_and_the_first_goes_on(tmp_path: Path) -> None:
+    done = ran(
+        """
+        import os
+        from shoal.sync import Shoal
+
+        with Shoal.open("sqlite:///shoal.db") as shoal:
+            ann = shoal.register("ann")
+            stream = ann.live()
+            child = os.fork()
+            if child == 0:
+                for call in (lambda: ann.create("x"), lambda: next(stream)):
+                    try:
+                        call()
+                    except RuntimeError as error:
+                        print(error, flush=True)
+            else:
+                assert os.waitpid(child, 0)[1] == 0
+                ann.create("Still here")
+        """,
+        tmp_path,
+    )
+    told = "this Shoal was opened before the process was forked: open one in each process"
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, [told] * 2, "")
+    with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as network:
+        assert network.visitor.profile_of("ann").posts == 1
+
+
+_WRONG = """
+from shoal.sync import Handle, Shoal
+
+def main(ann: Handle) -> None:
+    ann.create(titel="x")
+    ann.create("x", visibility="pubic")
+    ann.lists.create("x", replies="all")
+    ann.update_profile(dispaly_name="x")
+    with Shoal.open("memory://", titel="x"):
+        pass
+    text: int = ann.create("x").text
+    before: str = ann.home().next
+    ann.create("x", visibility="unlisted")
+    with Shoal.open("memory://", title="x") as shoal:
+        shoal.register("bob").follow(ann)
+"""
+
+
+def test_what_is_misspelt_fails_a_type_check(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text(_WRONG)
+    command = [sys.executable, "-m", "mypy", "--strict", "wrong.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line] == [
+        *range(5, 10),
+        11,
+        12,
+    ]
