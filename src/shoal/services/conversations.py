@@ -1,4 +1,4 @@
-"""What a member does with a conversation: they have read it, or not, or are done with it."""
+"""Changes to a member's conversations: mark as read or unread, and remove."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from shoal.services.writes import Writes
 
 
 async def mark(writes: Writes, member_id: int, root_id: int, *, unread: bool) -> None:
-    """The conversation is read up to its newest post, or is not. Raises `NotFound`."""
+    """Mark a conversation as read up to its newest post, or as unread. Raises `NotFound`."""
     held = await _held(writes, member_id, root_id)
     if talk_of(held).unread is not unread:
         await _put(writes, read_or_not(member_id, held, unread=unread))
 
 
 async def remove(writes: Writes, member_id: int, root_id: int) -> None:
-    """The conversation leaves the list; the next post brings it back. Raises `NotFound`."""
+    """Remove a conversation from the list; its next post brings it back. Raises `NotFound`."""
     await _put(writes, ended_talk(member_id, await _held(writes, member_id, root_id)))
 
 

@@ -12,7 +12,10 @@ from shoal.services.writes import Writes
 
 
 async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
-    """Show a tag on the profile; its place in the list. A second time changes nothing. Raises `InvalidInput` for one too many."""
+    """Show a tag on the profile, and return its entry in the list. A second time changes nothing.
+
+    Raises `InvalidInput` for one too many.
+    """
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> Assoc | None:
@@ -35,12 +38,12 @@ async def feature(writes: Writes, member_id: int, name: str) -> Assoc:
 
 
 async def unfeature(writes: Writes, member_id: int, name: str) -> None:
-    """Show it no longer."""
+    """Remove a tag from the profile."""
     await _end(writes, member_id, tag_id(check_tag(name)))
 
 
 async def unfeature_at(writes: Writes, member_id: int, place: int) -> None:
-    """The same of the tag that has this place in the list. Raises `NotFound` where there is none."""
+    """Remove the featured tag that has this place in the list. Raises `NotFound` where there is none."""
     for held in await writes.graph.assoc_range(
         member_id, FEATURES_TAG, Cursor(before=place + 1, after=place - 1, limit=1)
     ):

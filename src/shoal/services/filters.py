@@ -1,6 +1,7 @@
-"""What a member does not want to read: filters, with the keywords and the posts that they look for.
+"""Changes to a member's filters, with the keywords and posts that they match.
 
-Keywords and posts are inside their filter, so a change is one object set, and two at the same time are made one after the other.
+Keywords and posts are inside their filter, so a change is one object set, and concurrent changes are made one after the
+other.
 """
 
 from __future__ import annotations
@@ -23,41 +24,41 @@ from shoal.services.maxima import Claim, in_turn
 from shoal.services.writes import Writes, add_node
 
 MAX_KEYWORDS = 100
-"""Of one filter."""
+"""Maximum of keywords in one filter."""
 MAX_KEYWORDS_IN_ALL = 1_000
-"""Of one member: each of them is looked for in every entry of every page."""
+"""Maximum of keywords in all filters of a member: each is looked for in every entry of every page."""
 MAX_POSTS = 100
-"""Of one filter."""
+"""Maximum of posts in one filter."""
 MAX_CHARACTERS = 200
-"""Of a title and of a keyword."""
+"""Maximum length of a title and of a keyword."""
 
 Change = Callable[[Filter], Filter]
 
 
 class Word(msgspec.Struct, frozen=True, kw_only=True):
-    """A keyword that is to be there: a new one, or with an `id` one that is there, where None leaves a value as it is."""
+    """A keyword to add, or with an `id` one to change, where None leaves a value as it is."""
 
     id: int = 0
     keyword: str | None = None
     whole_word: bool | None = None
     gone: bool = False
-    """It is to be taken away instead."""
+    """Whether to delete the keyword instead."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a filter is to be: None leaves a value as it is."""
+    """Wanted values of a filter: None leaves a value as it is."""
 
     title: str | None = None
     contexts: Sequence[FilterContext] | None = None
     action: FilterAction | None = None
     irreversible: bool | None = None
     lasts: int | None = None
-    """Seconds from now; below 0 for ever."""
+    """Seconds from now until it expires; below 0: never."""
     words: Sequence[Word] = ()
 
 
 async def create(writes: Writes, member_id: int, wish: Wish) -> Filter:
-    """A new filter. Raises `InvalidInput`."""
+    """Create a filter. Raises `InvalidInput`."""
     if wish.title is None:
         raise InvalidInput("Title can't be blank", field="title")
     if wish.contexts is None:
@@ -88,12 +89,12 @@ async def create(writes: Writes, member_id: int, wish: Wish) -> Filter:
 
 
 async def update(writes: Writes, member_id: int, filter_id: int, wish: Wish) -> Filter:
-    """Change what is given. Raises `NotFound` for anybody else's filter."""
+    """Change the given values. Raises `NotFound` for anybody else's filter."""
     return await _change(writes, member_id, filter_id, _wished(writes, wish))
 
 
 async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
-    """The filter is gone. Raises `NotFound`."""
+    """Delete a filter. Raises `NotFound`."""
     await own_filter(writes.graph, member_id, filter_id)
     batch = Batch(shard_of(member_id))
     batch.obj_del(filter_id)
@@ -103,7 +104,7 @@ async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
 
 
 async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int) -> FilterPost:
-    """The filter matches this post, whatever it says; a post that it has already stays as it is. Raises `NotFound`."""
+    """Make the filter match this post, whatever its text. Adding it twice changes nothing. Raises `NotFound`."""
     post = await access_post(writes.graph, member_id, post_id)
     id_ = writes.new_id(shard_of(member_id))
 
@@ -119,7 +120,7 @@ async def add_post(writes: Writes, member_id: int, filter_id: int, post_id: int)
 
 
 async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
-    """Take a post out of its filter, by the id that it has there. Raises `NotFound`."""
+    """Remove a post from its filter, by the id that it has there. Raises `NotFound`."""
     filter_, _ = await filter_of_post(writes.graph, member_id, id_)
 
     def change(now: Filter) -> Filter:
@@ -129,7 +130,7 @@ async def remove_post(writes: Writes, member_id: int, id_: int) -> None:
 
 
 async def own_filter(graph: Reader, member_id: int, filter_id: int) -> Filter:
-    """A filter of this member. Raises `NotFound` for anybody else's."""
+    """Return a filter of this member. Raises `NotFound` for anybody else's."""
     node = (await graph.obj_get((filter_id,))).get(filter_id)
     if not isinstance(node, Filter) or node.owner_id != member_id:
         raise NotFound("Record not found")
@@ -137,7 +138,7 @@ async def own_filter(graph: Reader, member_id: int, filter_id: int) -> Filter:
 
 
 async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterKeyword]:
-    """A keyword of this member by its id, and its filter. Raises `NotFound`."""
+    """Return a keyword of this member by its id, and its filter. Raises `NotFound`."""
     for filter_ in await filters_of(graph, member_id):
         for word in filter_.keywords:
             if word.id == id_:
@@ -146,7 +147,7 @@ async def filter_of_keyword(graph: Reader, member_id: int, id_: int) -> tuple[Fi
 
 
 async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filter, FilterPost]:
-    """A post in a filter of this member by the id that it has there, and the filter. Raises `NotFound`."""
+    """Return a post in a filter of this member, by the id that it has there, and the filter. Raises `NotFound`."""
     for filter_ in await filters_of(graph, member_id):
         for held in filter_.posts:
             if held.id == id_:
@@ -155,7 +156,7 @@ async def filter_of_post(graph: Reader, member_id: int, id_: int) -> tuple[Filte
 
 
 async def _change(writes: Writes, member_id: int, filter_id: int, change: Change) -> Filter:
-    """Apply to whatever the filter is now; nothing is done where that makes no difference."""
+    """Apply a change to the filter as it is now; nothing is stored if that makes no difference."""
 
     async def attempt(claim: Claim) -> Filter:
         before = await own_filter(writes.graph, member_id, filter_id)
@@ -177,7 +178,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
 
 
 def _wished(writes: Writes, wish: Wish) -> Change:
-    """The change that makes a filter what is wished; all that does not hang on the filter is checked at once."""
+    """Return the change that a wish means. Everything that does not depend on the filter is checked at once."""
     title = None if wish.title is None else _said(wish.title, "title", "Title can't be blank")
     contexts = None if wish.contexts is None else tuple(dict.fromkeys(wish.contexts))
     if contexts == ():
@@ -225,7 +226,7 @@ def _said(text: str, field: str, blank: str) -> str:
 
 
 def _with(writes: Writes, filter_: Filter, words: Iterable[Word]) -> tuple[FilterKeyword, ...]:
-    """The keywords of a filter after these changes. Raises `NotFound` for a keyword that it does not have."""
+    """Return the keywords of a filter after these changes. Raises `NotFound` for a keyword that it does not have."""
     held = {word.id: word for word in filter_.keywords}
     for word in words:
         if word.id and word.id not in held:
@@ -245,7 +246,7 @@ def _with(writes: Writes, filter_: Filter, words: Iterable[Word]) -> tuple[Filte
 
 
 def _check_room(others: Iterable[Filter], filter_: Filter) -> None:
-    """All keywords of a member are within their maximum."""
+    """Raise `InvalidInput` if the member's filters have too many keywords together."""
     if sum(len(other.keywords) for other in others) + len(filter_.keywords) > MAX_KEYWORDS_IN_ALL:
         raise InvalidInput(
             f"the filters of a member have at most {MAX_KEYWORDS_IN_ALL} keywords together", field="keywords_attributes"

@@ -1,7 +1,7 @@
-"""IP blocks: those who look after the network keep networks out, or make those who sign up there wait.
+"""IP blocks: moderators refuse networks, or make people who sign up from them wait for approval.
 
-Blocks lie beside the list of them, so each change is one commit. It moves a mark as well (`ip_blocks_changed`): processes that
-remember all blocks look at the mark, and read the blocks again when it has moved.
+Blocks are on the shard of their list, so each change is one commit. It also moves a mark (`ip_blocks_changed`):
+processes that remember all blocks look at the mark, and read the blocks again when it has moved.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from shoal.services.writes import Writes, add_node
 
 MAX_BLOCKS = 10_000
 MAX_COMMENT = 1_000
-"""Characters."""
+"""Maximum characters."""
 MAX_SECONDS = 10 * 365 * 86_400
-"""The longest time that a block may be made for."""
+"""Maximum duration of a block."""
 _SHARD = shard_of(EVERYBODY)
 _PAGE = 500
 
 
 class IpBlockChanges(NamedTuple):
-    """What is to be changed of a block: None leaves a value as it is."""
+    """Wanted changes of a block: None leaves a value as it is."""
 
     network: str | None = None
     severity: IpSeverity | None = None
     comment: str | None = None
     seconds: int | None = None
-    """Until it expires; 0 for never."""
+    """Seconds until it expires; 0 for never."""
 
 
 async def block(writes: Writes, network: str, severity: IpSeverity, *, comment: str = "", seconds: int = 0) -> IpBlock:
-    """A new block, which expires after so many seconds; 0 for never.
+    """Block a network for so many seconds; 0 for ever.
 
-    Raises `InvalidInput` for what is no network, `Taken` for one that is blocked, `Unfit` for one too many.
+    Raises `InvalidInput` for a malformed network, `Taken` for one that is blocked, `Unfit` for one too many.
     """
     made = _checked(
         writes, IpBlock(id=0, network="", severity=severity), IpBlockChanges(network, None, comment, seconds)
@@ -106,7 +106,7 @@ async def unblock(writes: Writes, block_id: int) -> IpBlock:
 
 
 async def expire(writes: Writes, node: IpBlock) -> None:
-    """End a block as it was read. Raises `Conflict` where it was changed since."""
+    """End a block in the version that was read. Raises `Conflict` if it was changed since."""
     batch = _changing(writes)
     batch.obj_del(node.id, node.version)
     batch.key_del(ip_block_key(node.network), node.id)
@@ -116,7 +116,7 @@ async def expire(writes: Writes, node: IpBlock) -> None:
 
 
 async def access(graph: Reader, block_id: int) -> IpBlock:
-    """A block by its id. Raises `NotFound`."""
+    """Return a block by its id. Raises `NotFound`."""
     node = (await graph.obj_get((block_id,))).get(block_id)
     if not isinstance(node, IpBlock):
         raise NotFound("Record not found")
@@ -124,14 +124,14 @@ async def access(graph: Reader, block_id: int) -> IpBlock:
 
 
 async def version(graph: Reader) -> int:
-    """A number that differs whenever the blocks may have changed."""
+    """Return a number that changes whenever the blocks may have changed."""
     found = await graph.assoc_get(EVERYBODY, (IP_BLOCKS_CHANGED,), (EVERYBODY,))
     mark = found[IP_BLOCKS_CHANGED].get(EVERYBODY)
     return mark.time if mark else 0
 
 
 async def everything(graph: Reader) -> list[IpBlock]:
-    """All blocks, newest first."""
+    """Return all blocks, newest first."""
     found: list[IpBlock] = []
     before = MAX_TIME
     while page := await graph.assoc_range(EVERYBODY, BLOCKS_IP, Cursor(before=before, limit=_PAGE)):
@@ -156,7 +156,7 @@ def _checked(writes: Writes, before: IpBlock, changes: IpBlockChanges) -> IpBloc
 
 
 def _changing(writes: Writes) -> Batch:
-    """A batch that tells every process to read the blocks again."""
+    """Begin a batch that makes every process read the blocks again."""
     batch = Batch(_SHARD)
     batch.assoc_add(EVERYBODY, IP_BLOCKS_CHANGED, EVERYBODY, writes.new_id(_SHARD))
     return batch

@@ -42,12 +42,13 @@ async def upload(
     id_: int = 0,
     record: str = "",
 ) -> Media:
-    """Store a picture, video or sound of the member's, to be used in posts. A picture is ready; others become so a little later.
+    """Store a picture, video or sound of the member's, to be used in posts.
 
-    `thumbnail` is the picture of a video or sound. An import may give an `id_` of its own and the name of its `record`, which is
-    recognised for ever; it brings pictures only.
+    A picture is ready; others are a little later.
 
-    Raises `TooLarge` or `Unsupported` for a file that is not taken, `InvalidInput` for one that cannot be decoded.
+    `thumbnail` is the picture of a video or sound. An import may give an `id_` of its own and the name of its `record`,
+    which is recognised for ever; it brings pictures only. Raises `TooLarge` or `Unsupported` for a file that is not
+    accepted, `InvalidInput` for one that cannot be decoded.
     """
     description = check_text(description, field="description", maximum=writes.limits.description)
     focus = _checked_focus(focus)
@@ -72,7 +73,7 @@ async def upload(
 
 
 async def _add(writes: Writes, media: Media, record: str, *, fixed: bool) -> Media:
-    """Store the object; when its id is taken and not `fixed`, with the next one."""
+    """Store the object. When its id is taken and not `fixed`, use the next one."""
     shard = shard_of(media.owner_id)
     id_, key = media.id, import_key(shard, record)
 
@@ -113,7 +114,7 @@ def _check_room(writes: Writes, owner: Member, more: int) -> None:
 
 
 def in_words(size: int) -> str:
-    """Bytes as people say them: 9.9 GB."""
+    """Write a number of bytes for people: 9.9 GB."""
     for unit, of in (("GB", 10**9), ("MB", 10**6), ("KB", 10**3)):
         if size >= of:
             return f"{size / of:.1f} {unit}"
@@ -121,7 +122,10 @@ def in_words(size: int) -> str:
 
 
 async def _is_there(writes: Writes, id_: int) -> bool:
-    """Whether an import has stored this before. A file is named after what is in it, so that one has the same files."""
+    """Return whether an import has stored this before.
+
+    Files are named after their content, so the earlier import has them too.
+    """
     return bool(id_) and id_ in await writes.graph.obj_get((id_,))
 
 
@@ -136,7 +140,7 @@ async def _place_picture(
 async def _place_clip(
     writes: Writes, owner_name: str, media_id: int, data: bytes, thumbnail: bytes | None
 ) -> dict[str, Any]:
-    """As it came; what is shown of it is made by the consequence."""
+    """Store a clip as it was uploaded; a consequence makes the version that is shown."""
     sniffed = sniff_clip(data)
     kind = MediaKind.AUDIO if sniffed and sniffed.content_type.startswith("audio/") else MediaKind.VIDEO
     poster = await writes.media.place_poster(owner_name, media_id, thumbnail) if thumbnail else Poster()
@@ -164,7 +168,10 @@ async def describe(
     focus: tuple[float, float] | None = None,
     thumbnail: bytes | None = None,
 ) -> Media:
-    """Change what is said of media, and the picture of a video or sound. Raises `NotFound` for anybody else's."""
+    """Change the description or focus of media, or the picture of a video or sound.
+
+    Raises `NotFound` for anybody else's.
+    """
     media = await own_media(writes, owner_id, media_id)
     described(writes, media, description=description, focus=focus)
     poster: dict[str, Any] = {}
@@ -189,7 +196,7 @@ async def describe(
 
 
 async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
-    """Store the next version; the files of a picture that is replaced go with it, and posts are found by the new words."""
+    """Store the next version. Files of a replaced preview are released, and posts indexed by the new description."""
     changed = msgspec.structs.replace(changed, version=held.version + 1)
     batch = Batch(shard_of(held.owner_id))
     batch.obj_set(changed)
@@ -204,7 +211,7 @@ async def _replace(writes: Writes, held: Media, changed: Media) -> Media:
 
 
 def check_takes_thumbnail(media: Media) -> None:
-    """Raise `InvalidInput` for a picture: its thumbnail is made of itself."""
+    """Raise `InvalidInput` for a picture: its thumbnail is made from itself."""
     if media.kind is MediaKind.IMAGE:
         raise InvalidInput(_NO_THUMBNAIL, field="thumbnail")
 
@@ -212,7 +219,7 @@ def check_takes_thumbnail(media: Media) -> None:
 def described(
     writes: Writes, media: Media, *, description: str | None = None, focus: tuple[float, float] | None = None
 ) -> Media:
-    """What a picture would become, checked; nothing is done."""
+    """Return media with a checked description and focus; nothing is stored."""
     if description is not None:
         description = check_text(description, field="description", maximum=writes.limits.description)
     return msgspec.structs.replace(
@@ -225,7 +232,7 @@ def described(
 async def with_media(
     writes: Writes, owner_id: int, ids: Sequence[int], attempt: Callable[[Sequence[Media]], Awaitable[T]]
 ) -> T:
-    """Run `attempt`, which commits something that has these media; again where one was changed in between.
+    """Run `attempt`, which commits something that uses these media; run it again if one was changed in between.
 
     Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together.
     """
@@ -240,7 +247,10 @@ async def with_media(
 
 
 async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) -> list[Media]:
-    """Each of the media once. Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together."""
+    """Return each of the media once.
+
+    Raises `NotFound`, `NotAllowed` or `Unfit` unless a post of the member's may have them together.
+    """
     found = await writes.graph.obj_get(ids) if ids else {}
     media: list[Media] = []
     for id_ in dict.fromkeys(ids):
@@ -258,7 +268,7 @@ async def check_attachable(writes: Writes, owner_id: int, ids: Sequence[int]) ->
 
 
 async def own_media(writes: Writes, owner_id: int, media_id: int) -> Media:
-    """A picture of this member. Raises `NotFound` for anybody else's."""
+    """Return a picture, video or sound of this member. Raises `NotFound` for anybody else's."""
     node = (await writes.graph.obj_get((media_id,))).get(media_id)
     if not isinstance(node, Media) or node.owner_id != owner_id:
         raise NotFound("Record not found")

@@ -27,9 +27,9 @@ from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes, add_node
 
 _TOLD = 1_000
-"""So many of the tokens that end with a password, the newest, are named to whoever keeps connections open."""
+"""Tokens that a change of password names to the processes that keep connections open: the newest."""
 _HELD_MS = 60_000
-"""How long an e-mail address is held for a registration that has not committed yet."""
+"""Milliseconds for which an e-mail address is reserved for a registration that has not committed yet."""
 
 _PLAIN = (
     "bot",
@@ -42,10 +42,10 @@ _PLAIN = (
     "default_sensitive",
     "quote_policy",
 )
-"""Of a profile, what needs no check."""
+"""Fields of a profile that need no check."""
 
 MAX_DOMAINS = 100
-"""Websites that a profile may name."""
+"""Maximum of websites that a profile may name."""
 MAX_DOMAIN = 253
 _DOMAIN = re.compile(r"(?:[\w](?:[\w-]*[\w])?\.)+[\w](?:[\w-]*[\w])?")
 """A host name of two labels or more (RFC 1034, 3.1), in any script."""
@@ -54,7 +54,7 @@ _WRONG_CURRENT = "the current password is wrong"
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member changes of their profile: None leaves a value as it is."""
+    """Wanted changes of a profile: None leaves a value as it is."""
 
     display_name: str | None = None
     note: str | None = None
@@ -90,12 +90,13 @@ async def register(
     pending: bool = False,
     reason: str = "",
 ) -> Member:
-    """A new member, on the shard of the name. Without a password nobody can log in as them until one is set.
+    """Create a member, on the shard of the name. Without a password nobody can log in as them until one is set.
 
-    `hashed` is a password as `passwords.hashed` gives it, for many members that are made with the same one. The operator may
-    give a `reserved` name. An import gives the name of its `record`, by which it finds the member again. One who is `pending` can
-    neither act nor be seen until they are approved (`moderation.approve`); `reason` is what they say to those who decide.
-    Raises `Taken` for a name or an address that somebody has, `InvalidInput` for one that is malformed.
+    `hashed` is a password as `passwords.hashed` gives it, for many members that are made with the same one. The
+    operator may give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
+    One who is `pending` can neither act nor be seen until they are approved (`moderation.approve`); `reason` is their
+    message to the moderators. Raises `Taken` for a name or an address that is in use, `InvalidInput` for one that is
+    malformed.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -149,7 +150,7 @@ async def register(
 
 
 async def _hold_address(writes: Writes, address: str, member_id: int) -> None:
-    """Addresses lie on a shard of their own: hold one for a while, so that a registration that dies leaves nothing behind."""
+    """Reserve an address on its own shard for a while, so that a registration that dies leaves nothing behind."""
     key = email_key(address)
     batch = Batch(key.shard)
     batch.key_add(key, member_id, until=milliseconds_of(member_id) + _HELD_MS)
@@ -160,9 +161,9 @@ async def _hold_address(writes: Writes, address: str, member_id: int) -> None:
 
 
 async def log_in(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
-    """The member with this name or address and this password; None as `asker` for a caller inside the process.
+    """Return the member with this name or address and this password. `asker` is None for a caller inside the process.
 
-    Raises `Unauthenticated`, the same for each thing that is wrong, `NotAllowed` for a member who may not come in, and
+    Raises `Unauthenticated`, alike for everything that can be wrong, `NotAllowed` for a member who may not log in, and
     `TooMany` where wrong passwords are counted.
     """
     member = await find(writes, name_or_email)
@@ -175,7 +176,7 @@ async def log_in(writes: Writes, name_or_email: str, password: str, asker: Asker
 
 
 async def find(writes: Writes, name_or_email: str) -> Member | None:
-    """A member by user name or e-mail address, or None."""
+    """Find a member by user name or e-mail address; None if there is none."""
     try:
         key: Key = (
             email_key(check_email(name_or_email))
@@ -190,7 +191,7 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
 
 
 async def set_password(writes: Writes, member_id: int, password: str) -> None:
-    """Replace the password. Every token of the member, and every code on its way, is worth nothing from then on."""
+    """Replace the password. Every token and authorization code of the member is invalid from then on."""
     if await _login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
     await _replace_password(writes, member_id, await passwords.hashed(check_password(writes, password)))
@@ -199,7 +200,9 @@ async def set_password(writes: Writes, member_id: int, password: str) -> None:
 async def change_password(
     writes: Writes, member_id: int, current: str, password: str, asker: Asker | None = None
 ) -> None:
-    """As `set_password`, by a member who knows the password they have. Raises `InvalidInput` where they do not.
+    """Replace the password as `set_password`, for a member who knows the present one.
+
+    Raises `InvalidInput` if they do not.
 
     Wrong passwords count as those of `log_in` do.
     """
@@ -216,7 +219,10 @@ async def change_password(
 async def _replace_password(
     writes: Writes, member_id: int, secret: str, known: str = "", networks: tuple[bytes, ...] = ()
 ) -> None:
-    """Change the password and the generation in one commit. A member's own change holds only while the `known` hash stands."""
+    """Change the password and the generation in one commit.
+
+    A member's own change holds only while the `known` hash stands.
+    """
     tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
     ended = SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
 
@@ -235,7 +241,7 @@ async def _replace_password(
 
 
 async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Member:
-    """Change what is given. Files of pictures that are replaced go a little later."""
+    """Change the given values. Files of replaced pictures are deleted a little later."""
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
     placed: list[str] = []
@@ -255,12 +261,12 @@ async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Me
 
 
 async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:
-    """Take the `avatar` or the `header` away."""
+    """Remove the `avatar` or the `header`."""
     return await _change(writes, member_id, {which: ""})
 
 
 async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Member:
-    """Apply to whatever the member is now: two changes of different things do not undo each other."""
+    """Apply changes to the member as they are now: concurrent changes of different fields do not undo each other."""
 
     def beside(batch: Batch, before: Member, after: Member) -> None:
         batch.emit(ProfileChanged(member_id=member_id))
@@ -299,7 +305,7 @@ def _checked_profile(writes: Writes, profile: Profile) -> dict[str, Any]:
 
 
 def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
-    """Domains in lower case, each once; a blank line is none."""
+    """Return the domains in lower case, each once, without blank lines."""
     domains = tuple(dict.fromkeys(domain for line in typed if (domain := line.strip().lower())))
     if len(domains) > MAX_DOMAINS:
         raise InvalidInput(f"attribution_domains: at most {MAX_DOMAINS}", field="attribution_domains")
@@ -316,7 +322,7 @@ async def _login_of(writes: Writes, member: Member) -> Login | None:
 
 
 def check_password(writes: Writes, password: str, *, field: str = "password") -> str:
-    """A password that a member may have. Raises `TooShort` or `TooLarge`."""
+    """Return the password if a member may have it. Raises `TooShort` or `TooLarge`."""
     least, most = writes.limits.password_least, writes.limits.password_most
     if least <= len(password) <= most:
         return password

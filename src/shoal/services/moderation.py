@@ -21,11 +21,11 @@ from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES, user_name_key
 from shoal.services.writes import Writes
 
 _MAX_TOKENS = 10_000
-"""So many of a member's connections, those of the newest tokens, end when they are locked out."""
+"""Connections of a member that are closed when they are locked out: those of the newest tokens."""
 
 
 async def hide(writes: Writes, post_id: int) -> Post:
-    """Take a post out of everybody's sight but its author's. Its tags do not count any more. Raises `NotFound`."""
+    """Hide a post from everybody but its author. Its tags no longer count. Raises `NotFound`."""
     return await _set_hidden(writes, post_id, hidden=True)
 
 
@@ -50,7 +50,7 @@ async def _set_hidden(writes: Writes, post_id: int, *, hidden: bool) -> Post:
 
 
 async def keep_from_trends(writes: Writes, post_id: int) -> Post:
-    """Take a post out of the list of trends; it is seen as before everywhere else. Raises `NotFound`."""
+    """Leave a post out of trends; it is shown as before everywhere else. Raises `NotFound`."""
     return await _set_untrendable(writes, post_id, untrendable=True)
 
 
@@ -75,7 +75,7 @@ async def _access_post(writes: Writes, post_id: int) -> Post:
 
 
 async def suspend(writes: Writes, member_id: int) -> Member:
-    """From now on nobody sees the member or what they posted, and they cannot act. Their posts stop to count soon after."""
+    """Hide the member and their posts from everybody, and refuse their requests. Posts cease to count soon after."""
     return await _become(writes, member_id, suspended=True)
 
 
@@ -85,15 +85,17 @@ async def restore(writes: Writes, member_id: int) -> Member:
 
 
 async def approve(writes: Writes, member_id: int) -> Member:
-    """Let a member in who waits for approval. Raises `NotAllowed` for one who does not wait."""
+    """Admit a member who waits for approval. Raises `NotAllowed` for one who does not wait."""
     await _access_pending(writes, member_id)
     return await _become(writes, member_id, pending=False, suspended=False)
 
 
 async def reject(writes: Writes, member_id: int) -> Member:
-    """Delete a member who waits for approval; name and e-mail address are free again. Raises `NotAllowed` for any other.
+    """Delete a member who waits for approval; name and e-mail address are free again.
 
-    Such a member has done nothing and nobody could do anything to them, so nothing else leads to them.
+    Raises `NotAllowed` for any other.
+
+    Such a member has done nothing and nobody could do anything to them, so nothing else refers to them.
     """
 
     async def attempt() -> Member:
@@ -124,7 +126,7 @@ async def _access_pending(writes: Writes, member_id: int) -> Member:
 
 
 async def silence(writes: Writes, member_id: int) -> Member:
-    """What the member posts comes to no public list from now on, but for those who follow them."""
+    """Leave the member's posts out of public lists, except for their followers."""
     return await _become(writes, member_id, silenced=True)
 
 
@@ -134,38 +136,38 @@ async def unsilence(writes: Writes, member_id: int) -> Member:
 
 
 async def sensitize(writes: Writes, member_id: int) -> Member:
-    """Show the media of all that the member posted, and will post, as sensitive to others."""
+    """Show the media of all the member's posts, past and future, as sensitive to others."""
     return await _become(writes, member_id, sensitized=True)
 
 
 async def unsensitize(writes: Writes, member_id: int) -> Member:
-    """Undo `sensitize`: what the member themselves said of each post counts again."""
+    """Undo `sensitize`: the member's own marks on each post count again."""
     return await _become(writes, member_id, sensitized=False)
 
 
 async def disable(writes: Writes, member_id: int) -> Member:
-    """The member can neither log in nor act from now on; what they posted stays."""
+    """Lock the member out: they can neither log in nor act. Their posts stay."""
     return await _become(writes, member_id, disabled=True)
 
 
 async def enable(writes: Writes, member_id: int) -> Member:
-    """Undo `disable`: the tokens that the member had are good again."""
+    """Undo `disable`: the member's tokens are valid again."""
     return await _become(writes, member_id, disabled=False)
 
 
 async def set_role(writes: Writes, member_id: int, role: Role) -> Member:
-    """Let a member look after the network from now on, or not any more."""
+    """Give a member a role in moderation, or take it away."""
     return await _become(writes, member_id, role=role)
 
 
 def check_may_act(actor: Member, target: Member) -> None:
-    """Nobody acts on themselves, or on those whose role is not below their own. Raises `NotAllowed`."""
+    """Raise `NotAllowed` unless the target is another member with a role below the actor's."""
     if actor.id == target.id or actor.role.rank <= target.role.rank:
         raise NotAllowed("This action is not allowed")
 
 
 async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
-    """Apply to whatever the member is now; nothing is done where that makes no difference."""
+    """Apply changes to the member as they are now; nothing is stored if that makes no difference."""
 
     async def attempt() -> Member:
         before = (await writes.graph.obj_get((member_id,))).get(member_id)

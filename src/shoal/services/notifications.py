@@ -1,4 +1,4 @@
-"""What a member does with their notifications: dismiss one, a group, or all. Dismissed ones do not come back; new acts do."""
+"""Dismissal of notifications: one, a group, or all. Dismissed ones do not come back; new acts bring new ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from shoal.services.writes import Writes
 
 _PAGE = 1_000
 _MOST = 5_000
-"""Of a group, so many are dismissed by one request."""
+"""Notifications of a group that one request dismisses."""
 
 
 async def dismiss(writes: Writes, member_id: int, time: int) -> None:
-    """One goes, by its time. Raises `NotFound`."""
+    """Dismiss the notification with this time. Raises `NotFound`."""
     found: list[Assoc] = []
     if 0 < time < MAX_TIME:
         found = await writes.graph.assoc_range(member_id, NOTIFIED, Cursor(before=time + 1, after=time - 1, limit=1))
@@ -28,7 +28,7 @@ async def dismiss(writes: Writes, member_id: int, time: int) -> None:
 
 
 async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
-    """All of a group go; nothing happens when there are none."""
+    """Dismiss all notifications of a group; nothing happens when there are none."""
     found: list[Assoc] = []
     before = group.last
     while len(found) < _MOST:
@@ -43,7 +43,7 @@ async def dismiss_group(writes: Writes, member_id: int, group: Group) -> None:
 
 
 async def clear(writes: Writes, member_id: int) -> None:
-    """All go: what is not newer than the newest is out of sight from now on, however many they are."""
+    """Dismiss all notifications: all that are not newer than the newest are hidden from now on, however many."""
     newest = await writes.graph.assoc_range(member_id, NOTIFIED, Cursor(limit=1))
     if newest:
         before = (await marks(writes.graph, member_id, (CLEARED,))).get(CLEARED)

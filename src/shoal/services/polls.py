@@ -1,6 +1,6 @@
-"""Polls: what a post asks, and who votes for what.
+"""Polls: questions in posts, and votes.
 
-A vote is one commit on the voter's shard: that they voted, what they chose, and a key that a vote at the same moment finds
+A vote is one commit on the voter's shard: that they voted, what they chose, and a key that a concurrent vote finds
 taken. Where several options are allowed, a later vote adds others to those before, with a key of its own.
 """
 
@@ -26,17 +26,17 @@ _VOTED = "You have already voted on this poll"
 
 
 class PollDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """What a poll is made of, unchecked."""
+    """Values of a poll to be made, unchecked."""
 
     options: tuple[str, ...]
     seconds: int | None = None
-    """How long it is open."""
+    """How long it is open, in seconds."""
     multiple: bool = False
     hide_totals: bool = False
 
 
 def checked(limits: Limits, draft: PollDraft) -> PollDraft:
-    """The poll within its limits, its options without the space around them. Raises `InvalidInput`."""
+    """Return the draft with stripped options. Raises `InvalidInput` where it exceeds the limits."""
     options = tuple(check_text(option.strip(), field="options", maximum=limits.poll_option) for option in draft.options)
     if not all(options):
         raise InvalidInput("Options can't be blank", field="options")
@@ -54,7 +54,7 @@ def checked(limits: Limits, draft: PollDraft) -> PollDraft:
 
 
 def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int) -> Poll:
-    """A new poll of a draft that is checked, open from this moment (Unix ms)."""
+    """Return a new poll of a checked draft, open from `now` (Unix ms)."""
     shard = shard_of(owner_id)
     return Poll(
         id=writes.new_id(shard),
@@ -69,7 +69,7 @@ def made(writes: Writes, draft: PollDraft, owner_id: int, post_id: int, now: int
 
 
 def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now: int) -> Poll:
-    """What an edit makes of a poll. With other options, or other rules, it is another poll, for which nobody has voted."""
+    """Return the poll that an edit leads to. Other options or rules make it a new poll, without votes."""
     new = made(writes, draft, post.author_id, post.id, now)
     if old is None or (titles(old), old.multiple) != (titles(new), new.multiple):
         return new
@@ -79,7 +79,7 @@ def revised(writes: Writes, old: Poll | None, draft: PollDraft, post: Post, now:
 
 
 def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None:
-    """The poll of a post comes, goes or becomes another; `now` is an id of this moment."""
+    """Add, remove or replace the poll of a post; `now` is an id of this moment."""
     if new == old:
         return
     if old is not None:
@@ -97,21 +97,22 @@ def exchange(batch: Batch, old: Poll | None, new: Poll | None, now: int) -> None
 
 
 async def poll_of(graph: Reader, post: Post) -> Poll | None:
-    """The poll that a post has."""
+    """Return the poll of a post; None if it has none."""
     node = (await graph.obj_get((post.poll_id,))).get(post.poll_id) if post.poll_id else None
     return node if isinstance(node, Poll) else None
 
 
 def titles(poll: Poll | None) -> tuple[str, ...]:
-    """What can be voted for, in words."""
+    """Return the titles of a poll's options."""
     return tuple(option.title for option in poll.options) if poll else ()
 
 
 async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[int]) -> Poll:
     """Vote for options by their positions. Raises `NotFound` for a poll whose post the member may not see.
 
-    Where one option is allowed there is one vote; where several are, a later vote adds others. Raises `InvalidInput` for a
-    poll that is over, or one's own; for an option that is not there, or was voted for; and for more than is allowed.
+    Where one option is allowed there is one vote; where several are, a later vote adds others. Raises `InvalidInput`
+    for a poll that is over, or one's own; for an option that does not exist, or was voted for; and for more than is
+    allowed.
     """
 
     async def attempt() -> Poll:
@@ -142,7 +143,7 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
 
 
 async def _votes_before(writes: Writes, member_id: int, poll: Poll) -> tuple[int, bytes]:
-    """How often the member has voted, and for what."""
+    """Return how often the member has voted, and for which options."""
     keys = [vote_key(member_id, shard_of(member_id), poll.id, turn) for turn in range(len(poll.options))]
     # The keys first: of a vote that comes between the two reads, the choices are known and its key is taken.
     turn = len(await writes.graph.key_get(keys))

@@ -41,11 +41,11 @@ _MAX_MENTIONS = 50
 _MAX_TAGS = 100
 
 Together = Callable[[Batch, Post, int], None]
-"""What else the commit of a new post does; it is given an id of the moment."""
+"""A function that adds to the commit of a new post. Its arguments are the batch, the post, and an id of the moment."""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
-    """What a post is made of, unchecked."""
+    """Values of a post to be made, unchecked."""
 
     text: str = ""
     spoiler: str = ""
@@ -57,9 +57,9 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     place: tuple[float, float] | None = None
     """Latitude -90..90 and longitude -180..180, in degrees."""
     data: Any = None
-    """Anything that JSON can say, at most 64 KiB of it."""
+    """Any JSON value, at most 64 KiB when encoded."""
     poll: PollDraft | None = None
-    """Of an edit: None leaves the poll as it is."""
+    """The poll. In an edit, None leaves it as it is."""
 
 
 async def create(
@@ -74,14 +74,13 @@ async def create(
     record: str = "",
     together_with: Together | None = None,
 ) -> Post:
-    """A new post, or a comment when the draft has a parent.
+    """Create a post, or a comment when the draft has a parent.
 
-    The same `request` (an idempotency key) of the same author gives the first post again for an hour. An import may give an
-    `id_` and `created_at` of its own, and the name of its `record`, which is recognised for ever.
-
-    Raises `InvalidInput` (`TooLarge`) for what the limits do not allow, `NotFound` for a parent or a picture that the
-    author may not use, `Gone` for a suspended author, or when the request's post was deleted since, and `Conflict` when
-    what the commit does `together_with` the post is overtaken.
+    A repeated `request` (an idempotency key) of an author returns the first post, for an hour. An import may give an
+    `id_` and `created_at` of its own, and the name of its `record`, which is recognised for ever. Raises `InvalidInput`
+    (`TooLarge`) for what the limits do not allow, `NotFound` for a parent or a picture that the author may not use,
+    `Gone` for a suspended author, or when the request's post was deleted since, and `Conflict` when what the commit
+    does `together_with` the post is overtaken.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     shard = shard_of(author_id)
@@ -129,7 +128,7 @@ async def create(
 
 
 async def checked(writes: Writes, author_id: int, draft: Draft) -> None:
-    """Nothing, when the author may post this now; raises as `create`."""
+    """Check that the author may post this now. Raises as `create`."""
     _content(writes, draft)
     _poll(writes, draft)
     await _access(writes, author_id, draft)
@@ -137,7 +136,7 @@ async def checked(writes: Writes, author_id: int, draft: Draft) -> None:
 
 
 async def _access(writes: Writes, author_id: int, draft: Draft) -> Post | None:
-    """The parent, if the draft has one. Raises `NotFound` for one that the author may not see."""
+    """Return the parent, if the draft has one. Raises `NotFound` for one that the author may not see."""
     await access_member(writes.graph, author_id)
     return await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
 
@@ -182,9 +181,9 @@ def _count_tags(batch: Batch, before: Post | None, after: Post | None, now: int)
 
 
 async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> Post:
-    """Give an own post new content; what it said before is kept as a revision. Visibility and parent stay.
+    """Replace the content of an own post; the former wording is kept as a revision. Visibility and parent stay.
 
-    A draft that changes nothing changes nothing. Raises as `create`, and `Conflict` when it was edited from elsewhere.
+    A draft that is equal to the post stores nothing. Raises as `create`, and `Conflict` if it was edited concurrently.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
@@ -221,7 +220,7 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
 
 
 def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -> None:
-    """The post becomes another; what it said, and its `poll` asked, is kept."""
+    """Store the edited post, and its former wording and `poll` as a revision."""
     batch.obj_set(edited)
     batch.obj_add(
         Revision(
@@ -257,7 +256,7 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:
-    """Delete an own post; what it was is returned. Its likes and shares go with it, a little later."""
+    """Delete an own post, and return it as it was. Its likes and shares are removed a little later."""
 
     async def attempt() -> Post:
         # A post that is edited in between is read again, so that everything that it brought is known.
@@ -297,12 +296,15 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
 
 
 def _counted(version: int) -> bytes:
-    """A tag's association keeps the post's time, which is its place in the tag's list; its changes are told apart by this."""
+    """Return the data of a tag's association.
+
+    Its time is the post's, its place in the tag's list, so this tells changes apart.
+    """
     return version.to_bytes(4)
 
 
 def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
-    """The fields of a post, each within its limits."""
+    """Return the fields of a post, checked against the limits."""
     limits = writes.limits
     text = check_text(draft.text, field="text", maximum=limits.text, length=text_length)
     if not text.strip() and not draft.media and draft.data is None:
@@ -349,18 +351,18 @@ def _written(made: Post | ScheduledPost) -> Post:
 
 
 async def recorded(writes: Writes, author_id: int, record: str) -> bool:
-    """Whether an import has brought this record of the author's already."""
+    """Return whether an import has brought this record of the author's already."""
     key = import_key(shard_of(author_id), record)
     return key in await writes.graph.key_get((key,))
 
 
 def _tags(text: str) -> tuple[str, ...]:
-    """The tags of a text in their canonical form; further ones than the first hundred stay plain text."""
+    """Return the tags of a text in their canonical form; after the first hundred they stay plain text."""
     return tuple(canonical for canonical, _ in tags_of(text)[:_MAX_TAGS])
 
 
 async def _mentions(writes: Writes, text: str) -> tuple[Mention, ...]:
-    """The members that the text names; those who wait for approval, and further ones than the first fifty, stay plain text."""
+    """Return the members whom a text mentions; pending ones, and any after the first fifty, stay plain text."""
     names = mentions_of(text, writes.domain)[:_MAX_MENTIONS]
     if not names:
         return ()

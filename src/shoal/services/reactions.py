@@ -28,22 +28,22 @@ from shoal.services.writes import Writes, add_node
 
 
 async def like(writes: Writes, member_id: int, post_id: int) -> Post:
-    """The member likes the post (or the post that a share shows). Raises `NotFound` for one they may not see."""
+    """Like the post (or the post that a share shows). Raises `NotFound` for one that the member may not see."""
     return await _begin(writes, member_id, LIKES, post_id)
 
 
 async def unlike(writes: Writes, member_id: int, post_id: int) -> Post:
-    """The like ends."""
+    """End a like."""
     return await _end(writes, member_id, LIKES, post_id)
 
 
 async def bookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """The member keeps the post for later; nobody else learns of it."""
+    """Bookmark the post; nobody else learns of it."""
     return await _begin(writes, member_id, BOOKMARKS, post_id)
 
 
 async def unbookmark(writes: Writes, member_id: int, post_id: int) -> Post:
-    """The bookmark ends."""
+    """End a bookmark."""
     return await _end(writes, member_id, BOOKMARKS, post_id)
 
 
@@ -55,7 +55,10 @@ async def share(
     *,
     id_: int = 0,
 ) -> Share:
-    """Show the post to one's followers; a second time gives the same share. Raises `NotFound` where it may not be shared."""
+    """Share the post with the member's followers; a second time returns the first share.
+
+    Raises `NotFound` where it may not be shared.
+    """
     post = await access_post(writes.graph, member_id, post_id)
     if not may_share(member_id, post):
         raise NotFound("Record not found")
@@ -92,7 +95,7 @@ async def share(
 
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
-    """The share ends and leaves the timelines. Takes the id of the post, or of the share."""
+    """End a share, which leaves the timelines. Takes the id of the post, or of the share."""
     post = await _post_of(writes, post_id)
     found = await _stands(writes, member_id, SHARES, post.id)
     if found is not None:
@@ -113,7 +116,7 @@ async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def pin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """An own post stands first on the profile. Raises `InvalidInput` for a share, for a direct post, and for one too many."""
+    """Pin an own post to the profile. Raises `InvalidInput` for a share, for a direct post, and for one too many."""
     node = (await writes.graph.obj_get((post_id,))).get(post_id)
     if isinstance(node, Share) and node.author_id == member_id:
         raise InvalidInput("a share cannot be pinned")
@@ -144,14 +147,14 @@ async def _pin(writes: Writes, member_id: int, post_id: int, claim: Claim) -> No
 
 
 async def unpin(writes: Writes, member_id: int, post_id: int) -> Post:
-    """It stands there no longer. Raises `NotFound` for anybody else's post."""
+    """Unpin an own post. Raises `NotFound` for anybody else's."""
     post = await own_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, PINS, post.id)
     return post
 
 
 async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
-    """The member wants to hear nothing more of the thread that the post is part of."""
+    """Mute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     root = post.root_id or post.id
     if await _stands(writes, member_id, MUTES_THREAD, root) is None:
@@ -162,14 +165,14 @@ async def mute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
 
 
 async def unmute_thread(writes: Writes, member_id: int, post_id: int) -> Post:
-    """They hear of it again."""
+    """Unmute the thread that the post is part of."""
     post = await access_post(writes.graph, member_id, post_id)
     await _end_own(writes, member_id, MUTES_THREAD, post.root_id or post.id)
     return post
 
 
 async def _end_own(writes: Writes, member_id: int, atype: AssocType, id_: int) -> None:
-    """What concerns the member alone."""
+    """End an association that concerns the member alone."""
     if await _stands(writes, member_id, atype, id_) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, id_, writes.new_id(batch.shard))
@@ -191,7 +194,7 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
 
 
 async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
-    """Also of a post that the member may no longer see: what is theirs they may take back."""
+    """End a reaction, also to a post that the member may no longer see: they may take back what is theirs."""
     post = await _post_of(writes, post_id)
     if await _stands(writes, member_id, atype, post.id) is not None:
         batch = Batch(shard_of(member_id))
@@ -203,7 +206,7 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
 
 
 def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post) -> None:
-    """Bookmarks are nobody's business."""
+    """Emit an event for a like, and none for a bookmark: nobody else learns of bookmarks."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id))
 

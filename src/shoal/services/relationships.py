@@ -1,6 +1,6 @@
-"""Who follows, blocks and mutes whom. Every verb may be repeated: the second time changes nothing.
+"""Follows, blocks and mutes between members. Every verb may be repeated: the second time changes nothing.
 
-A follow of somebody who is locked is a request first (`services/follow_requests.py`).
+A follow of a locked member is a request first (`services/follow_requests.py`).
 """
 
 from __future__ import annotations
@@ -47,29 +47,29 @@ from shoal.services.writes import Writes
 
 MAX_FOLLOWED_TAGS = 1_000
 _NEAR = 512
-"""This close to the maximum, a member's follows are counted one at a time: more are never under way at once."""
+"""Distance from the maximum at which a member's follows are counted one at a time: never are more under way at once."""
 MAX_MUTE_SECONDS = 10 * 366 * 86_400
 
 _BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)
-"""What one has with whom one follows, or wants to; all of it ends with the follow."""
+"""Associations with a (requested) followee; all of them end with the follow."""
 
 
 class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a follow is to bring: None leaves it as it is, which for a new follow is all posts and shares, and no notifications."""
+    """Wanted terms of a follow: None leaves one as it is. A new follow has all posts and shares, no notifications."""
 
     shares: bool | None = None
     notify: bool | None = None
     languages: Sequence[str] | None = None
-    """Only posts in these; none for all."""
+    """Languages of the posts that are wanted; empty for all."""
 
 
 AS_IS = Wish()
 
 
 async def follow(writes: Writes, member_id: int, other_id: int, wish: Wish = AS_IS) -> Relation:
-    """Posts of the other come to the member's home, once the other agrees if they are locked.
+    """Follow a member, or send a request if they are locked.
 
-    A repeated follow changes what it brings. Raises `NotAllowed` for oneself, and where one has blocked the other.
+    A repeated follow changes its terms. Raises `NotAllowed` for oneself, and where one has blocked the other.
     """
     other = await access_member(writes.graph, other_id)
     stand = await relation(writes.graph, member_id, other_id)
@@ -88,7 +88,10 @@ async def follow(writes: Writes, member_id: int, other_id: int, wish: Wish = AS_
 
 
 async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, other_id: int, terms: FollowTerms) -> None:
-    """A new follow or request, within the maximum of follows. Requests do not count until they are granted, as in Mastodon."""
+    """Begin a follow or request, within the maximum of follows.
+
+    Requests do not count until they are granted, as in Mastodon.
+    """
 
     async def attempt(claim: Claim) -> None:
         if await _room(writes, member_id) <= 0:
@@ -106,7 +109,10 @@ async def _begin_one_more(writes: Writes, member_id: int, atype: AssocType, othe
 
 
 async def _room(writes: Writes, member_id: int) -> int:
-    """How many more the member may follow: as many as the limit says, or a tenth more than follow them."""
+    """Return how many more the member may follow.
+
+    The limit is as set, or a tenth more than their followers if that is more.
+    """
     counts = await writes.graph.assoc_count((member_id,), (FOLLOWS, FOLLOWED_BY))
     most = max(writes.limits.follows, counts[FOLLOWED_BY].get(member_id, 0) * 11 // 10)
     return most - counts[FOLLOWS].get(member_id, 0)
@@ -120,7 +126,7 @@ def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
 
 
 def _wished(terms: FollowTerms, wish: Wish) -> FollowTerms:
-    """Raises `InvalidInput` for too many languages, or what is none."""
+    """Apply a wish to the terms of a follow. Raises `InvalidInput` for too many languages, or one that is too long."""
     languages = terms.languages
     if wish.languages is not None:
         if len(wish.languages) > MAX_LANGUAGES:
@@ -144,7 +150,7 @@ async def _begin_follow(
     old: Assoc | None,
     claim: Claim | None = None,
 ) -> None:
-    """Begin a follow or a request, or change it: then it keeps its place in the list, as its time is hardly lifted."""
+    """Begin a follow or request, or change it: then it keeps its place in the list, as its time is hardly lifted."""
     batch = Batch(shard_of(member_id))
     if claim is not None:
         claim(batch)
@@ -165,7 +171,7 @@ async def _begin_follow(
 
 
 async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Posts of the other leave the member's home; a request is withdrawn."""
+    """End a follow, whose posts leave the member's home, or withdraw a request."""
     held = await writes.graph.assoc_get(member_id, _BONDS, (other_id,))
     if any(held.values()):
         batch = Batch(shard_of(member_id))
@@ -175,7 +181,7 @@ async def unfollow(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[AssocType], other_id: int) -> None:
-    """Add to the batch that these end, and say so."""
+    """End these associations with the batch, and emit their events."""
     for atype in atypes:
         batch.assoc_del(member_id, atype, other_id, writes.new_id(batch.shard))
     if FOLLOWS in atypes:
@@ -185,7 +191,7 @@ def _end_bonds(writes: Writes, batch: Batch, member_id: int, atypes: Sequence[As
 
 
 async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The other follows the member no longer; they may follow again."""
+    """End the other's follow of the member; they may follow again."""
     if await _stands(writes, member_id, FOLLOWED_BY, other_id):
         batch = Batch(shard_of(member_id))
         for atype in (FOLLOWED_BY, WATCHED_BY):
@@ -196,7 +202,7 @@ async def remove_follower(writes: Writes, member_id: int, other_id: int) -> Rela
 
 
 async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
-    """Public posts under a tag come to the member's home; the canonical form of the tag."""
+    """Follow a tag, whose public posts come to the member's home, and return its canonical form."""
     tag = check_tag(name)
 
     async def attempt(claim: Claim) -> None:
@@ -212,14 +218,14 @@ async def follow_tag(writes: Writes, member_id: int, name: str) -> str:
 
 
 async def unfollow_tag(writes: Writes, member_id: int, name: str) -> str:
-    """Posts under a tag leave the member's home, unless somebody they follow wrote them."""
+    """Unfollow a tag. Its posts leave the member's home, unless somebody they follow wrote them."""
     tag = check_tag(name)
     await _end(writes, member_id, FOLLOWS_TAG, tag_id(tag))
     return tag
 
 
 async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """Neither sees the other any more; follows and requests end both ways."""
+    """Block a member: neither sees the other any more, and follows and requests end both ways."""
     await access_member(writes.graph, other_id)
     stand = await relation(writes.graph, member_id, other_id)
     if member_id == other_id:
@@ -237,7 +243,7 @@ async def block(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unblock(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The block ends; follows do not come back."""
+    """End a block; follows do not come back."""
     await _end(writes, member_id, BLOCKS, other_id)
     return await relation(writes.graph, member_id, other_id)
 
@@ -245,9 +251,10 @@ async def unblock(writes: Writes, member_id: int, other_id: int) -> Relation:
 async def mute(
     writes: Writes, member_id: int, other_id: int, *, notifications: bool = True, seconds: int = 0
 ) -> Relation:
-    """Posts of the other come to no timeline of the member, who does not learn of it; nor do `notifications` of what they do.
+    """Mute a member without their knowledge: hide their posts from timelines and, if asked, `notifications` of their
+    acts.
 
-    After so many seconds (0: never) it is over. Muting again changes both. Raises `NotAllowed` for oneself.
+    The mute ends after so many seconds (0: never). Muting again changes both. Raises `NotAllowed` for oneself.
     """
     await access_member(writes.graph, other_id)
     if member_id == other_id:
@@ -263,13 +270,13 @@ async def mute(
 
 
 async def unmute(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The mute ends."""
+    """End a mute."""
     await _end(writes, member_id, MUTES, other_id)
     return await relation(writes.graph, member_id, other_id)
 
 
 async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Relation:
-    """What the member wants to remember of the other, who never sees it; an empty text takes it away."""
+    """Keep a private note about the other, who never sees it; an empty text deletes it."""
     text = check_text(text, field="comment", maximum=writes.limits.private_note)
     if text:
         await access_member(writes.graph, other_id)
@@ -280,7 +287,7 @@ async def note(writes: Writes, member_id: int, other_id: int, text: str) -> Rela
 
 
 async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The member shows the other on the own profile. Raises `InvalidInput` for one whom they do not follow."""
+    """Feature the other on the own profile. Raises `InvalidInput` for one whom the member does not follow."""
     stand = await relation(writes.graph, member_id, other_id)
     if not stand.following:
         raise InvalidInput("You must be already following the account you want to endorse")
@@ -290,7 +297,7 @@ async def endorse(writes: Writes, member_id: int, other_id: int) -> Relation:
 
 
 async def unendorse(writes: Writes, member_id: int, other_id: int) -> Relation:
-    """The member shows the other no longer."""
+    """Stop featuring the other on the own profile."""
     await _end(writes, member_id, ENDORSES, other_id)
     return await relation(writes.graph, member_id, other_id)
 

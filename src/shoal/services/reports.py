@@ -1,4 +1,4 @@
-"""Reports: a member tells those who look after the network about another, and these see to it."""
+"""Reports: members report others to the moderators, who deal with the reports."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from shoal.graph.schema import EVERYBODY, FILED
 from shoal.services.writes import Writes, add_node
 
 MAX_COMMENT = 1_000
-"""Characters."""
+"""Maximum characters."""
 MAX_POSTS = 100
 CATEGORIES = ("spam", "legal", "violation", "other")
 
 
 class Complaint(msgspec.Struct, frozen=True, kw_only=True):
-    """What a member has to say about another."""
+    """A member's complaint about another."""
 
     post_ids: Sequence[int] = ()
     comment: str = ""
@@ -39,9 +39,9 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
 async def file(
     writes: Writes, member_id: int, target_id: int, complaint: Complaint, *, rules: Collection[str] = ()
 ) -> Report:
-    """Report a member. `rules` are the ids of those there are.
+    """Report a member. `rules` are the ids of the network's rules.
 
-    Raises `NotFound` or `Gone` for the member, `NotFound` for posts that are not theirs or that the one who reports may not
+    Raises `NotFound` or `Gone` for the member, `NotFound` for posts that are not theirs or that the reporter may not
     see, `InvalidInput` for the rest.
     """
     target = await access_member(writes.graph, target_id)
@@ -70,12 +70,12 @@ async def file(
 
 
 async def assign(writes: Writes, report_id: int, to: int) -> Report:
-    """This member sees to the report; 0: nobody does."""
+    """Assign the report to a moderator; 0: to nobody."""
     return await _change(writes, report_id, lambda report: replace(report, assigned_to=to))
 
 
 async def resolve(writes: Writes, report_id: int, by: int) -> Report:
-    """The report is done with. One that was done with before stays as it is."""
+    """Close the report. One that was closed before stays as it is."""
 
     def change(report: Report) -> Report:
         if report.closed_at:
@@ -98,7 +98,7 @@ async def sort(
     rule_ids: Sequence[str] | None = None,
     rules: Collection[str] = (),
 ) -> Report:
-    """Say otherwise what a report is about. Where only rules are named it is about them; other categories have none."""
+    """Change the category of a report. Naming rules alone makes it one about rules; other categories have none."""
     checked = None if rule_ids is None else _checked_rules(rule_ids, rules)
     changes: dict[str, Any] = {}
     if checked is not None:
@@ -112,7 +112,7 @@ async def sort(
 
 
 async def access_report(graph: Reader, report_id: int) -> Report:
-    """A report by id. Raises `NotFound`."""
+    """Return a report by id. Raises `NotFound`."""
     node = (await graph.obj_get((report_id,))).get(report_id)
     if not isinstance(node, Report):
         raise NotFound("Record not found")
@@ -120,7 +120,7 @@ async def access_report(graph: Reader, report_id: int) -> Report:
 
 
 def _category(category: str, rule_ids: Collection[str]) -> str:
-    """Whoever names rules says that they were broken."""
+    """Return the category of a complaint: one that names rules is about a violation."""
     return "violation" if rule_ids else category
 
 
@@ -146,5 +146,5 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
 
 
 async def _change(writes: Writes, report_id: int, change: Callable[[Report], Report]) -> Report:
-    """Apply to whatever the report is now; nothing is done where that makes no difference."""
+    """Apply a change to the report as it is now; nothing is stored if that makes no difference."""
     return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change)

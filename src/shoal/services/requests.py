@@ -1,4 +1,4 @@
-"""Requests that are recognised when they are repeated: keys that lead to what was made the first time."""
+"""Recognition of repeated requests: keys that lead to the result of the first one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from shoal.graph.schema import Key, idempotency_key, import_key
 from shoal.services.writes import Writes
 
 _IDEMPOTENCY_MS = 3_600_000
-"""How long a repeated request is recognised."""
+"""Milliseconds for which a repeated request is recognised."""
 
 Keys = Sequence[tuple[Key, int]]
-"""Under which a post is found again, and for how long each (in milliseconds; 0: for good)."""
+"""Keys by which a post is found again, and for how long each (in milliseconds; 0: for good)."""
 
 
 def request_keys(writes: Writes, author_id: int, request: str, record: str = "") -> Keys:
-    """The keys of a request that is recognised when it is repeated, and of the record of an import."""
+    """Return the keys of a request that is recognised when repeated, and of the record of an import."""
     if len(request) > writes.limits.idempotency_key:
         raise InvalidInput(f"Idempotency-Key: at most {writes.limits.idempotency_key} characters")
     shard = shard_of(author_id)
@@ -28,18 +28,21 @@ def request_keys(writes: Writes, author_id: int, request: str, record: str = "")
 
 
 def plan_key(shard: int, scheduled_id: int) -> tuple[Key, int]:
-    """Under which the post is found that a scheduled one has become."""
+    """Return the key by which the post is found that a scheduled post has become."""
     return import_key(shard, f"scheduled:{scheduled_id}"), _IDEMPOTENCY_MS
 
 
 def take_keys(batch: Batch, keys: Keys, id_: int, now: int) -> None:
-    """They lead to what the batch makes."""
+    """Make the keys lead to the object that the batch makes."""
     for key, keep_ms in keys:
         batch.key_add(key, id_, until=now + keep_ms if keep_ms else 0)
 
 
 async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None:
-    """What a request with these keys has made. Raises `Gone` when it was deleted since."""
+    """Return the result of the first request with these keys; None if there was none.
+
+    Raises `Gone` if it was deleted since.
+    """
     found = await writes.graph.key_get([key for key, _ in keys])
     if not found:
         return None
@@ -48,7 +51,7 @@ async def made_before(writes: Writes, keys: Keys) -> Post | ScheduledPost | None
 
 
 async def first_made(writes: Writes, shard: int, id_: int) -> Post | ScheduledPost:
-    """What a key leads to; a scheduled post may have become a post. Raises `Gone`."""
+    """Return the object that a key leads to; a scheduled post may have become a post. Raises `Gone`."""
     node = (await writes.graph.obj_get((id_,))).get(id_)
     if node is None:
         key, _ = plan_key(shard, id_)

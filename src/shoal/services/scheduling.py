@@ -1,4 +1,4 @@
-"""Posts for a moment to come: put on the agenda, put off, taken back, and written when their moment is there."""
+"""Scheduled posts: put on the agenda, moved, cancelled, and published when their time comes."""
 
 from __future__ import annotations
 
@@ -31,10 +31,12 @@ _decoder = msgspec.msgpack.Decoder(Draft)
 async def schedule(
     writes: Writes, owner_id: int, draft: Draft, at: int, *, request: str = "", app_id: int = 0
 ) -> ScheduledPost | Post:
-    """Have a post written at a moment (Unix ms), at least five minutes ahead; it is checked now, and then again.
+    """Schedule a post for a time (Unix ms) at least five minutes ahead.
 
-    The same `request` gives the same again for an hour: the post itself, when it has been written since. Raises
-    `InvalidInput` for another moment, when too many wait, and for all that `posts.create` refuses.
+    It is checked now, and again when it is published.
+
+    A repeated `request` returns the first result for an hour: the post itself, once it is published. Raises
+    `InvalidInput` for any other time, when too many wait, and for all that `posts.create` refuses.
     """
     shard = shard_of(owner_id)
     _check_moment(writes, at, shard)
@@ -78,7 +80,7 @@ async def schedule(
 
 
 async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> ScheduledPost:
-    """Have it written at another moment. Raises `NotFound`, and `InvalidInput` as `schedule` does."""
+    """Move a scheduled post to another time. Raises `NotFound`, and `InvalidInput` as `schedule` does."""
     shard = shard_of(owner_id)
     _check_moment(writes, at, shard)
     before = await own_scheduled(writes.graph, owner_id, id_)
@@ -93,19 +95,19 @@ async def put_off(writes: Writes, owner_id: int, id_: int, at: int) -> Scheduled
 
 
 async def cancel(writes: Writes, owner_id: int, id_: int) -> None:
-    """It is not to be written. Raises `NotFound`."""
+    """Cancel a scheduled post. Raises `NotFound`."""
     await drop(writes, await own_scheduled(writes.graph, owner_id, id_))
 
 
 async def drop(writes: Writes, scheduled: ScheduledPost) -> None:
-    """Nothing comes of it. Raises `Conflict` when it was changed, or written, in between."""
+    """Delete a scheduled post. Raises `Conflict` if it was changed, or published, in between."""
     batch = Batch(shard_of(scheduled.owner_id))
     _remove(batch, scheduled, writes.new_id(batch.shard))
     await writes.graph.commit(batch)
 
 
 async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
-    """Write the post. The plan ends by the same commit, so it is written once, whoever tries and however often.
+    """Publish the post. The plan ends by the same commit, so it is published once, whoever tries and however often.
 
     Raises as `posts.create`, and `Conflict` when the plan was changed, or carried out, in between.
     """
@@ -121,19 +123,19 @@ async def publish(writes: Writes, scheduled: ScheduledPost) -> Post:
 
 
 async def planned_media(writes: Writes, owner_id: int) -> set[int]:
-    """All media that scheduled posts of the member name."""
+    """Return the ids of all media in the member's scheduled posts."""
     plans = await writes.graph.assoc_range(owner_id, SCHEDULES, Cursor(limit=writes.limits.scheduled))
     nodes = await writes.graph.obj_get([plan.id2 for plan in plans])
     return {id_ for node in nodes.values() if isinstance(node, ScheduledPost) for id_ in draft_of(node).media}
 
 
 def draft_of(scheduled: ScheduledPost) -> Draft:
-    """What the post will be made of."""
+    """Decode the draft that the post will be made from."""
     return _decoder.decode(scheduled.draft)
 
 
 async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost:
-    """A scheduled post of this member. Raises `NotFound` for anybody else's."""
+    """Return a scheduled post of this member. Raises `NotFound` for anybody else's."""
     node = (await graph.obj_get((id_,))).get(id_)
     if not isinstance(node, ScheduledPost) or node.owner_id != owner_id:
         raise NotFound("Record not found")
@@ -141,7 +143,7 @@ async def own_scheduled(graph: Reader, owner_id: int, id_: int) -> ScheduledPost
 
 
 def moment_of_text(text: str) -> int | None:
-    """A moment in ISO 8601 as Unix milliseconds, in UTC where it names no zone; None for anything else."""
+    """Parse an ISO 8601 time into Unix milliseconds, in UTC where it names no zone; None for anything else."""
     try:
         moment = datetime.fromisoformat(text.strip())
         return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)

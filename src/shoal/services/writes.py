@@ -1,4 +1,4 @@
-"""What services may touch, and the one way in which they make an object."""
+"""Everything that services may read and write, and the one way in which they make an object."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class Limits(msgspec.Struct, frozen=True):
     spoiler: int = 500
     note: int = 500
     private_note: int = 2_000
-    """Characters that a member notes about another."""
+    """Characters of a private note about another member."""
     reason: int = 420
-    """Characters that say why somebody wants to join."""
+    """Characters of a reason for wanting to join."""
     list_title: int = 255
     lists: int = 100
     list_members: int = 500
@@ -40,22 +40,22 @@ class Limits(msgspec.Struct, frozen=True):
     profile_fields: int = 4
     profile_field: int = 255
     description: int = 1_500
-    """Characters that describe a picture."""
+    """Characters of the description of media."""
     media: int = 4
-    """Pictures of a post."""
+    """Media in a post."""
     member_bytes: int = 10_000_000_000
-    """Bytes of the files of a member."""
+    """Bytes of all media files of a member."""
     data: int = 64 * 1024
     """Bytes of an application's own JSON."""
     pins: int = 5
-    """Posts that stand first on a profile."""
+    """Pinned posts on a profile."""
     follows: int = 7_500
     """Follows of a member; or a tenth more than the member has followers, where that is more."""
     scheduled: int = 300
-    """Posts of a member that wait for their moment."""
+    """Scheduled posts of a member."""
     poll_options: int = 4
     poll_option: int = 50
-    """Characters of what can be voted for."""
+    """Characters of a poll option."""
     poll_least_seconds: int = 300
     poll_most_seconds: int = 2_629_746
     password_least: int = 8
@@ -80,13 +80,13 @@ class Writes:
     domain: str = "localhost"
     """Our own name in `@user@domain`, without a port."""
     pressure: Pressure = field(default_factory=Pressure)
-    """Refuses new posts and shares while too much follows from earlier ones."""
+    """Refuses new posts and shares while the consequences of earlier ones are late."""
     turns: Turns = field(default_factory=Turns)
-    """For changes of one object that would only overtake each other."""
+    """Makes changes of one object wait for each other instead of colliding."""
 
 
 async def add_node(writes: Writes, shard: int, build: Callable[[int], tuple[N, Batch]]) -> N:
-    """Commit a new object: `build` makes it and its batch from an id; when the id is taken, from the next."""
+    """Commit a new object. `build` makes it and its batch from an id; when that is taken, from the next."""
     for _ in range(_ID_TRIES):
         node, batch = build(writes.new_id(shard))
         try:

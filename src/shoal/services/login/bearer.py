@@ -1,4 +1,7 @@
-"""What a bearer shows: an id with a secret behind it, as one text. Secrets are random and long; only their hashes are kept."""
+"""Bearer credentials: an id and a secret encoded as one text.
+
+Secrets are long and random; only their hashes are stored.
+"""
 
 from __future__ import annotations
 
@@ -15,46 +18,46 @@ _ID_BYTES = 8
 
 
 class Shown(NamedTuple):
-    """What stands in a text: which object it is of, and the secret that proves it. 0 and nothing for a text that is none."""
+    """A decoded credential: the id of its object, and the secret that proves it; 0 and b"" for a malformed text."""
 
     id: int
     secret: bytes
 
 
 def new_secret(length: int) -> bytes:
-    """So many random bytes."""
+    """Return a secret of so many random bytes."""
     return secrets.token_bytes(length)
 
 
 def hash_of(secret: bytes) -> bytes:
-    """What is kept of a secret."""
+    """Return the hash of a secret, which is stored in its place."""
     return sha256(secret).digest()
 
 
 def fits(stored: bytes, secret: bytes) -> bool:
-    """Whether this is the secret; how long it takes does not tell how near it came."""
+    """Return whether this is the secret. The time it takes does not reveal how close a guess came."""
     return hmac.compare_digest(stored, hash_of(secret))
 
 
 def text_of(id_: int, secret: bytes) -> str:
-    """The text that is handed out."""
+    """Return the text that is given to a client."""
     return _plain(id_.to_bytes(_ID_BYTES) + secret)
 
 
 def _plain(raw: bytes) -> str:
-    """Without a `=` at its end: browsers show a token as the protocol of a WebSocket, where there may be none."""
+    """Encode without a trailing `=`: browsers send a token as the protocol of a WebSocket, where it is not allowed."""
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
 def opened(text: str) -> Shown:
-    """What is in the text."""
+    """Decode a credential."""
     raw = decoded(text)
     id_ = int.from_bytes(raw[:_ID_BYTES])
     return Shown(id_, raw[_ID_BYTES:]) if len(raw) > _ID_BYTES and id_ <= MAX_ID else Shown(0, b"")
 
 
 def decoded(text: str) -> bytes:
-    """The bytes that were shown; none, when they are not even well-formed."""
+    """Return the bytes of a text; none when it is malformed."""
     if len(text) > 100 or not text.isascii():
         return b""
     try:

@@ -1,6 +1,6 @@
-"""What ends by itself: authorization codes and the logins of browsers. Whoever adds one clears away those that ended before.
+"""Credentials that expire: authorization codes and browser sessions. Adding one removes some that have expired.
 
-So a member never has more of them than were made within one life of them, but for those that nobody has cleared away yet.
+So a member never has more of them than are made within one lifetime, except those that nothing has removed yet.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from shoal.graph.schema import LAPSES, LOGGED_IN
 from shoal.services.writes import Writes
 
 BROWSER_MS = 14 * 86_400_000
-"""How long a browser stays logged in."""
+"""Milliseconds that a browser stays logged in."""
 
 _AT_ONCE = 20
 
 
 async def lapsed(writes: Writes, member_id: int) -> list[int]:
-    """The oldest things of the member that have ended, a few at a time: more than are added meanwhile."""
+    """Return the member's oldest expired credentials, a few at a time: more than are added meanwhile."""
     oldest = await writes.graph.assoc_range(member_id, LAPSES, Cursor(limit=_AT_ONCE, oldest_first=True))
     if not oldest:
         return []
@@ -30,14 +30,14 @@ async def lapsed(writes: Writes, member_id: int) -> list[int]:
 
 
 def has_lapsed(node: object, now: int) -> bool:
-    """Whether it has ended by this moment, in Unix milliseconds; what is not there has."""
+    """Return whether a credential has expired by `now`, in Unix milliseconds. A missing one has."""
     if isinstance(node, Grant):
         return now >= node.expires_at
     return not isinstance(node, Token) or now >= milliseconds_of(node.id) + BROWSER_MS
 
 
 def drop_lapsed(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> None:
-    """They go with the batch."""
+    """Delete expired credentials with the batch."""
     for id_ in ids:
         batch.obj_del(id_)
         batch.assoc_del(member_id, LAPSES, id_, now)

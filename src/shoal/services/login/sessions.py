@@ -1,4 +1,4 @@
-"""Where a member is logged in: through apps, and in browsers, which stay logged in so that the next app need only be let in."""
+"""A member's sessions: in apps, and in browsers, which stay logged in so that a further app need only be authorized."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SECRET_BYTES = 24
 
 
 class Session(NamedTuple):
-    """A token that is good, and the app it was given to: None for a browser, or an app that is gone."""
+    """A valid token, and the app it was given to: None for a browser, or a deleted app."""
 
     token: Token
     app: App | None
@@ -32,7 +32,7 @@ class Sessions(NamedTuple):
 
 
 async def begin(writes: Writes, member: Member) -> NewToken:
-    """A browser of the member's is logged in. They have said who they are."""
+    """Begin a browser session of a member who has proved who they are."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
     old = await lapsed(writes, member.id)
 
@@ -47,7 +47,10 @@ async def begin(writes: Writes, member: Member) -> NewToken:
 
 
 async def browser(writes: Writes, text: str) -> Member | None:
-    """Who is logged in in a browser that shows this; None for nobody. Raises `NotAllowed` for a member who may not come in."""
+    """Return the member who is logged in with this browser token; None for nobody.
+
+    Raises `NotAllowed` for a member who may not log in.
+    """
     try:
         token, member = await check_token(writes.graph, text)
     except Unauthenticated:
@@ -59,7 +62,7 @@ async def browser(writes: Writes, text: str) -> Member | None:
 
 
 async def leave(writes: Writes, text: str) -> None:
-    """A browser that shows this is logged in no more."""
+    """End the browser session of this token."""
     try:
         token = (await check_token(writes.graph, text)).token
     except Unauthenticated:
@@ -89,7 +92,7 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
 
 
 async def end(writes: Writes, member_id: int, token_id: int) -> None:
-    """The member is logged out there. Raises `NotFound` for a session that is not theirs."""
+    """End one of the member's sessions. Raises `NotFound` for a session that is not theirs."""
     node = (await writes.graph.obj_get((token_id,))).get(token_id)
     if not isinstance(node, Token) or node.member_id != member_id:
         raise NotFound("Record not found")
