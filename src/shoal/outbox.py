@@ -1,11 +1,11 @@
 """Works off an outbox: claim, run a step, checkpoint, retry, bury. It knows no event by name.
 
-A job's event has consequences, run in order; one may stop after a page and be resumed from its mark, so a big fan-out never
-holds up the rest. A consequence that fails is tried again with growing delays; after `attempts` failures its job is buried.
-Delivery is at least once: consequences are idempotent.
+A job's event has consequences, run in order; one may stop after a page and be resumed from its mark, so a big fan-out
+never holds up the rest. A consequence that fails is tried again with growing delays; after `attempts` failures its job
+is buried. Delivery is at least once: consequences are idempotent.
 
-Jobs run one after the other, which is best where everything is in memory. With `concurrency` so many run side by side, each
-waiting for stores on other machines: what they ask in the same turn of the loop can travel together.
+Jobs run one after the other, which is best where everything is in memory. With `concurrency`, that many run side by
+side, each waiting for stores on other machines: their requests in one turn of the event loop can travel together.
 """
 
 from __future__ import annotations
@@ -26,33 +26,35 @@ E = TypeVar("E")
 
 Outcome = int | None | asyncio.Future[None]
 Consequence = Callable[[E, Any, int], Awaitable[Outcome]]
-"""Called with the bundle of effects, the event, and the mark (0 at first); gives the next mark, or None when done.
+"""A function of the bundle of effects, the event, and the mark (0 at first).
 
-It may also give a future: the next consequences and other jobs go on, and the job is done when all its futures are. When one of
-them fails the job is run again from the first that gave one.
+It returns the next mark, or None when done.
+
+It may also return a future: the next consequences and other jobs go on, and the job is done when all its futures are.
+When one of them fails, the job is run again from the first consequence that returned one.
 """
 
 _log = logging.getLogger(__name__)
 
 _BREATH_SECONDS = 0.002
-"""How long jobs run before the event loop has a turn for requests, when there are few of those."""
+"""Seconds that jobs run before the event loop has a turn for requests, when there are few of those."""
 _LONGEST_BREATH_SECONDS = 0.02
 _SLOW_SECONDS = 0.25
-"""For each so much that jobs are behind, they have another share of the loop, up to `_MOST_SHARES` for one of requests."""
+"""Delay for which jobs get one more share of the loop, up to `_MOST_SHARES` for each share of requests."""
 _MOST_SHARES = 12.0
 _UNAVAILABLE_SECONDS = 1.0
-"""How long a job rests when a store that it needs is down."""
+"""Seconds that a job rests when a store that it needs is down."""
 _TURN_SECONDS = 0.5
-"""How long a job rests whose turn has not come."""
+"""Seconds that a job rests whose turn has not come."""
 _POLL_SECONDS = 0.5
-"""How often jobs that were put back or whose lease ended are looked for, when nothing else wakes the runner."""
+"""Interval of looking for jobs that were put back or whose lease ended, when nothing else wakes the runner."""
 _STOP_SECONDS = 20.0
-"""How long jobs in hand have when the process is to end: less than supervisors wait until they kill."""
+"""Seconds that jobs in hand have when the process is to end: less than supervisors wait until they kill."""
 _GIVE_UP_SECONDS = 1.0
 _GENERATIONS = 8
-"""Events bring events, and those others: longer than this no such chain is."""
+"""Maximum length of a chain of events that bring events."""
 _GRAIN_SECONDS = 0.01
-"""Outboxes tell ages in milliseconds."""
+"""Precision of ages: outboxes tell them in milliseconds."""
 
 
 class Runner(Generic[E]):
@@ -104,7 +106,7 @@ class Runner(Generic[E]):
         outbox.on_event(self._work.set)
 
     def start(self) -> None:
-        """Work in the background from now on."""
+        """Begin to work in the background."""
         self._task = asyncio.create_task(self._run(), name="shoal-outbox")
 
     async def stop(self, patience: float = _STOP_SECONDS) -> None:
@@ -144,7 +146,10 @@ class Runner(Generic[E]):
                     return
 
     async def _generation(self, *, busy: bool) -> bool:
-        """Wait until no event is left, or, when `busy`, none of those that are there now; whether none at all is left."""
+        """Wait until no event is left or, when `busy`, none of those that exist now.
+
+        Return whether none at all is left.
+        """
         began = time.monotonic()
         while self._at_work or await self._outbox.backlog():
             waited = time.monotonic() - began
@@ -157,7 +162,7 @@ class Runner(Generic[E]):
         return True
 
     async def turn(self) -> int:
-        """Claim once and run what was claimed; how many jobs that was."""
+        """Claim once, run the claimed jobs, and return their number."""
         if self._concurrency > 1:
             claimed = await self._begin(self._concurrency)
             await self._finish()
@@ -181,16 +186,16 @@ class Runner(Generic[E]):
         self._expected.counted(waiting, began, time.monotonic())
 
     def behind(self) -> float:
-        """For how many seconds an event that comes now will wait, or the oldest that is not begun may have waited.
+        """Return how many seconds a new event will wait, or the oldest that is not begun may have waited.
 
-        The larger of both; 0 when nothing is known to wait. Events are begun in the order of their commits. The age of jobs
-        that were put back does not count: each has its own reason to wait.
+        The larger of both; 0 when nothing is known to wait. Events are begun in the order of their commits. The age of
+        jobs that were put back does not count: each has its own reason to wait.
         """
         age = 0.0 if self._begun is None else time.monotonic() - self._begun
         return max(age, self._expected.seconds)
 
     async def _begin(self, limit: int) -> int:
-        """Claim up to so many, and set them going."""
+        """Claim up to `limit` jobs, and start them."""
         jobs = await self._outbox.claim(limit, self._lease)
         if len(jobs) < limit:
             self._begun = None
@@ -249,10 +254,10 @@ class Runner(Generic[E]):
                 self._share = self._share_after(self._took_over - paused)
 
     def _share_after(self, others: float) -> float:
-        """How long jobs may run now that requests had the loop for so many seconds.
+        """Return how long jobs may run now that requests had the loop for so many seconds.
 
-        Under load both have half of it. Once jobs are behind they have more, or members who wait for the answers to their
-        posts would have these taken on faster than they can be delivered.
+        Under load both have half of it. Once jobs are behind they have more: otherwise members who wait for the answers
+        to their posts would have these accepted faster than they can be delivered.
         """
         shares = min(1.0 + self.behind() / _SLOW_SECONDS, _MOST_SHARES)
         return max(shares * min(others, _LONGEST_BREATH_SECONDS), _BREATH_SECONDS)
@@ -272,7 +277,7 @@ class Runner(Generic[E]):
         await self._finish()
 
     async def _some(self) -> int:
-        """Fill up with jobs, and go on as soon as one of them ends; 0 when there was nothing to do.
+        """Fill up with jobs, and go on as soon as one of them ends; return 0 when there was nothing to do.
 
         So a slow one holds up only its own place.
         """
@@ -291,7 +296,7 @@ class Runner(Generic[E]):
             pass
 
     async def _step(self, job: Job) -> bool:
-        """Run one job as far as its first page goes; whether all its consequences are done."""
+        """Run one job as far as its first page goes, and return whether all its consequences are done."""
         if job.attempt >= self._attempts:
             return await self._bury(job, f"its worker died or hung {job.attempt} times")
         consequences = self._table.get(type(job.event), ())
@@ -333,7 +338,7 @@ class Runner(Generic[E]):
         whole.add_done_callback(partial(self._waited, job))
 
     def _waited(self, job: Job, future: asyncio.Future[Any]) -> None:
-        """What a job waited for is done, or will not be."""
+        """Finish a job whose future is done, or give it back if the future failed."""
         error = ConnectionError("it was given up") if future.cancelled() else future.exception()
         if error is None:
             self._waiting -= 1
@@ -384,7 +389,7 @@ class Runner(Generic[E]):
 
 
 def _heard(promise: asyncio.Future[None]) -> None:
-    """The job is run again whether this one was kept or not: asyncio is not to complain of an error that nobody asks for."""
+    """Retrieve a future's error, or asyncio would complain of it. The job is run again in any case."""
     if not promise.cancelled():
         promise.exception()
 

@@ -29,7 +29,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Where home timelines are: `memory://` (one process), `redis://host:port` or `redis+cluster://host:port,host:port`. There,
     several processes share them, and with them rate limits and what is known to be fresh."""
     broker: str = ""
-    """What carries events to workers: `amqp://user:password@host:port/`; empty: they are claimed from the store."""
+    """The broker that carries events to workers: `amqp://user:password@host:port/`; empty: they are claimed from the
+    store.
+    """
     tags: str = ""
     """Where the tag cloud is counted: a URL as for `store`; empty: beside the first store."""
     search: str = ""
@@ -54,9 +56,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     description: str = "A social network on Shoal."
     """One sentence about this network, plain text."""
     contact_email: str = ""
-    """Whom members may write to."""
+    """E-mail address for questions of members."""
     contact_account: str = ""
-    """User name of the member whom clients show as the one to ask."""
+    """User name of the member whom clients name as the contact."""
     rules: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()
     """Rules of this network, one text each: a list in TOML, JSON in the environment."""
     registrations: bool = True
@@ -74,13 +76,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     feed_edge: Annotated[int, msgspec.Meta(ge=640, le=8_192)] = 2_560
     """Pixels of the longer edge of the largest copy of a picture that a feed shows; 640 to 8,192."""
     keep_originals: bool = False
-    """Whether larger pictures are also kept in all of their pixels (without metadata), as `shoal.original_url`."""
+    """Whether larger pictures are also kept in full resolution (without metadata), as `shoal.original_url`."""
     max_member_bytes: Positive = 10_000_000_000
     """Bytes of all pictures, videos and sounds of a member, as they are stored."""
     max_video_bytes: Positive = 40 * 1024 * 1024
     """Bytes of an uploaded video or sound. They are taken where `ffmpeg` is installed."""
     max_video_seconds: Positive = 600
-    """Seconds that an uploaded video or sound plays."""
+    """Maximum playing time of an uploaded video or sound, in seconds."""
     max_follows: Positive = 7_500
     """Members whom one may follow; whoever has more followers may follow a tenth more than those. An import may bring more."""
     timeline_length: Positive = 800
@@ -104,14 +106,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     requests_at_work: Count = 256
     """Requests that one process works on at a time; 0: as many as come."""
     requests_waiting: Count = 1_024
-    """Requests that wait for others to be done; whoever comes then is told at once to come again (503)."""
+    """Requests that wait for others to be done; any further one is refused at once (503)."""
     waiting_seconds: Seconds = 5.0
-    """Seconds that a request waits before it is told the same."""
+    """Seconds that a request waits before it is refused (503)."""
     most_behind_seconds: Annotated[float, msgspec.Meta(ge=0, le=3_600)] = 3.0
     """Seconds that deliveries may be behind where one process has the store: beyond a third of that some of the new posts and
     shares are refused (503), the more the later deliveries are, and at it all; 0: none."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
-    """What is logged to standard error: this, and what is graver."""
+    """Lowest severity that is logged to standard error."""
 
 
 _TABLES = {"store": "shard map", "limits": "table", "rules": "list", "trusted_proxies": "list"}
@@ -123,7 +125,7 @@ class SettingsError(ValueError):
 
 
 def build(**values: Any) -> Settings:
-    """Settings from these values alone; None is the default. Raises `SettingsError`."""
+    """Make settings of these values alone; None is the default. Raises `SettingsError`."""
     given = {name: value for name, value in values.items() if value is not None}
     try:
         for name, what in _TABLES.items():
@@ -145,7 +147,7 @@ def _json(what: str, text: str) -> Any:
 
 
 def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
-    """Settings from a TOML file, the environment and `overrides`, the last one winning; None among these is no override."""
+    """Read settings from a TOML file, the environment and `overrides`, the last one winning; None is no override."""
     values: dict[str, Any] = _from_file(environ)
     for name in Settings.__struct_fields__:
         if (text := environ.get(f"SHOAL_{name.upper()}")) is not None:
@@ -155,7 +157,7 @@ def load(environ: Mapping[str, str] = os.environ, **overrides: Any) -> Settings:
 
 
 def environment(settings: Settings) -> dict[str, str]:
-    """The variables that give a child process these settings, whatever its own environment and file say."""
+    """Return the variables that give a child process these settings, whatever its own environment and file say."""
     return {f"SHOAL_{name.upper()}": _as_text(getattr(settings, name)) for name in settings.__struct_fields__}
 
 

@@ -1,4 +1,4 @@
-"""The folder of a demo: what it remembers between two runs, and how it is emptied."""
+"""The folder of a demo: the state between two runs, and how the folder is emptied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEMORY = "demo.json"
 
 
 class Demo(msgspec.Struct):
-    """What a demo folder remembers between two runs: the plan's seed and moment, and whether it was carried out."""
+    """The state of a demo folder between two runs: the plan's seed and moment, and whether it was carried out."""
 
     seed: int
     members: int
@@ -29,7 +29,10 @@ class Demo(msgspec.Struct):
 
 
 def recall(folder: Path) -> Demo | None:
-    """What the folder remembers; None for a folder without a network. Raises `InvalidInput` where neither is the case."""
+    """Return the state of the folder; None for a folder without a network.
+
+    Raises `InvalidInput` for a network that is no demo, or a state that cannot be read.
+    """
     path = folder / _MEMORY
     if not path.exists():
         if (folder / STORE).exists():
@@ -42,14 +45,14 @@ def recall(folder: Path) -> Demo | None:
 
 
 def remember(folder: Path, state: Demo) -> None:
-    """Keep this for the next run; a moment of death leaves the old or the new."""
+    """Store the state for the next run. A crash leaves either the old or the new."""
     begun = folder / f"{_MEMORY}.part"
     private.write(begun, msgspec.json.encode(state))
     begun.replace(folder / _MEMORY)
 
 
 def clear(folder: Path) -> None:
-    """Remove what a demo made, and only that, whatever folder was named. Raises `Unavailable` while somebody serves it."""
+    """Remove the files that a demo made, and only those. Raises `Unavailable` while somebody serves it."""
     if not (folder / _MEMORY).exists():
         return
     with _owned(folder):

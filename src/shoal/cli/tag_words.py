@@ -26,7 +26,7 @@ _STYLES = (
     "bold bright_cyan",
     "bold reverse bright_cyan",
 )
-"""By level: a terminal has one size of letters, so weight is light."""
+"""Styles by level: a terminal has one size of letters, so brightness stands for size."""
 _WIDEST = 100
 _SPARKS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -35,7 +35,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def cloud_block(shown: Shown, width: int) -> RenderableType:
-    """Words in the order of the alphabet, wrapped and in the middle: the eye finds a name by place, the great by weight."""
+    """Lay out words in alphabetical order, wrapped and centred: a name is found by its place, a heavy tag by its
+    brightness.
+    """
     room = min(width - 4, _WIDEST)
     lines: list[Text] = []
     line, filled = Text(justify="center"), 0
@@ -55,7 +57,7 @@ def _shown(word: Word) -> Text:
 
 
 def bar_lines(shown: Shown, most: int, width: int) -> Iterator[Text]:
-    """The first tags with what they weigh, and whether they go up or down."""
+    """Yield the first tags with their weights, and whether they go up or down."""
     first = shown.words[:most]
     names = min(max(cell_len(word.form) for word in first) + 1, 30)
     room = max(10, min(width, _WIDEST) - names - 20)
@@ -76,7 +78,7 @@ def _bar(share: float, room: int) -> str:
 
 
 def _trend(tag: Counted) -> tuple[str, str]:
-    """Today beside the week's own pace."""
+    """Return an arrow and its style: today's uses compared with the week's own pace."""
     warm = tag.reasons.warmth
     expected = warm["week"] * HALF_LIVES_MS[DAY] / HALF_LIVES_MS[WEEK]
     if tag.reasons.surprise > 0.0 and warm["day"] > 1.5 * expected:
@@ -89,7 +91,7 @@ def _trend(tag: Counted) -> tuple[str, str]:
 
 
 def tag_lines(tag: Counted, alike: Sequence[RelatedTag]) -> Iterator[Text]:
-    """Everything about one tag."""
+    """Yield everything about one tag."""
     arrow, colour = _trend(tag)
     yield Text()
     title = Text("  ").append(f"#{tag.form}", style="bold bright_cyan").append(f"  {_uses(tag.uses)}  ")
@@ -140,7 +142,7 @@ def _reason_lines(tag: Counted) -> Iterator[Text]:
 
 
 def rule_line(rule: Rule) -> str:
-    """What holds of a tag."""
+    """Return the rule for a tag in words."""
     if rule.target:
         return f"#{rule.name}\tcounts as #{rule.target}"
     return f"#{rule.name}\t{'is denied' if rule.denied else 'is shown, and counts for itself'}"

@@ -27,7 +27,7 @@ def colour(code: str) -> Array:
 
 
 def mix(one: Array, other: Array, share: float) -> Array:
-    """`one` with a share of `other`."""
+    """Blend `one` with a share of `other`."""
     mixed: Array = one + (other - one) * np.float32(share)
     return mixed
 
@@ -54,14 +54,14 @@ def resized(field: Array, height: int, width: int) -> Array:
 
 @lru_cache(4)
 def _grain(size: tuple[int, int], strength: int) -> Image.Image:
-    """Film grain around middle grey; the same for every photo of one size, which nobody sees."""
+    """Film grain around middle grey. All photos of one size share it, which nobody notices."""
     speck = np.random.default_rng(7).standard_normal((size[1], size[0]), np.float32) * strength + 128
     sheet = Image.fromarray(speck.astype(np.uint8))
     return Image.merge("RGB", (sheet, sheet, sheet))
 
 
 class Canvas:
-    """One picture in the making, and the random numbers that it takes."""
+    """A picture in the making, and its random number generator."""
 
     def __init__(self, width: int, height: int, seed: int) -> None:
         self.final = (width, height)
@@ -77,7 +77,7 @@ class Canvas:
         return float(self.rng.uniform(low, high))
 
     def chance(self, share: float) -> bool:
-        """True that often."""
+        """Return True with this probability."""
         return bool(self.rng.random() < share)
 
     # Fields
@@ -120,7 +120,10 @@ class Canvas:
         return (np.float32(base) - np.float32(rise) * (wander - np.float32(0.12))) * np.float32(self.height)
 
     def stencil(self, draw: Callable[[ImageDraw.ImageDraw, float], None]) -> Array:
-        """What `draw` draws in white on black, with smooth edges, as a mask; it is told the pixels per working pixel."""
+        """Make a mask of the white shapes that `draw` paints on black, with smooth edges.
+
+        Its second argument is the scale.
+        """
         sheet = Image.new("L", (self.width * 2, self.height * 2))
         draw(ImageDraw.Draw(sheet), 2.0)
         return np.asarray(sheet.reduce(2), np.float32) / 255

@@ -1,4 +1,4 @@
-"""What people write under a photo, by its kind and by its mood. `{a|b}` means either: see `writing.expand`."""
+"""Captions of photos, by their kind and their mood. `{a|b}` means either: see `writing.expand`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who follows whom: a few are followed by most, most by a few; like follows like, and many follow back."""
+"""The follows of a plan: a few members are followed by most, most by a few; similar members follow each other."""
 
 from __future__ import annotations
 

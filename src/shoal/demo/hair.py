@@ -83,7 +83,7 @@ BACKS = {"long": LONG, "fringe": LONG, "waves": WAVES, "bob": BOB, "shaggy": SHA
 
 
 def behind(sketch: Sketch, look: Look) -> None:
-    """What hangs or stands behind the head."""
+    """Draw the hair and cloth behind the head."""
     dark = shade(look.hair_colour, -0.22)
     if look.hat == "scarf":
         sketch.shape(
@@ -129,7 +129,7 @@ def _curls(sketch: Sketch, look: Look, *, full: bool) -> None:
 
 
 def before(sketch: Sketch, look: Look) -> None:
-    """What falls over the forehead, and the hat."""
+    """Draw the hair over the forehead, and the hat."""
     paint, light = look.hair_colour, shade(look.hair_colour, 0.16)
     if look.hat in {"scarf", "turban"}:
         hats.wrapped(sketch, look)

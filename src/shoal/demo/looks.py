@@ -1,4 +1,4 @@
-"""What people look like, as tables and a draw: skin, hair, clothes and backdrops that go together."""
+"""The looks of people, as tables and a draw: skin, hair, clothes and backdrops that go together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from random import Random
 from shoal.demo.model import Look
 
 SKINS = ("#fbdcc4", "#f6cba8", "#eab98f", "#d9a06f", "#c08552", "#9c6440", "#7a4a30", "#5a3524")
-"""From the lightest to the darkest; a person's people lean to a part of it."""
+"""Skin tones from the lightest to the darkest; each culture has a range of them."""
 
 DARK_HAIR = ("#17141a", "#241a1c", "#33221d", "#1d1a24")
 FAIR_HAIR = ("#5b3a24", "#7c4f2a", "#a5682f", "#c98f4a", "#e0b86e", "#b4502a", "#3b2820")

@@ -11,7 +11,7 @@ from shoal.core.model import Place, Visibility
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What a portrait is drawn from; every word is a row of a table in `portraits`, `hair` or `looks`."""
+    """The properties that a portrait is drawn from; each word is a row of a table in `portraits`, `hair` or `looks`."""
 
     skin: str
     hair: str
@@ -39,7 +39,7 @@ class Scene(msgspec.Struct, frozen=True, kw_only=True):
     width: int = 1280
     height: int = 853
     alt: str = ""
-    """What it shows, for those who cannot see it."""
+    """Description of the photo for people who cannot see it."""
 
 
 class Person(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""What people write without a photo, by interest, each with the answers that fit it: `text >> answer >> answer`.
+"""Posts without a photo, by interest, each with the answers that fit it: `text >> answer >> answer`.
 
 `{a|b}` means either: see `writing.expand`.
 """

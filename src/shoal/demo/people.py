@@ -25,7 +25,7 @@ class _Name(NamedTuple):
 
 
 def people(dice: Random, count: int) -> tuple[Person, ...]:
-    """That many people, no two with one name; the first is the most widely known."""
+    """Make this many people, no two with one name; the first is the most widely known."""
     taken: set[str] = set()
     bag: list[Culture] = []
     made = []
@@ -75,7 +75,7 @@ def _name(dice: Random, culture: Culture, *, woman: bool) -> _Name:
 
 
 def _handle(dice: Random, name: _Name, interest: str, taken: set[str]) -> str:
-    """A handle that nobody has; once the pleasant ones are gone, with a number."""
+    """Return a handle that nobody has; once the pleasant ones are taken, one with a number."""
     first, last, _ = name
     ideas = [
         f"{first}_{last}", f"{first}{last}", f"{first}_{dice.choice(SUFFIXES)}", f"{first[0]}{last}", f"{first}.{interest}",

@@ -18,7 +18,7 @@ from shoal.demo.writing import Said, Writer
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
 HOURS = (2, 1, 1, 1, 1, 2, 5, 9, 10, 8, 7, 7, 10, 10, 7, 6, 7, 9, 12, 14, 15, 14, 10, 5)
-"""How likely people write in each hour of their own day."""
+"""Relative likelihood of a post in each hour of the author's own day."""
 WEEKEND = 1.4
 PHOTO_SHARE = 0.46
 FOLLOWERS_SHARE = 0.06
@@ -47,7 +47,7 @@ class Timeline:
         self._days = [(ms, WEEKEND if ms // DAY_MS % 7 in {2, 3} else 1.0) for ms in starts]
 
     def moment(self, longitude: float) -> int:
-        """When somebody who lives there writes."""
+        """Draw the moment of a post by somebody at this longitude."""
         ms = self._dice.choices([ms for ms, _ in self._days], [weight for _, weight in self._days])[0]
         for _ in range(20):
             at = ms + self._dice.randrange(DAY_MS)
@@ -59,7 +59,7 @@ class Timeline:
         return at
 
     def after(self, moment: int, hours: float) -> int:
-        """Some time later, an hour or so on the average of `hours`; never past the end of the window."""
+        """Return some later time, `hours` on average; never past the end of the window."""
         gap = 60_000 + int(self._dice.expovariate(1 / hours) * HOUR_MS)
         return moment + gap if moment + gap < self.now_ms else moment + max(1, (self.now_ms - moment) // 2)
 
@@ -79,7 +79,7 @@ class Newsroom:
             self.followed[who].add(whom)
 
     def post(self, author: int) -> Draft:
-        """A post of somebody's own."""
+        """Write a post that answers nobody."""
         person, dice = self.people[author], self.dice
         kind, mood, said = self._subject(person)
         count = dice.choices((1, 2, 3, 4), (62, 22, 10, 6))[0] if mood else 0
@@ -95,7 +95,7 @@ class Newsroom:
         return Draft(post=post, said=said, left=dice.sample(said.answers, len(said.answers)), kind=kind if mood else "")
 
     def _subject(self, person: Person) -> tuple[str, str, Said]:
-        """What somebody posts about now: the kind and the mood of a photo, or two empty words, and the text."""
+        """Choose a subject: the kind and the mood of a photo, or two empty words, and the text."""
         foreign = self.writer.abroad(person.language) if self.dice.random() < 0.5 else None
         if foreign:
             kind, _, mood = foreign[0].partition("/")
@@ -107,7 +107,7 @@ class Newsroom:
         return kind, self.dice.choice(moods or tuple(MOODS[kind])), self.writer.draw(table)
 
     def _table(self, own: list[str], all_tables: list[str]) -> str:
-        """A table of somebody's own; once those were all said, people write about something else for a change."""
+        """Choose a table of the author's interests; once those are used up, any table."""
         return self.writer.freshest([table for table in own if self.writer.is_fresh(table)] or all_tables)
 
     def _mention(self, author: int) -> str:
@@ -120,7 +120,7 @@ class Newsroom:
         )
 
     def comment(self, root: Draft, thread: list[Draft]) -> Draft | None:
-        """One more answer somewhere in the thread below a post; none if nobody is there to give one."""
+        """Write an answer somewhere in the thread below a post; None if nobody is there to give one."""
         before = root if not thread or self.dice.random() < 0.6 else self.dice.choice(thread)
         if root.post.visibility == Visibility.FOLLOWERS or root.post.language != "en":
             before = root
@@ -163,7 +163,7 @@ def _photos(interests: Iterable[str]) -> list[str]:
 
 
 def posts(room: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
-    """That many posts and about that many comments in the order of time."""
+    """Write this many posts, and about this many comments, in the order of time."""
     dice = room.dice
     eager = [min(dice.paretovariate(1.6), 6.0) * (0.6 + person.weight) for person in room.people]
     drafts = [room.post(author) for author in dice.choices(range(len(room.people)), eager, k=roots)]

@@ -1,4 +1,4 @@
-"""What people answer: to a photo by its kind, to anything, as the author, and to each other. `{a|b}` means either.
+"""Answers: to a photo by its kind, to anything, as the author, and to each other. `{a|b}` means either.
 
 The answers to a text without a photo stand beside it, in `musings`.
 """

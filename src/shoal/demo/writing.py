@@ -1,4 +1,4 @@
-"""Turns the tables of sentences into what one person says: no sentence comes back before its table is used up."""
+"""Texts drawn from the tables of sentences: no sentence comes back before its table is used up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _EITHER = re.compile(r"\{([^{}]*)\}")
 
 
 def expand(dice: Random, text: str) -> str:
-    """The text with one of the words of every `{a|b}`."""
+    """Replace every `{a|b}` by one of its words."""
     return _EITHER.sub(lambda found: dice.choice(found[1].split("|")), text)
 
 
@@ -34,17 +34,19 @@ class Writer:
         self._rounds: dict[str, int] = {}
 
     def freshest(self, tables: Sequence[str]) -> str:
-        """Which of the tables has been used up least often, and of those any, the fuller ones sooner."""
+        """Choose one of the tables that were used up least often; the fuller ones are likelier."""
         rounds = [self._rounds.get(name, 0) for name in tables]
         least = [name for name, count in zip(tables, rounds, strict=True) if count == min(rounds)]
         return self._dice.choices(least, [1 + len(self._deck(name)) for name in least])[0]
 
     def is_fresh(self, table: str) -> bool:
-        """Whether some of the table was never said."""
+        """Return whether some of the table was never used."""
         return not self._rounds.get(table)
 
     def draw(self, table: str) -> Said:
-        """A text from a table: `text/<interest>`, `photo/<kind>`, `photo/<kind>/<mood>`, `abroad/<language>` or a reply's."""
+        """Draw a text from a table: `text/<interest>`, `photo/<kind>`, `photo/<kind>/<mood>`, `abroad/<language>` or a
+        reply's.
+        """
         deck = self._deck(table)
         text, *answers = expand(self._dice, deck.pop()).split(" >> ")
         if not deck:
@@ -53,14 +55,16 @@ class Writer:
         return Said(text, answers=tuple(answers))
 
     def abroad(self, language: str) -> tuple[str, Said] | None:
-        """A post in another language and what it is about (`kind/mood` or an interest); none when all were used."""
+        """Draw a post in another language and its subject (`kind/mood` or an interest); None when all were used."""
         if language not in abroad.POSTS or self._rounds.get(f"abroad/{language}"):
             return None
         about, _, text = self.draw(f"abroad/{language}").text.partition("\n")
         return about, Said(text, language)
 
     def reply(self, language: str, fitting: list[str], kind: str, spoken: str) -> Said:
-        """What somebody whose language is `spoken` answers to a post; takes an answer that fits its text, or its kind of photo."""
+        """Write the answer of somebody whose language is `spoken`; it takes one that fits the text, or the kind of
+        photo.
+        """
         if language == spoken != "en" and self._dice.random() < 0.8:
             return Said(self.draw(f"reply/{spoken}").text, spoken)
         if fitting and self._dice.random() < 0.75:
@@ -70,7 +74,7 @@ class Writer:
         return self.draw("reply/anything")
 
     def onward(self, before: str, *, author: bool) -> Said:
-        """What the author of a post, or a third person, says to a comment."""
+        """Write the answer of a post's author, or of a third person, to a comment."""
         asked = before.rstrip().endswith(("?", "？", "؟"))
         return self.draw(f"reply/{'author' if author else 'onward'}{'_asked' if asked else ''}")
 

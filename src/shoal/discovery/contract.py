@@ -1,8 +1,10 @@
-"""What a search index promises, whatever keeps it. It is derived: dropped at any time, it is filled again from the graph.
+"""The contract of search indexes, for every backend.
 
-A row says what one object is now, and replaces the row before it. Words are those of `core/words.py`, so every index gives
-the same answers; marks are words that begin with a colon, which no text has. An answer is ids: who may see what is for the
-reader to ask.
+An index is derived: when dropped, it is filled again from the graph.
+
+A row describes one object as it is now, and replaces the row before it. Words are those of `core/words.py`, so every
+index gives the same answers; marks are words that begin with a colon, which no text has. An answer is ids: the reader
+asks who may see what.
 """
 
 from __future__ import annotations
@@ -16,26 +18,26 @@ from shoal.core.words import Clause
 from shoal.graph.contract import MAX_TIME
 
 FORM = 2
-"""Of what rows say. An index of another form is filled again."""
+"""Version of the rows. An index with another version is filled again."""
 
 PUBLIC = ":public"
-"""The mark of a post that is for everybody."""
+"""The mark of a post that everybody may see."""
 
 Order = Literal["active", "new"]
 
 
 def by(member_id: int) -> str:
-    """The mark of what this member wrote."""
+    """Return the mark of posts by this member."""
     return f":by:{member_id}"
 
 
 def to(member_id: int) -> str:
-    """The mark of what mentions this member."""
+    """Return the mark of posts that mention this member."""
     return f":to:{member_id}"
 
 
 class PostRow(msgspec.Struct, frozen=True, array_like=True):
-    """What an index keeps of a post."""
+    """The row of a post."""
 
     id: int
     author_id: int
@@ -44,33 +46,33 @@ class PostRow(msgspec.Struct, frozen=True, array_like=True):
     marks: tuple[str, ...]
     words: tuple[str, ...]
     tags: tuple[str, ...] = ()
-    """Canonical: those with which it counts."""
+    """Canonical names of the tags with which it counts."""
 
     @property
     def public(self) -> bool:
-        """Whether it is for everybody."""
+        """Whether everybody may see it."""
         return PUBLIC in self.marks
 
 
 class MemberRow(msgspec.Struct, frozen=True, array_like=True):
-    """What an index keeps of a member."""
+    """The row of a member."""
 
     id: int
     name: str
     joined: int
     """Unix milliseconds."""
     words: tuple[str, ...]
-    """Of the name and the display name."""
+    """Words of the name and the display name."""
     note: tuple[str, ...] = ()
     listed: bool = True
-    """Whether whoever looks around may find them."""
+    """Whether the directory and searches may show them."""
     shy: bool = False
-    """Whether their public posts are not to be found by the words in them."""
+    """Whether their public posts must not be found by the words in them."""
     suspended: bool = False
 
 
 class Change(NamedTuple):
-    """Rows that are put, whether there were others of their ids or not, and ids of which there are to be none."""
+    """Rows to put, replacing those with their ids, and ids whose rows are to be deleted."""
 
     posts: Sequence[PostRow] = ()
     members: Sequence[MemberRow] = ()
@@ -78,11 +80,11 @@ class Change(NamedTuple):
 
 
 Making = Callable[[], Change]
-"""Makes a change. A tenth of a second of work, where it is of a thousand long posts."""
+"""A function that makes a change. For a thousand long posts it takes a tenth of a second."""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """Which posts are looked for. All of `every` must be there and none of `none`; a clause of one word may be a mark."""
+    """A query for posts. All of `every` must match and none of `none`; a clause of one word may be a mark."""
 
     every: tuple[Clause, ...] = ()
     none: tuple[Clause, ...] = ()
@@ -95,82 +97,83 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     until: int = MAX_TIME
     """Written before this moment."""
     viewer: int | None = None
-    """Finds what they wrote, and what mentions them."""
+    """The member who also finds their own posts and those that mention them."""
     public: bool = True
-    """Whether posts for everybody are looked at, but for those of shy authors."""
+    """Whether posts for everybody match too, except those of shy authors."""
 
 
 class TagUses(NamedTuple):
-    """A tag by its canonical name, and how many posts count with it."""
+    """A tag by its canonical name, and the number of posts that count with it."""
 
     name: str
     uses: int
 
 
 class State(NamedTuple):
-    """How far an index was filled from the graph: all ids up to `filled_to`; `MAX_TIME` when it is complete."""
+    """Progress of filling an index from the graph: all ids up to `filled_to`; `MAX_TIME` when it is complete."""
 
     form: int = 0
     filled_to: int = -1
 
     @property
     def complete(self) -> bool:
-        """Whether it knows all that there was when it was filled."""
+        """Whether everything that existed when it was filled is in it."""
         return self.form == FORM and self.filled_to == MAX_TIME
 
 
 class SearchIndex(Protocol):
-    """Answers may be behind the graph by what is not written yet. Raises `Unavailable` when it cannot be reached."""
+    """An index. Answers may lag behind the graph. Raises `Unavailable` when it cannot be reached."""
 
     keeps: bool
-    """Whether anything is kept here; where not, nothing need be written."""
+    """Whether anything is stored here; if not, nothing need be written."""
 
     async def write(self, change: Change | Making) -> None:
-        """Make the rows so, all together. May be repeated. Where a thread writes, a `Making` is called there."""
+        """Apply a change, all of it together. May be repeated. Where a thread writes, a `Making` is called there."""
         ...
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
-        """The newest posts that fit, newest first."""
+        """Return the newest posts that match, newest first."""
         ...
 
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[int]:
-        """Members whose names, or else whose notes, have all of these clauses, of which there is one at the least.
+        """Return members whose names, or else whose notes, match all of these clauses, of which there is at least one.
 
-        First come those whose user name begins with `name`, then those who are called so, then those whose note says it; in
-        each part who posted last comes first. Only listed ones; of `among`, if it is given, all but those who are suspended.
+        First come members whose user name begins with `name`, then other matches by name, then matches by note; within
+        each group, the latest posters come first. Only listed members; with `among`, all of those but the suspended
+        ones.
         """
         ...
 
     async def tags(self, prefix: str, limit: int) -> list[TagUses]:
-        """Tags in use that begin so: the most used first, then by name."""
+        """Return tags in use that begin with `prefix`: the most used first, then by name."""
         ...
 
     async def directory(self, order: Order, limit: int, offset: int = 0) -> list[int]:
-        """Listed members: who posted publicly last, or who joined last, first."""
+        """Return listed members: those who posted publicly last, or who joined last, come first."""
         ...
 
     async def rows(self, ids: Collection[int]) -> dict[int, PostRow | MemberRow]:
-        """What is kept of these."""
+        """Return the stored rows of these ids."""
         ...
 
     async def ids(self, after: int, limit: int) -> list[int]:
-        """Of what is there something kept, in their order: those above this one."""
+        """Return stored ids above `after`, in ascending order."""
         ...
 
     async def state(self) -> State:
-        """How far it was filled."""
+        """Return how far the index was filled."""
         ...
 
     async def keep_state(self, state: State) -> None:
-        """Remember how far it was filled."""
+        """Store how far the index was filled."""
         ...
 
     async def clear(self) -> None:
-        """Forget everything."""
+        """Delete everything."""
         ...
 
     async def close(self) -> None:
-        """Let go of every resource."""
+        """Release every resource."""
         ...

@@ -1,10 +1,10 @@
-"""What people type into a search: words, phrases in quotation marks, `-` for what must not be there, and operators.
+"""The query language of search: words, phrases in quotation marks, `-` for what must not be there, and operators.
 
-    low tide "blue hour" -sunset from:ann has:media before:2026-03-01
+low tide "blue hour" -sunset from:ann has:media before:2026-03-01
 
-`from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `before:`, `after:` and `during:` a day
-(UTC), `in:library` (what the viewer wrote, and what mentions them), `in:public`, `in:all`. What looks like an operator and is
-none is text; an operator with a value that it does not have finds nothing.
+`from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `before:`, `after:` and `during:` a
+day (UTC), `in:library` (the viewer's own posts, and those that mention them), `in:public`, `in:all`. A word that looks
+like an operator and is none is text; an operator with a value that it does not have finds nothing.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _DAY = timedelta(days=1)
 
 
 class Question(NamedTuple):
-    """A question about posts: what the index is asked, and the members, still by name, who must or must not have written them.
+    """A parsed query: the index's part of it, and the members, still by name, who must or must not be the author.
 
-    In `by` and `not_by` a name is as typed behind `from:`. `nothing` says that nothing can fit, `public_only` that the
-    viewer does not look for what is theirs.
+    A name in `by` and `not_by` is as typed behind `from:`. `nothing` says that nothing can match, `public_only` that
+    the viewer's own posts are not looked for.
     """
 
     ask: Ask
@@ -41,7 +41,7 @@ class Question(NamedTuple):
 
 
 def read_question(text: str) -> Question:
-    """What a text asks for."""
+    """Parse a query."""
     return _Reading().read(text)
 
 
@@ -81,7 +81,7 @@ class _Reading:
         )
 
     def _takes(self, operator: str, value: str, *, negated: bool) -> bool:
-        """Take an operator in; whether it has this value."""
+        """Apply an operator, and return whether it has this value."""
         if operator == "from":
             (self._not_by if negated else self._by).append(value)
             return True

@@ -1,4 +1,4 @@
-"""From objects of the graph to rows of an index: what can be found by what."""
+"""Making index rows of objects in the graph."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ IS_SENSITIVE = ":is:sensitive"
 
 
 def written_in(language: str) -> str:
-    """The mark of what is in this language: `en`, and `en-GB`, which is the same here. Empty for what is no language."""
+    """Return the mark of a language: `en-GB` counts as `en`. Empty for anything that is not a language."""
     main = language.partition("-")[0].partition("_")[0].lower()
     return f":in:{main}" if main.isascii() and main.isalpha() else ""
 
 
 def beside(post: Post) -> tuple[int, ...]:
-    """The ids of the objects that have words of a post: its poll and its media."""
+    """Return the ids of objects whose words belong to a post: its poll and its media."""
     return (post.poll_id, *post.media) if post.poll_id else post.media
 
 
 def whole_row(post: Post, nodes: Mapping[int, Node]) -> PostRow:
-    """The row of a post, with what lies `beside` it taken from these objects."""
+    """Return the row of a post, with the poll and the media (see `beside`) taken from `nodes`."""
     poll = nodes.get(post.poll_id)
     media = [node for id_ in post.media if isinstance(node := nodes.get(id_), Media)]
     return post_row(post, poll if isinstance(poll, Poll) else None, media)
 
 
 def post_row(post: Post, poll: Poll | None = None, media: Iterable[Media] = ()) -> PostRow:
-    """The row of a post: its words, those of its warning, of what can be voted for, and of what is said of its media."""
+    """Return the row of a post: its words, and those of its warning, poll options and media descriptions."""
     options = [option.title for option in poll.options] if poll else []
     text = "\n".join((post.spoiler, post.text, *options, *[each.description for each in media]))
     counts = post.visibility is Visibility.PUBLIC and not post.hidden
@@ -69,7 +69,7 @@ def _marks(post: Post) -> Iterator[str]:
 
 
 def member_row(member: Member) -> MemberRow:
-    """Of a member: the words of both names, and those of the note for who wants to be found."""
+    """Return the row of a member: the words of both names, and the note's for members who want to be found."""
     listed = member.discoverable and not member.suspended and not member.silenced
     return MemberRow(
         id=member.id,

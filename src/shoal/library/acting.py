@@ -1,4 +1,4 @@
-"""Who looks at the network through the library, and who acts in it."""
+"""The two kinds of users of the library: one who looks at the network, and one who acts in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shoal.wiring import Network
 
 
 class Seeing:
-    """A view of the network: that of a member, or of somebody who is not logged in."""
+    """A view of the network: a member's, or that of somebody who is not logged in."""
 
     def __init__(self, network: Network, viewer: int | None) -> None:
         self._network = network
@@ -48,7 +48,7 @@ AnyMember: TypeAlias = Identity | Member | Profile | int | str
 
 
 async def resolve(network: Network, who: AnyMember) -> int:
-    """The id of a member. Raises `NotFound` for a name that nobody has; ids are not looked up."""
+    """Return the id of a member. Raises `NotFound` for a name that nobody has; ids are not looked up."""
     if isinstance(who, str):
         found = await members.find(network.writes, who)
         if found is None:

@@ -15,12 +15,12 @@ from shoal.services import suggestions as dismissals
 
 
 class Searches(Seeing):
-    """What anybody may look for."""
+    """Searches that anybody may make."""
 
     async def search_members(
         self, text: str, limit: int = 20, offset: int = 0, *, following: bool = False
     ) -> list[Profile]:
-        """Members by name, those first who are called exactly so; with `following` among the followees alone.
+        """Find members by name, exact matches first; with `following`, among the viewer's followees alone.
 
         Raises `Unavailable`.
         """
@@ -28,17 +28,20 @@ class Searches(Seeing):
         return await search.members(self._reads, self._viewer, text, asked, following=following)
 
     async def search_tags(self, text: str, limit: int = 20, offset: int = 0) -> list[str]:
-        """Tags that begin so, the most used first. Raises `Unavailable`."""
+        """Find tags by their beginning, the most used first. Raises `Unavailable`."""
         return await search.tags(self._reads, self._viewer, text, Part(limit, offset))
 
     async def directory(
         self, order: Literal["active", "new"] = "active", limit: int = 40, offset: int = 0
     ) -> list[Profile]:
-        """Members who want to be found: who posted last, or joined last (`new`), first. Raises `Unavailable`."""
+        """List members who want to be found: those who posted last, or joined last (`new`), come first.
+
+        Raises `Unavailable`.
+        """
         return await directory.page(self._reads, self._viewer, order, limit, offset)
 
     async def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
-        """Posts that many like and share these days. Raises `Unavailable`."""
+        """List posts that many like and share these days. Raises `Unavailable`."""
         return await popular.page(self._reads, self._viewer, limit, offset)
 
 
@@ -51,10 +54,10 @@ class Findings(NamedTuple):
 
 
 class MemberSearches(Searches, Acting):
-    """What a member may look for besides."""
+    """Searches that only a member may make."""
 
     async def search(self, text: str, limit: int = 20) -> Findings:
-        """Look for members, posts and tags at once, as many of each. Raises `Unavailable`."""
+        """Search for members, posts and tags at once, up to `limit` of each. Raises `Unavailable`."""
         return Findings(
             await self.search_members(text, limit),
             await self.search_posts(text, limit=limit),
@@ -70,10 +73,10 @@ class MemberSearches(Searches, Acting):
         offset: int = 0,
         author: AnyMember | None = None,
     ) -> list[Entry]:
-        """Posts by their words, newest first: public ones, one's own, and those that mention one.
+        """Find posts by their words, newest first: public ones, the member's own, and those that mention them.
 
-        `text` may have the operators of the API (`from:ann`, `has:media`, `"a phrase"`, `-word`).
-        Raises `NotFound` for an author whose name nobody has.
+        `text` may have the operators of the API (`from:ann`, `has:media`, `"a phrase"`, `-word`). Raises `NotFound` for
+        an author whose name nobody has.
         """
         by = None if author is None else await self._resolve(author)
         cursor = part(before, limit, start=-1)

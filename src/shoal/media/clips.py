@@ -1,7 +1,8 @@
-"""A video or sound made into what every browser plays, under limits: H.264 and AAC in MP4, or MP3; and a picture for it.
+"""Conversion of a video or sound into a form that every browser plays, within limits: H.264 and AAC in MP4, or MP3; and
+a picture for it.
 
-A stream that already is what every browser plays is copied, not encoded again. Metadata, chapters and subtitles are left
-behind. The same file gives the same bytes, so a second run does no harm.
+A stream that every browser plays already is copied, not encoded again. Metadata, chapters and subtitles are left out.
+Equal files give equal bytes, so a second run does no harm.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _BARE: Final = ("-map_metadata", "-1", "-map_chapters", "-1", "-sn", "-dn")
 # Without supplemental messages (H.264, annex D): cameras write places and times into them.
 _FILM_AS_IT_IS: Final = ("-c:v", "copy", "-bsf:v", "filter_units=remove_types=6")
 _MOST_FRAMES: Final = 60
-"""Frames a second of what is made."""
+"""Maximum frames per second of the result."""
 _TIMES_BITS: Final = 2
-"""A stream is left as it is when it has at most this many times the bits that ours would have."""
+"""A stream is copied when it has at most this many times the bits that our encoding would have."""
 
 
 class MadeClip(msgspec.Struct, frozen=True, kw_only=True):
-    """What is shown of an upload, in a file that does not last, and a picture for it, which may be empty."""
+    """The result of a conversion, in a temporary file, with its picture, which may be empty."""
 
     kind: MediaKind
     content_type: str
@@ -54,15 +55,15 @@ class Clips:
         self.limits = limits or ClipLimits()
 
     def kind_of(self, data: bytes) -> Clip | None:
-        """What kind of clip an upload begins like; None for a picture, and for what is neither."""
+        """Return the kind of clip that an upload begins like; None for a picture, and for anything else."""
         return ANIMATION if is_animated_gif(data) else sniff_clip(data[:HEAD])
 
     @asynccontextmanager
     async def made(self, fetch: Callable[[Path], Awaitable[None]]) -> AsyncIterator[MadeClip]:
-        """What is shown of an upload, until the block ends; `fetch` writes the upload to a path.
+        """Convert an upload. The result lasts until the block ends; `fetch` writes the upload to a path.
 
-        Neither of the two is ever in memory as a whole. `InvalidInput` for an upload that cannot be taken; the work on it ends
-        within the limits' seconds.
+        Neither of the two is ever in memory as a whole. Raises `InvalidInput` for an upload that cannot be converted;
+        the work ends within the limits' seconds.
         """
         with TemporaryDirectory(prefix="shoal-clip-") as folder:
             source = Path(folder) / "source"
@@ -125,7 +126,7 @@ class Clips:
         )
 
     def _film_fits(self, facts: Facts) -> bool:
-        """Whether encoding it again would only take time."""
+        """Return whether the film can be copied: encoding it again would only take time."""
         return (
             facts.film_plays
             and max(facts.width, facts.height) <= self.limits.edge

@@ -1,4 +1,4 @@
-"""What ffprobe says of a clip, read and held against the limits before anything is decoded."""
+"""Properties of a clip as ffprobe reports them, checked against the limits before anything is decoded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shoal.media.limits import ClipLimits
 
 _PLAIN_PROFILES = frozenset({"Constrained Baseline", "Baseline", "Main", "High"})
 _HIGHEST_LEVEL = 42
-"""H.264 level 4.2, times ten: what phones of ten years ago decode."""
+"""H.264 level 4.2, times ten: phones of ten years ago decode it."""
 
 
 class _Disposition(msgspec.Struct):
@@ -44,7 +44,9 @@ class _Stream(msgspec.Struct):
 
     @property
     def plays_everywhere(self) -> bool:
-        """Whether every browser plays it as it is: H.264 in 8 bits of 4:2:0, whole frames, upright; or AAC-LC in stereo."""
+        """Whether every browser plays it as it is: H.264 in 8 bits of 4:2:0, whole frames, upright; or AAC-LC in
+        stereo.
+        """
         if self.codec_type == "audio":
             plain = self.codec_name == "aac" and self.profile == "LC"
             return plain and self.channels <= 2 and _number(self.sample_rate) <= 48_000
@@ -71,7 +73,7 @@ class _Probed(msgspec.Struct):
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a clip is. Without a picture `width` is 0; `cover` is whether a still picture comes with a sound."""
+    """Properties of a clip. Without a film `width` is 0; `cover` says whether a still picture comes with a sound."""
 
     duration: float
     """Seconds; 0 where the file does not say."""
@@ -82,14 +84,14 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     sound: Sound | None = None
     cover: bool = False
     film_bits: int = 0
-    """Bits a second of the picture, or of all where the file does not say."""
+    """Bits per second of the film, or of everything where the file does not say."""
     film_plays: bool = False
-    """Whether the picture needs no other encoding to be played everywhere."""
+    """Whether every browser plays the film without another encoding."""
     sound_bits: int = 0
     sound_plays: bool = False
 
     def check(self, limits: ClipLimits) -> None:
-        """Raise `InvalidInput` or `TooLarge` for what is not taken."""
+        """Raise `InvalidInput` or `TooLarge` for a clip that is not accepted."""
         if not self.width and self.sound is None:
             raise InvalidInput("this file has neither a picture nor a sound")
         if self.duration > limits.max_duration:
@@ -103,7 +105,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def facts_of(probed: bytes) -> Facts:
-    """The facts in what ffprobe printed."""
+    """Read the facts from the output of ffprobe."""
     try:
         found = msgspec.json.decode(probed, type=_Probed)
     except msgspec.MsgspecError as error:

@@ -75,7 +75,7 @@ class PlacedClip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MediaLibrary:
-    """Takes uploads in, hands files out. Errors are those of `Decoder.render`, of `Clips.make` and of `MediaStore`."""
+    """Stores uploads and serves files. Errors are those of `Decoder.render`, of `Clips.made` and of `MediaStore`."""
 
     def __init__(
         self, store: MediaStore, decoder: Decoder, limits: Limits | None = None, clips: Clips | None = None
@@ -84,17 +84,18 @@ class MediaLibrary:
         self._decoder = decoder
         self.limits = limits or decoder.limits
         self.clips = clips
-        """None where videos and sounds are not taken."""
+        """None where videos and sounds are not accepted."""
 
     def with_decoder(self, decoder: Decoder) -> MediaLibrary:
-        """The same files through another decoder: an import has one of its own."""
+        """Return a library of these files with another decoder: an import has one of its own."""
         return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
     async def place(self, user_name: str, media_id: int, data: bytes) -> Placed:
-        """Make the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and `...-small.jpg`.
+        """Make the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and
+        `...-small.jpg`.
 
-        One that is kept in all of its pixels is `...-original.jpg`. Smaller copies: see `core.media_files`. After an error
-        nothing is stored. The same upload again gives the same keys.
+        One that is kept in full resolution is `...-original.jpg`. Smaller copies: see `core.media_files`. After an
+        error nothing is stored. Storing an upload twice gives the same keys.
         """
         self._check(data)
         made = await self._decoder.render(data, member=media_path(user_name))
@@ -121,27 +122,30 @@ class MediaLibrary:
         )
 
     async def place_avatar(self, user_name: str, data: bytes) -> str:
-        """Cut a square out of the middle and store it; the key for `Member.avatar`. The one before is the caller's to remove."""
+        """Cut a square out of the middle, store it, and return the key for `Member.avatar`.
+
+        The caller removes the former one.
+        """
         return await self._place_crop(user_name, "avatar", data, AVATAR)
 
     async def place_header(self, user_name: str, data: bytes) -> str:
-        """Cut three to one out of the middle and store it; the key for `Member.header`."""
+        """Cut three to one out of the middle, store it, and return the key for `Member.header`."""
         return await self._place_crop(user_name, "header", data, HEADER)
 
     async def read(self, key: str) -> tuple[bytes, str]:
-        """A stored file and its content type, or `NotFound`."""
+        """Return a stored file and its content type. Raises `NotFound`."""
         _check_shown(key)
         return await self._store.get(key)
 
     async def part(self, key: str, first: int | None = None, last: int | None = None) -> Part:
-        """A stored file, or the part of it that `MediaStore.part` tells of, piece by piece."""
+        """Return a stored file, or the part of it that `MediaStore.part` describes, piece by piece."""
         _check_shown(key)
         return await self._store.part(key, first, last)
 
     def is_clip(self, data: bytes) -> bool:
-        """Whether an upload begins like a video or sound, or is a GIF that moves and can be made into a video.
+        """Return whether an upload begins like a video or sound, or is a moving GIF that can be made into a video.
 
-        Raises `Unsupported` for a video or sound where none are taken, and `TooLarge`.
+        Raises `Unsupported` for a video or sound where none are accepted, and `TooLarge`.
         """
         if self.clips is None:
             if sniff_clip(data[:HEAD]) is not None:
@@ -154,7 +158,7 @@ class MediaLibrary:
         return True
 
     async def keep(self, user_name: str, media_id: int, data: bytes) -> str:
-        """Store a clip as it came, which nobody is shown; its key."""
+        """Store a clip as it was uploaded, which nobody is shown, and return its key."""
         key = f"{media_path(user_name)}/{media_id}-{_hash(data)}{SUFFIXES[RAW]}"
         await self._store.put(key, data, RAW)
         return key
@@ -168,7 +172,7 @@ class MediaLibrary:
         return await self._poster(f"{media_path(user_name)}/{media_id}-{token_hex(4)}", data, keep_kind=True)
 
     async def place_clip(self, original_key: str) -> PlacedClip:
-        """Make what is shown of a clip that was kept, and store it beside it. The same again gives the same keys."""
+        """Convert a clip that was kept, and store the result beside it. Doing so twice gives the same keys."""
         if self.clips is None:
             raise Unavailable("this machine has no programs for clips")
         stem = original_key.removesuffix(SUFFIXES[RAW]).rpartition("-")[0]
@@ -218,7 +222,7 @@ class MediaLibrary:
             raise
 
     async def remove(self, keys: Iterable[str]) -> None:
-        """Delete stored files and the copies beside them; empty keys and those that are gone already are passed over."""
+        """Delete stored files and the copies beside them. Empty keys and missing files are ignored."""
         await self._store.delete(with_copies(*keys))
 
     def files(self) -> AsyncIterator[Sequence[Stored]]:
@@ -226,7 +230,7 @@ class MediaLibrary:
         return self._store.files()
 
     async def sizes(self, keys: Iterable[str]) -> dict[str, int]:
-        """Bytes of these files; those that are not there are left out."""
+        """Return the bytes of these files; missing ones are left out."""
         return {key: size for key in keys if (size := await self._store.size(key)) is not None}
 
     async def _place_crop(self, user_name: str, noun: str, data: bytes, size: tuple[int, int]) -> str:
@@ -239,19 +243,20 @@ class MediaLibrary:
         return key
 
     def _check(self, data: bytes) -> None:
-        """Refuse here what needs no child to refuse."""
+        """Refuse an upload that can be refused without a child process."""
         self.limits.check_size(len(data))
         sniff(data[:HEAD])
 
 
 def _check_shown(key: str) -> None:
-    """What came in is not shown: it has places and names in it, and nobody knows what else."""
+    """Raise `NotFound` for an original upload. It is never served: it may contain places, names and other metadata."""
     if key.endswith(SUFFIXES[RAW]):
         raise NotFound("there is no such file")
 
 
 def _files(stem: str, picture: Picture, content_type: Made) -> tuple[str, dict[str, tuple[bytes, str]]]:
-    """The key of a picture, and what is to be stored: the picture and its copy, each with its content type, by their keys.
+    """Return the key of a picture, and the files to store: the picture and its copy, each with its content type, by
+    their keys.
 
     The copy is stored first: a reader that finds the picture also finds the copy that its key names.
     """

@@ -1,6 +1,7 @@
-"""How much one picture may cost, and the sizes that are made of it.
+"""Limits on the cost of one upload, and the sizes that are made of it.
 
-One frozen value, read once from the settings and handed to each child as JSON; `in_words` is what a refused member reads.
+One frozen value, read once from the settings and handed to each child as JSON; `in_words` is the text that a refused
+member reads.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ MIB = 1024 * 1024
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """What an upload may cost at most, and how large its sizes become."""
+    """Limits on a picture: what decoding it may cost, and the sizes that are made of it."""
 
     max_bytes: int = 16 * MIB
     """Bytes of the file as uploaded."""
@@ -26,14 +27,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     feed_edge: int = 2560
     """Pixels of the longer edge of the feed size. Smaller pictures are not enlarged."""
     keep_originals: bool = False
-    """Whether a larger picture is also kept in all of its pixels."""
+    """Whether a larger picture is also kept in full resolution."""
     preview_edge: int = 640
     """Pixels of the longer edge of the preview size."""
     quality: int = 82
     """JPEG and WebP quality, 1..95."""
 
     def keeping_originals(self) -> Limits:
-        """Return limits for keeping pictures in all of their pixels: several copies are held at once, and encoded."""
+        """Return limits for keeping pictures in full resolution: several copies are held at once, and encoded."""
         return msgspec.structs.replace(self, keep_originals=True, memory=2 * self.memory, seconds=2 * self.seconds)
 
     @property
@@ -45,50 +46,50 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def check_size(self, size: int) -> None:
-        """Raise `TooLarge` where a file of `size` bytes is not taken."""
+        """Raise `TooLarge` for a file of more bytes than are accepted."""
         if size > self.max_bytes:
             raise TooLarge(
                 f"a picture of {mebibytes(size)} is too large: at most {mebibytes(self.max_bytes)} are taken"
             )
 
     def check_pixels(self, width: int, height: int) -> None:
-        """Raise `TooLarge` where a picture of this many pixels is not taken."""
+        """Raise `TooLarge` for a picture of more pixels than are accepted."""
         if width * height > self.max_pixels:
             allowed = f"at most {self.max_pixels / 1e6:g} million pixels are taken"
             raise TooLarge(f"a picture of {width} x {height} pixels is too large: {allowed}")
 
 
 class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What a video or sound may cost at most, and how large it becomes."""
+    """Limits on a video or sound: what converting it may cost, and the size of the result."""
 
     max_bytes: int = 40 * MIB
     """Bytes of the file as uploaded."""
     max_duration: float = 600.0
-    """Seconds that it plays."""
+    """Seconds of playing time."""
     max_pixels: int = 3840 * 2160
     """Width times height of a frame."""
     max_frame_rate: int = 120
-    """Frames a second."""
+    """Frames per second."""
     seconds: float = 300.0
-    """Wall-clock seconds of the work on one; processor seconds of each step too, times `threads`."""
+    """Wall-clock seconds for one conversion; processor seconds of each step too, times `threads`."""
     threads: int = 2
     memory: int = 2048 * MIB
-    """Bytes of address space of the program that works on it."""
+    """Bytes of address space of the converting program."""
     edge: int = 1280
-    """Pixels of the longer edge of what is made. Smaller ones are not enlarged."""
+    """Pixels of the longer edge of the result. Smaller films are not enlarged."""
     bits: int = 2_500_000
-    """A second, of the picture of what is made."""
+    """Bits per second of the film in the result."""
     sound_bits: int = 128_000
-    """A second, of its sound."""
+    """Bits per second of the sound in the result."""
     max_made: int = 100 * MIB
-    """Bytes of what is made."""
+    """Bytes of the result."""
 
     def check_size(self, size: int) -> None:
-        """Raise `TooLarge` where a file of `size` bytes is not taken."""
+        """Raise `TooLarge` for a file of more bytes than are accepted."""
         if size > self.max_bytes:
             raise TooLarge(f"a clip of {mebibytes(size)} is too large: at most {mebibytes(self.max_bytes)} are taken")
 
 
 def mebibytes(size: int) -> str:
-    """A number of bytes as people read it: `16 MiB`, `0.5 MiB`."""
+    """Write a number of bytes for people: `16 MiB`, `0.5 MiB`."""
     return f"{size / MIB:.4g} MiB"

@@ -1,7 +1,7 @@
-"""ffmpeg and ffprobe as the server runs them: confined, without a network, and ended when they take too long.
+"""ffmpeg and ffprobe as the server runs them: confined, without a network, and killed when they take too long.
 
-Each is told the one format that the file was sniffed as, so no playlist in disguise makes it open something else, and may
-read nothing but files.
+Each is told the one format that the file was sniffed as, so no playlist in disguise makes it open something else, and
+may read nothing but files.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from shoal.core.errors import InvalidInput, Unavailable
 from shoal.media.limits import ClipLimits
 
 _PASSED_ON: Final = frozenset({"PATH", "PYTHONHOME", "PYTHONPATH", "LD_LIBRARY_PATH"})
-"""The server's environment holds secrets."""
+"""Environment variables that are passed on; the others may hold secrets."""
 _MOST_SAID: Final = 1 << 20
 """Bytes that a program may print."""
 _log = logging.getLogger(__name__)
 
 
 class Programs(NamedTuple):
-    """Where the two are."""
+    """Paths of the two programs."""
 
     ffmpeg: str
     ffprobe: str
 
     @classmethod
     def found(cls) -> Self | None:
-        """Those of this machine; None where they are not installed."""
+        """Find the programs on this machine; None where they are not installed."""
         ffmpeg, ffprobe = shutil.which("ffmpeg"), shutil.which("ffprobe")
         return cls(ffmpeg, ffprobe) if ffmpeg and ffprobe else None
 
     async def probe(self, file: str, demuxer: str, limits: ClipLimits) -> bytes:
-        """What ffprobe says of a file, as JSON. `InvalidInput` when it cannot be read."""
+        """Return ffprobe's description of a file, as JSON. Raises `InvalidInput` when it cannot be read."""
         asked = ("-v", "error", "-print_format", "json", "-show_format", "-show_streams")
         return await _run((self.ffprobe, *asked, *_reading(demuxer), f"file:{file}"), limits)
 
     async def convert(self, file: str, demuxer: str, limits: ClipLimits, *wanted: str) -> None:
-        """Make another file of one, as the arguments say. `InvalidInput` when that fails."""
+        """Convert a file as the arguments say. Raises `InvalidInput` when that fails."""
         quiet = ("-nostdin", "-hide_banner", "-v", "error", "-threads", str(limits.threads))
         reading = (*_reading(demuxer), "-i", f"file:{file}")
         await _run((self.ffmpeg, *quiet, *reading, "-threads", str(limits.threads), *wanted), limits)
@@ -56,7 +56,7 @@ def _reading(demuxer: str) -> tuple[str, ...]:
 
 
 async def _run(command: Sequence[str], limits: ClipLimits) -> bytes:
-    """What it printed, when it ended well."""
+    """Run a command within the limits and return its output. Raises `InvalidInput` when it fails."""
     confined = (ceil(limits.seconds * limits.threads), limits.memory, limits.max_made)
     try:
         process = await asyncio.create_subprocess_exec(

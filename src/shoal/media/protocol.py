@@ -1,6 +1,7 @@
-"""What the server and its decoding children say to each other: length-prefixed MessagePack over stdin and stdout.
+"""The protocol between the server and its decoding children: length-prefixed MessagePack over stdin and stdout.
 
-A child first says `Ready`; then each `Job` gets exactly one answer. Nothing here imports Pillow: both sides may import it.
+A child first sends `Ready`; then each `Job` gets exactly one answer. Nothing here imports Pillow: both sides may import
+it.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from shoal.core.errors import InvalidInput, TooLarge, Unsupported
 PREFIX = 4
 """Bytes of a frame's length, big-endian."""
 MAX_ANSWER = 64 * 1024 * 1024
-"""Bytes. A child that announces more has been taken over, and is ended."""
+"""Maximum bytes. A child that announces more has been compromised, and is killed."""
 
 
 Made = Literal["image/jpeg", "image/webp", "image/png"]
-"""The kinds that every client shows: JPEG for photographs, WebP or PNG for the rest."""
+"""Content types that every client shows: JPEG for photographs, WebP or PNG for the rest."""
 
 
 class Picture(msgspec.Struct, frozen=True):
@@ -34,14 +35,14 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 class Rendering(msgspec.Struct, frozen=True, tag="rendering"):
-    """All that is made of a posted picture. The sizes are of `content_type`, upright, sRGB and without metadata."""
+    """Everything made of a posted picture. The sizes are of `content_type`, upright, sRGB and without metadata."""
 
     feed: Picture
     preview: Picture
     content_type: Made
     blurhash: str
     original: Picture | None = None
-    """All of the pixels that came, where these are kept and are more than those of `feed`."""
+    """The picture in full resolution, where that is kept and larger than `feed`."""
 
 
 class Crop(msgspec.Struct, frozen=True, tag="crop"):
@@ -76,24 +77,24 @@ class Job(msgspec.Struct, frozen=True):
 Answer = Rendering | Crop | Failure | Ready
 
 OUT_OF_MEMORY: Final = "out of memory"
-"""The kind of failure after which a child ends itself: its memory may be in pieces."""
+"""The kind of failure after which a child ends itself: its memory may be fragmented."""
 _ENCODER = msgspec.msgpack.Encoder()
 _ERRORS: dict[str, type[InvalidInput]] = {"too large": TooLarge, "unsupported": Unsupported}
 
 
 def failure_of(error: InvalidInput) -> Failure:
-    """The failure that tells of an error."""
+    """Encode an error as a failure."""
     kinds = (kind for kind, made in _ERRORS.items() if isinstance(error, made))
     return Failure(kind=next(kinds, "invalid"), message=str(error))
 
 
 def error_of(failure: Failure) -> InvalidInput:
-    """The error that a failure tells of."""
+    """Decode a failure into its error."""
     return _ERRORS.get(failure.kind, InvalidInput)(failure.message)
 
 
 def frame(value: Job | Answer) -> bytearray:
-    """A value as it goes over the pipe; an upload is copied once only."""
+    """Encode a value for the pipe; an upload is copied once only."""
     buffer = bytearray(PREFIX)
     _ENCODER.encode_into(value, buffer, PREFIX)
     buffer[:PREFIX] = (len(buffer) - PREFIX).to_bytes(PREFIX, "big")

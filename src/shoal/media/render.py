@@ -1,8 +1,9 @@
-"""An uploaded picture made into the sizes that are shown. Only this module and `encode.py` import Pillow; only `worker.py`
-imports them.
+"""Rendering of an uploaded picture into the sizes that are shown.
 
-What comes out is upright, in sRGB, the first frame of an animation, and carries no metadata: no EXIF, GPS, XMP, IPTC, profile,
-comment or text. Whatever goes in, the only errors are `InvalidInput` (and its kinds) and `MemoryError`.
+Only this module and `encode.py` import Pillow; only `worker.py` imports them.
+
+The result is upright, in sRGB, the first frame of an animation, and carries no metadata: no EXIF, GPS, XMP, IPTC,
+profile, comment or text. Whatever the input, the only errors are `InvalidInput` (and its kinds) and `MemoryError`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from shoal.media.sniff import HEAD, sniff
 
 Image.MAX_IMAGE_PIXELS = None  # `Limits.max_pixels` is the one limit, with our words.
 BLURHASH_EDGE: Final = 32
-"""Pixels. A blurhash has 4 x 3 components: more pixels change nothing that is seen."""
+"""Pixels of the longer edge. A blurhash has 4 x 3 components: more pixels make no visible difference."""
 _TURNS: Final = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
     3: Image.Transpose.ROTATE_180,
@@ -34,12 +35,12 @@ _TURNS: Final = {
     7: Image.Transpose.TRANSVERSE,
     8: Image.Transpose.ROTATE_90,
 }
-"""EXIF orientation (CIPA DC-008, 4.6.5) to what makes the picture upright."""
+"""EXIF orientation (CIPA DC-008, 4.6.5) to the transposition that makes the picture upright."""
 _SRGB: Final = ImageCms.createProfile("sRGB")
 
 
 def render(data: bytes, limits: Limits, *, keep_kind: bool = False) -> Rendering:
-    """The feed size, the preview size and the blurhash of an uploaded file. `keep_kind`: see `protocol.Job`."""
+    """Make the feed size, the preview size and the blurhash of an uploaded file. `keep_kind`: see `protocol.Job`."""
     with _damage_named():
         image = _opened(data, limits)
         whole = max(image.size) if limits.keep_originals else 0
@@ -58,7 +59,10 @@ def render(data: bytes, limits: Limits, *, keep_kind: bool = False) -> Rendering
 
 
 def crop(data: bytes, limits: Limits, size: tuple[int, int]) -> Crop:
-    """The middle of an uploaded file in the shape of `size`, (width, height) in pixels; a small picture is not enlarged."""
+    """Cut the middle out of an uploaded file in the shape of `size` (width, height), in pixels.
+
+    A small one is not enlarged.
+    """
     with _damage_named():
         image = _opened(data, limits)
         # Square, because EXIF may yet turn it.
@@ -73,7 +77,7 @@ def crop(data: bytes, limits: Limits, size: tuple[int, int]) -> Crop:
 
 @contextmanager
 def _damage_named() -> Iterator[None]:
-    """Say in one sentence whatever a codec may raise: dozens of kinds, few of them documented."""
+    """Turn any error of a codec into one sentence: there are dozens of kinds, few of them documented."""
     try:
         yield
     except (ShoalError, MemoryError):
@@ -85,7 +89,7 @@ def _damage_named() -> Iterator[None]:
 
 
 def _opened(data: bytes, limits: Limits) -> Image.Image:
-    """The picture with its header read and its pixels not yet: so far a bomb has cost nothing."""
+    """Open a picture: the header is read and the pixels are not, so a decompression bomb has cost nothing yet."""
     content_type = sniff(data[:HEAD])
     image = Image.open(io.BytesIO(data), formats=[content_type.removeprefix("image/").upper()])
     limits.check_pixels(image.width, image.height)
@@ -111,7 +115,7 @@ def _scaled(image: Image.Image, edge: int) -> Image.Image:
 
 
 def _plain(image: Image.Image) -> Image.Image:
-    """The first frame, decoded, as L, RGB, CMYK, or RGBA where something really shines through."""
+    """Return the first frame, decoded, as L, RGB, CMYK, or RGBA where something is really transparent."""
     image.load()
     if image.mode.startswith("I"):
         # 16 bits a pixel. Pillow's own conversion would cut off at 255.
@@ -131,7 +135,7 @@ def _upright(image: Image.Image) -> Image.Image:
 
 
 def _in_srgb(image: Image.Image) -> Image.Image:
-    """The same colours in L, RGB or RGBA of the sRGB space. A profile that is damaged or of another kind is ignored."""
+    """Convert a picture to L, RGB or RGBA in the sRGB space. A damaged profile, or one of another kind, is ignored."""
     profile, mode = image.info.get("icc_profile"), image.mode
     if profile:
         alpha = image.getchannel("A") if mode == "RGBA" else None

@@ -1,7 +1,7 @@
-"""What a file is, by its first bytes.
+"""Detection of file types by their first bytes.
 
-Declared types and file names are ignored everywhere: they are whatever the sender wrote. Passing here promises only that the
-file begins like a picture or a clip; whether it is one, the decoder finds out.
+Declared types and file names are ignored everywhere: the sender may write anything there. Passing here promises only
+that the file begins like a picture or a clip; whether it is one, the decoder finds out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from shoal.core.errors import InvalidInput, Unsupported
 
 HEAD = 64
-"""Bytes that `sniff` wants to see; more does no harm."""
+"""Bytes that `sniff` needs; more do no harm."""
 JPEG: Final = "image/jpeg"
 PNG: Final = "image/png"
 GIF: Final = "image/gif"
@@ -26,12 +26,15 @@ _PREFIXES = (
     (b"GIF89a", GIF),
 )
 _MOST_CHUNKS: Final = 64
-"""In how many chunks the pixels of a WebP are looked for."""
+"""Chunks of a WebP in which the pixels are looked for."""
 _AVIF_BRANDS = frozenset({b"avif", b"avis"})
 
 
 def sniff(head: bytes) -> str:
-    """The content type of a file that begins with `head`; `Unsupported` names the kinds taken, `InvalidInput` an empty file."""
+    """Return the content type of a file that begins with `head`.
+
+    Raises `Unsupported`, which names the accepted types, and `InvalidInput` for an empty file.
+    """
     if not head:
         raise InvalidInput("the file is empty: a picture was expected")
     for prefix, content_type in _PREFIXES:
@@ -45,13 +48,13 @@ def sniff(head: bytes) -> str:
 
 
 def is_lossless(data: bytes) -> bool:
-    """Whether a picture came without loss: PNG, GIF, or WebP in its lossless form (RFC 9649, 2.3 to 2.7)."""
+    """Return whether a picture is stored without loss: PNG, GIF, or lossless WebP (RFC 9649, 2.3 to 2.7)."""
     kind = sniff(data[:HEAD])
     return kind in {PNG, GIF} or (kind == WEBP and _pixels_of_webp(data) == b"VP8L")
 
 
 def _pixels_of_webp(data: bytes) -> bytes:
-    """The name of the first chunk with pixels: `VP8L` when they are lossless. Profiles and alpha may stand before it."""
+    """Return the name of the first chunk with pixels: `VP8L` if they are lossless. Profiles and alpha may precede it."""
     at = 12
     for _ in range(_MOST_CHUNKS):
         name, size = data[at : at + 4], int.from_bytes(data[at + 4 : at + 8], "little")
@@ -63,7 +66,7 @@ def _pixels_of_webp(data: bytes) -> bytes:
 
 
 def _is_avif(head: bytes) -> bool:
-    """Whether an ISO base media file names AVIF among its brands (ISO/IEC 14496-12, `ftyp`)."""
+    """Return whether an ISO base media file names AVIF among its brands (ISO/IEC 14496-12, `ftyp`)."""
     if head[4:8] != b"ftyp":
         return False
     end = min(int.from_bytes(head[:4], "big"), HEAD)
@@ -72,7 +75,7 @@ def _is_avif(head: bytes) -> bool:
 
 
 class Clip(NamedTuple):
-    """A kind of video or sound: its content type, and the one reader that it is given to."""
+    """A type of video or sound: its content type, and the one demuxer that may read it."""
 
     content_type: str
     demuxer: str
@@ -89,7 +92,7 @@ _CLIPS = (
     *((bytes((0xFF, second)), Clip("audio/mpeg", "mp3")) for second in (0xFB, 0xFA, 0xF3, 0xF2, 0xE3)),
 )
 _ATOMS = frozenset({b"moov", b"mdat", b"wide", b"free", b"skip"})
-"""How QuickTime files of old begin."""
+"""First atoms of old QuickTime files."""
 _PICTURE_BRANDS = frozenset({b"avif", b"avis", b"mif1", b"msf1", b"heic", b"heix", b"hevc"})
 CLIPS: Final = (
     "video/mp4",
@@ -105,11 +108,11 @@ CLIPS: Final = (
     "audio/x-wav",
     "audio/flac",
 )
-"""What is taken besides pictures, where the programs are there that can read it."""
+"""Types that are accepted besides pictures, where the programs that read them are installed."""
 
 
 def sniff_clip(head: bytes) -> Clip | None:
-    """The kind of a video or sound that begins with `head`; None for anything else."""
+    """Return the type of a video or sound that begins with `head`; None for anything else."""
     if head[:4] == b"RIFF" and head[8:12] == b"WAVE":
         return Clip("audio/wav", "wav")
     if head[4:8] == b"ftyp":
@@ -124,12 +127,12 @@ ANIMATION: Final = Clip("video/mp4", "gif")
 
 
 def is_gif(head: bytes) -> bool:
-    """Whether a file begins like a GIF."""
+    """Return whether a file begins like a GIF."""
     return head[:4] == b"GIF8"
 
 
 def is_animated_gif(data: bytes) -> bool:
-    """Whether a file is a GIF of more than one frame (GIF89a, sections 18 to 26)."""
+    """Return whether a file is a GIF of more than one frame (GIF89a, sections 18 to 26)."""
     if not is_gif(data) or len(data) < 13:
         return False
     at, frames = 13 + _colours(data[10]), 0
@@ -147,7 +150,7 @@ def is_animated_gif(data: bytes) -> bool:
 
 
 def _colours(flags: int) -> int:
-    """Bytes of the colour table that a descriptor announces."""
+    """Return the bytes of the colour table that a descriptor announces."""
     return 3 << ((flags & 7) + 1) if flags & 0x80 else 0
 
 

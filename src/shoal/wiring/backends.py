@@ -1,4 +1,4 @@
-"""Which backend a URL means. Their modules are imported when they are needed: each may need an extra of its own."""
+"""The backend for each URL. Modules are imported when they are needed: each may need an extra of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Backend(NamedTuple):
     extra: str = ""
 
     def load(self) -> Any:
-        """The class. Raises `InvalidInput` when its extra is not installed."""
+        """Import the class. Raises `InvalidInput` when its extra is not installed."""
         try:
             return getattr(importlib.import_module(self.module), self.name)
         except ModuleNotFoundError as error:
@@ -39,11 +39,11 @@ STORES: Mapping[str, Backend] = {
 LIVE_STORES: Mapping[str, Backend] = dict.fromkeys(
     ("postgresql", "postgres"), Backend("shoal.graph.postgres.map", "PostgresPost", "postgres")
 )
-"""Where data sources may move while processes run: how they hear of it."""
+"""Stores whose data sources may move while processes run: the classes that tell a process of it."""
 MOVING_STORES: Mapping[str, Backend] = dict.fromkeys(
     ("postgresql", "postgres"), Backend("shoal.graph.postgres.moving", "PostgresSide", "postgres")
 )
-"""How a mover sees a store."""
+"""Stores that data sources can move between: the classes through which a mover sees them."""
 CLOUDS: Mapping[str, Backend] = {
     "sqlite": Backend("shoal.tagcloud.sqlite", "SqliteCloud"),
     "memory": Backend("shoal.tagcloud.memory", "MemoryCloud"),
@@ -51,24 +51,24 @@ CLOUDS: Mapping[str, Backend] = {
     "postgres": Backend("shoal.tagcloud.postgres", "PostgresCloud", "postgres"),
     "dynamodb": Backend("shoal.tagcloud.dynamodb", "DynamoCloud", "dynamodb"),
 }
-"""Where the tag cloud may be kept."""
+"""Backends of the tag cloud."""
 INDEXES: Mapping[str, Backend] = {
     "sqlite": Backend("shoal.discovery.sqlite", "SqliteIndex"),
     "memory": Backend("shoal.discovery.memory", "MemoryIndex"),
     "postgresql": Backend("shoal.discovery.postgres", "PostgresIndex", "postgres"),
     "postgres": Backend("shoal.discovery.postgres", "PostgresIndex", "postgres"),
 }
-"""Where the search index may be kept."""
+"""Backends of the search index."""
 TRANSPORTS: Mapping[str, Backend] = dict.fromkeys(
     ("amqp", "amqps"), Backend("shoal.tagcloud.rabbitmq", "RabbitTransport", "rabbitmq")
 )
-"""What may carry increments to collectors."""
+"""Backends that carry increments to collectors."""
 SHARED_STORES = frozenset({"postgresql", "postgres", "dynamodb"})
-"""Those that several processes may write to at once."""
+"""Stores that several processes may write to at once."""
 
 
 def scheme_of(url: str, field: str, allowed: Mapping[str, object], shown: str) -> str:
-    """The scheme of a URL. Raises `InvalidInput` for one that is not among the allowed ones."""
+    """Return the scheme of a URL. Raises `InvalidInput` for one that is not allowed."""
     scheme = urlsplit(url).scheme
     if scheme not in allowed:
         raise InvalidInput(f"{field}: {scheme or url!r} is not one of {shown}", field=field)

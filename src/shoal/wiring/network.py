@@ -53,24 +53,24 @@ from shoal.wiring.stores import open_store, spans_stores
 from shoal.wiring.tags import TagCounting, open_tags
 
 _STEP_SECONDS = 60.0
-"""A page of a fan-out takes well under a second: one that takes so long never ends."""
+"""Limit for one page of a fan-out, which takes well under a second: one that takes so long never ends."""
 _CONCURRENCY = 64
-"""Jobs at work in one process when their stores are elsewhere: what they ask for at the same time travels together."""
+"""Jobs in flight in one process whose stores are elsewhere: their concurrent requests travel together."""
 _SEARCH = 3.0
-"""Search may be so many times later than timelines before posts are refused: hardly anybody notices."""
+"""Factor by which search may be later than timelines before posts are refused: hardly anybody notices."""
 _LOOK_SECONDS = 0.02
 _QUIET_LOOKS = 3
 _POLL_SECONDS = 0.05
-"""How often events are looked for that another process committed."""
+"""Interval of looking for events that another process committed."""
 
 
 class Role(Enum):
-    """What a process is for."""
+    """The role of a process."""
 
     WEB = "web"
-    """It answers members, and works off events unless others do."""
+    """Answers members, and works off events unless others do."""
     WORKER = "worker"
-    """It works off events."""
+    """Works off events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,27 +88,27 @@ class Network:
     media: MediaLibrary
     counting: TagCounting
     search: Filler
-    """Keeps the search index as the graph is."""
+    """Keeps the search index up to date with the graph."""
     hub: Hub
-    """Tells viewers who are connected to this process what comes."""
+    """Delivers updates to the viewers connected to this process."""
     limiter: Limiter | None
     """Shared with other processes; None: each front end makes its own."""
     collecting: bool
-    """Whether this process merges what is counted of tags."""
+    """Whether this process merges the counts of tags."""
     probes: Mapping[str, Callable[[], Awaitable[object]]]
-    """Something small to ask of each part that another process or machine may be; it raises when there is no answer."""
+    """A small request to each part that may be in another process or machine; it raises when there is no answer."""
 
     @property
     def tag_store(self) -> CloudStore:
-        """Where tags are counted."""
+        """The store of the tag counts."""
         return self.counting.store
 
     async def amend_tags(self, amendment: Amendment) -> None:
-        """Have tags counted, or shown, otherwise."""
+        """Change how tags are counted or shown."""
         await amend(self.counting.store, lambda _: amendment)
 
     async def settle(self, patience: float = 60.0) -> None:
-        """Return when everything that follows from what was done so far has happened, here or in workers.
+        """Wait until all consequences of what was done so far have run, here or in workers.
 
         Raises `TimeoutError` after `patience` seconds.
         """
@@ -228,7 +228,7 @@ async def _assemble(
 
 
 def pressure_of(runner: Runner[Effects], search: Filler, settings: Settings) -> Pressure:
-    """Refuses posts when timelines or search are late; nothing where workers on other machines are, who tell nobody."""
+    """Refuse posts when timelines or search are late; none where workers run elsewhere, whose delay is unknown."""
     return Pressure(lambda: max(runner.behind(), search.behind() / _SEARCH), settings.most_behind_seconds)
 
 
@@ -247,7 +247,7 @@ def _runner(outbox: Outbox, effects: Effects, *, afar: bool) -> Runner[Effects]:
 
 
 def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: bool) -> None:
-    """What runs beside requests; it stops in the opposite order."""
+    """Start everything that runs beside requests; it stops in the opposite order."""
     settings = network.settings
     upkeep = Upkeep(
         network.store,
@@ -277,7 +277,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
 
 
 def _clips(settings: Settings) -> Clips | None:
-    """None where the programs for them are not installed."""
+    """Return the converter of clips; None where its programs are not installed."""
     programs = Programs.found()
     limits = ClipLimits(max_bytes=settings.max_video_bytes, max_duration=settings.max_video_seconds)
     return Clips(programs, limits) if programs else None

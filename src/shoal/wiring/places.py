@@ -1,4 +1,4 @@
-"""What settings say of places: files, sockets and URLs."""
+"""Files, sockets and URLs that follow from the settings."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ _MEDIA = "shoal.media"
 
 
 def store_urls(settings: Settings) -> list[str]:
-    """The stores, each once, in the order of the shard map."""
+    """Return the URLs of the stores, each once, in the order of the shard map."""
     return [settings.store] if isinstance(settings.store, str) else list(dict.fromkeys(settings.store.values()))
 
 
 def sqlite_path(url: str) -> Path:
-    """The file that `sqlite:///relative` or `sqlite:////absolute` names."""
+    """Return the file that `sqlite:///relative` or `sqlite:////absolute` names."""
     return Path(url.removeprefix("sqlite:///") or "shoal.db")
 
 
 def store_files(settings: Settings) -> list[Path]:
-    """The files that the store is made of, in the order of the shard map; none for a store that has no files."""
+    """Return the files of the store, in the order of the shard map; none for a store that has no files."""
     return [sqlite_path(url) for url in store_urls(settings) if urlsplit(url).scheme == "sqlite"]
 
 
 def media_url(settings: Settings) -> str:
-    """Where pictures are: as set, or a directory: `<store>.media` beside the first file of the store, `shoal.media` without."""
+    """Return the URL of the media: as set, or `<store>.media` beside the store's first file, or else `shoal.media`."""
     if settings.media:
         return settings.media
     first = urlsplit(store_urls(settings)[0])
@@ -39,16 +39,16 @@ def media_url(settings: Settings) -> str:
 
 
 def control_path(settings: Settings) -> Path | None:
-    """Where a server of this store listens to its operator: `<store>.sock` beside the first file."""
+    """Return the socket where a server of this store listens to its operator: `<store>.sock` beside the first file."""
     files = store_files(settings)
     return files[0].with_name(f"{files[0].name}.sock") if files else None
 
 
 def base_url(settings: Settings) -> str:
-    """The root of every URL that clients are given, without a slash at the end."""
+    """Return the root of every URL that clients are given, without a slash at the end."""
     return (settings.base_url or f"http://{settings.host}:{settings.port}").rstrip("/")
 
 
 def domain_of(settings: Settings) -> str:
-    """Our own name in `@user@domain`."""
+    """Return our own domain in `@user@domain`."""
     return urlsplit(base_url(settings)).hostname or "localhost"

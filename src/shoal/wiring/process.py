@@ -1,4 +1,4 @@
-"""What a process that runs a network sets for all of itself: who has the interpreter, memory, and garbage collection.
+"""Process-wide tuning for a process that runs a network: thread switching, memory, and garbage collection.
 
 A library leaves these to the application that it is part of, so only the commands and the benchmarks call this.
 """
@@ -15,10 +15,15 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 _SWITCH_SECONDS = 0.0005
-"""How long a thread keeps the interpreter: the writer thread waits so long for its turn, several times a commit."""
+"""Seconds for which a thread keeps the interpreter: the writer thread waits that long for its turn, several times a
+commit.
+"""
 _GC_THRESHOLD = 50_000
-"""Objects made between two collections: caches hold many that live long, and thousands of requests that wait hold more.
-Looking at all of these again and again took two fifths of the main thread under overload."""
+"""Allocations between two collections.
+
+Caches hold many objects that live long, and thousands of waiting requests hold more: looking at all of these again and
+again took two fifths of the main thread under overload.
+"""
 
 _MMAP_THRESHOLD = -3
 """glibc's M_MMAP_THRESHOLD."""
@@ -28,22 +33,25 @@ _GROWN_BYTES = 16 << 20
 
 
 def prepare() -> None:
-    """Share the interpreter in short turns, and give large blocks of memory back: before the network is opened."""
+    """Shorten the turns of threads, and return large blocks of memory to the system.
+
+    Call it before the network is opened.
+    """
     sys.setswitchinterval(_SWITCH_SECONDS)
     _give_back_large_blocks()
 
 
 def settle() -> None:
-    """Collect garbage seldom, and never look at what is there by now: once the network is open."""
+    """Collect garbage seldom, and never look at present objects again. Call it once the network is open."""
     gc.freeze()
     gc.set_threshold(_GC_THRESHOLD, 20, 50)
 
 
 @asynccontextmanager
 async def giving_back(every: float = _LOOK_SECONDS) -> AsyncIterator[None]:
-    """Give free memory back to the system while the block runs: whenever the process has grown by 16 MB.
+    """Return free memory to the system during the block, whenever the process has grown by 16 MB.
 
-    glibc keeps small blocks that were freed between others that live on. A process that stays as large as it is, is left alone.
+    glibc keeps small blocks that were freed between others that live on. A process that does not grow is left alone.
     """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     task = None if trim is None else asyncio.create_task(_trimming(trim, every, _resident()), name="shoal-memory")
@@ -67,7 +75,7 @@ async def _trimming(trim: Callable[[int], int], every: float, least: int) -> Non
 
 
 def _resident() -> int:
-    """Bytes of this process in memory; 0 where the system does not say."""
+    """Return the bytes of this process in memory; 0 where the system does not say."""
     try:
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -75,7 +83,7 @@ def _resident() -> int:
 
 
 def _give_back_large_blocks() -> None:
-    """Have blocks of a megabyte and more given back to the system when they are freed.
+    """Return blocks of a megabyte and more to the system when they are freed.
 
     glibc raises its limit for that to 32 MB once one of them was freed, and then keeps the memory of uploads.
     """

@@ -1,4 +1,4 @@
-"""What processes share beside the graph: home timelines, stamps, rate limits, live updates, and the broker."""
+"""Parts that processes share beside the graph: home timelines, stamps, rate limits, live updates, and the broker."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _SHOWN = "memory://, redis://host:port, redis+cluster://host:port,host:port"
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """The parts that are the same for every process."""
+    """The parts that all processes have in common."""
 
     timelines: Timelines
     stamps: Stamps
@@ -40,7 +40,7 @@ class Sharing:
 
 
 async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | None:
-    """What `timelines` names; None when this process keeps everything itself."""
+    """Open the shared parts that the setting `timelines` names; None when this process keeps everything itself."""
     scheme = scheme_of(settings.timelines, "timelines", {"memory": None, **_SHARED}, _SHOWN)
     if scheme == "memory":
         return None
@@ -60,7 +60,10 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | N
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:
-    """What `broker` names, an outbox that can be published to; None for none. `taking`: this process works jobs off."""
+    """Open the broker that the setting names, an outbox that can be published to; None without one.
+
+    `taking`: whether this process works jobs off.
+    """
     if not settings.broker:
         return None
     scheme = scheme_of(settings.broker, "broker", _BROKERS, "amqp://user:password@host:port/")
