@@ -1,4 +1,4 @@
-"""What the endpoints may touch: the bundle that whoever starts the front end fills, and what is made of it."""
+"""The bundle of everything that endpoints may use, and `Deps`, the parts of a running network that it is made of."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Deps:
     hub: Hub
     """Tells those who listen to this process what comes."""
     limiter: Limiter | None = None
-    """Who may ask how often, counted with other processes; None: counted here, as the settings say."""
+    """Rate limits counted together with other processes; None counts in this process, by the limits in the settings."""
     base_url: str = ""
     """The root of every URL that clients are given, without a slash at the end; empty: as the settings say."""
     pace: Pace = USUAL
@@ -51,12 +51,12 @@ class Deps:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What a handler finds in `context.deps`."""
+    """The bundle that a handler finds in `context.deps`."""
 
     settings: Settings
     graph: Graph
     scanner: Scanner
-    """The same store, to be read through in order."""
+    """A scanner of the store behind `graph`, which reads all of it in order."""
     writes: Writes
     reads: Reads
     media: MediaLibrary

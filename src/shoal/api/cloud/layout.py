@@ -21,7 +21,7 @@ _COLUMNS, _ROWS = 300, 200
 _FLAT = 1.75
 """How much wider than high the cloud is."""
 _INK = 470_000
-"""What the boxes of all words cover together, about."""
+"""The area that the boxes of all words cover together, approximately; a box is scaled to reach it."""
 _SMALLEST, _GREATEST = 13.0, 92.0
 _STEPS = 7.0
 """How many times greater the first level is drawn than the last."""

@@ -1,4 +1,4 @@
-"""What a server says of itself besides its instance, as it stands on the wire of the Mastodon API."""
+"""JSON shapes in which a server describes itself, besides its instance, in the Mastodon API."""
 
 from __future__ import annotations
 

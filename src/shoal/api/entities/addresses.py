@@ -52,6 +52,6 @@ class Addresses(msgspec.Struct, frozen=True):
         return self.media(key) if key else self.root + MISSING_HEADER
 
     def html(self, text: str, mentions: Iterable[Mention] = ()) -> str:
-        """What somebody typed, as HTML with links to what it names."""
+        """Return a member's text as HTML, with links to the members, tags and URLs that it names."""
         urls = {mention.name: self.account(mention.name) for mention in mentions}
         return to_html(text, mentions=urls, tag_url=self.tag, domain=self.domain)

@@ -43,9 +43,9 @@ def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
 
 
 _TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(64))
-"""By flags; to be formatted with the poll, the three counts and what filters match."""
+"""Tails by flags; to be formatted with the poll, the three counts and the matches of filters."""
 _PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(64))
-"""The same for what has no poll and matches no filter: most of all."""
+"""Tails by flags for a status without a poll that matches no filter, as most are; to be formatted with the counts."""
 _AUTHOR = b',"reblog":null,"account":'
 _SHOWN = b',"reblog":'
 _ANONYMOUS = b',"poll":%b' + _COUNTS + b"}"
@@ -151,7 +151,7 @@ class Presenter:
         pieces.append(self._tail(viewer, entry, share.author_id, of_share=True))
 
     def _tail(self, viewer: int | None, entry: Entry, author: int, *, of_share: bool = False) -> bytes:
-        """What changes without an edit: of the post, or of the share of it, which has no poll and cannot be pinned."""
+        """Encode the fields of a post or share that change without an edit. A share has no poll and is never pinned."""
         counts = (entry.comments, entry.shares, entry.likes)
         view = None if of_share else entry.poll
         poll = b"null" if view is None else _encode(presenter.poll(view, viewer, self._clock()))
@@ -182,7 +182,7 @@ class Presenter:
         return presenter.content(post, entry.author.member.name, entry.media, app, self._at, data=whole)
 
     def _telling(self, content: entities.StatusContent, shared: SharedBy) -> entities.StatusContent:
-        """The same, saying who else shared it: this changes with the neighbours of the entry, and is not remembered."""
+        """Add who else shared a post. This changes with the entry's neighbours, so the result is not cached."""
         accounts = [raw(self.account(profile)) for profile in shared.first]
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
         extras.shared_by = entities.SharedBy(accounts, shared.number)

@@ -1,4 +1,4 @@
-"""What this server says of itself, as it stands on the wire of the Mastodon API and of nodeinfo."""
+"""JSON shapes in which this server describes itself, in the Mastodon API and in nodeinfo."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class PollsAllowed(msgspec.Struct, kw_only=True):
 
 
 class Configuration(msgspec.Struct, kw_only=True):
-    """What is allowed here."""
+    """Limits on accounts, statuses, media and polls."""
 
     accounts: AccountsAllowed
     statuses: StatusesAllowed
@@ -86,14 +86,14 @@ class Translation(msgspec.Struct):
 
 
 class Access(msgspec.Struct):
-    """Who may read: `public`, `authenticated` or `disabled`."""
+    """The readers of a feed, for local and for remote posts: `public`, `authenticated` or `disabled`."""
 
     local: str
     remote: str
 
 
 class TimelinesAccess(msgspec.Struct, kw_only=True):
-    """Who may read which timelines."""
+    """The readers of each kind of timeline."""
 
     live_feeds: Access
     hashtag_feeds: Access
@@ -101,7 +101,7 @@ class TimelinesAccess(msgspec.Struct, kw_only=True):
 
 
 class ConfigurationV2(Configuration, kw_only=True):
-    """What is allowed here, in the newer shape."""
+    """Limits and addresses, in the shape of the second version of the instance."""
 
     urls: Places
     vapid: PushKey
@@ -165,7 +165,7 @@ class Thumbnail(msgspec.Struct):
 
 
 class Registrations(msgspec.Struct, kw_only=True):
-    """Who may sign up."""
+    """Conditions of signing up."""
 
     enabled: bool
     approval_required: bool
@@ -215,7 +215,7 @@ class NodeinfoLinks(msgspec.Struct):
 
 
 class Nodeinfo(msgspec.Struct, kw_only=True):
-    """What runs here, for surveys; see the schema of nodeinfo 2.0."""
+    """The software of this server and its size, for surveys, by the schema of nodeinfo 2.0."""
 
     version: str
     software: dict[str, str]

@@ -16,7 +16,7 @@ class Size(msgspec.Struct):
 
 
 class Original(msgspec.Struct, kw_only=True):
-    """What is behind `url`: of a picture its size, of a video and a sound how it plays as well."""
+    """Properties of the file at `url`: the size of a picture; for video and sound also how it plays."""
 
     width: int | UnsetType = UNSET
     height: int | UnsetType = UNSET
@@ -40,7 +40,7 @@ class Point(msgspec.Struct):
 
 
 class Meta(msgspec.Struct, kw_only=True):
-    """What is known of a file; of one that is being processed its focus only."""
+    """Measured properties of a file; only the focus while it is being processed."""
 
     original: Original | UnsetType = UNSET
     small: Size | UnsetType = UNSET

@@ -19,7 +19,7 @@ class Notification(msgspec.Struct, kw_only=True):
     created_at: str
     account: Account
     status: Status | UnsetType = UNSET
-    """That it is about; of a favourite or a reblog, one's own."""
+    """The status that the notification is about; for a favourite or a reblog, the member's own."""
     report: Report | UnsetType = UNSET
 
 

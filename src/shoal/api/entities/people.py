@@ -1,4 +1,4 @@
-"""What members are to each other as it stands on the wire of the Mastodon API: mutes, lists, featured tags, preferences."""
+"""JSON shapes of what members are to each other in the Mastodon API: mutes, lists, featured tags, preferences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MutedAccount(Account, kw_only=True):
 
 
 class FamiliarFollowers(msgspec.Struct):
-    """Those whom the caller follows among the followers of an account."""
+    """Followers of an account whom the caller follows too."""
 
     id: str
     accounts: list[Account]

@@ -59,7 +59,7 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
 
 
 def role(held: Role) -> entities.Role:
-    """What a member may do beyond others."""
+    """Return a member's role, with its permissions."""
     return _ROLES[held]
 
 
@@ -151,7 +151,7 @@ def _extras(post: Post, *, data: bool) -> entities.Extras | UnsetType:
 
 
 def share_content(share: Share, sharer: str, at: Addresses) -> entities.StatusContent:
-    """What a share is by itself; the words are in the post that it shows."""
+    """Return the share as a status of its own, without text: the text is in the post that it shows."""
     url = at.status(sharer, share.id)
     return entities.StatusContent(
         id=str(share.id),
@@ -195,7 +195,7 @@ def filter_summary(found: Filter) -> entities.FilterSummary:
 
 
 def filter_result(match: Filtered) -> entities.FilterResult:
-    """That a filter matches, and by what."""
+    """Return the filter that matches a status, and the keywords or statuses by which it does."""
     return entities.FilterResult(
         filter=filter_summary(match.filter),
         keyword_matches=list(match.keywords) or None,

@@ -17,7 +17,7 @@ class ScheduledPoll(msgspec.Struct, kw_only=True):
 
 
 class ScheduledParams(msgspec.Struct, kw_only=True):
-    """What the status will be made of."""
+    """Parameters of the status to be posted."""
 
     text: str
     poll: ScheduledPoll | None

@@ -1,4 +1,4 @@
-"""What a search answers on the wire of the Mastodon API."""
+"""JSON shapes of search results in the Mastodon API."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shoal.api.entities.tags import Tag
 
 
 class Search(msgspec.Struct):
-    """What was found; all three are always there."""
+    """Results of a search. All three lists are always there."""
 
     accounts: list[Account]
     statuses: list[Status]
@@ -17,7 +17,7 @@ class Search(msgspec.Struct):
 
 
 class SearchV1(msgspec.Struct):
-    """The same, with hashtags by their names alone."""
+    """Results of a search, with hashtags by their names alone."""
 
     accounts: list[Account]
     statuses: list[Status]

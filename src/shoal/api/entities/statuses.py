@@ -22,7 +22,7 @@ class Field(msgspec.Struct):
 
 
 class AccountRole(msgspec.Struct, kw_only=True):
-    """What a member is for the network, as others see it; only of those who look after it."""
+    """A role as others see it; only moderators and admins have one."""
 
     id: str
     name: str
@@ -65,7 +65,7 @@ class Account(msgspec.Struct, kw_only=True):
 
 
 class Source(msgspec.Struct, kw_only=True):
-    """What a member typed into their profile, and their defaults."""
+    """A member's profile as it was typed, and their defaults for new statuses."""
 
     privacy: str
     sensitive: bool
@@ -82,7 +82,7 @@ class Source(msgspec.Struct, kw_only=True):
 
 
 class Role(msgspec.Struct, kw_only=True):
-    """What a member may do beyond others; `permissions` are Mastodon's bits, as a number in digits."""
+    """A member's role. `permissions` are Mastodon's permission bits, as a decimal number in a string."""
 
     id: str = "-99"
     name: str = ""
@@ -115,7 +115,7 @@ class StatusTag(msgspec.Struct):
 
 
 class StatusApplication(msgspec.Struct):
-    """What a status was written with."""
+    """The app that a status was written with."""
 
     name: str
     website: str | None
@@ -137,7 +137,7 @@ class SharedBy(msgspec.Struct):
 
 
 class Extras(msgspec.Struct, omit_defaults=True):
-    """What Shoal knows of a status and Mastodon does not."""
+    """Properties of a status that Shoal has and Mastodon does not."""
 
     data: msgspec.Raw | UnsetType = UNSET
     data_bytes: int | UnsetType = UNSET
@@ -173,7 +173,7 @@ class StatusContent(msgspec.Struct, kw_only=True):
 
 
 class PollOption(msgspec.Struct):
-    """What can be voted for: these two keys and no other, as clients compare."""
+    """An option of a poll. It has these two keys and no other, as clients compare."""
 
     title: str
     votes_count: int | None
@@ -205,7 +205,7 @@ class FilterSummary(msgspec.Struct, kw_only=True):
 
 
 class FilterResult(msgspec.Struct, kw_only=True):
-    """That a filter of the viewer matches a status, and by what."""
+    """A match of one of the viewer's filters, with the keywords or statuses by which it matches."""
 
     filter: FilterSummary
     keyword_matches: list[str] | None
@@ -229,7 +229,7 @@ class Status(StatusContent, kw_only=True):
     """On one's own statuses, and always there."""
     filtered: list[FilterResult] | UnsetType = UNSET
     text: str | UnsetType = UNSET
-    """What was typed; in the answer to a deletion only."""
+    """The text as it was typed; only in the answer to a deletion."""
 
 
 class ContextExtras(msgspec.Struct):
@@ -240,7 +240,7 @@ class ContextExtras(msgspec.Struct):
 
 
 class StatusContext(msgspec.Struct):
-    """What a status answers, the root first, and what answers it, as a thread is read."""
+    """The thread around a status: `ancestors` with the root first, `descendants` in the order of reading."""
 
     ancestors: list[Status]
     descendants: list[Status]
@@ -256,14 +256,14 @@ class Likers(msgspec.Struct):
 
 
 class Received(msgspec.Struct):
-    """What all that an account posted was given."""
+    """Likes and shares that all posts of an account received together."""
 
     likes: int
     shares: int
 
 
 class StatusSource(msgspec.Struct):
-    """What was typed, to be edited."""
+    """A status as it was typed, to be edited."""
 
     id: str
     text: str
@@ -271,13 +271,13 @@ class StatusSource(msgspec.Struct):
 
 
 class PollEditOption(msgspec.Struct):
-    """What could be voted for."""
+    """An option of a poll as it was before an edit."""
 
     title: str
 
 
 class PollEdit(msgspec.Struct):
-    """What a wording of a status asked."""
+    """The poll of one version of a status."""
 
     options: list[PollEditOption]
 

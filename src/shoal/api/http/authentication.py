@@ -1,4 +1,4 @@
-"""Who asks: from the bearer token of a request to its caller, in one read of the token and one of its member."""
+"""Authentication: finds the caller of a bearer token, with one read of the token and one of its member."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ Auth = Literal["public", "optional", "app", "client", "user"]
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who asks: ids of the token, of the app that it was given to, and of the member, who is None for an app's own token."""
+    """The caller of a request: ids of the token, its app and its member. `member_id` is None for an app's own token."""
 
     token_id: int
     app_id: int
@@ -31,14 +31,14 @@ ANONYMOUS = Caller(0, 0, None, frozenset())
 
 
 class Context(msgspec.Struct, Generic[D_co], frozen=True):
-    """What a handler is given besides its parameters."""
+    """Arguments of a handler besides its parameters."""
 
     caller: Caller
     request: Request
     deps: D_co
     """The bundle that `build_app` was given."""
     path: Mapping[str, str]
-    """What stands in the path's braces; the params struct has it too, and wins over query and body there."""
+    """Values of the path's braces. The params struct has them too; there they win over query and body."""
 
 
 class Body(NamedTuple):
@@ -53,7 +53,7 @@ AnyHandler = Callable[[Context[Any], Any], Awaitable[object]]
 """Answers a value to encode, `bytes` of JSON, a `Reply` or a Starlette `Response`."""
 
 Authenticate = Callable[[Request], Awaitable[Caller | None]]
-"""Who asks: None without a token, `Unauthenticated` for a bad one, `NotAllowed` for that of a member who may not log in.
+"""Returns the caller; None without a token. Raises `Unauthenticated`, or `NotAllowed` if the member may not log in.
 
 It must not read the body.
 """
@@ -76,7 +76,7 @@ class Route(_Address, frozen=True, kw_only=True):
     scope: str | None = None
     auth: Auth = "user"
     role: Role = Role.NONE
-    """What the member must be, at least; only for `auth="user"`."""
+    """The lowest role that the member must have; only for `auth="user"`."""
     limit_class: str = ""
     params: type[msgspec.Struct] | None = None
     max_body: int = 1 << 16
@@ -88,7 +88,7 @@ class Route(_Address, frozen=True, kw_only=True):
     refuses: tuple[int, ...] = ()
     """Statuses of refusals, beside those that are seen from what it takes."""
     what: str = ""
-    """What it does, for the same; empty: the first sentence of the handler's docstring."""
+    """A summary for the description of the API; if empty, the first line of the handler's docstring."""
     delivers: bool = False
     """Whether what it does is delivered to others: it is refused, before anything else, while deliveries are behind."""
     page: bool = False
@@ -98,7 +98,7 @@ class Route(_Address, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """What it does, in a line."""
+        """Return a summary of the route in one line."""
         return self.what or (self.handler.__doc__ or "").strip().partition("\n")[0]
 
 

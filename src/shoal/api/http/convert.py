@@ -66,7 +66,7 @@ class _Inline:
 
 
 class _Whole(type):
-    """Of the kinds of whole numbers: their values are plain ints, as encoders and stores refuse subclasses."""
+    """A metaclass for kinds of whole numbers. Their values are plain ints, as encoders and stores refuse subclasses."""
 
     def __instancecheck__(cls, value: object) -> bool:
         return isinstance(value, int)
@@ -98,11 +98,11 @@ class _HasNul(Exception):
 
 
 _ABSENT = object()
-"""What a fixer answers for a value that counts as not given."""
+"""The value that a fixer returns for input that counts as not given."""
 
 Fixer = Callable[[Any], object]
 _PREPARED: dict[type[Any], dict[str, Fixer | None]] = {}
-"""What is done to each field of a struct before msgspec sees it, by wire name."""
+"""Fixers to apply to each field of a struct before msgspec sees it, by wire name; None for fields without one."""
 
 _COLLECTIONS = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
 

@@ -1,5 +1,5 @@
-"""What every route must declare, checked when the server starts: a scope, a class of rate limits, a maximum for each field, and
-the type of its answer.
+"""Checks at the start that every route declares a scope, a class of rate limits, a maximum for each field, and the type of
+its answer.
 
 A route that forgets one does not start, so no part of the API is unlimited by accident.
 """
@@ -42,7 +42,7 @@ def complaint(
     max_body: int,
     answer: object,
 ) -> str | None:
-    """What is wrong with a route's declaration, or None."""
+    """Return the error in a route's declaration, or None."""
     if auth not in {"public", "optional", "app", "client", "user"}:
         return f"auth {auth!r} is not one of public, optional, app, client, user"
     if scope is None and auth in {"optional", "client", "user"}:

@@ -39,7 +39,7 @@ class MethodNotAllowed(errors.ShoalError):
 
 
 class RecordInvalid(errors.InvalidInput):
-    """What Mastodon answers with exactly "Record invalid", which clients compare."""
+    """An error that Mastodon answers with exactly "Record invalid", which clients compare."""
 
 
 class Blank(errors.InvalidInput):
@@ -73,7 +73,7 @@ class Row(NamedTuple):
     error: type[errors.ShoalError]
     status: int
     text: str
-    """What is shown when the error says nothing itself, or always when `fixed`."""
+    """The message shown when the error has none of its own, or always when `fixed`."""
     fixed: bool = False
 
 

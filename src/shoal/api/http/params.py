@@ -1,4 +1,4 @@
-"""What a request says: query string and body, merged into one dictionary, whatever form they came in.
+"""Reads the parameters of a request: merges query string and body, in any format, into one dictionary.
 
 JSON, urlencoded and multipart bodies are taken on every method, GET included, and a body that is not there on none. Values of
 the body win over those of the query string. Files come as `Upload`; the content type that their sender declares is ignored,

@@ -1,4 +1,4 @@
-"""What msgspec says of a value, put into words for whoever sent it: which field, and what is allowed in it."""
+"""Rewords errors of msgspec for the sender of a request: which field is wrong, and what is allowed in it."""
 
 from __future__ import annotations
 

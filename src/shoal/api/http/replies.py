@@ -1,4 +1,4 @@
-"""What a handler may answer with besides a plain value, and how an answer is put on the wire.
+"""Replies that a handler may return besides a plain value, and how they are sent.
 
 A value is encoded as JSON; `bytes` are JSON that is ready; a `Reply` adds a status and headers. The type is always
 `application/json`: clients give up on anything else, an empty body included, so no answer is `{}`.

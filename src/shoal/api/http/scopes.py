@@ -1,4 +1,4 @@
-"""What a token may do: the grammar of scopes and the one question asked of them.
+"""Scopes of a token: their grammar, and the check whether a token has one.
 
 A scope is `read`, `write`, `follow`, `push`, `profile`, or a child such as `read:statuses` and `admin:write:reports`. A parent
 grants its children; `follow` grants reading and writing of blocks, follows and mutes. A scope that is unknown is refused
@@ -48,7 +48,7 @@ KNOWN = frozenset(
 """Every scope that may be asked for."""
 
 DEFAULT = ("read",)
-"""What an app gets that asks for nothing."""
+"""Scopes of an app that asks for none."""
 
 
 @lru_cache(maxsize=4096)

@@ -18,7 +18,7 @@ _KEPT = "public, max-age=300"
 
 
 class Description:
-    """What describes these parts. It must be given them before it is asked: it is one of them."""
+    """The description of the API's parts. Set `parts` before the first request: this is itself one of them."""
 
     parts: Sequence[Part] = ()
 

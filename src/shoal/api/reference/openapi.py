@@ -27,7 +27,7 @@ _LISTS: Final = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspec
 _NO_LIMIT: Final = Limit(-1)
 """The default of a limit that is not given, where 0 is one."""
 _RAISES: Final = re.compile(r" Raises `.*")
-"""What the docstring of a verb says to programmers."""
+"""Sentences in a verb's docstring that are for programmers, and left out of the document."""
 _ABOUT: Final = (
     "The Mastodon client API as this server speaks it, and what it adds below `/api/shoal/`. Ids are texts of digits. Moments are "
     "ISO 8601 in UTC with milliseconds. Parameters may come in the query, as JSON, urlencoded or as multipart; numbers and "
@@ -90,7 +90,7 @@ def _operation(part: str, route: Route, components: Components) -> Schema:
 
 
 def _more_of(route: Route) -> str:
-    """What its docstring says below the first line."""
+    """Return the handler's docstring below its first line, on one line; empty if the route has a summary of its own."""
     below = (route.handler.__doc__ or "").strip().partition("\n")[2]
     return "" if route.what else _RAISES.sub("", f" {' '.join(below.split())}").strip()
 
@@ -101,7 +101,7 @@ def _fields(route: Route) -> tuple[inspect.Field, ...]:
 
 
 def _schemas(route: Route) -> dict[str, Schema]:
-    """Of each field, by its name on the wire, with what is said of it and its default."""
+    """Return the schema of each field by its name on the wire, with its description and default."""
     said = {} if route.params is None else sentences(route.params)
     return {field.encode_name: _schema(field, said.get(field.name)) for field in _fields(route)}
 

@@ -1,4 +1,4 @@
-"""What a route may answer, for the OpenAPI document: its good answers, its errors by the table of errors, and who may call it."""
+"""Answers of a route in the OpenAPI document: the good ones, its errors by the table of errors, and who may call it."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _OF_CONNECTIONS: Final = (408, 431)
 
 
 class Detail(msgspec.Struct, kw_only=True):
-    """What is wrong with one field."""
+    """An error in one field."""
 
     error: str
     """A word for programs, as `ERR_BLANK`."""
     description: str
-    """The same for people."""
+    """A sentence for people that says what is wrong."""
 
 
 class Error(msgspec.Struct, kw_only=True):
@@ -55,9 +55,9 @@ class Error(msgspec.Struct, kw_only=True):
     error: str
     """A sentence that is safe to show; of `/oauth/` a word of OAuth."""
     error_description: str | UnsetType = UNSET
-    """Of `/oauth/` only: the sentence."""
+    """A sentence about the error; on `/oauth/` only."""
     details: dict[str, list[Detail]] | UnsetType = UNSET
-    """What is wrong, field by field."""
+    """Errors by the name of their field."""
 
 
 def answers_of(route: Route, components: Components) -> Schema:
@@ -129,7 +129,7 @@ def security_schemes() -> Schema:
 
 
 def security_of(route: Route) -> list[Schema]:
-    """Who may call a route: any of these."""
+    """Return alternative credentials for a route, in the form of OpenAPI: any one of them is enough."""
     needed: list[Schema] = [{OAUTH: [route.scope] if route.scope else []}]
     if route.auth == "public":
         return []

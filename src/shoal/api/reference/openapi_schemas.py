@@ -73,7 +73,7 @@ def taken(info: inspect.Type) -> Schema:
 
 
 def _struct(info: inspect.StructType, of: Callable[[inspect.Type], Schema], *, given: bool = False) -> Schema:
-    """Of an answer every key is there that is never left out; of what is `given` those without a default."""
+    """Return a struct's schema. Required are, in parameters (`given`), fields without default; in answers, all always there."""
     said = sentences(info.cls)
     left_out = {field.encode_name for field in msgspec.structs.fields(info.cls) if field.default is UNSET}
     optional = given or info.cls.__struct_config__.omit_defaults
@@ -138,7 +138,7 @@ _BY_NATURE: Final[Mapping[type, Schema]] = {
     inspect.DateTimeType: {"type": "string", "format": "date-time"},
     inspect.DateType: {"type": "string", "format": "date"},
 }
-"""What is not here, as `Any` and raw JSON, may be anything."""
+"""JSON schemas of plain types. A type that is not here, as `Any` or raw JSON, may be anything."""
 
 
 def _choice(values: Any) -> Schema:
@@ -152,7 +152,7 @@ def _lengths(info: Any, least: str, most: str) -> Schema:
 
 @cache
 def sentences(cls: type) -> Mapping[str, str]:
-    """What the docstrings below its fields say, by field; nothing where the source is not at hand."""
+    """Return the docstrings below the fields of a struct, by field; empty where its source is not at hand."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:

@@ -30,7 +30,7 @@ def prose(text: str) -> str:
 
 
 def kind_of(schema: Schema, *, taken: bool = False) -> str:
-    """What a value is, as HTML; a shape is a link to it. That one may as well be null goes without saying of what is `taken`."""
+    """Return a value's type as HTML, with a link for a shape. "or null" is left out for parameters (`taken`)."""
     if "$ref" in schema:
         name = escape(schema["$ref"].removeprefix(REF))
         return f'<a class="kind" href="#shape-{name}">{name}</a>'

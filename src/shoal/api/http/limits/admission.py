@@ -134,7 +134,7 @@ class _Visit:
         self._over = False
 
     async def receive(self) -> Message:
-        """What the client sends; who waits for it holds no place."""
+        """Receive the client's next message. The request holds no place while it waits."""
         if self._over:
             return await self._receive()
         self.step_out()
@@ -143,7 +143,7 @@ class _Visit:
         return message
 
     async def send(self, message: Message) -> None:
-        """What goes to the client; when it begins, the work is done."""
+        """Send a message to the client. The place is released first, as the work is done when an answer begins."""
         self.leave()
         await self._send(message)
 

@@ -1,4 +1,4 @@
-"""Who listens to this process: how many, for how long their token is good, and the end of all of them when the server stops."""
+"""Connections that listen to this process: how many, how long their tokens are good, and how a stop ends them all."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Streams:
     async def attended(
         self, connection: Connection, check: Callable[[], Awaitable[object]]
     ) -> AsyncGenerator[list[Heard | Missed]]:
-        """What is heard, as it comes, and an empty list for a sign of life; ends with the connection.
+        """Yield updates as they come, and an empty list as a heartbeat; ends with the connection.
 
         `check` reads the token again; the connection ends when it raises `Unauthenticated` or `NotAllowed`.
         """

@@ -180,7 +180,7 @@ def _iso(moment: int) -> bytes:
 
 
 def address_of(scope: Scope) -> str:
-    """What the caller's address is counted under; empty when it is not known."""
+    """Return the key that the caller's address is counted under; empty when the address is not known."""
     client = scope.get("client")
     return address_key(client[0]) if client else ""
 
@@ -196,7 +196,7 @@ def network_key(address: str) -> str:
 
 @lru_cache(maxsize=4096)
 def address_key(address: str) -> str:
-    """What stands for an address: itself, or the /64 of an IPv6 address, which is what one household is given."""
+    """Return the key of an address: itself, or the /64 network of an IPv6 address, as one household is given that."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
