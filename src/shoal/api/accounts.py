@@ -76,7 +76,7 @@ async def lookup(context: Context, params: Lookup) -> object:
 
 
 async def statuses(context: Context, params: Statuses) -> object:
-    """What an account posted and shared, or pinned."""
+    """List the statuses that an account posted and shared, or those that it pinned."""
     front: Front = context.deps
     await access_member(front.graph, params.id)
     tag = canonical_tag(params.tagged.removeprefix("#"))
@@ -97,7 +97,7 @@ async def statuses(context: Context, params: Statuses) -> object:
 
 
 async def followers(context: Context, params: PageOf) -> object:
-    """Who follows an account, newest first; nobody where it hides them."""
+    """List the followers of an account, newest first; none where the account hides them."""
     return await _connections(context, params, FOLLOWED_BY)
 
 

@@ -53,7 +53,7 @@ class ShoalProfileParams(msgspec.Struct, frozen=True):
 
 
 class Changes(msgspec.Struct, frozen=True):
-    """What is to change: a value that is not there stays."""
+    """Changes to the caller's profile. A field that is None keeps its value."""
 
     display_name: _Text | None = None
     note: _Text | None = None

@@ -1,4 +1,4 @@
-"""What the caller does not want to read: filters with their keywords and statuses."""
+"""Filters with their keywords and statuses: posts that the caller does not want to read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class KeywordParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilterParams(msgspec.Struct, frozen=True, kw_only=True):
-    """What a filter is to be: what is not given stays."""
+    """A filter's properties. A field that is not given keeps its value."""
 
     title: _Text | None = None
     context: Contexts | None = None
@@ -65,7 +65,7 @@ class StatusOf(msgspec.Struct, frozen=True):
 
 
 def lasting(expires_in: int | UnsetType | None) -> int | None:
-    """What was said about the end, in the words of `Wish`."""
+    """Return when a filter ends, as `Wish` takes it: None for not given, -1 for never, else seconds."""
     if expires_in is UNSET:
         return None
     return -1 if expires_in is None else expires_in

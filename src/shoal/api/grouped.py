@@ -63,7 +63,7 @@ class OneGroup(msgspec.Struct, frozen=True):
 
 
 async def several(context: Context, params: Groups) -> object:
-    """What the caller is notified of, in groups, that with the newest first."""
+    """List the caller's notifications in groups, the group with the newest one first."""
     front: Front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.grouped(front.reads, actor(context), cursor, wish_of(params), _kinds(params.grouped_types))

@@ -34,7 +34,7 @@ class NewList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to change of a list: a value that is not there stays."""
+    """Changes to a list. A field that is None keeps its value."""
 
     id: Id
     title: _Title | None = None
@@ -99,7 +99,7 @@ async def delete(context: Context, params: One) -> object:
 
 
 async def accounts(context: Context, params: AccountsOf) -> object:
-    """Who is on an own list, newest first; all of them for a limit of 0."""
+    """List the accounts on a list of the caller's, newest first; all of them for a limit of 0."""
     front: Front = context.deps
     member = actor(context)
     await own_list(front.graph, member, params.id)
@@ -125,7 +125,7 @@ async def take_off(context: Context, params: Accounts) -> object:
 
 
 async def with_account(context: Context, params: One) -> object:
-    """Those of the caller's lists that an account is on."""
+    """Return the caller's lists that contain an account."""
     front: Front = context.deps
     await access_member(front.graph, params.id)
     found = await feed.with_member(front.graph, actor(context), params.id)

@@ -22,7 +22,7 @@ TIMELINES = ("home", NOTIFICATIONS)
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Of which timelines; there are `home` and `notifications`."""
+    """Timelines whose markers are asked for: `home` and `notifications`."""
 
     timeline: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)] = ()
 
@@ -34,7 +34,7 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Places(msgspec.Struct, frozen=True):
-    """What was read of each timeline."""
+    """Markers to set, by timeline: how far the caller has read."""
 
     home: Place | None = None
     notifications: Place | None = None

@@ -42,13 +42,13 @@ class NewMedia(msgspec.Struct, frozen=True):
     thumbnail: Upload | None = None
     """The picture of a video or sound."""
     description: _Text = ""
-    """What it shows, for who cannot see or hear it."""
+    """A description of the file, for people who cannot see or hear it."""
     focus: _Focus = ""
     """The point that a crop keeps: two numbers from -1 to 1, divided by a comma."""
 
 
 class Described(msgspec.Struct, frozen=True):
-    """What is said of a file: None stays as it is."""
+    """Changes to a file's description, thumbnail and focus. A field that is None keeps its value."""
 
     id: Id
     thumbnail: Upload | None = None
@@ -62,7 +62,7 @@ async def upload(context: Context, params: NewMedia) -> object:
 
 
 async def upload_and_wait(context: Context, params: NewMedia) -> object:
-    """The same, answered when it is ready, or after half a minute."""
+    """Upload a file and answer when it is ready, or after half a minute."""
     front: Front = context.deps
     made = await _uploaded(context, params)
     until = time.monotonic() + _PATIENCE_SECONDS

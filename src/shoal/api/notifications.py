@@ -71,12 +71,12 @@ def wish_of(params: Several | Unread) -> Wish:
 
 
 def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
-    """Those of the types that exist."""
+    """Return the kinds of notifications with these names, leaving out names that do not exist."""
     return frozenset(KINDS[name] for name in types if name in KINDS)
 
 
 async def several(context: Context, params: Several) -> object:
-    """What the caller is notified of, newest first."""
+    """List the caller's notifications, newest first."""
     front: Front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.page(front.reads, actor(context), cursor, wish_of(params))

@@ -29,7 +29,7 @@ _SHARED = (
 
 
 class PhraseParams(msgspec.Struct, frozen=True, kw_only=True):
-    """What a filter is to be: what is not given stays."""
+    """The properties of a filter of one phrase. A field that is not given keeps its value."""
 
     phrase: _Text | None = None
     context: Contexts | None = None

@@ -35,7 +35,7 @@ class PollParams(msgspec.Struct, frozen=True):
     hide_totals: bool = False
 
     def draft(self) -> PollDraft | None:
-        """The same for services; None when nothing is asked for."""
+        """Return this poll as the services take it; None when no option and no end is given."""
         if not self.options and self.expires_in is None:
             return None
         return PollDraft(

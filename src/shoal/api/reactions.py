@@ -1,4 +1,4 @@
-"""What the caller does to a status, who did the same, and the lists of it."""
+"""Reactions of the caller to a status, the accounts that reacted to one, and the lists of statuses reacted to."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _handler(verb: Verb) -> Handler[One]:
 
 
 def _taking_back(verb: Verb, atype: AssocType) -> Handler[One]:
-    """Of what is one's own: it ends, and is answered, even where the status is hidden from the caller by now."""
+    """Return a handler that ends the caller's own reaction, even to a status that is hidden from them by now."""
 
     async def handler(context: Context, params: One) -> object:
         front: Front = context.deps
@@ -79,12 +79,12 @@ async def reblog(context: Context, params: Reblog) -> object:
 
 
 async def favourited_by(context: Context, params: PageOf) -> object:
-    """Who likes a status, newest first."""
+    """List the accounts that like a status, newest first."""
     return await _people(context, params, LIKED_BY)
 
 
 async def reblogged_by(context: Context, params: PageOf) -> object:
-    """Who shared a status, newest first."""
+    """List the accounts that shared a status, newest first."""
     return await _people(context, params, SHARED_BY)
 
 
@@ -96,12 +96,12 @@ async def _people(context: Context, params: PageOf, atype: AssocType) -> object:
 
 
 async def favourites(context: Context, params: StatusesQuery) -> object:
-    """What the caller likes, newest like first."""
+    """List the statuses that the caller likes, newest like first."""
     return await _kept(context, params, LIKES)
 
 
 async def bookmarks(context: Context, params: StatusesQuery) -> object:
-    """What the caller keeps, newest bookmark first."""
+    """List the statuses that the caller bookmarked, newest bookmark first."""
     return await _kept(context, params, BOOKMARKS)
 
 

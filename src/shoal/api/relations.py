@@ -37,7 +37,7 @@ _FAMILIAR = 100
 
 
 class FollowParams(msgspec.Struct, frozen=True, kw_only=True):
-    """What a follow is to bring."""
+    """Options of a follow: shares, notifications, and the languages that are wanted."""
 
     id: Id
     reblogs: bool | None = None
@@ -54,7 +54,7 @@ class MuteParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NoteParams(msgspec.Struct, frozen=True, kw_only=True):
-    """What to remember of an account."""
+    """A private note of the caller's about an account."""
 
     id: Id
     comment: Annotated[str, Meta(max_length=8_000)] = ""
@@ -133,7 +133,7 @@ async def blocks(context: Context, params: PageQuery) -> object:
 
 
 async def asking(context: Context, params: PageQuery) -> object:
-    """Who asks to follow the caller, newest first."""
+    """List the accounts that ask to follow the caller, newest first."""
     return await _page(context, params, REQUESTED_BY)
 
 

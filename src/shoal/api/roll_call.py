@@ -26,7 +26,7 @@ WEEKS = 12
 
 
 class Week(NamedTuple):
-    """What happened from a Monday on (UTC, Unix seconds)."""
+    """Counts of one week, which began on a Monday (`began`: UTC, in Unix seconds)."""
 
     began: int
     posts: int

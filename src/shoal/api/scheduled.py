@@ -38,7 +38,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 async def several(context: Context, params: PageQuery) -> object:
-    """What waits for its moment, the last one scheduled first."""
+    """List the caller's scheduled statuses, the one scheduled last first."""
     front: Front = context.deps
     cursor = cursor_of(params)
     page = await waiting(front.graph, actor(context), cursor)

@@ -41,7 +41,7 @@ Text = Annotated[str, Meta(max_length=2_000)]
 
 
 class Query(WithData, frozen=True, kw_only=True):
-    """What is looked for, and which part of what is found. `offset` counts with a `type` only."""
+    """A search: the text, and the part of the results that is wanted. `offset` counts with a `type` only."""
 
     q: Text
     type: Annotated[str, Meta(max_length=40)] = ""
@@ -81,7 +81,7 @@ async def everything(context: Context, params: Query) -> object:
 
 
 async def as_before(context: Context, params: Query) -> object:
-    """The same, with hashtags by their names alone."""
+    """Search for accounts, statuses and hashtags, and return the hashtags by their names alone."""
     result = await _search(context, params)
     return {
         **await _people_and_posts(context, result, listed_data(wanted=params.with_data)),
@@ -155,7 +155,7 @@ def _domains(front: Front) -> set[str]:
 
 
 async def _at_address(context: Context, text: str) -> _Found | None:
-    """What an address of ours leads to, as the caller may see it; None when the text is none."""
+    """Return what a URL of this server leads to, as far as the caller may see it; None when the text is no such URL."""
     front: Front = context.deps
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")

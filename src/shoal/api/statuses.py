@@ -48,7 +48,7 @@ class PlaceParams(msgspec.Struct, frozen=True):
 
 
 class ShoalParams(msgspec.Struct, frozen=True):
-    """What Shoal keeps of a status and Mastodon does not."""
+    """Properties of a status that Shoal keeps and Mastodon does not."""
 
     data: Json | None = None
     place: PlaceParams | UnsetType | None = UNSET
@@ -56,7 +56,7 @@ class ShoalParams(msgspec.Struct, frozen=True):
 
 
 class MediaParams(msgspec.Struct, frozen=True):
-    """What is said of a picture, changed together with its status."""
+    """Changes to an attached file, made together with its status."""
 
     id: Id
     description: _Text | None = None
@@ -66,7 +66,7 @@ class MediaParams(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What may be given for a new status and for an edit: None is not given."""
+    """Fields of a new status or of an edit. None means that a field is not given."""
 
     status: _Text | None = None
     spoiler_text: _Text | None = None
@@ -228,7 +228,7 @@ async def several(context: Context, params: Several) -> object:
 
 
 async def around(context: Context, params: Around) -> object:
-    """What a status answers, and what answers it."""
+    """Return the statuses above and below one in its thread."""
     front: Front = context.deps
     viewer = context.caller.member_id
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
@@ -252,7 +252,7 @@ async def replies(context: Context, params: StatusesOf) -> object:
 
 
 async def source(context: Context, params: One) -> object:
-    """What was typed, for whoever edits it."""
+    """Return a status as it was typed, to be edited."""
     front: Front = context.deps
     post = await access_post(front.graph, context.caller.member_id, params.id)
     return entities.StatusSource(str(post.id), post.text, post.spoiler)

@@ -73,7 +73,7 @@ async def suggested(context: Context, params: Count) -> object:
 
 
 async def suggested_accounts(context: Context, params: Count) -> object:
-    """The same, the accounts alone."""
+    """List accounts that the caller may want to follow, without saying why."""
     front: Front = context.deps
     found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
     return front.present.accounts(one.profile for one in found)

@@ -84,7 +84,7 @@ async def cloud(context: Context, params: CloudQuery) -> object:
 
 
 async def picture(context: Context, params: CloudQuery) -> object:
-    """The same as a picture, whose words are links."""
+    """Draw the tag cloud as a picture, whose words are links."""
     front: Front = context.deps
     shown = await _cloud(context, params)
     title = f"Tags of {front.settings.title}"

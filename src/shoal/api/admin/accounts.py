@@ -1,4 +1,4 @@
-"""What moderators see of accounts, and do about them."""
+"""Accounts as moderators see them, and the actions that they take on them."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Wanted(PageQuery, frozen=True, kw_only=True):
     username: _Text = ""
     """How the user name begins."""
     display_name: _Text = ""
-    """What the display name contains."""
+    """A part of the display name, in any case of letters."""
     email: _Text = ""
     """The whole address."""
     ip: _Text = ""
@@ -84,7 +84,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     id: Id
     type: Literal["none", "sensitive", "disable", "silence", "suspend"]
     report_id: Id | None = None
-    """Of a report about it, which is done with then."""
+    """A report about the account, which the action resolves."""
     text: Annotated[str, Meta(max_length=5_000)] = ""
     """Why; it is logged."""
     warning_preset_id: _Text = ""
@@ -100,7 +100,7 @@ async def several(context: Context, params: Wanted) -> object:
 
 
 async def several_now(context: Context, params: WantedNow) -> object:
-    """The same in the newer words."""
+    """List accounts, newest first, by the parameters of the second version of Mastodon's call."""
     if params.origin == "remote" or params.ip or params.by_domain or params.invited_by:
         return b"[]"
     states = (params.status,) if params.status else ()
@@ -155,7 +155,7 @@ async def _several(context: Context, params: Wanted | WantedNow, test: _Test) ->
 
 
 async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
-    """Those with a role are in a list of their own."""
+    """Return a page of the members with a role, who are few and kept in a list of their own."""
     listed = await front.graph.assoc_range(EVERYBODY, STAFF, Cursor(limit=_STAFF))
     staff = await members_by_id(front.graph, [assoc.id2 for assoc in listed])
     found = sorted((id_ for id_ in staff if cursor.after < id_ < cursor.before and test(staff[id_])), reverse=True)

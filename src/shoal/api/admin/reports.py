@@ -40,7 +40,7 @@ class Wanted(PageQuery, frozen=True, kw_only=True):
 
 
 class Sorted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a report is about."""
+    """A new category for a report, and the rules that it is about."""
 
     id: Id
     category: Category | None = None

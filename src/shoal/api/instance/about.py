@@ -31,7 +31,7 @@ _LANGUAGES = """
 LANGUAGES = [
     Language(*entry.strip().split(" ", 1)) for line in _LANGUAGES.strip().splitlines() for entry in line.split("|")
 ]
-"""Those that clients offer; a status may be in any."""
+"""Languages that clients offer. A status may be in any other, too."""
 
 
 class Domain(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ async def activity(context: Context, _params: None) -> list[Activity]:
 
 
 async def extended_description(context: Context, _params: None) -> ExtendedDescription:
-    """What this server says of itself."""
+    """Return the server's description of itself, as HTML."""
     front: Front = context.deps
     return ExtendedDescription(None, f"<p>{escape(front.settings.description)}</p>")
 

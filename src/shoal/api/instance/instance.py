@@ -1,4 +1,4 @@
-"""What this server is and what it allows, for clients that meet it for the first time."""
+"""The instance: what this server is and what it allows, for clients that meet it for the first time."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def nodeinfo_links(context: Context, _params: None) -> object:
 
 
 async def nodeinfo(context: Context, _params: None) -> object:
-    """What runs here and how large it is, in the form that surveys of the network read."""
+    """Return the software of this server and its size, in the form that surveys of the network read."""
     front: Front = context.deps
     totals = await front.census.totals()
     return {

@@ -24,7 +24,7 @@ _XRD = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 class Resource(msgspec.Struct, frozen=True):
-    """What is looked for: `acct:name@domain`, or the address of a profile."""
+    """The account to look up: `acct:name@domain`, or the URL of a profile."""
 
     resource: Annotated[str, Meta(max_length=1_000)]
 

@@ -1,4 +1,4 @@
-"""What a listener is told, as clients know it: the name of an event and its JSON."""
+"""Events as clients of the streaming API get them: the name of an event and its JSON."""
 
 from __future__ import annotations
 

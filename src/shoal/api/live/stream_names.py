@@ -1,4 +1,4 @@
-"""What clients call the streams, and what each of them is."""
+"""Names that clients give the streams, and the stream that each of them means."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Stream(NamedTuple):
     """A stream that is there."""
 
     label: tuple[str, ...]
-    """What it is called in messages."""
+    """The name and parameters of the stream, as messages to the client carry them."""
     interest: Interest
 
 

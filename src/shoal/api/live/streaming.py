@@ -37,7 +37,7 @@ _EMPTY = b"{}"
 
 
 class StreamQuery(WithData, frozen=True, kw_only=True):
-    """What to listen to, and after which event; the header `Last-Event-ID` wins over the parameter."""
+    """The stream to listen to, and the event to resume after; the header `Last-Event-ID` wins over the parameter."""
 
     tag: Annotated[str, Meta(max_length=400)] = ""
     list: Id | None = None

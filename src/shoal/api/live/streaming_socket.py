@@ -38,13 +38,13 @@ _GOING_AWAY, _NOT_ALLOWED, _FAILED, _COME_AGAIN = 1001, 1008, 1011, 1013
 
 
 class Frame(Asked, frozen=True, kw_only=True):
-    """What a client sends."""
+    """A message from the client."""
 
     type: Literal["subscribe", "unsubscribe"]
 
 
 class _Said(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a client is sent."""
+    """A message to the client."""
 
     stream: tuple[str, ...]
     event: str

@@ -1,1 +1,1 @@
-"""Who a member is and which app acts for them: OAuth, the authorize page, sessions, signing up."""
+"""Logging in, for members and the apps that act for them: OAuth, the authorize page, sessions, signing up."""

@@ -24,7 +24,7 @@ _SCRIPTS = frozenset({"javascript", "data", "vbscript", "file", "blob"})
 
 
 class NewApp(msgspec.Struct, frozen=True):
-    """What an app says of itself."""
+    """A new app, as it describes itself."""
 
     client_name: Annotated[str, Meta(min_length=1, max_length=1_000)]
     redirect_uris: Annotated[tuple[Annotated[str, Meta(max_length=16_000)], ...], Meta(min_length=1, max_length=20)]

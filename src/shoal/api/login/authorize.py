@@ -31,7 +31,7 @@ _WRONG = "The name or the password is wrong. Please try again."
 
 
 class Decision(Authorization, frozen=True):
-    """What the person does about it: the fields of the forms."""
+    """Fields of the forms on the authorize page, by which a person decides."""
 
     do: Literal["login", "allow", "deny", "switch"] = "login"
     stamp: Annotated[str, Meta(max_length=200)] = ""
@@ -52,7 +52,7 @@ async def show(context: Context, params: Authorization) -> object:
 
 
 async def decide(context: Context, params: Decision) -> object:
-    """What a member answers there: logs in, allows, denies, or is somebody else."""
+    """Handle an answer on the authorize page: log in, allow, deny, or switch to another member."""
     front: Front = context.deps
     browser = _browser(context)
     try:
@@ -106,7 +106,7 @@ def _browser(context: Context) -> Browser:
 
 
 async def _visitor(front: Front, browser: Browser, params: Authorization) -> tuple[Member | None, str]:
-    """Who is logged in and need not say so again, and why somebody is not who might think so."""
+    """Return the member who need not log in again, or None and, where somebody may not log in, the reason to show."""
     if params.force_login or not browser.login:
         return None, ""
     try:

@@ -1,4 +1,4 @@
-"""What the authorize page looks like: the form to log in, the question, the code of an app without an address."""
+"""Pages of the authorize flow as HTML: the login form, the question, the code for an app without an address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADERS = {"Cache-Control": "no-store"}
 
 
 def login(front: Front, asked: Asked, stamp: str, told: str, name: str, status: int) -> Response:
-    """Who are you? `name` is what was typed before."""
+    """Return the login form. `name` is the user name that was typed before."""
     title = escape(front.settings.title)
     body = (
         f"{_head(asked)}<h1>Log in to {title}</h1>"
@@ -68,7 +68,7 @@ def code(front: Front, text: str) -> Response:
 
 
 def refused(error: str, description: str) -> Response:
-    """What an app without an address would have been told."""
+    """Return a page that shows the person the error that an app without an address cannot be told."""
     if error == "access_denied":
         return _card("Denied", "<h1>Denied</h1><p>The app was not let in. You can close this page.</p>", 200)
     body = f'<h1>This did not work</h1><p class="wrong">{escape(description)}</p>'

@@ -1,4 +1,4 @@
-"""What an app asks a member for on the authorize page, checked: RFC 6749, 4.1.1, with PKCE (RFC 7636).
+"""Checks an app's request on the authorize page: RFC 6749, 4.1.1, with PKCE (RFC 7636).
 
 What is wrong with the app or its address is shown to the person, and nobody is sent anywhere. Everything else that is wrong
 goes back to the app, at an address that it registered.
@@ -29,7 +29,7 @@ _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class Authorization(msgspec.Struct, frozen=True):
-    """What stands in the address of the page."""
+    """Query parameters of the authorize page."""
 
     response_type: _Word = ""
     client_id: _Word = ""

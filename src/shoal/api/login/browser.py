@@ -19,7 +19,7 @@ from shoal.services.login.expiring_credentials import BROWSER_MS
 _LOGIN, _KEY = "shoal_login", "shoal_form"
 _GOOD_KEY = re.compile(r"[A-Za-z0-9_-]{43}")
 _OURS = frozenset({"", "none", "same-origin"})
-"""What `Sec-Fetch-Site` says of a form on a page of ours; old browsers do not send it."""
+"""Values of `Sec-Fetch-Site` for a form on a page of this server; empty from old browsers, which do not send it."""
 
 
 class Browser:
@@ -38,7 +38,7 @@ class Browser:
 
     @property
     def stamp(self) -> str:
-        """What a form must bring back."""
+        """Return the token that a form must send back, bound to the browser and its login (CSRF)."""
         return hmac.new(self._key.encode(), self.login.encode(), sha256).hexdigest()
 
     def sent(self, stamp: str) -> bool:

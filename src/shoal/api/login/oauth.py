@@ -32,7 +32,7 @@ _NO_STORE = (("Cache-Control", "no-store"), ("Pragma", "no-cache"))
 
 
 class TokenRequest(msgspec.Struct, frozen=True):
-    """What a client asks a token with; what a grant needs and is not there is told in OAuth's own words."""
+    """A request for a token. If the grant needs a field that is missing, the error is in OAuth's own words."""
 
     grant_type: _Word = ""
     client_id: _Word = ""
@@ -100,11 +100,11 @@ _GRANTS: dict[str, Callable[[Context, App, TokenRequest], Awaitable[NewToken]]] 
     "password": _by_password,
     "client_credentials": _by_app_alone,
 }
-"""What a client may exchange for a token."""
+"""Grants that a client may exchange for a token, by their names in OAuth."""
 
 
 def grant_types(settings: Settings) -> list[str]:
-    """Those of them that are taken here."""
+    """Return the names of the grants that this server takes."""
     return [name for name in _GRANTS if name != "password" or settings.password_grant]
 
 

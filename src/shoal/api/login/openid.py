@@ -1,4 +1,4 @@
-"""What the OAuth server says of itself (RFC 8414), and of a member to an app that may know who they are (OpenID Connect)."""
+"""Metadata of the OAuth server (RFC 8414), and the identity of a member for apps that may read it (OpenID Connect)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Metadata(msgspec.Struct, kw_only=True):
 
 
 class UserInfo(msgspec.Struct, kw_only=True):
-    """Who a member is."""
+    """The identity of a member, as OpenID Connect's claims."""
 
     iss: str
     sub: str
@@ -63,7 +63,7 @@ async def metadata(context: Context, _params: None) -> object:
 
 
 async def userinfo(context: Context, _params: None) -> object:
-    """Who the member is, in the words of OpenID Connect."""
+    """Return the member's identity as OpenID Connect's claims."""
     front: Front = context.deps
     member = (await profile_of(context, actor(context))).member
     return UserInfo(

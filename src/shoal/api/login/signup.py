@@ -29,7 +29,7 @@ _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
 
 
 class SignUp(msgspec.Struct, frozen=True):
-    """What the form asks. Four are needed; whatever is wrong is told field by field, all at once.
+    """Fields of the sign-up form. Four are needed; all that is wrong is reported at once, field by field.
 
     Nobody lets members in by their age here, so it is not asked for; a client that sends one is not refused.
     """
@@ -69,7 +69,7 @@ async def sign_up(context: Context, params: SignUp) -> object:
 
 
 def _language(locale: str) -> str:
-    """What the member will write in, by the language that the form was shown in; empty for what is no locale."""
+    """Return the language of a locale, taken as the one that the new member will write in; empty if it is no locale."""
     found = _LOCALE.fullmatch(locale)
     return found[1] if found else ""
 
