@@ -23,7 +23,7 @@ from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import Member, Post
 from shoal.core.text import canonical_tag
 from shoal.core.words import clause_of
-from shoal.discovery.contract import Ask, Change, MemberRow, PostRow, SearchIndex
+from shoal.discovery.contract import Ask, IndexChange, MemberRow, PostRow, SearchIndex
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.postgres import PostgresIndex
 from shoal.discovery.rows import member_row, post_row
@@ -91,10 +91,10 @@ async def measure(
     report: Report,
 ) -> list[list[int]]:
     """Fill this index, then ask it; what it answered."""
-    await index.write(Change(members=members))
+    await index.write(IndexChange(members=members))
     began = time.perf_counter()
     for start in range(0, len(posts), _BATCH):
-        await index.write(Change(posts=posts[start : start + _BATCH]))
+        await index.write(IndexChange(posts=posts[start : start + _BATCH]))
     report.add(f"{name}: posts written", len(posts) / (time.perf_counter() - began), "posts/s")
     took: list[float] = []
     found: list[list[int]] = []

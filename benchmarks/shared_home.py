@@ -35,7 +35,7 @@ from benchmarks.stores import Ints, ids_of, numbered, power_law, real_authors, r
 from shoal import Handle, Shoal
 from shoal.core.ids import shard_of
 from shoal.feeds import home
-from shoal.graph.postgres.connections import Connections
+from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Script
 from shoal.wiring import open_network
 
@@ -67,7 +67,7 @@ class Trips:
     @contextmanager
     def counted(self) -> Iterator[None]:
         """Count within this block."""
-        run, use, trips = Nodes._run, Connections.use, self
+        run, use, trips = Nodes._run, ConnectionPool.use, self
 
         async def script(nodes: Nodes, client: Any, text: Script, arguments: Sequence[Any], **more: Any) -> Any:
             trips.redis += _READING.get()
@@ -76,11 +76,11 @@ class Trips:
                 trips.keys.append([every[at : at + KEY_BYTES] for at in range(0, len(every), KEY_BYTES)])
             return await run(nodes, client, text, arguments, **more)
 
-        async def statement(connections: Connections, work: Any, **more: Any) -> Any:
+        async def statement(connections: ConnectionPool, work: Any, **more: Any) -> Any:
             trips.postgres += _READING.get()
             return await use(connections, work, **more)
 
-        with patch.object(Nodes, "_run", script), patch.object(Connections, "use", statement):
+        with patch.object(Nodes, "_run", script), patch.object(ConnectionPool, "use", statement):
             yield
 
 

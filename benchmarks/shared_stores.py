@@ -36,7 +36,7 @@ from shoal.core.model import Post
 from shoal.core.placement import DATA_SOURCES, place
 from shoal.graph.contract import Batch
 from shoal.graph.postgres import PostgresGraph
-from shoal.graph.postgres.connections import Connections
+from shoal.graph.postgres.connections import ConnectionPool
 from shoal.graph.redis.nodes import Nodes
 from shoal.graph.resolve import Owns
 from shoal.graph.schema import FOLLOWS, LIKES, POSTED
@@ -63,7 +63,7 @@ class Asked:
     @contextmanager
     def counted(self) -> Iterator[None]:
         """Count within this block."""
-        run, use, asked = Nodes._run, Connections.use, self
+        run, use, asked = Nodes._run, ConnectionPool.use, self
 
         async def script(nodes: Nodes, *values: Any, **more: Any) -> Any:
             if not _COUNTING.get():
@@ -71,13 +71,13 @@ class Asked:
             asked.scripts += 1
             return await asked._waiting(run(nodes, *values, **more))
 
-        async def statement(connections: Connections, *values: Any, **more: Any) -> Any:
+        async def statement(connections: ConnectionPool, *values: Any, **more: Any) -> Any:
             if not _COUNTING.get():
                 return await use(connections, *values, **more)
             asked.statements[connections._url] = asked.statements.get(connections._url, 0) + 1
             return await asked._waiting(use(connections, *values, **more))
 
-        with patch.object(Nodes, "_run", script), patch.object(Connections, "use", statement):
+        with patch.object(Nodes, "_run", script), patch.object(ConnectionPool, "use", statement):
             yield
 
     async def _waiting(self, answer: Awaitable[Any]) -> Any:

@@ -18,7 +18,7 @@ from shoal.ops.cluster import folder as cluster_folder
 from shoal.ops.cluster.cluster import _write
 from shoal.ops.control import listening
 from shoal.ops.engines.program import Program
-from shoal.ops.transfer.export_target import crate
+from shoal.ops.transfer.export_target import export_target
 from shoal.services import media, members, posts
 from shoal.services.posts import Draft
 from shoal.settings import Settings, build
@@ -130,7 +130,7 @@ def test_what_demo_and_cluster_keep_is_for_its_owner_alone(reached: Path) -> Non
 
 @pytest.mark.parametrize("name", ["export", "export.zip"])
 def test_an_export_is_for_its_owner_alone(tmp_path: Path, name: str) -> None:
-    with crate(tmp_path / name) as opened, opened("media/one.jpg") as file:
+    with export_target(tmp_path / name) as opened, opened("media/one.jpg") as file:
         file.write(b"x")
     assert (tmp_path / name).exists()
     assert modes(tmp_path) == {}

@@ -46,7 +46,7 @@ def test_a_page_of_nothing_is_refused_in_words(shared: World, limit: int) -> Non
     reads, id_, at = shared.deps.reads, ann.member.id, Cursor(limit=limit)
     for page in (
         user.page(reads, id_, id_, at),
-        tagged.page(reads, id_, tagged.Wish(frozenset(("dawn",))), at),
+        tagged.page(reads, id_, tagged.TagQuery(frozenset(("dawn",))), at),
         people.page(reads, id_, id_, FOLLOWED_BY, at),
         saved.page(reads, id_, LIKES, at),
     ):

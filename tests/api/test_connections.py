@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from shoal.api.http.limits.connections import Connections, Patience
+from shoal.api.http.limits.connections import OpenConnections, Patience
 from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import load
 from tests.api.streams import SLOW, Place, a_place
@@ -300,7 +300,7 @@ async def test_a_proxy_that_is_not_trusted_is_warned_of_and_not_believed(caplog:
 def test_a_full_server_has_spare_places_for_its_proxies() -> None:
     settings = load({})
     proxies = Proxies(["127.0.0.1"])
-    counted = Connections(proxies, Doubts(settings, proxies.trusts), most=2, per_address=0)
+    counted = OpenConnections(proxies, Doubts(settings, proxies.trusts), most=2, per_address=0)
     assert [counted.enter(f"203.0.113.{number}") for number in range(3)] == [0, 0, 503]
     assert counted.enter("127.0.0.1") == 0
     for peer in ("203.0.113.0", "203.0.113.1", "203.0.113.2", "127.0.0.1"):
@@ -310,7 +310,7 @@ def test_a_full_server_has_spare_places_for_its_proxies() -> None:
 
 def test_a_household_is_one_address() -> None:
     proxies = Proxies([])
-    counted = Connections(proxies, Doubts(load({}), proxies.trusts), most=10, per_address=1)
+    counted = OpenConnections(proxies, Doubts(load({}), proxies.trusts), most=10, per_address=1)
     assert counted.enter("2001:db8::1") == 0
     assert counted.enter("2001:db8::ffff:2") == 429
     assert counted.enter("2001:db8:0:1::1") == 0

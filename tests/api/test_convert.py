@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api.http.errors import Malformed
-from shoal.api.http.params import Cursor, Id, Limit, Upload, convert
+from shoal.api.http.params import CursorId, Id, Limit, Upload, convert
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.ids import MAX_ID
 from tests.api.harness import Held, json_params, params_of
@@ -57,7 +57,7 @@ class Everything(msgspec.Struct, frozen=True, kw_only=True):
     rows: Annotated[tuple[Row, ...], Meta(max_length=4)] = ()
     poll: Poll | None = None
     file: Upload | None = None
-    cursor: Cursor = Cursor(0)
+    cursor: CursorId = CursorId(0)
     limit: Limit = Limit(0)
 
 

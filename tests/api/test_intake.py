@@ -14,7 +14,7 @@ import pytest
 
 from shoal.api.http.calls import Context, Route
 from shoal.api.http.limits import intake
-from shoal.api.http.limits.intake import SPOOL_BYTES, Budget, Intake, Memory, Spool, Turns
+from shoal.api.http.limits.intake import SPOOL_BYTES, Budget, Intake, Memory, Spool, UploadTurns
 from shoal.api.http.limits.ratelimit import OFF, MemoryLimiter
 from shoal.api.http.routing import build_app
 from shoal.core.errors import StorageFull, TooMany, Unavailable
@@ -151,7 +151,7 @@ async def test_a_full_disk_is_said() -> None:
 
 @in_loop
 async def test_a_member_has_so_many_turns_and_others_have_theirs() -> None:
-    turns = Turns(each=2, waiting=1, seconds=20.0)
+    turns = UploadTurns(each=2, waiting=1, seconds=20.0)
     async with turns.of(1, {}), turns.of(2, {}), contextlib.AsyncExitStack() as second:
         await second.enter_async_context(turns.of(1, {}))
         third = asyncio.create_task(_held(turns, 1))
@@ -167,14 +167,14 @@ async def test_a_member_has_so_many_turns_and_others_have_theirs() -> None:
 
 @in_loop
 async def test_who_waits_too_long_for_a_turn_is_told() -> None:
-    turns = Turns(each=1, seconds=0.05)
+    turns = UploadTurns(each=1, seconds=0.05)
     async with turns.of(1, {}):
         with pytest.raises(TooMany):
             await _held(turns, 1)
     await _held(turns, 1)
 
 
-async def _held(turns: Turns, who: int) -> None:
+async def _held(turns: UploadTurns, who: int) -> None:
     async with turns.of(who, {}):
         pass
 
@@ -199,7 +199,7 @@ class Works:
 
 
 @contextlib.asynccontextmanager
-async def taking(memory: Memory, turns: Turns | None = None) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
+async def taking(memory: Memory, turns: UploadTurns | None = None) -> AsyncIterator[tuple[Works, httpx.AsyncClient]]:
     """A server that takes uploads."""
     works = Works()
     row = {"auth": "user", "limit_class": "media", "answer": dict, "params": StatusParams, "scope": "write:media"}
@@ -224,7 +224,7 @@ def _post(client: httpx.AsyncClient, size: int) -> asyncio.Task[httpx.Response]:
 @in_loop
 async def test_uploads_are_worked_on_as_far_as_memory_goes() -> None:
     memory = Memory(coming=1 << 20, loaded=4_500_000)
-    async with taking(memory, Turns(each=100)) as (works, client):
+    async with taking(memory, UploadTurns(each=100)) as (works, client):
         uploads = [_post(client, 2_000_000) for _ in range(10)]
         await eventually(works.at_work, 2)
         works.go.set()
@@ -236,7 +236,7 @@ async def test_uploads_are_worked_on_as_far_as_memory_goes() -> None:
 
 @in_loop
 async def test_uploads_of_a_member_have_their_turns() -> None:
-    async with taking(Memory(), Turns(each=3, waiting=5)) as (works, client):
+    async with taking(Memory(), UploadTurns(each=3, waiting=5)) as (works, client):
         uploads = [_post(client, 10) for _ in range(10)]
         await eventually(works.at_work, 3)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.responses import PlainTextResponse
 
 from shoal.api.http.limits.limited import Limited
-from shoal.api.http.limits.ratelimit import DEFAULTS, MemoryLimiter, Rule
+from shoal.api.http.limits.ratelimit import DEFAULTS, MemoryLimiter, RateRule
 from tests.api.harness import ask
 from tests.api.world import BASE, picture, world
 
@@ -28,7 +28,7 @@ def test_pages_and_files_are_counted_apart_and_say_where_the_caller_stands() -> 
 
 
 def test_one_page_too_many_is_answered_429_and_files_go_on() -> None:
-    limiter = MemoryLimiter({"pages": Rule(1, 300), "files": Rule(5, 300)}, clock=lambda: 1_000_000.0)
+    limiter = MemoryLimiter({"pages": RateRule(1, 300), "files": RateRule(5, 300)}, clock=lambda: 1_000_000.0)
     app = Limited(PlainTextResponse("hello"), limiter, lambda path: "files" if path == "/file" else "pages")
     answers = [ask(app, "GET", path) for path in ("/a", "/b", "/file")]
     assert [answer.status_code for answer in answers] == [200, 429, 200]

@@ -10,10 +10,10 @@ import pytest
 from shoal.api.http.limits.ratelimit import (
     DEFAULTS,
     OFF,
-    Key,
     MemoryLimiter,
-    Rule,
-    Window,
+    RateKey,
+    RateRule,
+    RateWindow,
     address_key,
     network_key,
     rules,
@@ -33,84 +33,84 @@ class Clock:
         return self.now
 
 
-def take(limits: MemoryLimiter, key: Key, cost: int = 1) -> Window | None:
+def take(limits: MemoryLimiter, key: RateKey, cost: int = 1) -> RateWindow | None:
     return run(limits.take(key, cost))
 
 
 def limiter(limit: int = 2, seconds: int = 60, *, clock: Clock | None = None, capacity: int = 1000) -> MemoryLimiter:
     """A limiter with one class, `api`."""
-    return MemoryLimiter({"api": Rule(limit, seconds)}, clock=clock or Clock(), capacity=capacity)
+    return MemoryLimiter({"api": RateRule(limit, seconds)}, clock=clock or Clock(), capacity=capacity)
 
 
 def test_requests_are_counted_down_and_then_refused_until_the_window_ends() -> None:
     clock = Clock(1_000_000.0)
     limits = limiter(clock=clock)
-    key = Key("api", 1)
+    key = RateKey("api", 1)
     assert [take(limits, key) for _ in range(3)] == [
-        Window(2, 1, 1_000_020),
-        Window(2, 0, 1_000_020),
-        Window(2, 0, 1_000_020, 20.0),
+        RateWindow(2, 1, 1_000_020),
+        RateWindow(2, 0, 1_000_020),
+        RateWindow(2, 0, 1_000_020, 20.0),
     ]
     clock.now = 1_000_020.0
-    assert take(limits, key) == Window(2, 1, 1_000_080)
+    assert take(limits, key) == RateWindow(2, 1, 1_000_080)
 
 
 def test_callers_and_classes_are_counted_apart() -> None:
-    limits = MemoryLimiter({"api": Rule(1, 60), "media": Rule(1, 60)}, clock=Clock())
-    keys = [Key("api", 1), Key("api", "10.0.0.1"), Key("media", 1)]
+    limits = MemoryLimiter({"api": RateRule(1, 60), "media": RateRule(1, 60)}, clock=Clock())
+    keys = [RateKey("api", 1), RateKey("api", "10.0.0.1"), RateKey("media", 1)]
     windows = [take(limits, key) for key in keys]
     assert all(window and not window.wait for window in windows)
 
 
 def test_a_costly_request_counts_for_several_and_a_refused_one_for_none() -> None:
     limits = limiter(5)
-    assert take(limits, Key("api", 1), 4) == Window(5, 1, 1_000_020)
-    assert take(limits, Key("api", 1), 4) == Window(5, 1, 1_000_020, 20.0)
-    assert take(limits, Key("api", 1), 1) == Window(5, 0, 1_000_020)
+    assert take(limits, RateKey("api", 1), 4) == RateWindow(5, 1, 1_000_020)
+    assert take(limits, RateKey("api", 1), 4) == RateWindow(5, 1, 1_000_020, 20.0)
+    assert take(limits, RateKey("api", 1), 1) == RateWindow(5, 0, 1_000_020)
 
 
 def test_what_is_given_back_does_not_count() -> None:
     clock = Clock(1_000_000.0)
     limits = limiter(clock=clock)
-    key = Key("api", 1)
+    key = RateKey("api", 1)
     run(limits.give_back(key))
-    assert take(limits, key, 2) == Window(2, 0, 1_000_020)
+    assert take(limits, key, 2) == RateWindow(2, 0, 1_000_020)
     run(limits.give_back(key))
-    assert take(limits, key) == Window(2, 0, 1_000_020)
+    assert take(limits, key) == RateWindow(2, 0, 1_000_020)
     for _ in range(3):
         run(limits.give_back(key))
-    assert take(limits, key, 2) == Window(2, 0, 1_000_020)
+    assert take(limits, key, 2) == RateWindow(2, 0, 1_000_020)
     clock.now = 1_000_020.0
-    run(limits.give_back(Key("other", 1)))
-    assert take(limits, key) == Window(2, 1, 1_000_080)
+    run(limits.give_back(RateKey("other", 1)))
+    assert take(limits, key) == RateWindow(2, 1, 1_000_080)
 
 
 def test_a_limit_of_0_and_an_unknown_class_are_no_limit() -> None:
-    assert take(limiter(0), Key("api", 1)) is None
-    assert take(limiter(), Key("other", 1)) is None
+    assert take(limiter(0), RateKey("api", 1)) is None
+    assert take(limiter(), RateKey("other", 1)) is None
     assert OFF.keys() == DEFAULTS.keys()
 
 
 def test_memory_is_bounded_by_forgetting_the_oldest_caller() -> None:
     limits = limiter(1, capacity=3)
     for who in range(10):
-        take(limits, Key("api", who))
+        take(limits, RateKey("api", who))
     assert len(limits._counts["api"].used) == 3  # (there is no other way to see it)
 
 
 def test_a_clock_that_was_set_back_locks_nobody_out() -> None:
     clock = Clock(1_000_000.0)
     limits = limiter(1, clock=clock)
-    take(limits, Key("api", 1))
+    take(limits, RateKey("api", 1))
     clock.now = 500_000.0
-    window = take(limits, Key("api", 1))
+    window = take(limits, RateKey("api", 1))
     assert window
     assert window.wait == 0
     assert window.reset <= clock.now + 60
 
 
-@pytest.mark.parametrize("rule", [Rule(-1, 60), Rule(1, 0)])
-def test_a_rule_that_makes_no_sense_is_refused_at_the_start(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", [RateRule(-1, 60), RateRule(1, 0)])
+def test_a_rule_that_makes_no_sense_is_refused_at_the_start(rule: RateRule) -> None:
     with pytest.raises(ValueError, match="at least"):
         MemoryLimiter({"api": rule})
 
@@ -122,7 +122,7 @@ def test_addresses_of_one_household_count_as_one() -> None:
 
 
 def test_every_answer_of_the_api_says_where_its_caller_stands() -> None:
-    app = make_app(limiter=MemoryLimiter({"api": Rule(100, 300), "media": Rule(30, 1800)}))
+    app = make_app(limiter=MemoryLimiter({"api": RateRule(100, 300), "media": RateRule(30, 1800)}))
     for path, token in [
         ("/api/v1/instance", ""),
         ("/api/v1/statuses/home", "member"),
@@ -139,7 +139,7 @@ def test_every_answer_of_the_api_says_where_its_caller_stands() -> None:
 
 
 def test_one_request_too_many_is_answered_429_with_the_time_to_wait() -> None:
-    app = make_app(limiter=MemoryLimiter({"api": Rule(1, 300), "media": Rule(30, 1800)}, clock=Clock()))
+    app = make_app(limiter=MemoryLimiter({"api": RateRule(1, 300), "media": RateRule(30, 1800)}, clock=Clock()))
     assert ask(app, "GET", "/api/v1/instance").status_code == 200
     answer = ask(app, "GET", "/api/v1/instance")
     assert (answer.status_code, answer.json()) == (429, {"error": "Too many requests"})
@@ -150,7 +150,7 @@ def test_one_request_too_many_is_answered_429_with_the_time_to_wait() -> None:
 
 
 def test_guessing_tokens_is_limited() -> None:
-    app = make_app(limiter=MemoryLimiter({"api": Rule(1, 300), "media": Rule(30, 1800)}))
+    app = make_app(limiter=MemoryLimiter({"api": RateRule(1, 300), "media": RateRule(30, 1800)}))
     assert [ask(app, "GET", "/api/v1/statuses/home", token="guess").status_code for _ in range(2)] == [401, 429]
 
 
@@ -160,17 +160,17 @@ def test_limits_that_are_off_send_no_headers() -> None:
 
 def test_limits_are_set_class_by_class() -> None:
     chosen = rules(build(limits={"api": "600/5m", "signup": "off", "login": "7/90", "media": "5/1h", "pages": "1/1s"}))
-    assert chosen["api"] == Rule(600, 300)
+    assert chosen["api"] == RateRule(600, 300)
     assert chosen["signup"].limit == 0
-    assert chosen["login"] == Rule(7, 90)
-    assert chosen["media"] == Rule(5, 3600)
-    assert chosen["pages"] == Rule(1, 1)
+    assert chosen["login"] == RateRule(7, 90)
+    assert chosen["media"] == RateRule(5, 3600)
+    assert chosen["pages"] == RateRule(1, 1)
     assert chosen["delete"] == DEFAULTS["delete"]
     assert rules(build(limits={"api": "600/5m"}, rate_limits=False)) == OFF
 
 
 def test_limits_come_from_the_environment_as_json() -> None:
-    assert rules(load({"SHOAL_LIMITS": '{"api": "9/1m"}'}))["api"] == Rule(9, 60)
+    assert rules(load({"SHOAL_LIMITS": '{"api": "9/1m"}'}))["api"] == RateRule(9, 60)
     with pytest.raises(SettingsError, match="limits is not JSON"):
         load({"SHOAL_LIMITS": "{api"})
 

@@ -10,7 +10,7 @@ import pytest
 
 from shoal.api.http.calls import Body, Route
 from shoal.api.http.limits.admission import Gate
-from shoal.api.http.limits.ratelimit import UNLIMITED, MemoryLimiter, Rule
+from shoal.api.http.limits.ratelimit import UNLIMITED, MemoryLimiter, RateRule
 from shoal.api.http.readiness import Readiness
 from shoal.api.http.routing import build_app
 from shoal.api.instance.instance import health, ready
@@ -82,7 +82,7 @@ async def test_both_are_outside_all_limits_and_say_nothing_internal() -> None:
         Route("GET", "/health", health, auth="public", limit_class=UNLIMITED, answer=Body("text/plain")),
         Route("GET", "/ready", ready, auth="public", limit_class=UNLIMITED, answer=dict),
     ]
-    limiter = MemoryLimiter({"api": Rule(1, 3600)})
+    limiter = MemoryLimiter({"api": RateRule(1, 3600)})
     app = build_app(routes, _Deps(), authenticate=authenticate, limiter=limiter, gate=gate)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://shoal.test") as client:
         for _ in range(3):

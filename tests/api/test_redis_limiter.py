@@ -10,14 +10,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 from redis import Redis
 
-from shoal.api.http.limits.ratelimit import Key, Rule
+from shoal.api.http.limits.ratelimit import RateKey, RateRule
 from shoal.api.http.limits.redis_limiter import RedisLimiter
 from shoal.graph.redis.nodes import Nodes
 from tests.engines import redis
 from tests.running import eventually, in_loop
 
-RULES = {"api": Rule(5, 86_400), "files": Rule(0, 60), "short": Rule(2, 1)}
-ANN, BEN = Key("api", 5 << 10), Key("api", 5_000 << 10)
+RULES = {"api": RateRule(5, 86_400), "files": RateRule(0, 60), "short": RateRule(2, 1)}
+ANN, BEN = RateKey("api", 5 << 10), RateKey("api", 5_000 << 10)
 
 
 @asynccontextmanager
@@ -33,7 +33,7 @@ async def test_processes_count_together(where: str) -> None:
     url = getattr(redis, where)()
     async with AsyncExitStack() as stack:
         limiters = [await stack.enter_async_context(limiter_at(url)) for _ in range(3)]
-        for key in (ANN, BEN, Key("api", "192.0.2.1"), Key("api", "2001:db8::/64")):
+        for key in (ANN, BEN, RateKey("api", "192.0.2.1"), RateKey("api", "2001:db8::/64")):
             windows = [window for _ in range(3) for limiter in limiters if (window := await limiter.take(key))]
             assert [window.remaining for window in windows] == [4, 3, 2, 1, 0, 0, 0, 0, 0]
             assert [bool(window.wait) for window in windows] == [False] * 5 + [True] * 4
@@ -61,7 +61,7 @@ async def test_a_refused_request_is_not_counted_and_costs_may_differ() -> None:
 async def test_what_one_process_gives_back_another_may_take(where: str) -> None:
     url = getattr(redis, where)()
     async with limiter_at(url) as one, limiter_at(url) as other:
-        key = Key("api", "192.0.2.9")
+        key = RateKey("api", "192.0.2.9")
         await one.give_back(key)
         assert (window := await one.take(key, 5)) is not None
         assert window.remaining == 0
@@ -79,7 +79,7 @@ async def test_classes_without_a_limit_ask_nobody() -> None:
     nodes = Nodes(redis.single())
     limiter = RedisLimiter(nodes, RULES)
     assert limiter.classes == {"api", "files", "short"}
-    assert await limiter.take(Key("files", 1)) is None
+    assert await limiter.take(RateKey("files", 1)) is None
     assert nodes.calls == 0
     await nodes.close()
 
@@ -87,7 +87,7 @@ async def test_classes_without_a_limit_ask_nobody() -> None:
 @in_loop
 async def test_counts_go_with_their_window() -> None:
     async with limiter_at(redis.single()) as limiter:
-        key = Key("short", 9)
+        key = RateKey("short", 9)
         # Some three in a row fall into one window.
         while not (window := await limiter.take(key)) or not window.wait:
             pass

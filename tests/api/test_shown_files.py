@@ -16,7 +16,7 @@ from shoal.core.model import Media
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.schema import file_key
 from shoal.services import members, moderation, posts
-from shoal.services.members import Profile
+from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
 from tests.api.world import Counting, World, picture
 from tests.flows.people import register
@@ -136,7 +136,7 @@ def test_a_server_asks_before_it_shows_a_file(shoal: World) -> None:
     shoal.settle()
     answers = [shoal.ask(method, httpx.URL(it["url"]).path) for method in ("GET", "HEAD") for it in (made, kept)]
     assert [answer.status_code for answer in answers] == [404, 200, 404, 200]
-    shoal.run(members.update_profile(shoal.writes, ann.member.id, Profile(avatar=picture())))
+    shoal.run(members.update_profile(shoal.writes, ann.member.id, ProfileChange(avatar=picture())))
     avatar = shoal.json("GET", f"/api/v1/accounts/{ann.member.id}")["avatar"]
     shoal.run(moderation.suspend(shoal.writes, ann.member.id))
     assert shoal.ask("GET", httpx.URL(avatar).path).status_code == 404

@@ -8,7 +8,7 @@ from aiormq.abc import AbstractChannel
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.broker.in_flight import Delivery, Hands
+from shoal.broker.in_flight import Delivery, InFlight
 from shoal.core.events import PostCreated
 from shoal.graph.contract import Job
 from tests.stores import Clock
@@ -24,8 +24,8 @@ def delivery(n: int, channel: AbstractChannel = ONE, tag: int = 0) -> Delivery:
     return Delivery(channel, tag or n, b"", job(n), 1_000 + n, 0, 0, alone=False)
 
 
-def holding(*deliveries: Delivery, clock: Clock | None = None, lease: float = 60.0) -> Hands:
-    hands = Hands(clock or Clock())
+def holding(*deliveries: Delivery, clock: Clock | None = None, lease: float = 60.0) -> InFlight:
+    hands = InFlight(clock or Clock())
     for one in deliveries:
         hands.arrive(one)
         assert one.job is not None

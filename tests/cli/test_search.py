@@ -16,7 +16,7 @@ from shoal.cli import main
 from shoal.core.errors import InvalidInput
 from shoal.discovery.memory import MemoryIndex
 from shoal.feeds import search
-from shoal.feeds.search import Part
+from shoal.feeds.search import ResultRange
 from shoal.graph.contract import Cursor
 from shoal.settings import Settings
 from shoal.wiring.search import open_search
@@ -110,7 +110,7 @@ async def test_without_an_index_names_are_found_and_the_log_says_what_to_do(capl
             await shoal.settle()
             reads = replace(shoal.network.reads, search=filler.index)
             assert await search.member_named(reads, "ann") is not None
-            people = await search.members(reads, None, "ann", Part(9))
+            people = await search.members(reads, None, "ann", ResultRange(9))
             assert [one.member.name for one in people] == ["ann"]
-            assert await search.tags(reads, None, "#tide", Part(9)) == ["tide"]
-            assert await search.tags(reads, None, "#ti", Part(9)) == []
+            assert await search.tags(reads, None, "#tide", ResultRange(9)) == ["tide"]
+            assert await search.tags(reads, None, "#ti", ResultRange(9)) == []

@@ -16,7 +16,19 @@ from hypothesis import strategies as st
 from shoal.core.errors import ShoalError
 from shoal.core.words import Clause, clause_of, words_of
 from shoal.discovery import sqlite, sqlite_sql
-from shoal.discovery.contract import FORM, PUBLIC, Ask, Change, MemberRow, PostRow, SearchIndex, State, TagUses, by, to
+from shoal.discovery.contract import (
+    FORM,
+    PUBLIC,
+    Ask,
+    FillState,
+    IndexChange,
+    MemberRow,
+    PostRow,
+    SearchIndex,
+    TagUses,
+    by,
+    to,
+)
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.postgres import PostgresIndex
 from shoal.discovery.sqlite import SqliteIndex
@@ -87,7 +99,7 @@ def names(text: str) -> list[Clause]:
 @in_loop
 async def test_a_word_finds_posts_newest_first(backend: IndexBackend) -> None:
     async with backend.open() as index:
-        await index.write(Change(posts=[post(1, "Low tide"), post(3, "High TIDE"), post(2, "Tides")]))
+        await index.write(IndexChange(posts=[post(1, "Low tide"), post(3, "High TIDE"), post(2, "Tides")]))
         assert await index.posts(asked("tide"), 10) == [3, 1]
         assert await index.posts(asked("tide"), 1) == [3]
         assert await index.posts(asked("low tide"), 10) == [1]
@@ -97,14 +109,14 @@ async def test_a_word_finds_posts_newest_first(backend: IndexBackend) -> None:
 @in_loop
 async def test_a_phrase_is_words_behind_each_other(backend: IndexBackend) -> None:
     async with backend.open() as index:
-        await index.write(Change(posts=[post(1, "blue hour"), post(2, "hour of blue"), post(3, "the blue hour.")]))
+        await index.write(IndexChange(posts=[post(1, "blue hour"), post(2, "hour of blue"), post(3, "the blue hour.")]))
         assert await index.posts(Ask(every=(Clause(("blue", "hour")),)), 10) == [3, 1]
 
 
 @in_loop
 async def test_what_must_not_be_there_is_left_out(backend: IndexBackend) -> None:
     async with backend.open() as index:
-        await index.write(Change(posts=[post(1, "blue sea"), post(2, "blue sky"), post(3, "red sky")]))
+        await index.write(IndexChange(posts=[post(1, "blue sea"), post(2, "blue sky"), post(3, "red sky")]))
         assert await index.posts(asked("blue", none=(Clause(("sky",)),)), 10) == [1]
         assert await index.posts(Ask(none=(Clause(("sky",)), Clause(("grey", "sea")))), 10) == [1]
 
@@ -127,7 +139,7 @@ async def test_what_must_not_be_there_is_left_out(backend: IndexBackend) -> None
 @in_loop
 async def test_every_script_is_found(backend: IndexBackend, text: str, query: str) -> None:
     async with backend.open() as index:
-        await index.write(Change(posts=[post(1, text), post(2, "something else")]))
+        await index.write(IndexChange(posts=[post(1, text), post(2, "something else")]))
         assert await index.posts(asked(query), 10) == [1]
 
 
@@ -140,7 +152,7 @@ async def test_who_finds_what(backend: IndexBackend) -> None:
         post(4, "tide", CYD),
     ]
     async with backend.open() as index:
-        await index.write(Change(posts=rows, members=[member(CYD, "cyd", shy=True), member(ANN, "ann")]))
+        await index.write(IndexChange(posts=rows, members=[member(CYD, "cyd", shy=True), member(ANN, "ann")]))
         assert await index.posts(asked("tide"), 10) == [1]
         assert await index.posts(asked("tide", viewer=ANN), 10) == [3, 2, 1]
         assert await index.posts(asked("tide", viewer=BEN), 10) == [3, 1]
@@ -153,7 +165,7 @@ async def test_who_finds_what(backend: IndexBackend) -> None:
 async def test_posts_are_found_by_what_they_are_and_when_they_were_written(backend: IndexBackend) -> None:
     async with backend.open() as index:
         await index.write(
-            Change(posts=[post(n, "tide", ANN, PUBLIC, *([":has:media"] * (n % 2))) for n in range(1, 7)])
+            IndexChange(posts=[post(n, "tide", ANN, PUBLIC, *([":has:media"] * (n % 2))) for n in range(1, 7)])
         )
         assert await index.posts(Ask(every=(Clause((":has:media",)),)), 10) == [5, 3, 1]
         assert await index.posts(asked("tide", before=5, after=2), 10) == [4, 3]
@@ -164,9 +176,9 @@ async def test_posts_are_found_by_what_they_are_and_when_they_were_written(backe
 @in_loop
 async def test_a_row_replaces_the_row_before_it(backend: IndexBackend) -> None:
     async with backend.open() as index:
-        await index.write(Change(posts=[post(1, "tide", tags=["sea", "dawn"]), post(2, "tide", tags=["sea"])]))
-        await index.write(Change(posts=[post(1, "dusk", tags=["dusk"])]))
-        await index.write(Change(posts=[post(1, "dusk", tags=["dusk"])]))
+        await index.write(IndexChange(posts=[post(1, "tide", tags=["sea", "dawn"]), post(2, "tide", tags=["sea"])]))
+        await index.write(IndexChange(posts=[post(1, "dusk", tags=["dusk"])]))
+        await index.write(IndexChange(posts=[post(1, "dusk", tags=["dusk"])]))
         assert await index.posts(asked("tide"), 10) == [2]
         assert await index.posts(asked("dusk"), 10) == [1]
         assert await index.tags("", 10) == [TagUses("dusk", 1), TagUses("sea", 1)]
@@ -175,8 +187,8 @@ async def test_a_row_replaces_the_row_before_it(backend: IndexBackend) -> None:
 @in_loop
 async def test_what_is_gone_is_found_no_more(backend: IndexBackend) -> None:
     async with backend.open() as index:
-        await index.write(Change(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann", note="sea")]))
-        await index.write(Change(gone=[1, ANN, 7]))
+        await index.write(IndexChange(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann", note="sea")]))
+        await index.write(IndexChange(gone=[1, ANN, 7]))
         assert await index.posts(asked("tide"), 10) == []
         assert await index.members(names("ann"), "ann", 10) == []
         assert await index.members(names("sea"), "sea", 10) == []
@@ -194,7 +206,7 @@ async def test_members_are_found_by_the_beginnings_of_their_names_and_by_their_n
         member(5, "annex", suspended=True, listed=False),
     ]
     async with backend.open() as index:
-        await index.write(Change(members=people, posts=[post(70, "hi", 2), post(71, "hi", 1)]))
+        await index.write(IndexChange(members=people, posts=[post(70, "hi", 2), post(71, "hi", 1)]))
         assert await index.members(names("ann"), "ann", 10) == [1, 2, 3]
         assert await index.members(names("ann"), "ann", 1) == [1]
         assert await index.members(names("lee ann"), "lee ann", 10) == [1]
@@ -207,7 +219,7 @@ async def test_members_are_found_by_the_beginnings_of_their_names_and_by_their_n
 async def test_tags_are_found_by_their_beginnings_the_most_used_first(backend: IndexBackend) -> None:
     rows = [post(1, tags=["sea_z", "sea_a"]), post(2, tags=["sea_z", "sky"]), post(3, tags=["sea_b", "海辺"])]
     async with backend.open() as index:
-        await index.write(Change(posts=rows))
+        await index.write(IndexChange(posts=rows))
         assert await index.tags("sea", 10) == [TagUses("sea_z", 2), TagUses("sea_a", 1), TagUses("sea_b", 1)]
         assert await index.tags("sea", 1) == [TagUses("sea_z", 2)]
         assert await index.tags("海", 10) == [TagUses("海辺", 1)]
@@ -220,12 +232,12 @@ async def test_the_directory_knows_who_posted_last_and_who_joined_last(backend: 
     rows = [post(70, "x", 1), post(71, "x", 2), post(72, "x", 3, ":private"), post(73, "x", 4)]
     async with backend.open() as index:
         # Whichever comes first, a member or what they posted.
-        await index.write(Change(posts=rows, members=people[:2]))
-        await index.write(Change(members=people[2:]))
+        await index.write(IndexChange(posts=rows, members=people[:2]))
+        await index.write(IndexChange(members=people[2:]))
         assert await index.directory("active", 10) == [2, 1, 3]
         assert await index.directory("new", 10) == [3, 2, 1]
         assert await index.directory("new", 1, 1) == [2]
-        await index.write(Change(gone=[71]))
+        await index.write(IndexChange(gone=[71]))
         assert await index.directory("active", 10) == [1, 3, 2]
 
 
@@ -242,11 +254,11 @@ async def test_a_file_of_an_older_version_knows_who_posted_last(tmp_path: Path) 
             old.execute(for_rows(sqlite_sql.WORDS_PUT, 1, 2), (row.id, " ".join((*row.marks, *row.words))))
         old.commit()
     index = await SqliteIndex.open(path)
-    await index.write(Change(members=[member(1, "ann"), member(2, "ben")]))
+    await index.write(IndexChange(members=[member(1, "ann"), member(2, "ben")]))
     assert await index.directory("active", 10) == [2, 1]
-    await index.write(Change(posts=[post(72, "y", 1)]))
+    await index.write(IndexChange(posts=[post(72, "y", 1)]))
     assert await index.directory("active", 10) == [1, 2]
-    await index.write(Change(gone=[72]))
+    await index.write(IndexChange(gone=[72]))
     assert await index.directory("active", 10) == [2, 1]
     await index.close()
 
@@ -260,14 +272,14 @@ async def test_posts_leave_the_rows_of_members_alone_until_many_have_posted(
     steps = [(2, [2, 3, 1], [0, 0, 0]), (1, [1, 2, 3], [0, 0, 0]), (2, [2, 1, 3], [0, 0, 0])]
     steps += [(3, [3, 2, 1], [71, 72, 73]), (1, [1, 3, 2], [71, 72, 73])]
     index = await SqliteIndex.open(path)
-    await index.write(Change(members=[member(1, "ann"), member(2, "ben"), member(3, "cyd")]))
+    await index.write(IndexChange(members=[member(1, "ann"), member(2, "ben"), member(3, "cyd")]))
     with closing(sqlite3.connect(path)) as file:
         for number, (author, order, noted) in enumerate(steps, 70):
-            await index.write(Change(posts=[post(number, "x", author)]))
+            await index.write(IndexChange(posts=[post(number, "x", author)]))
             assert await index.directory("active", 9) == order
             assert await index.directory("active", 1, 1) == order[1:2]
             assert [active for (active,) in file.execute("SELECT active FROM member ORDER BY id")] == noted
-    await index.write(Change(posts=[post(60, "x", 2)], gone=[74]))
+    await index.write(IndexChange(posts=[post(60, "x", 2)], gone=[74]))
     assert await index.directory("active", 9) == [3, 2, 1]
     await index.close()
 
@@ -276,12 +288,12 @@ async def test_posts_leave_the_rows_of_members_alone_until_many_have_posted(
 async def test_posts_are_written_to_sqlite_many_at_a_statement(tmp_path: Path) -> None:
     """After each one the thread waits for the interpreter, which a busy event loop keeps."""
     index = await SqliteIndex.open(tmp_path / "index.db")
-    await index.write(Change(members=[member(n, f"m{n}") for n in range(7)]))
+    await index.write(IndexChange(members=[member(n, f"m{n}") for n in range(7)]))
     told: list[str] = []
     assert index._writing is not None
     index._writing.set_trace_callback(told.append)
     rows = [post(1_000 + n, f"tide {n}", n % 7, tags=(f"t{n % 5}",)) for n in range(1, 513)]
-    await index.write(Change(posts=rows))
+    await index.write(IndexChange(posts=rows))
     # Lines with dashes are what FTS5 does by itself.
     assert len([line for line in told if not line.startswith("--")]) < 20
     assert await index.rows([row.id for row in rows]) == {row.id: row for row in rows}
@@ -294,7 +306,7 @@ async def test_posts_are_written_to_sqlite_many_at_a_statement(tmp_path: Path) -
 async def test_rows_and_ids_are_what_was_written(backend: IndexBackend) -> None:
     async with backend.open() as index:
         row, ann = post(5, "tide", tags=["sea"]), member(ANN, "ann", "Ann", "by the sea")
-        await index.write(Change(posts=[row], members=[ann]))
+        await index.write(IndexChange(posts=[row], members=[ann]))
         assert await index.rows([5, ANN, 9]) == {5: row, ANN: ann}
         assert await index.ids(-1, 10) == [5, ANN]
         assert await index.ids(5, 10) == [ANN]
@@ -304,22 +316,22 @@ async def test_rows_and_ids_are_what_was_written(backend: IndexBackend) -> None:
 @in_loop
 async def test_an_index_remembers_how_far_it_was_filled_and_forgets_everything(backend: IndexBackend) -> None:
     async with backend.open() as index:
-        assert await index.state() == State()
-        await index.write(Change(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann")]))
-        await index.keep_state(State(FORM, 7))
-        await index.keep_state(State(FORM, 8))
-        assert await index.state() == State(FORM, 8)
+        assert await index.state() == FillState()
+        await index.write(IndexChange(posts=[post(1, "tide", tags=["sea"])], members=[member(ANN, "ann")]))
+        await index.keep_state(FillState(FORM, 7))
+        await index.keep_state(FillState(FORM, 8))
+        assert await index.state() == FillState(FORM, 8)
         await index.clear()
-        assert (await index.state(), await index.ids(-1, 9), await index.tags("", 9)) == (State(), [], [])
+        assert (await index.state(), await index.ids(-1, 9), await index.tags("", 9)) == (FillState(), [], [])
         assert await index.posts(asked("tide"), 9) == []
-        await index.write(Change(posts=[post(1, "tide")]))
+        await index.write(IndexChange(posts=[post(1, "tide")]))
         assert await index.posts(asked("tide"), 9) == [1]
 
 
 @in_loop
 async def test_a_word_that_is_said_very_often_does_no_harm(backend: IndexBackend) -> None:
     async with backend.open() as index:
-        await index.write(Change(posts=[post(1, "ha " * 3_000 + "x" * 5_000)]))
+        await index.write(IndexChange(posts=[post(1, "ha " * 3_000 + "x" * 5_000)]))
         assert await index.posts(asked("ha"), 9) == [1]
 
 
@@ -328,11 +340,11 @@ async def test_a_word_that_is_said_very_often_does_no_harm(backend: IndexBackend
 async def test_what_was_written_is_there_after_a_restart_and_for_those_who_only_read(name: str, tmp_path: Path) -> None:
     kept = IndexBackend(name, tmp_path)
     async with kept.open() as index:
-        await index.write(Change(posts=[post(1, "tide")]))
+        await index.write(IndexChange(posts=[post(1, "tide")]))
     async with kept.open(read_only=True) as index:
         assert await index.posts(asked("tide"), 10) == [1]
         with pytest.raises(ShoalError):
-            await index.write(Change(gone=[1]))
+            await index.write(IndexChange(gone=[1]))
 
 
 @in_loop
@@ -373,7 +385,7 @@ members = st.builds(
     st.booleans(),
 )
 changes = st.builds(
-    lambda found, some, gone: Change(
+    lambda found, some, gone: IndexChange(
         posts=list({row.id: row for row in found}.values()),
         members=list({row.id: row for row in some}.values()),
         gone=gone - {row.id for row in (*found, *some)},
@@ -430,7 +442,7 @@ def test_every_index_answers_as_the_one_in_memory(
 
     @given(st.lists(changes, max_size=4), questions)
     @settings(max_examples=examples(60) if name == "postgres" else 150, deadline=None)
-    def compare(steps: list[Change], asked_for: tuple[list[Ask], list[Clause]]) -> None:
+    def compare(steps: list[IndexChange], asked_for: tuple[list[Ask], list[Clause]]) -> None:
         async def both() -> None:
             reference = MemoryIndex()
             async with shared.open() as index:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shoal.graph.schema import tag_id
-from shoal.tagcloud.contract import KEEP_CLOUDS, KEEP_INCREMENTS_MS, Day, Head, Overtaken, Rule
+from shoal.tagcloud.contract import KEEP_CLOUDS, KEEP_INCREMENTS_MS, Day, Head, Overtaken, TagRule
 from shoal.tagcloud.heat import DAY as IN_A_DAY
 from shoal.tagcloud.heat import HOUR as IN_AN_HOUR
 from shoal.tagcloud.heat import HOUR_MS, Heat
@@ -160,7 +160,7 @@ async def test_only_the_version_after_the_newest_is_taken(backend: CloudBackend)
                         increments=[increment_id(5)],
                         marks={5: b"five"},
                         authors={(DAWN, DAY, 5): 5},
-                        rules=[Rule("surf", denied=True)],
+                        rules=[TagRule("surf", denied=True)],
                     )
                 )
         assert await store.head() == merge(1).head
@@ -377,10 +377,12 @@ async def test_increments_are_forgotten_after_their_time(backend: CloudBackend) 
 @in_loop
 async def test_rules_hold_until_they_say_nothing(backend: CloudBackend) -> None:
     async with backend.open() as store:
-        await store.write(merge(1, rules=[Rule("dawn", denied=True), Rule("ریف", target="reef"), Rule("surf")]))
-        assert await store.rules() == {"dawn": Rule("dawn", denied=True), "ریف": Rule("ریف", target="reef")}
-        await store.write(merge(2, rules=[Rule("dawn"), Rule("ریف", denied=True, target="surf")]))
-        assert await store.rules() == {"ریف": Rule("ریف", denied=True, target="surf")}
+        await store.write(
+            merge(1, rules=[TagRule("dawn", denied=True), TagRule("ریف", target="reef"), TagRule("surf")])
+        )
+        assert await store.rules() == {"dawn": TagRule("dawn", denied=True), "ریف": TagRule("ریف", target="reef")}
+        await store.write(merge(2, rules=[TagRule("dawn"), TagRule("ریف", denied=True, target="surf")]))
+        assert await store.rules() == {"ریف": TagRule("ریف", denied=True, target="surf")}
 
 
 # The inbox

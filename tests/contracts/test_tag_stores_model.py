@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.graph.schema import tag_id
-from shoal.tagcloud.contract import AuthorKey, CloudStore, Day, Merge, Overtaken, Rule, TagRow
+from shoal.tagcloud.contract import AuthorKey, CloudStore, Day, Merge, Overtaken, TagRow, TagRule
 from shoal.tagcloud.heat import Heat
 from shoal.tagcloud.memory import MemoryCloud
 from tests.examples import examples
@@ -36,7 +36,7 @@ rows = st.builds(
     st.dictionaries(st.sampled_from(DAYS), st.builds(Day, numbers, numbers, numbers), max_size=2),
 ) | st.builds(TagRow, st.sampled_from(sorted(TAGS)), st.just(""))
 keys = st.tuples(st.sampled_from(sorted(TAGS)), st.sampled_from(DAYS), st.integers(1, 3))
-rules = st.builds(Rule, st.sampled_from(NAMES), st.booleans(), st.sampled_from(("", *NAMES)))
+rules = st.builds(TagRule, st.sampled_from(NAMES), st.booleans(), st.sampled_from(("", *NAMES)))
 
 
 @st.composite

@@ -47,7 +47,7 @@ def own(*options: str) -> Program:
     return engine.start(folder(), "redis", *options)
 
 
-def own_cluster(masters: int = 3, replicas: int = 1) -> engine.Cluster:
+def own_cluster(masters: int = 3, replicas: int = 1) -> engine.RedisCluster:
     """A Cluster that a test may kill, and stops."""
     installed()
     return engine.start_cluster(folder(), masters, replicas, node_timeout=NODE_TIMEOUT)
@@ -62,13 +62,13 @@ def server() -> Program:
 
 
 @cache
-def _cluster() -> engine.Cluster:
+def _cluster() -> engine.RedisCluster:
     cluster = own_cluster()
     at_the_end.callback(_kill, cluster)
     return cluster
 
 
-def _kill(cluster: engine.Cluster) -> None:
+def _kill(cluster: engine.RedisCluster) -> None:
     for member in cluster.members:
         member.program.kill()
 

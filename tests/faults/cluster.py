@@ -21,7 +21,7 @@ from shoal.core.placement import place, source_of
 from shoal.feeds import home
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, POSTED
-from shoal.ops.bounded_tasks import in_crowd
+from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.check import check
 from shoal.ops.cluster import cluster as clusters
 from shoal.ops.cluster.folder import held
@@ -250,5 +250,5 @@ async def crowd(here: Place, author: Person, size: int) -> list[int]:
             await home.warm_up(network.reads, member.id)
             made.append(member.id)
 
-        await in_crowd([f"crowd{number}" for number in range(size)], follow, _AT_ONCE, lambda _: None)
+        await run_bounded([f"crowd{number}" for number in range(size)], follow, _AT_ONCE, lambda _: None)
     return made

@@ -12,7 +12,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member, Poll, PollOption, Post, Role
 from shoal.core.reports import Report
 from shoal.feeds import notifications
-from shoal.feeds.notifications import Notification, Wish
+from shoal.feeds.notifications import Notification, NotificationQuery
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import (
     EVERYBODY,
@@ -26,13 +26,15 @@ from shoal.services import reactions, relationships
 from shoal.wiring import Network
 
 
-async def noted(shoal: Shoal, who: Handle, wish: Wish = notifications.ALL) -> list[Notification]:
+async def noted(shoal: Shoal, who: Handle, wish: NotificationQuery = notifications.ALL) -> list[Notification]:
     """All that they are notified of, once everything has been worked off."""
     await shoal.settle()
     return await all_of(shoal.network, who.id, wish)
 
 
-async def all_of(network: Network, member: int, wish: Wish = notifications.ALL, limit: int = 3) -> list[Notification]:
+async def all_of(
+    network: Network, member: int, wish: NotificationQuery = notifications.ALL, limit: int = 3
+) -> list[Notification]:
     """The same, as it is now; read by pages."""
     found: list[Notification] = []
     before: int | None = 2**63 - 1
@@ -71,7 +73,7 @@ async def relate(shoal: Shoal, one: int, atype: AssocType, other: int, event: An
 
 async def watch(shoal: Shoal, who: Handle, whom: Handle) -> None:
     """They follow, and want to hear of every post."""
-    await relationships.follow(shoal.network.writes, who.id, whom.id, relationships.Wish(notify=True))
+    await relationships.follow(shoal.network.writes, who.id, whom.id, relationships.FollowOptions(notify=True))
 
 
 async def mute_thread(shoal: Shoal, who: Handle, root: Post) -> None:

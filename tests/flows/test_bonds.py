@@ -21,8 +21,8 @@ from shoal.graph.contract import AssocRow, Cursor
 from shoal.graph.schema import ASSOC_TYPES, BLOCKS, ENDORSES, FOLLOWS, LISTS, REQUESTS, WATCHES
 from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.services import follow_requests, lists, members, relationships
-from shoal.services.members import Profile
-from shoal.services.relationships import Wish
+from shoal.services.members import ProfileChange
+from shoal.services.relationships import FollowOptions
 from tests.flows.people import register, texts
 from tests.running import run
 
@@ -132,14 +132,14 @@ class Three:
         one, other = self.people[pair[0]].id, self.people[pair[1]].id
         verbs: dict[str, Callable[[], Awaitable[object]]] = {
             "follow": lambda: relationships.follow(writes, one, other),
-            "watch": lambda: relationships.follow(writes, one, other, Wish(notify=True)),
+            "watch": lambda: relationships.follow(writes, one, other, FollowOptions(notify=True)),
             "unfollow": lambda: relationships.unfollow(writes, one, other),
             "authorize": lambda: follow_requests.authorize(writes, one, other),
             "reject": lambda: follow_requests.reject(writes, one, other),
             "block": lambda: relationships.block(writes, one, other),
             "unblock": lambda: relationships.unblock(writes, one, other),
-            "lock": lambda: members.update_profile(writes, one, Profile(locked=True)),
-            "unlock": lambda: members.update_profile(writes, one, Profile(locked=False)),
+            "lock": lambda: members.update_profile(writes, one, ProfileChange(locked=True)),
+            "unlock": lambda: members.update_profile(writes, one, ProfileChange(locked=False)),
             "remove": lambda: relationships.remove_follower(writes, one, other),
             "endorse": lambda: relationships.endorse(writes, one, other),
             "list": lambda: lists.put_on(writes, one, self.owned[pair[0]].id, [other]),

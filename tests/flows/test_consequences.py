@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 from shoal import Shoal
 from shoal.core.model import Post
-from shoal.discovery.contract import Change, Making
+from shoal.discovery.contract import IndexChange, Making
 from shoal.discovery.filler import AT_ONCE, Filler
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.nowhere import NoIndex
@@ -68,8 +68,8 @@ class Writes(MemoryIndex):
         super().__init__()
         self.sizes: list[int] = []
 
-    async def write(self, change: Change | Making) -> None:
-        made = change if isinstance(change, Change) else change()
+    async def write(self, change: IndexChange | Making) -> None:
+        made = change if isinstance(change, IndexChange) else change()
         self.sizes.append(len(made.posts))
         await super().write(made)
 

@@ -13,7 +13,7 @@ from shoal.feeds import home
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.filters import filters_of
 from shoal.services import filters
-from shoal.services.filters import Wish, Word
+from shoal.services.filters import FilterChange, KeywordChange
 from tests.flows.people import register
 from tests.flows.reading import Read, calls
 from tests.running import in_loop
@@ -23,12 +23,12 @@ EVERYWHERE = tuple(FilterContext)
 
 async def a_filter(shoal: Shoal, who: Handle, *keywords: str, for_good: bool = False) -> int:
     """Its id."""
-    wish = Wish(
+    wish = FilterChange(
         title="t",
         contexts=EVERYWHERE,
         action=FilterAction.HIDE,
         irreversible=for_good,
-        words=[Word(keyword=keyword) for keyword in keywords],
+        words=[KeywordChange(keyword=keyword) for keyword in keywords],
     )
     return (await filters.create(shoal.network.writes, who.id, wish)).id
 
@@ -39,10 +39,10 @@ async def test_changes_at_the_same_time_are_all_made() -> None:
         (ann,) = await register(shoal, "ann")
         made = await a_filter(shoal, ann)
         writes = shoal.network.writes
-        words = [Word(keyword=f"word{n}") for n in range(4)]
+        words = [KeywordChange(keyword=f"word{n}") for n in range(4)]
         posts = [await ann.create(str(n)) for n in range(3)]
         await asyncio.gather(
-            *(filters.update(writes, ann.id, made, Wish(words=[word])) for word in words),
+            *(filters.update(writes, ann.id, made, FilterChange(words=[word])) for word in words),
             *(filters.add_post(writes, ann.id, made, post.id) for post in posts),
         )
         (filter_,) = await filters_of(writes.graph, ann.id)

@@ -18,7 +18,7 @@ from shoal.feeds.pipeline import Page
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.services import filters
 from shoal.services import lists as list_verbs
-from shoal.services.filters import Word
+from shoal.services.filters import KeywordChange
 from tests.flows.people import home_texts, register, texts
 from tests.flows.reading import calls
 from tests.running import in_loop
@@ -122,12 +122,12 @@ async def test_words_that_a_filter_hides_count_so_that_a_filter_changes_nothing_
         await ben.share(post)
         await shoal.settle()
         assert (await home_texts(reader))[0] == "> hello"
-        wish = filters.Wish(
+        wish = filters.FilterChange(
             title="quiet",
             contexts=(FilterContext.HOME,),
             action=FilterAction.HIDE,
             irreversible=True,
-            words=[Word(keyword="noise")],
+            words=[KeywordChange(keyword="noise")],
         )
         await filters.create(shoal.network.writes, reader.id, wish)
         assert await home_texts(reader) == ["> hello", "hello"]

@@ -15,7 +15,7 @@ from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.follow_options import MuteTerms, encode
 from shoal.graph.schema import ENDORSES, FOLLOWS, MUTES
 from shoal.services import relationships
-from shoal.services.relationships import Wish
+from shoal.services.relationships import FollowOptions
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
 
@@ -25,7 +25,7 @@ async def stands(one: Handle, other: Handle) -> Relation:
 
 
 async def wish(one: Handle, other: Handle, **wishes: object) -> Relation:
-    return await relationships.follow(one._network.writes, one.id, other.id, Wish(**wishes))  # type: ignore[arg-type]
+    return await relationships.follow(one._network.writes, one.id, other.id, FollowOptions(**wishes))  # type: ignore[arg-type]
 
 
 async def at_home(handle: Handle) -> list[str]:

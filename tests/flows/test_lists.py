@@ -13,7 +13,7 @@ from shoal.feeds import lists as feed
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import LISTED_IN, LISTS, OWNS_LIST
 from shoal.services import lists, relationships
-from shoal.services.relationships import Wish
+from shoal.services.relationships import FollowOptions
 from tests.flows.people import home_texts, register, texts
 from tests.flows.reading import Read, calls
 from tests.running import in_loop
@@ -77,8 +77,8 @@ async def test_a_list_leaves_out_what_a_follow_or_a_mute_does() -> None:
         await cyd.create("auf deutsch", language="de")
         assert await shown(ann, made) == ["auf deutsch", "> shared", "shared"]
         writes = shoal.network.writes
-        await relationships.follow(writes, ann.id, ben.id, Wish(shares=False))
-        await relationships.follow(writes, ann.id, cyd.id, Wish(languages=["en"]))
+        await relationships.follow(writes, ann.id, ben.id, FollowOptions(shares=False))
+        await relationships.follow(writes, ann.id, cyd.id, FollowOptions(languages=["en"]))
         assert await shown(ann, made) == ["shared"]
         await ann.mute(cyd)
         assert await shown(ann, made) == []

@@ -29,8 +29,8 @@ from shoal.graph.schema import (
     AssocType,
 )
 from shoal.services import featured_tags, filters, follow_requests, lists, members, reactions, relationships, scheduling
-from shoal.services.filters import Wish, Word
-from shoal.services.members import Profile
+from shoal.services.filters import FilterChange, KeywordChange
+from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
 from shoal.settings import build
@@ -77,7 +77,7 @@ async def test_of_240_filters_at_once_exactly_100_are_made(store: str, tmp_path:
     async with networks(store, tmp_path) as (network,):
         writes = network.writes
         ann = (await members.register(writes, "ann")).id
-        wish = Wish(title="t", contexts=tuple(FilterContext))
+        wish = FilterChange(title="t", contexts=tuple(FilterContext))
         assert await tally([filters.create(writes, ann, wish) for _ in range(240)]) == (MAX_FILTERS, 140)
         assert len(await filters_of(writes.graph, ann)) == MAX_FILTERS
         # One that goes makes room for one.
@@ -148,9 +148,10 @@ async def test_keywords_of_several_filters_at_once_stay_within_their_maximum(mon
         (ann,) = await register(shoal, "ann")
         writes = shoal.network.writes
         made = [
-            (await filters.create(writes, ann.id, Wish(title="t", contexts=tuple(FilterContext)))).id for _ in range(6)
+            (await filters.create(writes, ann.id, FilterChange(title="t", contexts=tuple(FilterContext)))).id
+            for _ in range(6)
         ]
-        more = [filters.update(writes, ann.id, id_, Wish(words=[Word(keyword="x")])) for id_ in made]
+        more = [filters.update(writes, ann.id, id_, FilterChange(words=[KeywordChange(keyword="x")])) for id_ in made]
         assert await tally(more) == (4, 2)
         assert sum(len(held.keywords) for held in await filters_of(writes.graph, ann.id)) == 4
 
@@ -164,7 +165,7 @@ async def test_follows_have_a_maximum_that_grows_with_followers_and_requests_wai
         followed = {held.id2 for held in await shoal.network.store.assoc_range(ann.id, FOLLOWS, Cursor(limit=99))}
         await ann.follow(next(other for other in others if other.id in followed))
         # A request would come to one more.
-        await members.update_profile(shoal.network.writes, others[20].id, Profile(locked=True))
+        await members.update_profile(shoal.network.writes, others[20].id, ProfileChange(locked=True))
         with pytest.raises(InvalidInput, match="at most 10"):
             await ann.follow(others[20])
         for other in others:
@@ -177,7 +178,7 @@ async def test_follows_have_a_maximum_that_grows_with_followers_and_requests_wai
 async def test_a_request_that_is_granted_is_not_refused_for_the_maximum() -> None:
     async with Shoal.open("memory://", max_follows=1) as shoal:
         ann, ben, cat = await register(shoal, "ann", "ben", "cat")
-        await members.update_profile(shoal.network.writes, ben.id, Profile(locked=True))
+        await members.update_profile(shoal.network.writes, ben.id, ProfileChange(locked=True))
         await ann.follow(ben)
         await ann.follow(cat)
         await follow_requests.authorize(shoal.network.writes, ben.id, ann.id)

@@ -24,12 +24,12 @@ from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import Cursor, Outbox, Store
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AGENDA, ATTACHED, DUE, OWNS
-from shoal.media.library import MediaLibrary, Placed
+from shoal.media.library import MediaLibrary, StoredPicture
 from shoal.ops.agenda import Agenda
 from shoal.outbox import Consequence, Runner
 from shoal.services import media, members, posts, scheduling
 from shoal.services.discarding import discard
-from shoal.services.members import Profile
+from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
 from tests.flows.chaos import Between, Crash, Dice, Lossy, Unruly
@@ -55,10 +55,10 @@ class Shelf:
     def is_clip(self, _data: bytes) -> bool:
         return False
 
-    async def place(self, name: str, media_id: int, data: bytes) -> Placed:
+    async def place(self, name: str, media_id: int, data: bytes) -> StoredPicture:
         key = await self._put(f"a/{name}/{media_id}-0.jpg")
         preview = await self._put(f"a/{name}/{media_id}-0-small.jpg")
-        return Placed(
+        return StoredPicture(
             content_type="image/jpeg",
             key=key,
             preview_key=preview,
@@ -178,7 +178,7 @@ class Scene:
         await scheduling.schedule(self.writes, self.ann, draft, self._now + (1 + number % 3) * DAY_MS)
 
     async def _faces(self, number: int) -> None:
-        change = Profile(avatar=b"a", header=b"h" if number & 1 else None)
+        change = ProfileChange(avatar=b"a", header=b"h" if number & 1 else None)
         acts = [members.update_profile(self.writes, self.ann, change) for _ in range(2)]
         for answer in await asyncio.gather(*acts, return_exceptions=True):
             assert isinstance(answer, Member | Conflict | Unavailable), answer

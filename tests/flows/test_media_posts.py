@@ -27,14 +27,14 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Media, ScheduledPost
 from shoal.core.placement import media_path
 from shoal.feeds import user
-from shoal.feeds.user import Wish
+from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.contract import AssocOp, Batch, Cursor, Graph, Store
 from shoal.graph.schema import ATTACHED
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
 from shoal.services import media, members, posts, scheduling
 from shoal.services.discarding import discard
-from shoal.services.members import Profile
+from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
 from tests.flows.people import home_texts, register, texts
 from tests.running import in_loop
@@ -66,7 +66,7 @@ async def test_a_picture_goes_from_upload_to_every_follower(tmp_path: Path) -> N
         found = await shoal.network.media.read(stored[0].key)
         assert Image.open(io.BytesIO(found[0])).size == (64, 48)
         assert (await ann.profile()).posts == 3
-        page = await user.page(shoal.network.reads, ben.id, ann.id, Cursor(), Wish(only_media=True))
+        page = await user.page(shoal.network.reads, ben.id, ann.id, Cursor(), MemberFeedQuery(only_media=True))
         assert [entry.post.id for entry in page.entries] == [bare.id, post.id]
 
         with pytest.raises(NotAllowed):
@@ -237,7 +237,7 @@ async def test_files_of_a_commit_whose_answer_was_lost_stay_and_those_of_a_refus
         with pytest.raises(OutcomeUnknown):
             await media.upload(writes, ann.id, picture())
         with pytest.raises(OutcomeUnknown):
-            await members.update_profile(writes, ann.id, Profile(avatar=picture(), header=picture()))
+            await members.update_profile(writes, ann.id, ProfileChange(avatar=picture(), header=picture()))
         (made,) = [node for node in await all_objects(shoal.network.store) if isinstance(node, Media)]
         profile = await ann.profile()
         kept = {made.key, made.preview_key, profile.member.avatar, profile.member.header}
@@ -247,7 +247,7 @@ async def test_files_of_a_commit_whose_answer_was_lost_stay_and_those_of_a_refus
         with pytest.raises(Unavailable):
             await media.upload(writes, ann.id, picture((10, 10)))
         with pytest.raises(Unavailable):
-            await members.update_profile(writes, ann.id, Profile(avatar=picture((10, 10))))
+            await members.update_profile(writes, ann.id, ProfileChange(avatar=picture((10, 10))))
         assert await files_of(shoal) == kept
 
 
@@ -317,7 +317,8 @@ async def test_two_avatars_at_once_leave_one_file_each() -> None:
         writes = shoal.network.writes
         for _ in range(3):
             both = [
-                members.update_profile(writes, ann.id, Profile(avatar=picture(), header=picture())) for _ in range(2)
+                members.update_profile(writes, ann.id, ProfileChange(avatar=picture(), header=picture()))
+                for _ in range(2)
             ]
             await asyncio.gather(*both)
         await members.remove_picture(writes, ann.id, "header")

@@ -19,7 +19,7 @@ from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import tell_of_like
 from shoal.fanout.table import TABLE
 from shoal.feeds import notifications
-from shoal.feeds.notifications import Wish
+from shoal.feeds.notifications import NotificationQuery
 from shoal.graph.contract import Cursor, Graph
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import NOTIFIED, WATCHES
@@ -95,7 +95,7 @@ async def test_whoever_changes_what_they_wish_of_a_follow_does_not_follow_anew()
         await watch(shoal, ben, ann)
         assert [item.time for item in await noted(shoal, ann)] == [told.time]
         await verbs.dismiss(shoal.network.writes, ann.id, told.time)
-        await relationships.follow(shoal.network.writes, ben.id, ann.id, relationships.Wish(shares=False))
+        await relationships.follow(shoal.network.writes, ben.id, ann.id, relationships.FollowOptions(shares=False))
         assert await heard(shoal, ann) == []
         await ben.unfollow(ann)
         await ben.follow(ann)
@@ -374,9 +374,9 @@ async def test_a_kind_is_found_behind_many_of_others() -> None:
         await ben.follow(ann)
         for n in range(30):
             await ben.create(f"@ann {n}")
-        (found,) = await noted(shoal, ann, Wish(frozenset({Kind.FOLLOW})))
+        (found,) = await noted(shoal, ann, NotificationQuery(frozenset({Kind.FOLLOW})))
         assert found.actor.member.id == ben.id
-        assert await noted(shoal, ann, Wish(actor_id=ann.id)) == []
+        assert await noted(shoal, ann, NotificationQuery(actor_id=ann.id)) == []
 
 
 # Whoever looks on, and the check of a store

@@ -219,7 +219,7 @@ class Story:
 
     async def _shown(self, member: int) -> list[Shown]:
         """All that they are notified of; of edits the story is silent."""
-        wish = feed.Wish(without=frozenset({Kind.EDIT}))
+        wish = feed.NotificationQuery(without=frozenset({Kind.EDIT}))
         page = await feed.page(self.network.reads, member, Cursor(limit=1_000), wish)
         return [(item.notice, item.time) for item in page.items]
 

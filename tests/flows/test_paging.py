@@ -12,7 +12,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.ids import shard_of
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import conversations, lists, notifications, paging, public, saved, tagged, user
-from shoal.feeds.paging import Rows, read_items, unsifted
+from shoal.feeds.paging import RowReader, read_items, unsifted
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import LIKES
@@ -46,7 +46,7 @@ class Numbers:
             return [n for n in numbers if n % every == 0]
 
         sift, show = (unsifted, only) if late else (only, unsifted)
-        return await read_items(cursor, Rows(cursor, self.read, sift, int), show, int)
+        return await read_items(cursor, RowReader(cursor, self.read, sift, int), show, int)
 
 
 @pytest.mark.parametrize("late", [False, True])
@@ -154,15 +154,15 @@ async def test_the_picture_under_650_words_is_on_the_first_page() -> None:
         picture = await _buried(ann)
         await shoal.settle()
         reads = shoal.network.reads
-        for wish in (user.Wish(only_media=True), user.Wish(tag="rare")):
+        for wish in (user.MemberFeedQuery(only_media=True), user.MemberFeedQuery(tag="rare")):
             page = await user.page(reads, ben.id, ann.id, Cursor(), wish)
             assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
         for upwards in (Cursor(oldest_first=True), Cursor(after=1, oldest_first=True)):
-            page = await user.page(reads, ben.id, ann.id, upwards, user.Wish(only_media=True))
+            page = await user.page(reads, ben.id, ann.id, upwards, user.MemberFeedQuery(only_media=True))
             assert [entry.id for entry in page.entries] == [picture]
         page = await public.page(reads, None, Cursor(), only_media=True)
         assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
-        anything = tagged.Wish(frozenset({"common", "rare"}), only_media=True)
+        anything = tagged.TagQuery(frozenset({"common", "rare"}), only_media=True)
         page = await tagged.page(reads, None, anything, Cursor())
         assert ([entry.id for entry in page.entries], page.next) == ([picture], None)
 
@@ -175,7 +175,7 @@ async def test_by_min_id_a_picture_above_650_words_is_found() -> None:
             await ann.create(str(n))
         picture = await _buried(ann, count=0)
         upwards = Cursor(after=1, oldest_first=True)
-        page = await user.page(shoal.network.reads, None, ann.id, upwards, user.Wish(only_media=True))
+        page = await user.page(shoal.network.reads, None, ann.id, upwards, user.MemberFeedQuery(only_media=True))
         assert [entry.id for entry in page.entries] == [picture]
 
 
@@ -187,7 +187,7 @@ async def test_the_post_under_650_comments_and_shares_is_found_too() -> None:
         for n in range(MANY // 2):
             await ann.comment(other, str(n))
             await ann.share(await ben.create(f"shared {n}"))
-        wish = user.Wish(no_comments=True, no_shares=True)
+        wish = user.MemberFeedQuery(no_comments=True, no_shares=True)
         page = await user.page(shoal.network.reads, None, ann.id, Cursor(), wish)
         assert ([entry.id for entry in page.entries], page.next) == ([post.id], None)
 
@@ -224,7 +224,7 @@ async def test_conversations_notifications_and_likes_go_on_past_what_is_gone() -
         reads = shoal.network.reads
         talks = await conversations.page(reads, ann.id, Cursor())
         assert ([one.root_id for one in talks.items], talks.next) == ([there.id], None)
-        wish = notifications.Wish(frozenset({Kind.FOLLOW}))
+        wish = notifications.NotificationQuery(frozenset({Kind.FOLLOW}))
         told = await notifications.page(reads, ann.id, Cursor(), wish)
         assert ([one.actor.member.id for one in told.items], told.next) == ([cyd.id], None)
         likes = await saved.page(reads, ann.id, LIKES, Cursor())
@@ -253,7 +253,7 @@ async def test_a_bound_of_work_skips_nothing_that_was_found_and_not_yet_shown() 
     walked, before = list[int](), numbers.count + 1
     while True:
         cursor = Cursor(before=before, limit=30)
-        items, after = await read_items(cursor, Rows(cursor, numbers.read, unsifted, int), show, int)
+        items, after = await read_items(cursor, RowReader(cursor, numbers.read, unsifted, int), show, int)
         walked += items
         if after is None:
             break

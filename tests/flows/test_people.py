@@ -9,14 +9,14 @@ import pytest
 from shoal import Handle, Shoal
 from shoal.core.errors import NotFound
 from shoal.feeds import people
-from shoal.feeds.people import People
+from shoal.feeds.people import MemberPage
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, LIKED_BY
 from tests.flows.people import register
 from tests.running import in_loop
 
 
-def names(page: People) -> list[str]:
+def names(page: MemberPage) -> list[str]:
     return [profile.member.name for profile in page.profiles]
 
 
@@ -58,7 +58,7 @@ async def test_a_full_last_page_has_no_next() -> None:
 async def test_nobody_has_no_followers() -> None:
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
-        assert await ann.followers() == await ann.following() == People([], [], None, [])
+        assert await ann.followers() == await ann.following() == MemberPage([], [], None, [])
 
 
 @in_loop

@@ -10,7 +10,7 @@ from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Post
 from shoal.feeds.pinned import pinned
-from shoal.feeds.user import Wish
+from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS
 from shoal.ops.checking.check import check
@@ -116,7 +116,7 @@ async def test_of_pinned_posts_only_those_that_are_wanted_come() -> None:
         for post in (one, two):
             await pin(shoal, ann, post)
         reads = shoal.network.reads
-        assert texts(await pinned(reads, None, ann.id, wish=Wish(tag="reef"))) == ["one #reef"]
-        assert await pinned(reads, None, ann.id, wish=Wish(only_media=True)) == []
+        assert texts(await pinned(reads, None, ann.id, wish=MemberFeedQuery(tag="reef"))) == ["one #reef"]
+        assert await pinned(reads, None, ann.id, wish=MemberFeedQuery(only_media=True)) == []
         assert texts(await pinned(reads, None, ann.id, Cursor(before=two.id))) == ["one #reef"]
         assert await pinned(reads, None, ann.id, Cursor(before=one.id)) == []

@@ -96,7 +96,7 @@ async def test_who_is_silenced_is_read_there_by_followers_alone() -> None:
         await ben.follow(ann)
         await ann.create("quiet #dawn")
         await silence(shoal, ann)
-        reads, wish = shoal.network.reads, tagged.Wish(frozenset(("dawn",)))
+        reads, wish = shoal.network.reads, tagged.TagQuery(frozenset(("dawn",)))
         for viewer, there in ((ann.id, 1), (ben.id, 1), (cyd.id, 0), (None, 0)):
             assert len((await public.page(reads, viewer, Cursor())).entries) == there
             assert len((await tagged.page(reads, viewer, wish, Cursor())).entries) == there
@@ -200,7 +200,7 @@ def test_timelines_for_everybody_are_what_their_definition_says(
                 assert await shown(shoal, viewer.id) == own
                 assert await upwards(shoal, viewer.id) == own[::-1]
                 for any_of, all_of, none_of in wishes:
-                    wish = tagged.Wish(frozenset((TAGS[0], *any_of)), frozenset(all_of), frozenset(none_of))
+                    wish = tagged.TagQuery(frozenset((TAGS[0], *any_of)), frozenset(all_of), frozenset(none_of))
                     expected = [
                         p
                         for p in listed

@@ -19,8 +19,8 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, REQUESTED_BY, REQUESTS, WATCHED_BY, WATCHES
 from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.services import follow_requests, members, relationships
-from shoal.services.members import Profile
-from shoal.services.relationships import Wish
+from shoal.services.members import ProfileChange
+from shoal.services.relationships import FollowOptions
 from tests.flows.people import home_texts, register
 from tests.running import in_loop
 
@@ -32,7 +32,7 @@ LOW, HIGH = (
 
 
 async def lock(handle: Handle, *, locked: bool = True) -> None:
-    await members.update_profile(handle._network.writes, handle.id, Profile(locked=locked))
+    await members.update_profile(handle._network.writes, handle.id, ProfileChange(locked=locked))
 
 
 async def stands(one: Handle, other: Handle) -> Relation:
@@ -48,7 +48,7 @@ async def decline(to: Handle, asker: Handle) -> Relation:
 
 
 async def wish(one: Handle, other: Handle, **wishes: object) -> Relation:
-    return await relationships.follow(one._network.writes, one.id, other.id, Wish(**wishes))  # type: ignore[arg-type]
+    return await relationships.follow(one._network.writes, one.id, other.id, FollowOptions(**wishes))  # type: ignore[arg-type]
 
 
 @asynccontextmanager

@@ -20,14 +20,14 @@ from shoal.core.errors import Gone
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.visibility import may_list
-from shoal.discovery.contract import FORM, State
+from shoal.discovery.contract import FORM, FillState
 from shoal.discovery.filler import Filler
 from shoal.discovery.filling import fill, refill
 from shoal.discovery.memory import MemoryIndex
 from shoal.fanout import indexes
 from shoal.feeds import search
 from shoal.feeds.discover import directory, popular, suggestions
-from shoal.feeds.search import Part
+from shoal.feeds.search import ResultRange
 from shoal.feeds.shared_answers import Remembered
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
@@ -43,7 +43,7 @@ from tests.flows.scene import VIEWERS, a_scene
 from tests.running import in_loop, run
 
 MOST = Cursor(limit=200)
-EVERYBODY = Part(50)
+EVERYBODY = ResultRange(50)
 
 
 async def texts(shoal: Shoal, viewer: Handle, question: str, **more: Any) -> list[str]:
@@ -66,7 +66,7 @@ async def change(shoal: Shoal, who: Handle, **values: Any) -> None:
     batch.obj_set(msgspec.structs.replace(node, version=node.version + 1, **values))
     await shoal.network.store.commit(batch)
     await member_services.update_profile(
-        shoal.network.writes, who.id, member_services.Profile(note=f"change {node.version}")
+        shoal.network.writes, who.id, member_services.ProfileChange(note=f"change {node.version}")
     )
 
 
@@ -457,7 +457,7 @@ async def _do(shoal: Shoal, people: Sequence[Handle], act: Act) -> None:
     elif act.what == "shy":
         await change(shoal, me, indexable=not node.indexable, discoverable=not node.discoverable)
     elif act.what == "rename":
-        changed = member_services.Profile(display_name=act.text)
+        changed = member_services.ProfileChange(display_name=act.text)
         await member_services.update_profile(shoal.network.writes, me.id, changed)
     elif act.what in ("block", "mute") and me.id != other.id:
         # Nobody blocks who is suspended.
@@ -597,12 +597,12 @@ async def test_filling_goes_on_where_it_was_and_a_refill_forgets_what_is_gone() 
     async with _written() as (shoal, ann, post):
         store, index = shoal.network.store, MemoryIndex()
         filler = Filler(index)
-        await index.keep_state(State(FORM, ann.id))
+        await index.keep_state(FillState(FORM, ann.id))
         assert await fill(store, store, filler) == 1
         assert await index.ids(-1, 9) == [post.id]
         assert await fill(store, store, filler) == 0
         await ann.delete(post)
         assert await refill(store, store, filler) == 1
         assert await index.ids(-1, 9) == [ann.id]
-        await index.keep_state(State(FORM + 1, MAX_TIME))
+        await index.keep_state(FillState(FORM + 1, MAX_TIME))
         assert await fill(store, store, filler) == 1

@@ -14,7 +14,7 @@ import pytest
 from shoal.core.ids import EPOCH_MS, compose
 from shoal.core.model import Post
 from shoal.core.words import clause_of
-from shoal.discovery.contract import Ask, Change
+from shoal.discovery.contract import Ask, IndexChange
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.rows import post_row
 from shoal.discovery.sqlite import SqliteIndex
@@ -67,7 +67,7 @@ def test_the_words_of_real_posts_are_found_in_every_script(posts: list[Post], ki
     async def searched() -> dict[str, list[int]]:
         index = MemoryIndex() if kind == "memory" else await SqliteIndex.open(tmp_path / "real.search")
         for start in range(0, len(posts), _BATCH):
-            await index.write(Change(posts=[post_row(post) for post in posts[start : start + _BATCH]]))
+            await index.write(IndexChange(posts=[post_row(post) for post in posts[start : start + _BATCH]]))
         answer: dict[str, list[int]] = {}
         for query in (*IN_PARTS, *IN_WORDS):
             clause = clause_of(query)

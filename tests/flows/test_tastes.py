@@ -12,7 +12,7 @@ from shoal.feeds import home
 from shoal.feeds.pipeline import Page
 from shoal.graph.contract import Cursor
 from shoal.services import lists, relationships
-from shoal.services.relationships import Wish
+from shoal.services.relationships import FollowOptions
 from tests.flows.people import register
 from tests.running import run
 
@@ -117,7 +117,7 @@ async def _like(shoal: Shoal, reader: Handle, others: list[Handle], tastes: list
     apart = await lists.create(writes, reader.id, "apart", exclusive=True)
     for other, taste in zip(others, tastes, strict=True):
         if taste.follows:
-            wish = Wish(shares=taste.shares, languages=taste.languages)
+            wish = FollowOptions(shares=taste.shares, languages=taste.languages)
             await relationships.follow(writes, reader.id, other.id, wish)
             if taste.apart:
                 await lists.put_on(writes, reader.id, apart.id, [other.id])

@@ -12,7 +12,7 @@ import uvloop
 
 from shoal.core.errors import Unavailable
 from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
-from shoal.graph.redis.topology import Address, parse
+from shoal.graph.redis.topology import ServerAddress, parse
 from shoal.ops.engines import redis as engine
 from tests.engines import redis
 from tests.faults.proxy import Link, moved, port_of
@@ -54,11 +54,11 @@ async def test_the_master_is_found_among_servers_and_another_when_it_changes() -
     nodes = Nodes(f"redis://{replica.url[8:-2]},{master.url[8:]}", answer_seconds=0.5)
     await touched(nodes)
     address = nodes._topology and nodes._topology.addresses[0]
-    assert address == Address(*_pair(master.url))
+    assert address == ServerAddress(*_pair(master.url))
     master.stop()
     with pytest.raises(Unavailable):
         await touched(nodes)
-    client = nodes._server(Address(*_pair(replica.url))).client
+    client = nodes._server(ServerAddress(*_pair(replica.url))).client
     await client.execute_command("REPLICAOF", "NO", "ONE")
 
     async def works() -> bool:

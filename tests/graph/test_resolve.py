@@ -15,7 +15,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.core.placement import source_of
 from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing
-from shoal.graph.resolve import Changes, Known, Link, Touched, decide
+from shoal.graph.resolve import Known, Resolution, StoredAssoc, Touched, decide
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from tests.stores import ANN, BEN, CYD, POST_OF_BEN, moment
 
@@ -35,7 +35,7 @@ def state(known: Known) -> tuple[object, ...]:
     return deepcopy((known.versions, known.links, known.keys))
 
 
-def written(changes: Changes) -> tuple[object, ...]:
+def written(changes: Resolution) -> tuple[object, ...]:
     return deepcopy((changes.objects, changes.links, changes.keys, changes.counts, changes.events))
 
 
@@ -46,8 +46,8 @@ def key(name: str) -> Key:
 def known_world() -> Known:
     known = Known()
     known.versions.update({ANN: 3, ANN + 1: 1})
-    known.links[ANN, FOLLOWS.number, BEN] = Link(moment(5), alive=True, data=b"")
-    known.links[ANN, FOLLOWS.number, CYD] = Link(moment(5), alive=False, data=b"")
+    known.links[ANN, FOLLOWS.number, BEN] = StoredAssoc(moment(5), alive=True, data=b"")
+    known.links[ANN, FOLLOWS.number, CYD] = StoredAssoc(moment(5), alive=False, data=b"")
     known.keys.update({("user_name", "a"): (ANN, 0), ("user_name", "b"): (BEN, 0), ("user_name", "c"): (BEN, NOW)})
     return known
 
@@ -77,7 +77,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 @given(st.lists(batches(), min_size=1, max_size=4))
 def test_a_refused_batch_changes_nothing_and_the_next_is_judged_without_it(group: list[Batch]) -> None:
-    known, changes = known_world(), Changes()
+    known, changes = known_world(), Resolution()
     for batch in group:
         before = state(known), written(changes)
         try:
@@ -90,7 +90,7 @@ def test_a_refused_batch_changes_nothing_and_the_next_is_judged_without_it(group
 
 @given(st.lists(batches(), min_size=1, max_size=4))
 def test_a_group_looks_at_nothing_but_what_it_touches(group: list[Batch]) -> None:
-    whole, changes, changes_of_part = known_world(), Changes(), Changes()
+    whole, changes, changes_of_part = known_world(), Resolution(), Resolution()
     touched = Touched(group, first_half)
     part = Known()
     part.versions.update({id_: whole.versions[id_] for id_ in touched.ids & whole.versions.keys()})
@@ -101,7 +101,7 @@ def test_a_group_looks_at_nothing_but_what_it_touches(group: list[Batch]) -> Non
     assert written(changes) == written(changes_of_part)
 
 
-def _outcome(batch: Batch, known: Known, changes: Changes) -> object:
+def _outcome(batch: Batch, known: Known, changes: Resolution) -> object:
     try:
         return decide(batch, known, changes, owns=first_half, now=NOW)
     except Conflict as refusal:
@@ -110,7 +110,7 @@ def _outcome(batch: Batch, known: Known, changes: Changes) -> object:
 
 @given(st.lists(batches(), min_size=1, max_size=6))
 def test_counts_differ_by_what_came_alive_less_what_died(group: list[Batch]) -> None:
-    known, changes = known_world(), Changes()
+    known, changes = known_world(), Resolution()
     before = {triple: link.alive for triple, link in known.links.items()}
     for batch in group:
         _try(batch, known, changes)
@@ -123,13 +123,13 @@ def test_counts_differ_by_what_came_alive_less_what_died(group: list[Batch]) -> 
     assert {pair: by for pair, by in changes.counts.items() if by} == {pair: by for pair, by in moved.items() if by}
 
 
-def _try(batch: Batch, known: Known, changes: Changes) -> None:
+def _try(batch: Batch, known: Known, changes: Resolution) -> None:
     with suppress(Conflict):
         decide(batch, known, changes, owns=everywhere, now=NOW)
 
 
 def test_batches_of_a_group_see_what_those_before_them_changed() -> None:
-    known, changes = Known(), Changes()
+    known, changes = Known(), Resolution()
     first, second = Batch(shard_of(ANN)), Batch(shard_of(ANN))
     first.obj_add(Member(id=ANN, name="ann"))
     first.key_add(key("ann"), ANN)
@@ -138,7 +138,7 @@ def test_batches_of_a_group_see_what_those_before_them_changed() -> None:
     second.assoc_del(ANN, FOLLOWS, BEN, moment(1))
     for batch in (first, second):
         decide(batch, known, changes, owns=everywhere, now=NOW)
-    assert changes.links[ANN, FOLLOWS.number, BEN] == Link(moment(9) + 1, alive=False, data=b"")
+    assert changes.links[ANN, FOLLOWS.number, BEN] == StoredAssoc(moment(9) + 1, alive=False, data=b"")
     assert not any(changes.counts.values())
     taken = Batch(shard_of(ANN))
     taken.key_add(key("ann"), BEN)
@@ -147,7 +147,7 @@ def test_batches_of_a_group_see_what_those_before_them_changed() -> None:
 
 
 def test_the_inverse_of_another_store_is_returned_and_emitted_with_the_lifted_time() -> None:
-    known, changes = known_world(), Changes()
+    known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_add(ANN, FOLLOWS, CYD, moment(1), b"data")
     batch.assoc_add(ANN, LIKES, POST_OF_BEN, moment(2), tally=BEN)
@@ -162,27 +162,27 @@ def test_the_inverse_of_another_store_is_returned_and_emitted_with_the_lifted_ti
 
 
 def test_ending_what_is_not_alive_owes_nothing() -> None:
-    known, changes = known_world(), Changes()
+    known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.assoc_del(ANN, FOLLOWS, CYD, moment(9))
     batch.assoc_del(ANN, LIKES, POST_OF_BEN, moment(9))
     assert decide(batch, known, changes, owns=first_half, now=NOW) == []
-    assert written(changes) == written(Changes())
+    assert written(changes) == written(Resolution())
 
 
 def test_a_plain_operation_is_applied_as_it_stands_and_owes_nothing() -> None:
-    known, changes = known_world(), Changes()
+    known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.put(AssocOp(ANN, FOLLOWS.number, BEN, moment(4), alive=False, plain=True))
     batch.put(AssocOp(ANN, FOLLOWS.number, CYD, moment(6), alive=True, plain=True))
     assert decide(batch, known, changes, owns=first_half, now=NOW) == []
-    assert changes.links == {(ANN, FOLLOWS.number, CYD): Link(moment(6), alive=True, data=b"")}
+    assert changes.links == {(ANN, FOLLOWS.number, CYD): StoredAssoc(moment(6), alive=True, data=b"")}
     assert changes.counts == {(ANN, FOLLOWS.number): 1}
 
 
 @pytest.mark.parametrize(("name", "owner", "taken"), [("a", ANN, False), ("b", ANN, True), ("c", ANN, False)])
 def test_a_key_is_taken_while_another_holds_it(name: str, owner: int, taken: bool) -> None:
-    known, changes = known_world(), Changes()
+    known, changes = known_world(), Resolution()
     batch = Batch(shard_of(ANN))
     batch.key_add(key(name), owner)
     if taken:
@@ -200,5 +200,5 @@ def test_each_refusal_has_its_own_kind() -> None:
     missing.expect(ANN + 9)
     for batch, kind in ((taken, IdTaken), (stale, Changed), (missing, Missing)):
         with pytest.raises(kind) as refusal:
-            decide(batch, known_world(), Changes(), owns=everywhere, now=NOW)
+            decide(batch, known_world(), Resolution(), owns=everywhere, now=NOW)
         assert refusal.type is kind

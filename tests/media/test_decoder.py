@@ -23,7 +23,7 @@ from shoal.core.errors import InvalidInput, TooLarge, Unavailable, Unsupported
 from shoal.media import child as child_module
 from shoal.media.child import Child
 from shoal.media.decoder import Decoder
-from shoal.media.limits import MIB, Limits
+from shoal.media.limits import MIB, UploadLimits
 from tests.examples import examples
 
 PAST_LIMITS = "could not be decoded within the limits: at most 16 MiB, .* million pixels, .* seconds and .* of memory"
@@ -92,7 +92,7 @@ def test_no_child_runs_before_the_first_picture_and_the_server_never_loads_pillo
 
 def test_errors_come_back_in_their_kinds_and_the_child_goes_on() -> None:
     async def story() -> None:
-        async with Decoder(Limits(max_pixels=5000)) as decoder:
+        async with Decoder(UploadLimits(max_pixels=5000)) as decoder:
             with pytest.raises(Unsupported, match="JPEG, PNG"):
                 await decoder.render(b"a text named holiday.jpg")
             with pytest.raises(TooLarge, match="100 x 100 pixels"):
@@ -123,7 +123,7 @@ def test_the_memory_limit_stops_a_bomb_that_the_pixel_limit_let_through() -> Non
     Image.new("1", (20_000, 20_000)).save(file, "PNG")
 
     async def story() -> None:
-        async with Decoder(Limits(max_pixels=500_000_000, memory=300 * MIB)) as decoder:
+        async with Decoder(UploadLimits(max_pixels=500_000_000, memory=300 * MIB)) as decoder:
             with pytest.raises(InvalidInput, match=PAST_LIMITS):
                 await decoder.render(file.getvalue())
             assert (await decoder.render(picture())).feed.width == 64
@@ -134,19 +134,19 @@ def test_the_memory_limit_stops_a_bomb_that_the_pixel_limit_let_through() -> Non
 @pytest.mark.parametrize(
     ("kind", "mode", "limits"),
     [
-        ("PNG", "RGB", Limits()),
-        ("PNG", "RGBA", Limits()),
-        ("PNG", "P", Limits()),
-        ("WEBP", "RGB", Limits()),
-        ("WEBP", "RGBA", Limits()),
-        ("WEBP", "RGBA", Limits().keeping_originals()),
-        ("AVIF", "RGB", Limits()),
-        ("AVIF", "RGBA", Limits()),
-        ("AVIF", "RGBA", Limits().keeping_originals()),
+        ("PNG", "RGB", UploadLimits()),
+        ("PNG", "RGBA", UploadLimits()),
+        ("PNG", "P", UploadLimits()),
+        ("WEBP", "RGB", UploadLimits()),
+        ("WEBP", "RGBA", UploadLimits()),
+        ("WEBP", "RGBA", UploadLimits().keeping_originals()),
+        ("AVIF", "RGB", UploadLimits()),
+        ("AVIF", "RGBA", UploadLimits()),
+        ("AVIF", "RGBA", UploadLimits().keeping_originals()),
     ],
 )
 def test_the_largest_picture_that_is_allowed_fits_into_the_memory_that_is_allowed(
-    kind: str, mode: str, limits: Limits
+    kind: str, mode: str, limits: UploadLimits
 ) -> None:
     file = io.BytesIO()
     options: dict[str, Any] = {
@@ -190,7 +190,7 @@ def test_a_child_that_is_killed_in_the_middle_refuses_the_picture_and_the_next_o
 
 def test_a_picture_that_takes_too_long_is_refused_and_its_child_killed() -> None:
     async def story() -> None:
-        async with Decoder(Limits(seconds=0.5)) as decoder:
+        async with Decoder(UploadLimits(seconds=0.5)) as decoder:
             pid = await stopped_child(decoder)
             with pytest.raises(InvalidInput, match=PAST_LIMITS):
                 await decoder.render(picture())
@@ -355,7 +355,7 @@ def test_a_child_that_does_not_start_is_no_picture_s_fault(
 def test_a_python_that_is_not_there_is_no_picture_s_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(Unavailable):
-        asyncio.run(Child.start(Limits()))
+        asyncio.run(Child.start(UploadLimits()))
 
 
 HEADS = (
@@ -373,7 +373,7 @@ GOOD = tuple(picture(kind, (24, 16)) for kind in ("JPEG", "PNG", "GIF", "WEBP", 
 def attempt() -> Iterator[Callable[[bytes], None]]:
     """Render bytes in one long-lived decoder; the only error that passes is `InvalidInput`."""
     with asyncio.Runner() as runner:
-        decoder = Decoder(Limits(seconds=5))
+        decoder = Decoder(UploadLimits(seconds=5))
 
         def run(work: Coroutine[Any, Any, Any]) -> Any:
             return runner.run(work)

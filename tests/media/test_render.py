@@ -12,12 +12,12 @@ import pytest
 from PIL import Image, ImageCms, ImageDraw, ImageFilter, ImageOps, PngImagePlugin
 
 from shoal.core.errors import InvalidInput, TooLarge, Unsupported
-from shoal.media.limits import Limits
+from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Picture
 from shoal.media.render import crop, render
 
-LIMITS = Limits()
-SMALL = Limits(feed_edge=64, preview_edge=16)
+LIMITS = UploadLimits()
+SMALL = UploadLimits(feed_edge=64, preview_edge=16)
 RED, GREEN, BLUE = (255, 0, 0), (0, 255, 0), (0, 0, 255)
 
 

@@ -19,7 +19,7 @@ from PIL import Image, ImageDraw
 from shoal import Shoal
 from shoal.library import Handle
 from shoal.services import media, members, polls, posts
-from shoal.services.members import Profile
+from shoal.services.members import ProfileChange
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 
@@ -55,7 +55,7 @@ async def _faces(shoal: Shoal, ann: Handle, ben: Handle) -> None:
     await ann.update_profile(avatar=picture(1))
     await ann.update_profile(avatar=picture(2), header=picture(3))
     writes = shoal.network.writes
-    await asyncio.gather(*[members.update_profile(writes, ben.id, Profile(avatar=picture(n))) for n in (4, 5)])
+    await asyncio.gather(*[members.update_profile(writes, ben.id, ProfileChange(avatar=picture(n))) for n in (4, 5)])
 
 
 async def _pictures(shoal: Shoal, ann: Handle, ben: Handle) -> int:

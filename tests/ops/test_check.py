@@ -19,12 +19,12 @@ from shoal import Shoal
 from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.core.placement import place
-from shoal.discovery.contract import PUBLIC, Change, PostRow
+from shoal.discovery.contract import PUBLIC, IndexChange, PostRow
 from shoal.graph.contract import AssocOp, AssocRow, Batch
 from shoal.graph.schema import FOLLOWED_BY, LIKED_BY, LIKES, TAG_OF, TAGGED, tag_id
 from shoal.ops.checking.check import check
 from shoal.ops.checking.repair import miscount, recount
-from shoal.ops.checking.report import Finding, Report, nothing
+from shoal.ops.checking.report import CheckReport, Finding, nothing
 from shoal.ops.checking.tag_counts import count_all
 from shoal.services import members, moderation, posts, reactions
 from shoal.settings import load
@@ -82,12 +82,12 @@ async def world_in(folder: Path) -> World:
     return World(path, ann.id, ben.id, post.id)
 
 
-async def checked(world: World, *, repair: bool = False) -> Report:
+async def checked(world: World, *, repair: bool = False) -> CheckReport:
     async with Shoal.open(world.url) as shoal:
         return await check(shoal.network, repair=repair)
 
 
-def found(report: Report) -> set[str]:
+def found(report: CheckReport) -> set[str]:
     return {line.name for line in report.invariants if line.found}
 
 
@@ -289,7 +289,7 @@ async def test_a_search_index_that_is_not_as_the_graph_is_found_and_repaired(tmp
         index = shoal.network.reads.search
         right = await index.rows([world.ann, world.post])
         stray = PostRow(7, world.ann, 7, (PUBLIC,), ("stray",))
-        await index.write(Change(posts=[stray], gone=[world.ann, world.post]))
+        await index.write(IndexChange(posts=[stray], gone=[world.ann, world.post]))
     report = await checked(world)
     assert found(report) == {"search"}
     assert report["search"].found == 3

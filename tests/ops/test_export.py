@@ -25,7 +25,7 @@ from shoal.ops.transfer.export import export
 from shoal.services import featured_tags, filters, lists, polls, posts, reactions, relationships, scheduling
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
-from shoal.services.relationships import Wish
+from shoal.services.relationships import FollowOptions
 
 
 def picture(colour: str) -> bytes:
@@ -108,15 +108,17 @@ async def test_what_a_member_asks_of_others_and_has_set_up_is_there(tmp_path: Pa
         writes = shoal.network.writes
         await ann.follow(cyd)
         began = table_time(await export_of(shoal, tmp_path / "before"), "follows")
-        await relationships.follow(writes, ann.id, cyd.id, Wish(shares=False, languages=("en", "de"), notify=True))
-        await relationships.follow(writes, ann.id, ben.id, Wish(notify=True))
+        await relationships.follow(
+            writes, ann.id, cyd.id, FollowOptions(shares=False, languages=("en", "de"), notify=True)
+        )
+        await relationships.follow(writes, ann.id, ben.id, FollowOptions(notify=True))
         await relationships.mute(writes, ann.id, ben.id, notifications=False, seconds=3_600)
         await relationships.note(writes, ann.id, ben.id, "owes me a boat")
         await relationships.endorse(writes, ann.id, cyd.id)
         held = await lists.create(writes, ann.id, "Sailors", replies=RepliesPolicy.NONE, exclusive=True)
         await lists.put_on(writes, ann.id, held.id, [cyd.id])
-        fog = filters.Wish(
-            title="No fog", contexts=[FilterContext.HOME], words=[filters.Word(keyword="fog", whole_word=True)]
+        fog = filters.FilterChange(
+            title="No fog", contexts=[FilterContext.HOME], words=[filters.KeywordChange(keyword="fog", whole_word=True)]
         )
         await filters.create(writes, ann.id, fog)
         await featured_tags.feature(writes, ann.id, "dawn")

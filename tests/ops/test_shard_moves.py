@@ -22,7 +22,7 @@ from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.events import InverseOwed
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Store
-from shoal.graph.sharding.moves import Digest, Kind, Names
+from shoal.graph.sharding.moves import Digest, RowKind, RowNames
 from shoal.graph.sharding.sharded import ShardedGraph
 
 SOURCES = range(12, 16)
@@ -352,11 +352,11 @@ def test_names_and_digests_are_values() -> None:
         ("key", None, None, None, "s", "n"),
         ("count", 5, 1, None, None, None),
     ]
-    names = Names.of([*entries, *entries])
+    names = RowNames.of([*entries, *entries])
     assert names.size == 3
-    assert [kind for kind, _ in names.columns()] == [Kind.OBJECT, Kind.COUNT, Kind.KEY]
-    assert names.minus(Names.of(entries[:1])).size == 2
-    assert names.plus(Names.of([("association", 1, 2, 3, None, None)])).size == 4
-    one, two = Digest({Kind.KEY: (2, 70)}), Digest({Kind.KEY: (1, 30)})
-    assert (one - two) == Digest({Kind.KEY: (1, 40)})
+    assert [kind for kind, _ in names.columns()] == [RowKind.OBJECT, RowKind.COUNT, RowKind.KEY]
+    assert names.minus(RowNames.of(entries[:1])).size == 2
+    assert names.plus(RowNames.of([("association", 1, 2, 3, None, None)])).size == 4
+    one, two = Digest({RowKind.KEY: (2, 70)}), Digest({RowKind.KEY: (1, 30)})
+    assert (one - two) == Digest({RowKind.KEY: (1, 40)})
     assert one.differences(two) == ["key"]

@@ -17,7 +17,7 @@ from shoal.core.model import App
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.agenda import take_off
 from shoal.ops.checking.check import check
-from shoal.ops.checking.report import Report
+from shoal.ops.checking.report import CheckReport
 from shoal.services.login import apps, grants
 
 
@@ -36,7 +36,7 @@ async def forget_plan(shoal: Shoal, app: App, **changes: Any) -> None:
     await shoal.network.store.commit(batch)
 
 
-async def looked_at(shoal: Shoal, *, repair: bool = False) -> Report:
+async def looked_at(shoal: Shoal, *, repair: bool = False) -> CheckReport:
     """What a check says, and that nothing else is wrong."""
     report = await check(shoal.network, repair=repair)
     assert not any(line.found for line in report.invariants if line.name != "apps")

@@ -22,9 +22,9 @@ from shoal.streaming import updates
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub
-from shoal.streaming.interests import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, Tagged
+from shoal.streaming.interests import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Listed, TagInterest
 from shoal.streaming.memory import MemoryChannel
-from shoal.streaming.replay import Heard
+from shoal.streaming.replay import PlacedUpdate
 from tests.running import in_loop, run
 
 ANN, BEN, CYD, DAN = 1 << 10, 2 << 10, 3 << 10, 4 << 10
@@ -97,7 +97,7 @@ async def waiting(connection: Connection) -> list[int | str]:
     return ["missed" if isinstance(one, Missed) else _entry(one) for one in await connection.take()]
 
 
-def _entry(heard: Heard) -> int:
+def _entry(heard: PlacedUpdate) -> int:
     assert isinstance(heard.update, updates.OfEntry)
     return heard.update.entry_id
 
@@ -125,7 +125,7 @@ async def test_each_interest_hears_what_is_its_own() -> None:
             "notifications": NOTIFICATIONS,
             "conversations": CONVERSATIONS,
             "everybody": Everybody(),
-            "tag": Tagged(REEF),
+            "tag": TagInterest(REEF),
             "presence": PRESENCE,
         }
         enter = stack.enter_async_context
@@ -215,7 +215,7 @@ async def test_what_everybody_hears_costs_those_nothing_who_hear_of_something_el
 async def told(connection: Connection) -> list[updates.AnyUpdate]:
     """The updates that have been offered."""
     connection._wake.set()
-    return [one.update for one in await connection.take() if isinstance(one, Heard)]
+    return [one.update for one in await connection.take() if isinstance(one, PlacedUpdate)]
 
 
 @in_loop
@@ -536,7 +536,7 @@ class Audience:
         if found and isinstance(found[0], Missed):
             assert len(self.owed) > ROOM or self.at is not None, "nothing was missed"
             self.owed = self.owed[len(self.owed) - len(found) + 1 :]
-        told = [_entry(one) for one in found if isinstance(one, Heard)]
+        told = [_entry(one) for one in found if isinstance(one, PlacedUpdate)]
         assert told == self.owed
         self.owed = []
         if found:

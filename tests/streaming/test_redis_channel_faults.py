@@ -14,7 +14,7 @@ from redis import Redis
 from shoal.core.errors import Unavailable
 from shoal.graph.redis.nodes import Nodes
 from shoal.ops.engines import redis as engine
-from shoal.ops.engines.redis import Cluster, Member
+from shoal.ops.engines.redis import RedisCluster, RedisServer
 from shoal.streaming.contract import Gap, Position
 from shoal.streaming.redis import RedisChannel
 from tests.engines import redis
@@ -23,7 +23,7 @@ from tests.running import eventually, in_loop
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[RedisCluster]:
     """One for the tests that break it; each leaves it whole."""
     running = redis.own_cluster()
     yield running
@@ -88,7 +88,7 @@ def whole(heard: list[int]) -> bool:
     return once == list(range(once[0], once[-1] + 1)) if once else True
 
 
-def master_of_the_log(cluster: Cluster) -> Member:
+def master_of_the_log(cluster: RedisCluster) -> RedisServer:
     """Shard 0 is on one of them; its replica follows it everywhere."""
     slots = cluster.members[0].ask("CLUSTER", "KEYSLOT", "{0000}")
     for member in cluster.members:
@@ -101,7 +101,7 @@ def master_of_the_log(cluster: Cluster) -> Member:
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @in_loop
-async def test_when_the_master_falls_followers_get_a_gap_and_go_on(how: str, cluster: Cluster) -> None:
+async def test_when_the_master_falls_followers_get_a_gap_and_go_on(how: str, cluster: RedisCluster) -> None:
     nodes, channel = opened(cluster.url)
     others, another = opened(cluster.url)
     listener = Listener(another)

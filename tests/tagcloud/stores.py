@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.graph.schema import tag_id
-from shoal.tagcloud.contract import AuthorKey, CloudStore, Day, Head, Merge, Rule, TagRow
+from shoal.tagcloud.contract import AuthorKey, CloudStore, Day, Head, Merge, TagRow, TagRule
 from shoal.tagcloud.dynamodb import DynamoCloud
 from shoal.tagcloud.heat import Heat, heated
 from shoal.tagcloud.increment import DAY_MS
@@ -77,7 +77,7 @@ def merge(
     authors: Mapping[AuthorKey, int] | None = None,
     increments: Sequence[bytes] = (),
     marks: Mapping[int, bytes] | None = None,
-    rules: Sequence[Rule] = (),
+    rules: Sequence[TagRule] = (),
     before_day: int = 0,
     at: int = 0,
     cloud: bytes = b"",
@@ -103,7 +103,7 @@ def large(version: int, tags: int) -> Merge:
         authors={(id_, DAY, 7): version for id_ in list(names.values())[::5]},
         increments=[increment_id(version)],
         marks={version: b"mark of 12 b" * 50},
-        rules=[Rule("salt", target=f"tag{version}")],
+        rules=[TagRule("salt", target=f"tag{version}")],
         cloud=b"c" * blob + b"%d" % version,
         state=b"s" * blob + b"%d" % version,
     )
@@ -126,7 +126,7 @@ async def whole(store: CloudStore, tags: int) -> int:
     }
     merged = await store.merged([increment_id(number) for number in range(version + 2)])
     assert merged == {increment_id(number) for number in range(1, version + 1)}
-    assert await store.rules() == ({"salt": Rule("salt", target=f"tag{version}")} if version else {})
+    assert await store.rules() == ({"salt": TagRule("salt", target=f"tag{version}")} if version else {})
     assert [found[0] for found in await store.clouds(10)] == list(range(version, max(0, version - 10), -1))
     await store.unlock(b"looks")
     return version

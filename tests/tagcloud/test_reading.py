@@ -9,7 +9,7 @@ import pytest
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.tagcloud.cloud import ORDERS
-from shoal.tagcloud.contract import CloudStore, Rule
+from shoal.tagcloud.contract import CloudStore, TagRule
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
@@ -106,13 +106,13 @@ async def test_an_order_that_is_none_is_refused_with_those_there_are() -> None:
 @in_loop
 async def test_a_denied_tag_is_nowhere_until_it_is_allowed() -> None:
     clouds = await a_cloud([*uses("spam", 30), *uses("dawn", 3)])
-    assert await clouds.deny("#Spam") == Rule("spam", denied=True)
+    assert await clouds.deny("#Spam") == TagRule("spam", denied=True)
     for order in ORDERS:
         assert "spam" not in names(await clouds.cloud(order))
     assert await clouds.tag("spam") is None
     assert await clouds.shown_as(["spam", "dawn"]) == {"dawn": "dawn"}
     assert await clouds.group("spam") == ()
-    assert await clouds.rules() == [Rule("spam", denied=True)]
+    assert await clouds.rules() == [TagRule("spam", denied=True)]
     await clouds.allow("spam")
     assert names(await clouds.cloud())[0] == "spam"
     assert await clouds.rules() == []
@@ -167,7 +167,7 @@ async def test_there_are_neither_chains_nor_loops_of_merged_tags() -> None:
     await clouds.deny("c")
     with pytest.raises(InvalidInput, match="allow it first"):
         await clouds.merge("c", "b")
-    assert await clouds.rules() == [Rule("a", target="b"), Rule("c", denied=True)]
+    assert await clouds.rules() == [TagRule("a", target="b"), TagRule("c", denied=True)]
 
 
 @in_loop
@@ -178,7 +178,7 @@ async def test_a_rule_that_holds_already_makes_no_version() -> None:
     await clouds.deny("A")
     await clouds.unmerge("b")
     await clouds.allow("b")
-    assert (await store.version(), await store.rules()) == (1, {"a": Rule("a", denied=True)})
+    assert (await store.version(), await store.rules()) == (1, {"a": TagRule("a", denied=True)})
 
 
 @in_loop

@@ -18,7 +18,7 @@ from redis import Redis
 from shoal.core.errors import Unavailable
 from shoal.graph.redis.nodes import Nodes, shards_of
 from shoal.graph.redis.topology import Topology
-from shoal.ops.engines.redis import Cluster, Member
+from shoal.ops.engines.redis import RedisCluster, RedisServer
 from shoal.timelines.redis import RedisTimelines
 from tests.engines import redis
 from tests.running import eventually, in_loop
@@ -31,7 +31,7 @@ MANY = 5_000
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[RedisCluster]:
     """One for the tests that break it; each leaves it whole."""
     running = redis.own_cluster()
     yield running
@@ -91,14 +91,14 @@ async def home_of(nodes: Nodes, members: list[int], address: tuple[str, int]) ->
     return {member for member, place in zip(members, places, strict=True) if topology.addresses[place] == address}
 
 
-def masters_now(cluster: Cluster) -> list[Member]:
+def masters_now(cluster: RedisCluster) -> list[RedisServer]:
     return [member for member in cluster.members if member.ask("ROLE").startswith("[b'master'")]
 
 
 @pytest.mark.parametrize("how", ["kill", "pause"])
 @in_loop
 async def test_when_a_master_falls_its_timelines_are_cold_and_no_reader_misses_an_entry(
-    how: str, cluster: Cluster
+    how: str, cluster: RedisCluster
 ) -> None:
     nodes = Nodes(cluster.url, answer_seconds=0.5)
     network = Network(RedisTimelines(nodes, MANY))
@@ -163,7 +163,7 @@ async def available(timelines: RedisTimelines) -> bool:
 
 @in_loop
 async def test_a_slot_on_its_way_to_another_server_takes_every_push_and_one_that_comes_back_misses_none(
-    cluster: Cluster,
+    cluster: RedisCluster,
 ) -> None:
     cluster.settle()
     async with nodes_at(cluster.url) as nodes:
@@ -200,15 +200,15 @@ async def test_a_slot_on_its_way_to_another_server_takes_every_push_and_one_that
         end_move(cluster, source, slot)
 
 
-def begin_move(source: Member, target: Member, slot: int) -> None:
+def begin_move(source: RedisServer, target: RedisServer, slot: int) -> None:
     target.ask("CLUSTER", "SETSLOT", slot, "IMPORTING", source.id)
     source.ask("CLUSTER", "SETSLOT", slot, "MIGRATING", target.id)
 
 
-def move(source: Member, target: Member, member: int) -> None:
+def move(source: RedisServer, target: RedisServer, member: int) -> None:
     assert source.ask("MIGRATE", "127.0.0.1", target.port, key(member).decode(), 0, 5_000) == "OK"
 
 
-def end_move(cluster: Cluster, target: Member, slot: int) -> None:
+def end_move(cluster: RedisCluster, target: RedisServer, slot: int) -> None:
     for member in (target, *(master for master in masters_now(cluster) if master is not target)):
         member.ask("CLUSTER", "SETSLOT", slot, "NODE", target.id)

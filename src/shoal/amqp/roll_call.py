@@ -21,7 +21,7 @@ _PATIENCE_SECONDS = 1.0
 """A process that has not answered by then is busy or stuck."""
 
 
-class Census(Generic[T]):
+class RollCall(Generic[T]):
     """Asks and answers, on a channel of its own. Who only asks has no answer of its `own`."""
 
     def __init__(self, exchange: str, kind: type[T], own: Callable[[], T] | None) -> None:

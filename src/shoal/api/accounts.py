@@ -19,13 +19,13 @@ from shoal.core.text import canonical_tag
 from shoal.feeds import people, user
 from shoal.feeds.hydrate import profiles_by_id
 from shoal.feeds.pinned import pinned
-from shoal.feeds.user import Wish
+from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.access import access_member
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, AssocType
 from shoal.services import members
 
 
-class Several(msgspec.Struct, frozen=True):
+class AccountIds(msgspec.Struct, frozen=True):
     """Some accounts at once."""
 
     id: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
@@ -48,7 +48,7 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
     tagged: Annotated[str, Meta(max_length=400)] = ""
 
 
-async def several(context: Context, params: Several) -> object:
+async def several(context: Context, params: AccountIds) -> object:
     """Accounts by id; those who are gone are left out."""
     front: Front = context.deps
     return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
@@ -82,7 +82,7 @@ async def statuses(context: Context, params: Statuses) -> object:
     tag = canonical_tag(params.tagged.removeprefix("#"))
     if params.tagged and not tag:
         return b"[]"
-    wish = Wish(
+    wish = MemberFeedQuery(
         only_media=params.only_media,
         no_comments=params.exclude_replies,
         no_shares=params.exclude_reblogs,
@@ -129,7 +129,7 @@ LOOKUP_ROUTES = (
         "/api/v1/accounts",
         several,
         scope="read:accounts",
-        params=Several,
+        params=AccountIds,
         answer=list[Account],
     ),
     rows.seen(

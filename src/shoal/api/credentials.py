@@ -21,7 +21,7 @@ from shoal.core.model import QuotePolicy
 from shoal.graph.access import access_member
 from shoal.graph.schema import REQUESTED_BY
 from shoal.services import members
-from shoal.services.members import Profile
+from shoal.services.members import ProfileChange
 from shoal.settings import Settings
 
 _Text = Annotated[str, Meta(max_length=20_000)]
@@ -52,7 +52,7 @@ class ShoalProfileParams(msgspec.Struct, frozen=True):
     among the 40 below."""
 
 
-class Changes(msgspec.Struct, frozen=True):
+class CredentialChanges(msgspec.Struct, frozen=True):
     """Changes to the caller's profile. A field that is None keeps its value."""
 
     display_name: _Text | None = None
@@ -76,11 +76,11 @@ async def verify(context: Context, _params: None) -> object:
     return await _shown(context)
 
 
-async def update(context: Context, params: Changes) -> object:
+async def update(context: Context, params: CredentialChanges) -> object:
     """Change the profile."""
     front: Front = context.deps
     fields, source = params.fields_attributes, params.source
-    changes = Profile(
+    changes = ProfileChange(
         display_name=params.display_name,
         note=params.note,
         fields=None if fields is None else [(field.name, field.value) for field in fields],
@@ -163,7 +163,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             "/api/v1/accounts/update_credentials",
             update,
             scope="write:accounts",
-            params=Changes,
+            params=CredentialChanges,
             max_body=2 * settings.max_upload_bytes + 2 * rows.FORM,
             answer=CredentialAccount,
         ),

@@ -16,7 +16,7 @@ from shoal.api.listing import One, actor
 from shoal.core.filters import FilterAction, FilterContext
 from shoal.graph.payloads.filters import filters_of
 from shoal.services import filters
-from shoal.services.filters import Wish, Word
+from shoal.services.filters import FilterChange, KeywordChange
 
 _Text = Annotated[str, Meta(max_length=5_000)]
 Contexts = Annotated[tuple[FilterContext, ...], Meta(max_length=20)]
@@ -65,20 +65,20 @@ class StatusOf(msgspec.Struct, frozen=True):
 
 
 def lasting(expires_in: int | UnsetType | None) -> int | None:
-    """Return when a filter ends, as `Wish` takes it: None for not given, -1 for never, else seconds."""
+    """Return when a filter ends, as `FilterChange` takes it: None for not given, -1 for never, else seconds."""
     if expires_in is UNSET:
         return None
     return -1 if expires_in is None else expires_in
 
 
-def _wish(params: FilterParams) -> Wish:
-    return Wish(
+def _wish(params: FilterParams) -> FilterChange:
+    return FilterChange(
         title=params.title,
         contexts=params.context,
         action=params.filter_action,
         lasts=lasting(params.expires_in),
         words=[
-            Word(id=word.id or 0, keyword=word.keyword, whole_word=word.whole_word, gone=word.destroy)
+            KeywordChange(id=word.id or 0, keyword=word.keyword, whole_word=word.whole_word, gone=word.destroy)
             for word in params.keywords_attributes
         ],
     )
@@ -125,8 +125,8 @@ async def keywords(context: Context, params: One) -> object:
 async def add_keyword(context: Context, params: KeywordOf) -> object:
     """A new keyword of a filter."""
     front: Front = context.deps
-    word = Word(keyword=params.keyword, whole_word=params.whole_word)
-    changed = await filters.update(front.writes, actor(context), params.id, Wish(words=[word]))
+    word = KeywordChange(keyword=params.keyword, whole_word=params.whole_word)
+    changed = await filters.update(front.writes, actor(context), params.id, FilterChange(words=[word]))
     return filter_entities.keyword(changed.keywords[-1])
 
 
@@ -140,8 +140,8 @@ async def change_keyword(context: Context, params: KeywordOf) -> object:
     """Change a keyword."""
     front: Front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
-    word = Word(id=held.id, keyword=params.keyword, whole_word=params.whole_word)
-    changed = await filters.update(front.writes, actor(context), filter_.id, Wish(words=[word]))
+    word = KeywordChange(id=held.id, keyword=params.keyword, whole_word=params.whole_word)
+    changed = await filters.update(front.writes, actor(context), filter_.id, FilterChange(words=[word]))
     return filter_entities.keyword(next(word for word in changed.keywords if word.id == held.id))
 
 
@@ -149,7 +149,9 @@ async def remove_keyword(context: Context, params: One) -> object:
     """Take a keyword out of its filter."""
     front: Front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
-    await filters.update(front.writes, actor(context), filter_.id, Wish(words=[Word(id=held.id, gone=True)]))
+    await filters.update(
+        front.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
+    )
     return {}
 
 

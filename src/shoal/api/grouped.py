@@ -19,7 +19,7 @@ from shoal.api.listing import actor, cursor_of, paged
 from shoal.api.notifications import (
     KINDS,
     WIRE_KINDS,
-    Several,
+    NotificationsQuery,
     Types,
     Unread,
     key_of,
@@ -43,7 +43,7 @@ _GROUPED = re.compile(r"(?:(favourite|reblog)-(\d{1,19})|follow)-(\d{1,9})")
 Expand = Literal["full", "partial_avatars"]
 
 
-class Groups(Several, frozen=True, kw_only=True):
+class GroupsPage(NotificationsQuery, frozen=True, kw_only=True):
     """A page of groups. `partial_avatars` gives whole accounts only for the first of each group."""
 
     grouped_types: Types = ()
@@ -62,7 +62,7 @@ class OneGroup(msgspec.Struct, frozen=True):
     group_key: Annotated[str, Meta(max_length=100)]
 
 
-async def several(context: Context, params: Groups) -> object:
+async def several(context: Context, params: GroupsPage) -> object:
     """List the caller's notifications in groups, the group with the newest one first."""
     front: Front = context.deps
     cursor = cursor_of(params, 40, 80)
@@ -188,7 +188,7 @@ _one_group = _read.taking(OneGroup)
 _write = rows.route.having(scope="write:notifications", answer=dict)
 
 ROUTES = (
-    _read("GET", _V2, several, params=Groups, answer=GroupedNotificationsResults),
+    _read("GET", _V2, several, params=GroupsPage, answer=GroupedNotificationsResults),
     _read("GET", f"{_V2}/unread_count", unread_count, params=UnreadGroups, answer=UnreadCount),
     _one_group("GET", f"{_V2}/{{group_key}}", one, answer=GroupedNotificationsResults),
     _one_group("GET", f"{_V2}/{{group_key}}/accounts", accounts, answer=list[Account]),

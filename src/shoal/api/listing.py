@@ -15,7 +15,7 @@ from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
 from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, Profile, hydrate, hydrate_taken_back, profiles_by_id
-from shoal.feeds.people import People
+from shoal.feeds.people import MemberPage
 from shoal.feeds.pipeline import Page
 from shoal.graph.contract import MAX_TIME, Cursor
 
@@ -62,7 +62,7 @@ async def entries_page(
     return paged(context, body, [entry.id for entry in page.entries], page.next, cursor)
 
 
-def people_page(context: Context, people: People, cursor: Cursor) -> Reply:
+def people_page(context: Context, people: MemberPage, cursor: Cursor) -> Reply:
     """A page of accounts; its cursors are the times of the associations, which stand in the Link header only."""
     front: Front = context.deps
     return paged(context, front.present.accounts(people.profiles), people.times, people.next, cursor)

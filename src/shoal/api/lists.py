@@ -33,7 +33,7 @@ class NewList(msgspec.Struct, frozen=True, kw_only=True):
     exclusive: bool = False
 
 
-class Changes(msgspec.Struct, frozen=True, kw_only=True):
+class ListChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Changes to a list. A field that is None keeps its value."""
 
     id: Id
@@ -77,7 +77,7 @@ async def create(context: Context, params: NewList) -> object:
     return people_entities.user_list(made)
 
 
-async def update(context: Context, params: Changes) -> object:
+async def update(context: Context, params: ListChanges) -> object:
     """Change an own list."""
     front: Front = context.deps
     changed = await lists.update(
@@ -144,7 +144,7 @@ ROUTES = (
     rows.route("GET", "/api/v1/lists", several, scope="read:lists", answer=list[UserList]),
     rows.route("POST", "/api/v1/lists", create, scope="write:lists", params=NewList, answer=UserList),
     rows.one("GET", "/api/v1/lists/{id}", one, scope="read:lists", answer=UserList),
-    rows.route("PUT", "/api/v1/lists/{id}", update, scope="write:lists", params=Changes, answer=UserList),
+    rows.route("PUT", "/api/v1/lists/{id}", update, scope="write:lists", params=ListChanges, answer=UserList),
     rows.one("DELETE", "/api/v1/lists/{id}", delete, scope="write:lists", answer=dict),
     rows.route(
         "GET",

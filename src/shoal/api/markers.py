@@ -21,33 +21,33 @@ from shoal.services import markers
 TIMELINES = ("home", NOTIFICATIONS)
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class MarkersQuery(msgspec.Struct, frozen=True):
     """Timelines whose markers are asked for: `home` and `notifications`."""
 
     timeline: Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)] = ()
 
 
-class Place(msgspec.Struct, frozen=True):
+class MarkerPosition(msgspec.Struct, frozen=True):
     """The newest that was read."""
 
     last_read_id: Id | None = None
 
 
-class Places(msgspec.Struct, frozen=True):
+class MarkerPositions(msgspec.Struct, frozen=True):
     """Markers to set, by timeline: how far the caller has read."""
 
-    home: Place | None = None
-    notifications: Place | None = None
+    home: MarkerPosition | None = None
+    notifications: MarkerPosition | None = None
 
 
-async def show(context: Context, params: Wanted) -> object:
+async def show(context: Context, params: MarkersQuery) -> object:
     """The markers of these timelines; one that was never set is left out."""
     front: Front = context.deps
     wanted = [name for name in TIMELINES if name in params.timeline]
     return _shown(await marks(front.graph, actor(context), wanted))
 
 
-async def mark(context: Context, params: Places) -> object:
+async def mark(context: Context, params: MarkerPositions) -> object:
     """Set markers; what they are now is the answer."""
     front: Front = context.deps
     given = {"home": params.home, NOTIFICATIONS: params.notifications}
@@ -68,7 +68,7 @@ ROUTES = (
         "/api/v1/markers",
         show,
         scope="read:statuses",
-        params=Wanted,
+        params=MarkersQuery,
         answer=dict[str, Marker],
     ),
     rows.route(
@@ -76,7 +76,7 @@ ROUTES = (
         "/api/v1/markers",
         mark,
         scope="write:statuses",
-        params=Places,
+        params=MarkerPositions,
         answer=dict[str, Marker],
     ),
 )

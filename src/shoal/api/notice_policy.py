@@ -52,7 +52,7 @@ class OldPolicy(msgspec.Struct, frozen=True, kw_only=True):
     filter_private_mentions: bool | None = None
 
 
-class Several(msgspec.Struct, frozen=True):
+class RequestIds(msgspec.Struct, frozen=True):
     """Requests by their ids."""
 
     id: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=100)]
@@ -107,14 +107,14 @@ async def dismiss(context: Context, params: One) -> object:
     return {}
 
 
-async def accept_several(context: Context, params: Several) -> object:
+async def accept_several(context: Context, params: RequestIds) -> object:
     """Show the held notifications of several senders, and hold back none of theirs from now on."""
     front: Front = context.deps
     await verbs.accept(front.writes, actor(context), {*params.id})
     return {}
 
 
-async def dismiss_several(context: Context, params: Several) -> object:
+async def dismiss_several(context: Context, params: RequestIds) -> object:
     """Dismiss the held notifications of several senders."""
     front: Front = context.deps
     await verbs.dismiss(front.writes, actor(context), {*params.id})
@@ -192,8 +192,8 @@ ROUTES = (
     ),
     rows.page("GET", _REQUESTS, requests, scope="read:notifications", answer=list[NotificationRequest]),
     _read("GET", f"{_REQUESTS}/merged", merged, answer=Merged),
-    _write("POST", f"{_REQUESTS}/accept", accept_several, params=Several),
-    _write("POST", f"{_REQUESTS}/dismiss", dismiss_several, params=Several),
+    _write("POST", f"{_REQUESTS}/accept", accept_several, params=RequestIds),
+    _write("POST", f"{_REQUESTS}/dismiss", dismiss_several, params=RequestIds),
     _read("GET", _REQUEST, request, params=One, answer=NotificationRequest),
     _write("POST", f"{_REQUEST}/accept", accept, params=One),
     _write("POST", f"{_REQUEST}/dismiss", dismiss, params=One),

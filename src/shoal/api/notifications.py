@@ -19,7 +19,7 @@ from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.core.ids import milliseconds_of
 from shoal.feeds import notifications as feed
-from shoal.feeds.notifications import Wish
+from shoal.feeds.notifications import NotificationQuery
 from shoal.graph.payloads.notifications import Group, Kind, Notice, group_of
 from shoal.services import notifications as verbs
 
@@ -40,7 +40,7 @@ KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
 Types = Annotated[tuple[Annotated[str, Meta(max_length=100)], ...], Meta(max_length=100)]
 
 
-class Several(StatusesQuery, frozen=True, kw_only=True):
+class NotificationsQuery(StatusesQuery, frozen=True, kw_only=True):
     """A page of some notifications. A type that does not exist has none."""
 
     types: Types = ()
@@ -63,11 +63,11 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
         return page_size(self.limit, 100, 1_000)
 
 
-def wish_of(params: Several | Unread) -> Wish:
+def wish_of(params: NotificationsQuery | Unread) -> NotificationQuery:
     """Which notifications are wanted."""
     kinds = kinds_of(params.types) if params.types else None
-    held = isinstance(params, Several) and (params.include_filtered or params.account_id is not None)
-    return Wish(kinds, kinds_of(params.exclude_types), params.account_id or 0, held=held)
+    held = isinstance(params, NotificationsQuery) and (params.include_filtered or params.account_id is not None)
+    return NotificationQuery(kinds, kinds_of(params.exclude_types), params.account_id or 0, held=held)
 
 
 def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
@@ -75,7 +75,7 @@ def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
     return frozenset(KINDS[name] for name in types if name in KINDS)
 
 
-async def several(context: Context, params: Several) -> object:
+async def several(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
     front: Front = context.deps
     cursor = cursor_of(params, 40, 80)
@@ -160,7 +160,7 @@ _read = rows.route.having(scope="read:notifications")
 _write = rows.route.having(scope="write:notifications", answer=dict)
 
 ROUTES = (
-    _read("GET", _V1, several, params=Several, answer=list[Notification]),
+    _read("GET", _V1, several, params=NotificationsQuery, answer=list[Notification]),
     _read("GET", f"{_V1}/unread_count", unread_count, params=Unread, answer=UnreadCount),
     _write("POST", f"{_V1}/clear", clear),
     _write("POST", f"{_V1}/dismiss", dismiss, params=One),

@@ -18,7 +18,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.filters import Filter, FilterAction
 from shoal.graph.payloads.filters import filters_of
 from shoal.services import filters
-from shoal.services.filters import Wish, Word
+from shoal.services.filters import FilterChange, KeywordChange
 
 _Text = Annotated[str, Meta(max_length=5_000)]
 
@@ -57,7 +57,7 @@ async def several(context: Context, _params: None) -> object:
 async def create(context: Context, params: PhraseParams) -> object:
     """A new filter with one phrase."""
     front: Front = context.deps
-    word = Word(keyword=params.phrase, whole_word=params.whole_word)
+    word = KeywordChange(keyword=params.phrase, whole_word=params.whole_word)
     made = await filters.create(
         front.writes,
         actor(context),
@@ -79,7 +79,7 @@ async def update(context: Context, params: ChangedPhrase) -> object:
     alone = len(filter_.keywords) == 1 and not filter_.posts
     if not alone and _changes_more(filter_, params):
         raise InvalidInput(_SHARED)
-    word = Word(id=held.id, keyword=params.phrase, whole_word=params.whole_word)
+    word = KeywordChange(id=held.id, keyword=params.phrase, whole_word=params.whole_word)
     wish = _wish(params, title=params.phrase if alone else None, irreversible=params.irreversible, word=word)
     changed = await filters.update(front.writes, actor(context), filter_.id, wish)
     return filter_entities.old(changed, next(word for word in changed.keywords if word.id == held.id))
@@ -93,15 +93,17 @@ async def delete(context: Context, params: One) -> object:
     if len(filter_.keywords) == 1 and not filter_.posts:
         await filters.delete(front.writes, member, filter_.id)
     else:
-        await filters.update(front.writes, member, filter_.id, Wish(words=[Word(id=held.id, gone=True)]))
+        await filters.update(
+            front.writes, member, filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
+        )
     return {}
 
 
-def _wish(params: PhraseParams, *, title: str | None, irreversible: bool | None, word: Word) -> Wish:
+def _wish(params: PhraseParams, *, title: str | None, irreversible: bool | None, word: KeywordChange) -> FilterChange:
     action = None
     if irreversible is not None:
         action = FilterAction.HIDE if irreversible else FilterAction.WARN
-    return Wish(
+    return FilterChange(
         title=title,
         contexts=params.context,
         action=action,

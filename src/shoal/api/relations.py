@@ -26,7 +26,7 @@ from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.payloads.follow_options import mute_terms
 from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
 from shoal.services import follow_requests, relationships
-from shoal.services.relationships import Wish
+from shoal.services.relationships import FollowOptions
 from shoal.services.writes import Writes
 
 Verb = Callable[[Writes, int, int], Awaitable[Relation]]
@@ -105,7 +105,7 @@ async def follow(context: Context, params: FollowParams) -> object:
     """Follow an account, or ask to when it is locked. A repeated follow changes what it brings; what is not given stays."""
     front: Front = context.deps
     await _access(context, params.id)
-    wish = Wish(shares=params.reblogs, notify=params.notify, languages=params.languages)
+    wish = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
     return presenter.relationship(params.id, await relationships.follow(front.writes, actor(context), params.id, wish))
 
 

@@ -47,7 +47,7 @@ class Totals(NamedTuple):
     """The last ones, this one first."""
 
 
-class Census:
+class NetworkCensus:
     """Counts when it is asked and its numbers are old; whoever asks meanwhile gets the old ones."""
 
     def __init__(self, store: Scanner) -> None:

@@ -38,7 +38,7 @@ class Words(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RouteKind:
     """Rows that have these words in common. Each may say more, and may say something else instead.
 
     A row without parameters needs a handler that is given None, and one with parameters a handler that takes them.
@@ -66,9 +66,9 @@ class Kind:
         words: Words = {**self.words, **more}
         return Route(method, path, handler, params=params, **words)
 
-    def having(self, **more: Unpack[Words]) -> Kind:
+    def having(self, **more: Unpack[Words]) -> RouteKind:
         """Rows that have these words in common as well."""
-        return Kind({**self.words, **more})
+        return RouteKind({**self.words, **more})
 
     def taking(self, params: type[P]) -> KindTaking[P]:
         """Rows that take these parameters."""
@@ -79,7 +79,7 @@ class Kind:
 class KindTaking(Generic[P]):
     """Rows that have their parameters in common, too."""
 
-    kind: Kind
+    kind: RouteKind
     params: type[P]
 
     def __call__(self, method: str, path: str, handler: Handler[P], **more: Unpack[Words]) -> Route:
@@ -90,7 +90,7 @@ class KindTaking(Generic[P]):
         return KindTaking(self.kind.having(**more), self.params)
 
 
-route = Kind({"limit_class": "api"})
+route = RouteKind({"limit_class": "api"})
 """For members."""
 public = route.having(auth="public")
 """For everybody; nobody asks who it is."""

@@ -30,7 +30,7 @@ Moment = Annotated[str, Meta(max_length=100)]
 _encode = msgspec.json.Encoder().encode
 
 
-class Moved(msgspec.Struct, frozen=True):
+class Rescheduled(msgspec.Struct, frozen=True):
     """Another moment for a scheduled status."""
 
     id: Id
@@ -53,7 +53,7 @@ async def one(context: Context, params: One) -> object:
     return (await _shown(front, [scheduled]))[0]
 
 
-async def move(context: Context, params: Moved) -> object:
+async def move(context: Context, params: Rescheduled) -> object:
     """Schedule a status for another moment."""
     front: Front = context.deps
     at = moment_of(params.scheduled_at)
@@ -142,7 +142,7 @@ ROUTES = (
         "/api/v1/scheduled_statuses/{id}",
         move,
         scope="write:statuses",
-        params=Moved,
+        params=Rescheduled,
         answer=ScheduledStatus,
     ),
     rows.one("DELETE", "/api/v1/scheduled_statuses/{id}", cancel, scope="write:statuses", answer=dict),

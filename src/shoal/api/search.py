@@ -20,7 +20,7 @@ from shoal.api.context import Context, Front
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.search import Search, SearchV1
 from shoal.api.entities.statuses import Account
-from shoal.api.http.convert import Cursor as CursorValue
+from shoal.api.http.convert import CursorId as CursorValue
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import WithData, listed_data, offset_links, page_size
 from shoal.api.http.replies import Reply
@@ -28,7 +28,7 @@ from shoal.api.listing import address_of
 from shoal.core.ids import MAX_ID
 from shoal.feeds import search
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
-from shoal.feeds.search import Part
+from shoal.feeds.search import ResultRange
 from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.graph.schema import FOLLOWS_TAG, tag_id
 from shoal.tagcloud.increment import DAY_MS
@@ -93,7 +93,7 @@ async def accounts(context: Context, params: AccountQuery) -> object:
     """Accounts by name."""
     front: Front = context.deps
     limit, offset = page_size(params.limit, 40, 80), max(0, params.offset)
-    part = Part(limit, min(offset, search.MOST))
+    part = ResultRange(limit, min(offset, search.MOST))
     if params.resolve and (named := await _at_address(context, params.q.strip())) is not None:
         profiles_found = named.accounts[part.offset :]
     else:
@@ -109,7 +109,7 @@ async def _search(context: Context, params: Query) -> _Found:
         return _Found()
     if params.resolve and (named := await _at_address(context, text)) is not None:
         return _only(named, kind)
-    part = Part(page_size(params.limit), min(max(0, params.offset), search.MOST) if kind else 0)
+    part = ResultRange(page_size(params.limit), min(max(0, params.offset), search.MOST) if kind else 0)
     result = _Found()
     if kind in ("", _ACCOUNTS):
         result.accounts = await _accounts(context, text, part, following=params.following)
@@ -138,7 +138,7 @@ def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
     return match is not None and bool(people) and people[0].member.name == match[1].lower()
 
 
-async def _accounts(context: Context, text: str, part: Part, *, following: bool) -> list[Profile]:
+async def _accounts(context: Context, text: str, part: ResultRange, *, following: bool) -> list[Profile]:
     front: Front = context.deps
     if text.startswith("#") or "://" in text:
         return []
@@ -163,7 +163,7 @@ async def _at_address(context: Context, text: str) -> _Found | None:
     if match is None or scheme.lower() not in ("http", "https") or host.lower() not in _domains(front):
         return None
     if match["tag"]:
-        return _Found(hashtags=await search.tags(front.reads, None, unquote(match["tag"]), Part(1)))
+        return _Found(hashtags=await search.tags(front.reads, None, unquote(match["tag"]), ResultRange(1)))
     if match["id"]:
         id_ = min(int(match["id"]), MAX_ID)
         return _Found(statuses=await hydrate(front.graph, context.caller.member_id, (id_,), unasked=False))

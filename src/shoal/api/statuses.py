@@ -100,7 +100,7 @@ class Deletion(One, frozen=True):
     """Its pictures too, so that they cannot be used again."""
 
 
-class Several(WithData, frozen=True, kw_only=True):
+class StatusIds(WithData, frozen=True, kw_only=True):
     """Some statuses at once."""
 
     id: _Ids = ()
@@ -217,7 +217,7 @@ async def one(context: Context, params: One) -> object:
     return await show(context, params.id)
 
 
-async def several(context: Context, params: Several) -> object:
+async def several(context: Context, params: StatusIds) -> object:
     """Statuses by id; those that may not be seen are left out."""
     front: Front = context.deps
     viewer = context.caller.member_id
@@ -306,7 +306,7 @@ def routes(settings: Settings) -> tuple[Route, ...]:
             "/api/v1/statuses",
             several,
             scope="read:statuses",
-            params=Several,
+            params=StatusIds,
             answer=list[Status],
         ),
         rows.seen("GET", "/api/v1/statuses/{id}", one, scope="read:statuses", params=One, answer=Status),

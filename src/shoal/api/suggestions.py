@@ -37,7 +37,7 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     offset: Limit = Limit(0)
 
 
-class Trending(Position, frozen=True, kw_only=True):
+class TrendingQuery(Position, frozen=True, kw_only=True):
     """Which part of what trends."""
 
     with_data: bool = False
@@ -94,7 +94,7 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
     return _positioned(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
 
 
-async def trending(context: Context, params: Trending) -> object:
+async def trending(context: Context, params: TrendingQuery) -> object:
     """Statuses that many favourite and reblog these days."""
     front: Front = context.deps
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
@@ -142,7 +142,7 @@ ROUTES = (
         "/api/v1/trends/statuses",
         trending,
         scope="read:statuses",
-        params=Trending,
+        params=TrendingQuery,
         answer=list[Status],
     ),
     rows.seen(

@@ -34,7 +34,7 @@ from shoal.api.admin import accounts as admin_accounts
 from shoal.api.admin import email_blocks, ip_blocks, statistics
 from shoal.api.admin import reports as admin_reports
 from shoal.api.admin import trends as admin_trends
-from shoal.api.http.calls import Part, Route
+from shoal.api.http.calls import Route, RouteGroup
 from shoal.api.instance import about, instance, wellknown
 from shoal.api.live import streaming
 from shoal.api.login import apps, authorize, oauth, openid, sessions, signup
@@ -42,14 +42,14 @@ from shoal.api.reference import description
 from shoal.settings import Settings
 
 
-def parts(settings: Settings) -> tuple[Part, ...]:
+def parts(settings: Settings) -> tuple[RouteGroup, ...]:
     """The routes, part by part, in the order of `docs/api.md`. The settings say how large an upload may be.
 
     The last part describes the others and itself.
     """
     made = (
-        Part("discovery", "What this server is.", (*instance.ROUTES, *wellknown.ROUTES, *about.ROUTES)),
-        Part(
+        RouteGroup("discovery", "What this server is.", (*instance.ROUTES, *wellknown.ROUTES, *about.ROUTES)),
+        RouteGroup(
             "sessions",
             "Apps, tokens and who the caller is: OAuth, signing up, and where a member is logged in.",
             (
@@ -63,7 +63,7 @@ def parts(settings: Settings) -> tuple[Part, ...]:
                 *sessions.ROUTES,
             ),
         ),
-        Part(
+        RouteGroup(
             "accounts",
             "Accounts, and how the caller stands to them.",
             (
@@ -76,14 +76,14 @@ def parts(settings: Settings) -> tuple[Part, ...]:
                 *accounts.RECEIVED_ROUTES,
             ),
         ),
-        Part("statuses", "Statuses, and what is done to them.", (*statuses.routes(settings), *reactions.ROUTES)),
-        Part("polls", "Polls and scheduled statuses.", (*polls.ROUTES, *scheduled.ROUTES)),
-        Part("media", "Media files.", media.routes(settings)),
-        Part("timelines", "Timelines.", timelines.ROUTES),
-        Part("lists", "Lists of members.", lists.ROUTES),
-        Part("tags", "Tags, trends and the tag cloud.", (*tags.ROUTES, *featured.ROUTES, *trends.ROUTES)),
-        Part("search", "Search, suggestions and the directory.", (*search.ROUTES, *suggestions.ROUTES)),
-        Part(
+        RouteGroup("statuses", "Statuses, and what is done to them.", (*statuses.routes(settings), *reactions.ROUTES)),
+        RouteGroup("polls", "Polls and scheduled statuses.", (*polls.ROUTES, *scheduled.ROUTES)),
+        RouteGroup("media", "Media files.", media.routes(settings)),
+        RouteGroup("timelines", "Timelines.", timelines.ROUTES),
+        RouteGroup("lists", "Lists of members.", lists.ROUTES),
+        RouteGroup("tags", "Tags, trends and the tag cloud.", (*tags.ROUTES, *featured.ROUTES, *trends.ROUTES)),
+        RouteGroup("search", "Search, suggestions and the directory.", (*search.ROUTES, *suggestions.ROUTES)),
+        RouteGroup(
             "notifications",
             "Notifications, markers and conversations.",
             (
@@ -94,23 +94,23 @@ def parts(settings: Settings) -> tuple[Part, ...]:
                 *conversations.ROUTES,
             ),
         ),
-        Part("filters", "Filters: what a member does not want to read.", (*filters.ROUTES, *old_filters.ROUTES)),
-        Part(
+        RouteGroup("filters", "Filters: what a member does not want to read.", (*filters.ROUTES, *old_filters.ROUTES)),
+        RouteGroup(
             "moderation",
             "Reports, and what those do who look after the place.",
             (*reports.ROUTES, *admin_accounts.ROUTES, *admin_reports.ROUTES),
         ),
-        Part(
+        RouteGroup(
             "blocklists",
             "Blocklists: who cannot sign up here, by e-mail domain, address or network, and which networks are kept out.",
             (*email_blocks.ROUTES, *ip_blocks.ROUTES),
         ),
-        Part(
+        RouteGroup(
             "administration",
             "The network as a whole, for those who look after it: what trends, and whether it may; and figures.",
             (*admin_trends.ROUTES, *statistics.ROUTES),
         ),
-        Part(
+        RouteGroup(
             "streaming",
             "Live updates. The WebSocket is no row of the table: `api/live/streaming_socket.py`.",
             streaming.ROUTES,

@@ -38,7 +38,7 @@ class Public(StatusesQuery, frozen=True, kw_only=True):
         return self.remote and not self.local
 
 
-class Tagged(Public, frozen=True, kw_only=True):
+class TagTimelineQuery(Public, frozen=True, kw_only=True):
     """A page of the posts under a tag."""
 
     tag: _Tag
@@ -61,14 +61,14 @@ async def home(context: Context, params: StatusesQuery) -> object:
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
 
 
-async def tag(context: Context, params: Tagged) -> object:
+async def tag(context: Context, params: TagTimelineQuery) -> object:
     """The newest public statuses under a tag, or several."""
     front: Front = context.deps
     name = _known(params.tag)
     if name is None:
         raise NotFound("Record not found")
     cursor, every = cursor_of(params), [_known(tag) for tag in params.all]
-    wish = tagged.Wish(
+    wish = tagged.TagQuery(
         any_of=frozenset((name, *_all_known(params.any))),
         all_of=frozenset(_all_known(params.all)),
         none_of=frozenset(_all_known(params.none)),
@@ -117,7 +117,7 @@ ROUTES = (
         "/api/v1/timelines/tag/{tag}",
         tag,
         scope="read:statuses",
-        params=Tagged,
+        params=TagTimelineQuery,
         answer=list[Status],
     ),
 )

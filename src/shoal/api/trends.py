@@ -29,7 +29,7 @@ _MOST_TRENDS = 1_000
 _PICTURE_HEADERS = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
 
 
-class Trending(msgspec.Struct, frozen=True):
+class RisingQuery(msgspec.Struct, frozen=True):
     """A page of what is on the rise."""
 
     limit: Limit = Limit(0)
@@ -50,7 +50,7 @@ class RelatedQuery(msgspec.Struct, frozen=True):
     limit: Limit = Limit(0)
 
 
-async def tags(context: Context, params: Trending) -> object:
+async def tags(context: Context, params: RisingQuery) -> object:
     """Tags on the rise; those of the day, the week and all time where there are too few."""
     front: Front = context.deps
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
@@ -115,8 +115,8 @@ def _limit(params: CloudQuery) -> int:
 
 
 ROUTES = (
-    rows.seen("GET", "/api/v1/trends/tags", tags, scope="read:follows", params=Trending, answer=list[Tag]),
-    rows.seen("GET", "/api/v1/trends", tags, scope="read:follows", params=Trending, answer=list[Tag]),
+    rows.seen("GET", "/api/v1/trends/tags", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
+    rows.seen("GET", "/api/v1/trends", tags, scope="read:follows", params=RisingQuery, answer=list[Tag]),
     rows.seen(
         "GET",
         "/api/shoal/v1/tags/cloud",

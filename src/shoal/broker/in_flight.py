@@ -61,7 +61,7 @@ def key_of(job: Job) -> Key:
     return job.store, job.seq, job.event
 
 
-class Hands:
+class InFlight:
     """Deliveries by the order in which they came, and the jobs that were given to the runner, by key."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

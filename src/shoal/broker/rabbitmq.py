@@ -19,10 +19,10 @@ from aiormq import spec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 
 from shoal.amqp.link import Link
-from shoal.amqp.roll_call import Census
-from shoal.broker.in_flight import Delivery, Hands, Key, Receipt, key_of
+from shoal.amqp.roll_call import RollCall
+from shoal.broker.in_flight import Delivery, InFlight, Key, Receipt, key_of
 from shoal.broker.queues import Message, Queues, now_ms, read, write
-from shoal.broker.tally import Rate, Tally, summed
+from shoal.broker.tally import Rate, WorkerFigures, summed
 from shoal.core.errors import Unavailable
 from shoal.graph.contract import Job, WakeUp
 
@@ -48,13 +48,13 @@ class RabbitOutbox:
         self._queues = Queues(namespace)
         self._prefetch = prefetch
         self._deaths = deaths
-        self._hands = Hands()
+        self._hands = InFlight()
         self._rate = Rate()
         self._connection: AbstractConnection | None = None
         self._counting: AbstractChannel | None = None
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
-        self._census = Census(self._queues.census, Tally, self._own if taking else None)
+        self._census = RollCall(self._queues.census, WorkerFigures, self._own if taking else None)
         # Two connections: a broker that is short of memory stops to read from those that publish, acknowledgements too.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if taking else None
@@ -183,7 +183,7 @@ class RabbitOutbox:
         count = waiting + max(before.in_hand, after.in_hand) + after.silent
         return count or int(before.taken != after.taken)
 
-    async def tally(self) -> Tally:
+    async def tally(self) -> WorkerFigures:
         """What all workers of this network have in hand and finish."""
         return await self._asked(self._take_census())
 
@@ -215,7 +215,7 @@ class RabbitOutbox:
     async def _asked(self, question: Coroutine[Any, Any, T]) -> T:
         return await self._putting.ask(question)
 
-    async def _take_census(self) -> Tally:
+    async def _take_census(self) -> WorkerFigures:
         if self._counting is None:
             raise Unavailable("the message broker cannot be reached")
         work = await self._counting.queue_declare(self._queues.work, passive=True)
@@ -299,9 +299,11 @@ class RabbitOutbox:
     def _lost(self) -> None:
         self._hands.clear()
 
-    def _own(self) -> Tally:
+    def _own(self) -> WorkerFigures:
         hands = self._hands
-        return Tally(workers=1, in_hand=len(hands), oldest=hands.oldest, taken=hands.taken, rate=self._rate.value)
+        return WorkerFigures(
+            workers=1, in_hand=len(hands), oldest=hands.oldest, taken=hands.taken, rate=self._rate.value
+        )
 
 
 async def _first(channel: AbstractChannel, queue: str, limit: int) -> list[tuple[DeliveredMessage, Message]]:

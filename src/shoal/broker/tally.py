@@ -11,7 +11,7 @@ import msgspec
 _RATE_SECONDS = 10.0
 
 
-class Tally(msgspec.Struct, array_like=True):
+class WorkerFigures(msgspec.Struct, array_like=True):
     """What a worker says of itself; several add up. `silent`: workers that did not answer."""
 
     workers: int = 0
@@ -23,7 +23,7 @@ class Tally(msgspec.Struct, array_like=True):
     rate: float = 0.0
     """Jobs finished a second."""
 
-    def add(self, other: Tally) -> None:
+    def add(self, other: WorkerFigures) -> None:
         """Count another one in."""
         self.workers += other.workers
         self.in_hand += other.in_hand
@@ -32,9 +32,9 @@ class Tally(msgspec.Struct, array_like=True):
         self.rate += other.rate
 
 
-def summed(answers: Iterable[Tally], workers: int) -> Tally:
+def summed(answers: Iterable[WorkerFigures], workers: int) -> WorkerFigures:
     """What so many workers say, as one. Those that are silent count as having something in hand."""
-    total = Tally()
+    total = WorkerFigures()
     for tally in answers:
         total.add(tally)
     total.silent = workers - total.workers

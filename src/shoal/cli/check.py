@@ -12,7 +12,7 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
 from shoal.core.errors import Unavailable
 from shoal.ops.checking import check as checks
-from shoal.ops.checking.report import Progress, Report
+from shoal.ops.checking.report import CheckReport, Progress
 from shoal.ops.control import NoServer, ask
 from shoal.ops.operations import Check
 from shoal.settings import Settings
@@ -37,7 +37,7 @@ def check(settings: Settings, repair: bool, sample: int | None) -> None:
         raise SystemExit(1)
 
 
-async def _checked(settings: Settings, repair: bool, sample: int | None, progress: Progress) -> Report:
+async def _checked(settings: Settings, repair: bool, sample: int | None, progress: Progress) -> CheckReport:
     if (path := control_path(settings)) is not None:
         with suppress(NoServer):
             return await ask(path, Check(repair, sample), progress)
@@ -54,7 +54,7 @@ async def _checked(settings: Settings, repair: bool, sample: int | None, progres
         return await checks.check(network, repair=repair, sample=sample, read_only=held, progress=progress)
 
 
-def _tell(report: Report) -> None:
+def _tell(report: CheckReport) -> None:
     for line in report.invariants:
         verdict = f"{line.found:,} wrong" if line.found else "all right"
         click.echo(f"{line.promise}: {line.checked:,} checked, {verdict}")

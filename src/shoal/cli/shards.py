@@ -16,7 +16,7 @@ from shoal.core.errors import InvalidInput
 from shoal.graph.rows import Spread
 from shoal.graph.sharding.shard_map import parse_sources, ranges_of, shown_url
 from shoal.ops.checking.report import Progress
-from shoal.ops.moves.shard_moves import Moved, Mover, open_mover
+from shoal.ops.moves.shard_moves import Mover, MoveResult, open_mover
 from shoal.ops.moves.shards import by_store, evenness, spread_of
 from shoal.settings import Settings
 from shoal.wiring.stores import Mapped, map_of, open_mapped, open_side
@@ -96,7 +96,7 @@ def _parsed(sources: str) -> list[int]:
         raise InvalidInput(str(error), field="sources") from error
 
 
-def _tell(moved: Moved) -> None:
+def _tell(moved: MoveResult) -> None:
     click.echo(
         f"{ranges_of(moved.sources)} moved: {moved.rows:,} rows, counts and hashes equal on both sides; "
         f"writes to them waited for {moved.frozen * 1000:.0f} ms"

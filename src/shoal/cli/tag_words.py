@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from shoal.tagcloud.contract import Rule
+from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.heat import DAY, HALF_LIVES_MS, WEEK
 from shoal.tagcloud.likeness import RelatedTag
 from shoal.tagcloud.words import Counted, Shown, Word
@@ -141,7 +141,7 @@ def _reason_lines(tag: Counted) -> Iterator[Text]:
         yield Text(f"  {'':8}  {then}", style="bright_black")
 
 
-def rule_line(rule: Rule) -> str:
+def rule_line(rule: TagRule) -> str:
     """Return the rule for a tag in words."""
     if rule.target:
         return f"#{rule.name}\tcounts as #{rule.target}"

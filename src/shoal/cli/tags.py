@@ -21,7 +21,7 @@ from shoal.core.text import check_tag
 from shoal.feeds.discover import related
 from shoal.settings import Settings
 from shoal.tagcloud.cloud import ORDERS
-from shoal.tagcloud.contract import Rule
+from shoal.tagcloud.contract import TagRule
 from shoal.tagcloud.likeness import RelatedTag
 from shoal.tagcloud.reading import TagCloud
 from shoal.tagcloud.words import MAX_WORDS, Counted
@@ -154,7 +154,7 @@ def rules(settings: Settings) -> None:
     click.echo("\n".join(map(rule_line, found)) if found else "no rules")
 
 
-def _say(settings: Settings, what: Callable[[TagCloud], Awaitable[Rule]]) -> None:
+def _say(settings: Settings, what: Callable[[TagCloud], Awaitable[TagRule]]) -> None:
     click.echo(rule_line(asyncio.run(_clouds(settings, what))))
 
 

@@ -12,7 +12,7 @@ from shoal.cli.stores import shared
 from shoal.ops.cluster.heartbeat import beating, is_child, until_told
 from shoal.ops.cluster.supervisor import Supervisor
 from shoal.settings import Settings
-from shoal.wiring import Role, open_network, process
+from shoal.wiring import ProcessRole, open_network, process
 
 
 @click.command()
@@ -40,6 +40,6 @@ def worker(settings: Settings, processes: int, limit: float) -> None:
 
 async def _work(settings: Settings) -> None:
     process.prepare()
-    async with beating(), process.giving_back(), open_network(settings, role=Role.WORKER):
+    async with beating(), process.giving_back(), open_network(settings, role=ProcessRole.WORKER):
         process.settle()
         await until_told()

@@ -69,7 +69,7 @@ class Stage:
         if not member.avatar:
             avatar, header = await asyncio.gather(_draw(artists, portrait, person), _draw(artists, banner, person))
             await members.update_profile(
-                self._writes, member.id, members.Profile(note=person.bio, avatar=avatar, header=header)
+                self._writes, member.id, members.ProfileChange(note=person.bio, avatar=avatar, header=header)
             )
         self._advance("members")
         return member.id

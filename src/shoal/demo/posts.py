@@ -13,7 +13,7 @@ from shoal.demo.captions import MOOD_CAPTIONS
 from shoal.demo.model import Person, PlannedPost
 from shoal.demo.palettes import MOODS
 from shoal.demo.scenes import KINDS
-from shoal.demo.writing import Said, Writer
+from shoal.demo.writing import PlanWriter, Said
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 
@@ -25,7 +25,7 @@ FOLLOWERS_SHARE = 0.06
 PLACE_SHARE = 0.4
 
 
-class Draft(msgspec.Struct, kw_only=True):
+class PostPlan(msgspec.Struct, kw_only=True):
     """A post in the making, the kind of its photo, and the draft it answers."""
 
     post: PlannedPost
@@ -33,7 +33,7 @@ class Draft(msgspec.Struct, kw_only=True):
     left: list[str] = []
     """The answers that fit this text and were not given yet."""
     kind: str = ""
-    before: Draft | None = None
+    before: PostPlan | None = None
 
 
 class Timeline:
@@ -71,14 +71,14 @@ class Newsroom:
         self, dice: Random, people: Sequence[Person], edges: Sequence[tuple[int, int]], time: Timeline
     ) -> None:
         self.dice, self.people, self.time = dice, people, time
-        self.writer = Writer(dice)
+        self.writer = PlanWriter(dice)
         self.followers: list[list[int]] = [[] for _ in people]
         self.followed: list[set[int]] = [set() for _ in people]
         for who, whom in edges:
             self.followers[whom].append(who)
             self.followed[who].add(whom)
 
-    def post(self, author: int) -> Draft:
+    def post(self, author: int) -> PostPlan:
         """Write a post that answers nobody."""
         person, dice = self.people[author], self.dice
         kind, mood, said = self._subject(person)
@@ -92,7 +92,9 @@ class Newsroom:
             scenes=tuple(scenes.scene(dice, kind, mood) for _ in range(count)),
             place=scenes.whereabouts(dice, kind, person.home) if mood and dice.random() < PLACE_SHARE else None,
         )
-        return Draft(post=post, said=said, left=dice.sample(said.answers, len(said.answers)), kind=kind if mood else "")
+        return PostPlan(
+            post=post, said=said, left=dice.sample(said.answers, len(said.answers)), kind=kind if mood else ""
+        )
 
     def _subject(self, person: Person) -> tuple[str, str, Said]:
         """Choose a subject: the kind and the mood of a photo, or two empty words, and the text."""
@@ -119,7 +121,7 @@ class Newsroom:
             (f" (with @{name})", f" @{name}, this one is for you", f" @{name} was right", f" cc @{name}")
         )
 
-    def comment(self, root: Draft, thread: list[Draft]) -> Draft | None:
+    def comment(self, root: PostPlan, thread: list[PostPlan]) -> PostPlan | None:
         """Write an answer somewhere in the thread below a post; None if nobody is there to give one."""
         before = root if not thread or self.dice.random() < 0.6 else self.dice.choice(thread)
         if root.post.visibility == Visibility.FOLLOWERS or root.post.language != "en":
@@ -139,9 +141,9 @@ class Newsroom:
             language=said.language,
             visibility=root.post.visibility,
         )
-        return Draft(post=post, said=said, before=before)
+        return PostPlan(post=post, said=said, before=before)
 
-    def _answerer(self, root: Draft, before: Draft) -> int | None:
+    def _answerer(self, root: PostPlan, before: PostPlan) -> int | None:
         if before is not root and before.post.author != root.post.author and self.dice.random() < 0.62:
             return root.post.author
         open_to_all = root.post.visibility == Visibility.PUBLIC and self.dice.random() < 0.08
@@ -171,7 +173,7 @@ def posts(room: Newsroom, *, roots: int, comments: int) -> list[PlannedPost]:
         dice.paretovariate(1.3) * len(room.followers[d.post.author]) ** 0.7 * (1.5 if d.post.scenes else 1.0)
         for d in drafts
     ]
-    threads: dict[int, list[Draft]] = {}
+    threads: dict[int, list[PostPlan]] = {}
     picks = dice.choices(range(roots), [min(p, 60.0) for p in pull], k=comments) if any(pull) else []
     for at in picks:
         made = room.comment(drafts[at], threads.setdefault(at, []))

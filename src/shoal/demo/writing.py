@@ -25,7 +25,7 @@ class Said(NamedTuple):
     answers: tuple[str, ...] = ()
 
 
-class Writer:
+class PlanWriter:
     """Writes everything of one plan, and remembers what was said."""
 
     def __init__(self, dice: Random) -> None:

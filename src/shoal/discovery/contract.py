@@ -71,7 +71,7 @@ class MemberRow(msgspec.Struct, frozen=True, array_like=True):
     suspended: bool = False
 
 
-class Change(NamedTuple):
+class IndexChange(NamedTuple):
     """Rows to put, replacing those with their ids, and ids whose rows are to be deleted."""
 
     posts: Sequence[PostRow] = ()
@@ -79,7 +79,7 @@ class Change(NamedTuple):
     gone: Collection[int] = ()
 
 
-Making = Callable[[], Change]
+Making = Callable[[], IndexChange]
 """A function that makes a change. For a thousand long posts it takes a tenth of a second."""
 
 
@@ -109,7 +109,7 @@ class TagUses(NamedTuple):
     uses: int
 
 
-class State(NamedTuple):
+class FillState(NamedTuple):
     """Progress of filling an index from the graph: all ids up to `filled_to`; `MAX_TIME` when it is complete."""
 
     form: int = 0
@@ -127,7 +127,7 @@ class SearchIndex(Protocol):
     keeps: bool
     """Whether anything is stored here; if not, nothing need be written."""
 
-    async def write(self, change: Change | Making) -> None:
+    async def write(self, change: IndexChange | Making) -> None:
         """Apply a change, all of it together. May be repeated. Where a thread writes, a `Making` is called there."""
         ...
 
@@ -162,11 +162,11 @@ class SearchIndex(Protocol):
         """Return stored ids above `after`, in ascending order."""
         ...
 
-    async def state(self) -> State:
+    async def state(self) -> FillState:
         """Return how far the index was filled."""
         ...
 
-    async def keep_state(self, state: State) -> None:
+    async def keep_state(self, state: FillState) -> None:
         """Store how far the index was filled."""
         ...
 

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from shoal.core.model import Member, Post
-from shoal.discovery.contract import Change, MemberRow, PostRow, SearchIndex
+from shoal.discovery.contract import IndexChange, MemberRow, PostRow, SearchIndex
 from shoal.discovery.rows import beside, member_row, whole_row
 from shoal.graph.contract import Reader
 from shoal.graph.schema import AnyNode
@@ -152,9 +152,9 @@ async def _beside(graph: Reader, nodes: Mapping[int, AnyNode]) -> dict[int, AnyN
     return await graph.obj_get(list(ids)) if ids else {}
 
 
-def _change(nodes: Mapping[int, AnyNode], ids: Collection[int]) -> Change:
+def _change(nodes: Mapping[int, AnyNode], ids: Collection[int]) -> IndexChange:
     rows = {id_: row for id_ in ids if (row := _row(nodes, id_)) is not None}
-    return Change(
+    return IndexChange(
         posts=[row for row in rows.values() if isinstance(row, PostRow)],
         members=[row for row in rows.values() if isinstance(row, MemberRow)],
         gone=[id_ for id_ in ids if id_ not in rows],

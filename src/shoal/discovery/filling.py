@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable
 
 from shoal.core.model import Member, Post
-from shoal.discovery.contract import FORM, SearchIndex, State
+from shoal.discovery.contract import FORM, FillState, SearchIndex
 from shoal.discovery.filler import Filler
 from shoal.graph.contract import MAX_TIME, Reader, Scanner
 
@@ -36,17 +36,17 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
         return 0
     if state.form != FORM:
         await index.clear()
-        state = State(FORM)
+        state = FillState(FORM)
     done, after = 0, state.filled_to
     while page := await store.obj_scan(after, _PAGE):
         after = page[-1].id
         ids = [node.id for node in page if isinstance(node, Member | Post)]
         if ids:
             await filler.look(graph, ids)
-        await index.keep_state(State(FORM, after))
+        await index.keep_state(FillState(FORM, after))
         done += len(ids)
         tell("members and posts", done, 0)
-    await index.keep_state(State(FORM, MAX_TIME))
+    await index.keep_state(FillState(FORM, MAX_TIME))
     return done
 
 
@@ -54,7 +54,7 @@ async def refill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _un
     """Look at everything again, and forget what is there no more; how much there was. Searches go on meanwhile."""
     index: SearchIndex = filler.index
     if (await index.state()).form == FORM:
-        await index.keep_state(State(FORM))
+        await index.keep_state(FillState(FORM))
     done = await fill(store, graph, filler, tell)
     after = -1
     while ids := await index.ids(after, _PAGE):

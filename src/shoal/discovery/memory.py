@@ -7,7 +7,19 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
 from shoal.core.words import Clause
-from shoal.discovery.contract import PUBLIC, Ask, Change, Making, MemberRow, Order, PostRow, State, TagUses, by, to
+from shoal.discovery.contract import (
+    PUBLIC,
+    Ask,
+    FillState,
+    IndexChange,
+    Making,
+    MemberRow,
+    Order,
+    PostRow,
+    TagUses,
+    by,
+    to,
+)
 from shoal.discovery.fitting import fits, says
 
 
@@ -23,10 +35,10 @@ class MemoryIndex:
         self._places: defaultdict[str, list[int]] = defaultdict(list)
         self._public: defaultdict[int, list[int]] = defaultdict(list)
         self._uses: Counter[str] = Counter()
-        self._state = State()
+        self._state = FillState()
 
-    async def write(self, change: Change | Making) -> None:
-        change = change if isinstance(change, Change) else change()
+    async def write(self, change: IndexChange | Making) -> None:
+        change = change if isinstance(change, IndexChange) else change()
         for id_ in change.gone:
             self._drop(id_)
         for row in change.posts:
@@ -77,16 +89,16 @@ class MemoryIndex:
     async def ids(self, after: int, limit: int) -> list[int]:
         return sorted(id_ for id_ in (*self._posts, *self._members) if id_ > after)[:limit]
 
-    async def state(self) -> State:
+    async def state(self) -> FillState:
         return self._state
 
-    async def keep_state(self, state: State) -> None:
+    async def keep_state(self, state: FillState) -> None:
         self._state = state
 
     async def clear(self) -> None:
         for held in (self._posts, self._members, self._places, self._public, self._uses):
             held.clear()
-        self._state = State()
+        self._state = FillState()
 
     async def close(self) -> None:
         """Nothing is held."""

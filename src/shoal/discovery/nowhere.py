@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from shoal.core.words import Clause
-from shoal.discovery.contract import FORM, Ask, Change, Making, MemberRow, Order, PostRow, State, TagUses
+from shoal.discovery.contract import FORM, Ask, FillState, IndexChange, Making, MemberRow, Order, PostRow, TagUses
 from shoal.graph.contract import MAX_TIME
 
 
@@ -14,7 +14,7 @@ class NoIndex:
 
     keeps = False
 
-    async def write(self, change: Change | Making) -> None:
+    async def write(self, change: IndexChange | Making) -> None:
         """Nothing is kept."""
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:  # noqa: ARG002  # the contract's
@@ -42,10 +42,10 @@ class NoIndex:
     async def ids(self, after: int, limit: int) -> list[int]:  # noqa: ARG002  # the contract's
         return []
 
-    async def state(self) -> State:
-        return State(FORM, MAX_TIME)
+    async def state(self) -> FillState:
+        return FillState(FORM, MAX_TIME)
 
-    async def keep_state(self, state: State) -> None:
+    async def keep_state(self, state: FillState) -> None:
         """Nothing is kept."""
 
     async def clear(self) -> None:

@@ -16,8 +16,20 @@ import msgspec
 from shoal.core.errors import ShoalError, Unavailable, of_other_version
 from shoal.core.words import Clause
 from shoal.discovery import postgres_sql as sql
-from shoal.discovery.contract import PUBLIC, Ask, Change, Making, MemberRow, Order, PostRow, State, TagUses, by, to
-from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connections
+from shoal.discovery.contract import (
+    PUBLIC,
+    Ask,
+    FillState,
+    IndexChange,
+    Making,
+    MemberRow,
+    Order,
+    PostRow,
+    TagUses,
+    by,
+    to,
+)
+from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
 from shoal.graph.postgres.sql import LOCK_MIGRATION
 from shoal.graph.postgres.store import migrate
 
@@ -43,7 +55,7 @@ class PostgresIndex:
 
     keeps = True
 
-    def __init__(self, reading: Connections, writing: Connections | None) -> None:
+    def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None) -> None:
         self._reading = reading
         self._writing = writing
 
@@ -52,11 +64,11 @@ class PostgresIndex:
         """Open the index in this database, or make it there; how many do so at once does not matter. Raises `Unavailable`."""
         async with AsyncExitStack() as undo:
             settings = {"default_transaction_read_only": "on"} if read_only else {}
-            reading = Connections(url, _READERS, {**_PLANNED, **settings}, patience)
+            reading = ConnectionPool(url, _READERS, {**_PLANNED, **settings}, patience)
             undo.push_async_callback(reading.close)
             writing = None
             if not read_only:
-                writing = Connections(url, _WRITERS, {"synchronous_commit": "on"}, patience)
+                writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
                 undo.push_async_callback(writing.close)
                 # The schema is made by one alone, with all that Shoal keeps in it.
                 await writing.use(migrate, patience=LONG_PATIENCE)
@@ -65,8 +77,8 @@ class PostgresIndex:
             undo.pop_all()
         return cls(reading, writing)
 
-    async def write(self, change: Change | Making) -> None:
-        made = change if isinstance(change, Change) else await asyncio.to_thread(change)
+    async def write(self, change: IndexChange | Making) -> None:
+        made = change if isinstance(change, IndexChange) else await asyncio.to_thread(change)
 
         async def write(connection: asyncpg.Connection) -> None:
             async with connection.transaction():
@@ -120,11 +132,11 @@ class PostgresIndex:
     async def ids(self, after: int, limit: int) -> list[int]:
         return [id_ for (id_,) in await self._reading.ask(sql.IDS, after, limit)]
 
-    async def state(self) -> State:
+    async def state(self) -> FillState:
         found = await self._reading.ask(sql.STATE)
-        return State(*found[0]) if found else State()
+        return FillState(*found[0]) if found else FillState()
 
-    async def keep_state(self, state: State) -> None:
+    async def keep_state(self, state: FillState) -> None:
         await self._durable().ask(sql.STATE_PUT, *state)
 
     async def clear(self) -> None:
@@ -135,13 +147,13 @@ class PostgresIndex:
             await self._writing.close()
         await self._reading.close()
 
-    def _durable(self) -> Connections:
+    def _durable(self) -> ConnectionPool:
         if self._writing is None:
             raise ShoalError("the search index was opened for reading only")
         return self._writing
 
 
-async def _write_posts(connection: asyncpg.Connection, change: Change, uses: Counter[str]) -> set[int]:
+async def _write_posts(connection: asyncpg.Connection, change: IndexChange, uses: Counter[str]) -> set[int]:
     """Whose posts were changed; `uses` is told of how many more or fewer posts each tag has."""
     put = {row.id: row for row in change.posts}
     rows = await connection.fetch(sql.POSTS_HELD, [*put, *change.gone])
@@ -162,7 +174,7 @@ async def _write_posts(connection: asyncpg.Connection, change: Change, uses: Cou
     return {row.author_id for row in (*old, *new)}
 
 
-async def _write_members(connection: asyncpg.Connection, change: Change) -> set[int]:
+async def _write_members(connection: asyncpg.Connection, change: IndexChange) -> set[int]:
     put = {row.id: row for row in change.members}
     rows = await connection.fetch(sql.MEMBERS_HELD, [*put, *change.gone])
     held = {id_: _member_row(data) for id_, data in rows}

@@ -20,7 +20,19 @@ import msgspec
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.words import Clause
 from shoal.discovery import sqlite_sql as sql
-from shoal.discovery.contract import PUBLIC, Ask, Change, Making, MemberRow, Order, PostRow, State, TagUses, by, to
+from shoal.discovery.contract import (
+    PUBLIC,
+    Ask,
+    FillState,
+    IndexChange,
+    Making,
+    MemberRow,
+    Order,
+    PostRow,
+    TagUses,
+    by,
+    to,
+)
 from shoal.graph.sqlite.asking import asked, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.sql import in_rows
@@ -65,9 +77,9 @@ class SqliteIndex:
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"the search index {path.name} cannot be opened: {error}") from error
 
-    async def write(self, change: Change | Making) -> None:
+    async def write(self, change: IndexChange | Making) -> None:
         # Made in the same thread: each way there and back waits for the event loop, which may be busy.
-        await self._write(lambda write: _write(write, change if isinstance(change, Change) else change()))
+        await self._write(lambda write: _write(write, change if isinstance(change, IndexChange) else change()))
 
     async def posts(self, ask: Ask, limit: int) -> list[int]:
         values = {
@@ -119,11 +131,11 @@ class SqliteIndex:
         values = {"after": after, "limit": limit}
         return await self._read(lambda read: [id_ for (id_,) in read.execute(sql.IDS, values)])
 
-    async def state(self) -> State:
+    async def state(self) -> FillState:
         found = await self._read(lambda read: read.execute(sql.STATE).fetchone())
-        return State(*found) if found else State()
+        return FillState(*found) if found else FillState()
 
-    async def keep_state(self, state: State) -> None:
+    async def keep_state(self, state: FillState) -> None:
         await self._write(lambda write: write.execute(sql.STATE_PUT, state))
 
     async def clear(self) -> None:
@@ -148,7 +160,7 @@ class SqliteIndex:
         return await asyncio.get_running_loop().run_in_executor(self._writer, asked, change, self._writing)
 
 
-def _write(connection: sqlite3.Connection, change: Change) -> None:
+def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
     with transaction(connection):
         uses: Counter[str] = Counter()
         newest, unsure = _write_posts(connection, change, uses)
@@ -165,7 +177,9 @@ def _write(connection: sqlite3.Connection, change: Change) -> None:
             connection.execute(sql.LATELY_CLEAR)
 
 
-def _write_posts(connection: sqlite3.Connection, change: Change, uses: Counter[str]) -> tuple[dict[int, int], set[int]]:
+def _write_posts(
+    connection: sqlite3.Connection, change: IndexChange, uses: Counter[str]
+) -> tuple[dict[int, int], set[int]]:
     """The newest public post of each author who has a new one, and the authors one of whose posts was there before.
 
     `uses` is told of how many more or fewer posts each tag has.
@@ -195,7 +209,7 @@ def _id(row: PostRow) -> int:
     return row.id
 
 
-def _write_members(connection: sqlite3.Connection, change: Change) -> set[int]:
+def _write_members(connection: sqlite3.Connection, change: IndexChange) -> set[int]:
     put = {row.id: row for row in change.members}
     held = _held_members(connection, [*put, *change.gone])
     new = [row for id_, row in put.items() if held.get(id_) != row]

@@ -10,7 +10,7 @@ import msgspec
 from shoal.core.errors import NotFound
 from shoal.core.model import Post, Visibility
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles_by_id
-from shoal.feeds.paging import Rows, read_items, unsifted
+from shoal.feeds.paging import RowReader, read_items, unsifted
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.conversations import Talk, root_of, talk_id, talk_of
@@ -30,7 +30,7 @@ class Conversation(msgspec.Struct, frozen=True):
     """The other members in it; the viewer, for a conversation with oneself."""
 
 
-class Conversations(NamedTuple):
+class ConversationPage(NamedTuple):
     """A page of conversations. `next` is the `before` of the page that follows; None at the end."""
 
     items: list[Conversation]
@@ -43,7 +43,7 @@ class _Row(NamedTuple):
     last: Entry
 
 
-async def page(reads: Reads, viewer: int, cursor: Cursor) -> Conversations:
+async def page(reads: Reads, viewer: int, cursor: Cursor) -> ConversationPage:
     """Return a page of the viewer's conversations, without those whose posts are all gone.
 
     Raises `InvalidInput` for a limit below 1.
@@ -55,8 +55,8 @@ async def page(reads: Reads, viewer: int, cursor: Cursor) -> Conversations:
     async def show(found: Sequence[Assoc]) -> list[Conversation]:
         return await _shown(reads, viewer, found)
 
-    rows = Rows(cursor, read, unsifted, _time)
-    return Conversations(*await read_items(cursor, rows, show, _time))
+    rows = RowReader(cursor, read, unsifted, _time)
+    return ConversationPage(*await read_items(cursor, rows, show, _time))
 
 
 async def one(reads: Reads, viewer: int, root_id: int) -> Conversation:

@@ -25,7 +25,7 @@ import msgspec
 from shoal.core.model import Member, Post
 from shoal.feeds.filtering import Sieve
 from shoal.feeds.hydrate import Entry, Row, SharedBy, Sight, profiles
-from shoal.feeds.paging import ENOUGH, Rows, likely, read_items
+from shoal.feeds.paging import ENOUGH, RowReader, likely, read_items
 from shoal.feeds.pipeline import Page, entry_id
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import SHARED_BY
@@ -35,7 +35,7 @@ REACH = 40
 NAMED = 3
 """How many sharers of a post are named."""
 
-Opened = Callable[[Cursor], Rows[int, Row]]
+Opened = Callable[[Cursor], RowReader[int, Row]]
 """All rows of a timeline from a cursor on."""
 
 
@@ -80,10 +80,10 @@ class Folding:
         self._on: bool | None = None
         self._cursor = cursor
         self._own = folds.opened(cursor)
-        self._ahead: Rows[int, Row] | None = self._own
+        self._ahead: RowReader[int, Row] | None = self._own
         # Of the newest page all that stands above is known.
         self._newest = self._down and cursor.before == MAX_TIME
-        self._behind: Rows[int, Row] | None = None
+        self._behind: RowReader[int, Row] | None = None
         self._shares = thorough
         """Whether any share was seen."""
         self._rows: list[Row] = []

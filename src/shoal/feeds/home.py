@@ -22,7 +22,7 @@ from shoal.feeds import lists
 from shoal.feeds.filtering import NO_SIEVE, sieve_of
 from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
-from shoal.feeds.paging import Rows
+from shoal.feeds.paging import RowReader
 from shoal.feeds.pipeline import Page, Skeleton, itself
 from shoal.feeds.pull import Sources, pull
 from shoal.feeds.reads import Reads
@@ -80,8 +80,8 @@ def _folds(reads: Reads, viewer: int, skeleton: Skeleton, tastes: _Tastes) -> Fo
     async def sift(ids: Sequence[int]) -> list[Row]:
         return _belonging(seen, viewer, await seen.look(ids), tastes)
 
-    def opened(cursor: Cursor) -> Rows[int, Row]:
-        return Rows(cursor, skeleton, sift, itself)
+    def opened(cursor: Cursor) -> RowReader[int, Row]:
+        return RowReader(cursor, skeleton, sift, itself)
 
     return Folds(seen, opened, partial(folds_shares, reads.graph, viewer), tastes.tags)
 

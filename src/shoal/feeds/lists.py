@@ -10,7 +10,7 @@ from shoal.core.visibility import may_come
 from shoal.feeds.filtering import NO_SIEVE
 from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
-from shoal.feeds.paging import Rows
+from shoal.feeds.paging import RowReader
 from shoal.feeds.pipeline import Page, itself
 from shoal.feeds.pull import pull
 from shoal.feeds.reads import Reads
@@ -50,8 +50,8 @@ def _folds(reads: Reads, viewer: int, shown: MemberList, members: Sequence[int])
     async def sift(ids: Sequence[int]) -> list[Row]:
         return await _wanted(seen, shown, members, await seen.look(ids))
 
-    def opened(cursor: Cursor) -> Rows[int, Row]:
-        return Rows(cursor, skeleton, sift, itself)
+    def opened(cursor: Cursor) -> RowReader[int, Row]:
+        return RowReader(cursor, skeleton, sift, itself)
 
     return Folds(seen, opened, partial(folds_shares, reads.graph, viewer))
 

@@ -20,8 +20,8 @@ from shoal.graph.cache.freshness import another_request
 from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub
-from shoal.streaming.interests import HOME, Home, Interest, Tagged
-from shoal.streaming.replay import Heard
+from shoal.streaming.interests import HOME, Home, Interest, TagInterest
+from shoal.streaming.replay import PlacedUpdate
 from shoal.streaming.updates import (
     ConversationChanged,
     NotificationMade,
@@ -107,10 +107,10 @@ async def everything(
                 yield one
 
 
-async def told(reads: Reads, connection: Connection, heard: Sequence[Heard | Missed]) -> list[News | OfViewer]:
+async def told(reads: Reads, connection: Connection, heard: Sequence[PlacedUpdate | Missed]) -> list[News | OfViewer]:
     """Make news of the updates that wait for a viewer. They are read together, in as many reads as one would take."""
     viewer, interest = connection.viewer, connection.interest
-    updates = [one.update for one in heard if isinstance(one, Heard) and isinstance(one.update, OfEntry)]
+    updates = [one.update for one in heard if isinstance(one, PlacedUpdate) and isinstance(one.update, OfEntry)]
     shown = [update.entry_id for update in updates if not isinstance(update, PostDeleted | ShareDeleted)]
     with another_request():
         found = await among(reads, viewer, interest, list(dict.fromkeys(shown)))
@@ -158,7 +158,7 @@ def _leaves(update: OfEntry, interest: Interest) -> bool:
         return True
     if not isinstance(update, PostEdited):
         return False
-    if isinstance(interest, Tagged):
+    if isinstance(interest, TagInterest):
         return interest.tag_id in update.left
     return isinstance(interest, Home) and bool(update.left)
 

@@ -22,7 +22,7 @@ from shoal.core.reports import Report
 from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Profile, hydrate, profiles
-from shoal.feeds.paging import Fit, Rows, read_items
+from shoal.feeds.paging import Fit, RowReader, read_items
 from shoal.feeds.reads import Reads
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
@@ -49,7 +49,7 @@ class Notification(msgspec.Struct, frozen=True):
     """The reported member."""
 
 
-class Notifications(NamedTuple):
+class NotificationPage(NamedTuple):
     """A page of notifications. `next` is the `before` of the page that follows; None at the end."""
 
     items: list[Notification]
@@ -72,7 +72,7 @@ class GroupedPage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class NotificationQuery:
     """A choice of notifications."""
 
     kinds: frozenset[Kind] | None = None
@@ -90,10 +90,10 @@ class Wish:
         return self.actor_id in (0, notice.actor_id) and self.about in (0, notice.about)
 
 
-ALL = Wish()
+ALL = NotificationQuery()
 
 
-async def page(reads: Reads, viewer: int, cursor: Cursor, wish: Wish = ALL) -> Notifications:
+async def page(reads: Reads, viewer: int, cursor: Cursor, wish: NotificationQuery = ALL) -> NotificationPage:
     """Return a page of the viewer's notifications. Raises `InvalidInput` for a limit below 1."""
     return await _read(reads, viewer, cursor, wish)
 
@@ -107,7 +107,7 @@ async def one(reads: Reads, viewer: int, time: int) -> Notification:
 
 
 async def grouped(
-    reads: Reads, viewer: int, cursor: Cursor, wish: Wish = ALL, kinds: Collection[Kind] = GROUPED
+    reads: Reads, viewer: int, cursor: Cursor, wish: NotificationQuery = ALL, kinds: Collection[Kind] = GROUPED
 ) -> GroupedPage:
     """Return a page of `cursor.limit` groups; notifications of `kinds` are grouped.
 
@@ -132,14 +132,16 @@ async def grouped(
 
 async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification]:
     """Return the notifications of a group, newest first. Raises `NotFound` when it is empty."""
-    wish = Wish(frozenset({group.kind}), about=group.about)
+    wish = NotificationQuery(frozenset({group.kind}), about=group.about)
     found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), wish)
     if not found.items:
         raise NotFound("Record not found")
     return found.items
 
 
-async def unread(reads: Reads, viewer: int, limit: int, wish: Wish = ALL, kinds: Collection[Kind] | None = None) -> int:
+async def unread(
+    reads: Reads, viewer: int, limit: int, wish: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
+) -> int:
     """Count the notifications since the viewer's read marker, up to `limit`; with `kinds`, groups instead."""
     read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     cursor = Cursor(after=read.last_read_id if read else 0, limit=limit)
@@ -153,8 +155,13 @@ def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
 
 
 async def _read(
-    reads: Reads, viewer: int, cursor: Cursor, wish: Wish, fitting: Fit[Notification] | None = None, at_once: int = 0
-) -> Notifications:
+    reads: Reads,
+    viewer: int,
+    cursor: Cursor,
+    wish: NotificationQuery,
+    fitting: Fit[Notification] | None = None,
+    at_once: int = 0,
+) -> NotificationPage:
     """Read a page, `at_once` notifications at a time, until it is full."""
     cleared = (await marks(reads.graph, viewer, (CLEARED,))).get(CLEARED)
     at = cursor._replace(after=max(cursor.after, cleared.last_read_id if cleared else 0))
@@ -172,8 +179,8 @@ async def _read(
     async def show(rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
         return await shown(reads, viewer, rows)
 
-    rows = Rows(at, read, sift, _time)
-    return Notifications(*await read_items(at, rows, show, _time, fitting, at_once=at_once))
+    rows = RowReader(at, read, sift, _time)
+    return NotificationPage(*await read_items(at, rows, show, _time, fitting, at_once=at_once))
 
 
 def _time(one: Assoc | Notification) -> int:

@@ -59,7 +59,7 @@ class Taking(Protocol[Row]):
         ...
 
 
-class Rows(Generic[Raw, Row]):
+class RowReader(Generic[Raw, Row]):
     """The rows of a list that are wanted, from a cursor on, in its direction.
 
     `read` gives up to `cursor.limit` raw rows, fewer only at the end of the list; `place` says where one of them stands in it;

@@ -23,7 +23,7 @@ _FOLLOWEES = 5_000
 _FAMILIAR = 80
 
 
-class People(NamedTuple):
+class MemberPage(NamedTuple):
     """A page of members with the cursor of each (the time of the association); `next` is None at the end."""
 
     profiles: list[Profile]
@@ -56,7 +56,7 @@ async def page(
     *,
     severed: bool = False,
     followed_by: int = 0,
-) -> People:
+) -> MemberPage:
     """Return a page of the members in a list, without those who have blocked the viewer or whom the viewer has blocked.
 
     With `severed` they are included, for the list of blocked members. A sharer whose share is not open is left out, as
@@ -74,7 +74,7 @@ async def page(
         after = here[0].time if here else None
     else:
         after = here[-1].time if len(found) > len(here) else None
-    return People(people, [assoc.time for assoc in shown], after, [assoc.data for assoc in shown])
+    return MemberPage(people, [assoc.time for assoc in shown], after, [assoc.data for assoc in shown])
 
 
 async def _kept(reads: Reads, atype: AssocType, found: Sequence[Assoc], followed_by: int) -> Sequence[Assoc]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.feeds.hydrate import Entry, sight
 from shoal.feeds.reads import Reads
-from shoal.feeds.user import ALL, Wish
+from shoal.feeds.user import ALL, MemberFeedQuery
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS
 
@@ -16,7 +16,7 @@ _EVERYWHERE = Cursor()
 
 
 async def pinned(
-    reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, wish: Wish = ALL
+    reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, wish: MemberFeedQuery = ALL
 ) -> list[Entry]:
     """Return all wanted pins between the ids of the cursor that the viewer may see.
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from shoal.feeds.hydrate import Entry, Row, Sight, Wanted, sight
-from shoal.feeds.paging import Rows, read_items
+from shoal.feeds.paging import RowReader, read_items
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Cursor
 
@@ -45,7 +45,7 @@ async def read_page(
         rows = await seen.look(ids, wanted)
         return rows if keep is None else await keep(seen, rows)
 
-    rows = Rows(cursor, skeleton, sift, itself)
+    rows = RowReader(cursor, skeleton, sift, itself)
     return Page(*await read_items(cursor, rows, seen.entries, entry_id))
 
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from shoal.feeds.hydrate import Entry, hydrate
-from shoal.feeds.paging import Rows, read_items, unsifted
+from shoal.feeds.paging import RowReader, read_items, unsifted
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
@@ -34,7 +34,7 @@ async def page(reads: Reads, member: int, atype: AssocType, cursor: Cursor) -> K
         times = {assoc.id2: assoc.time for assoc in found}
         return [(times[entry.id], entry) for entry in await hydrate(reads.graph, member, list(times), unasked=False)]
 
-    rows = Rows(cursor, read, unsifted, _time)
+    rows = RowReader(cursor, read, unsifted, _time)
     items, after = await read_items(cursor, rows, show, itemgetter(0))
     return Kept([entry for _, entry in items], [time for time, _ in items], after)
 

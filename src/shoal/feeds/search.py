@@ -38,7 +38,7 @@ _FOLLOWED = 10_000
 _NAMED, _CALLED, _NOTED = range(3)
 
 
-class Part(NamedTuple):
+class ResultRange(NamedTuple):
     """A stretch of the results, by position."""
 
     limit: int
@@ -61,7 +61,9 @@ async def member_named(reads: Reads, name: str) -> Member | None:
     return node if isinstance(node, Member) and not node.suspended else None
 
 
-async def members(reads: Reads, viewer: int | None, text: str, part: Part, *, following: bool = False) -> list[Profile]:
+async def members(
+    reads: Reads, viewer: int | None, text: str, part: ResultRange, *, following: bool = False
+) -> list[Profile]:
     """Find members: the one with exactly this name; then by the beginning of the user name, by words in the names, and
     by words in the note. Within each group, the viewer's followees come first, then those with most followers.
 
@@ -188,7 +190,7 @@ async def own_newest(reads: Reads, viewer: int) -> list[Post]:
     return [post for entry in listed if isinstance(post := nodes.get(entry.id2), Post)]
 
 
-async def tags(reads: Reads, viewer: int | None, text: str, part: Part) -> list[str]:
+async def tags(reads: Reads, viewer: int | None, text: str, part: ResultRange) -> list[str]:
     """Find tags (canonical) by their beginning, with or without a `#`: the most used first, then by name.
 
     Denied tags are left out, and a tag that is merged into another is returned as that one.

@@ -13,7 +13,7 @@ from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.reads import Reads
 from shoal.graph.schema import tag_id
-from shoal.streaming.interests import Everybody, Home, Interest, Listed, Tagged
+from shoal.streaming.interests import Everybody, Home, Interest, Listed, TagInterest
 
 
 async def among(reads: Reads, viewer: int, interest: Interest, ids: Sequence[int]) -> list[Entry]:
@@ -43,6 +43,6 @@ def _public(viewer: int, entry: Entry, interest: Interest) -> bool:
         return False
     if not may_list_publicly(viewer, post, entry.author.member, entry.relation):
         return False
-    if isinstance(interest, Tagged):
+    if isinstance(interest, TagInterest):
         return interest.tag_id in map(tag_id, post.tags)
     return isinstance(interest, Everybody) and post.published and bool(entry.media or not interest.only_media)

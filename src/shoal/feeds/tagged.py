@@ -15,7 +15,7 @@ from shoal.graph.schema import TAG_OF, tag_id
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class TagQuery:
     """Which posts are wanted: under one of `any_of` at least, under each of `all_of`, under none of `none_of` (canonical)."""
 
     any_of: frozenset[str]
@@ -31,7 +31,7 @@ class Wish:
         return bool(row[1].media) or not self.only_media
 
 
-async def page(reads: Reads, viewer: int | None, wish: Wish, cursor: Cursor) -> Page:
+async def page(reads: Reads, viewer: int | None, wish: TagQuery, cursor: Cursor) -> Page:
     """A page of the public posts that are wanted."""
     sources = [tag_id(tag) for tag in wish.any_of]
 

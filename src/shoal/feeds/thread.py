@@ -17,7 +17,7 @@ from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post
 from shoal.graph.contract import Assoc, Cursor
-from shoal.graph.payloads.threads import Placed, placed
+from shoal.graph.payloads.threads import ThreadPlace, placed
 from shoal.graph.schema import COMMENTED_ASIDE_BY, COMMENTED_BY, THREAD, AssocType
 
 MOST = 20_000
@@ -74,7 +74,7 @@ async def _direct(reads: Reads, post_id: int, atype: AssocType, at: Cursor) -> l
     return await reads.graph.assoc_range(post_id, atype, at)
 
 
-async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, Placed], limit: int) -> list[int]:
+async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, ThreadPlace], limit: int) -> list[int]:
     """The root first. A chain ends where a post is gone; one that is not listed costs a read."""
     chain: list[int] = []
     at = post.parent_id
@@ -93,7 +93,9 @@ async def _ancestors(reads: Reads, post: Post, comments: Mapping[int, Placed], l
     return chain[::-1]
 
 
-async def _descendants(reads: Reads, post_id: int, comments: Mapping[int, Placed], *, whole: bool) -> dict[int, Placed]:
+async def _descendants(
+    reads: Reads, post_id: int, comments: Mapping[int, ThreadPlace], *, whole: bool
+) -> dict[int, ThreadPlace]:
     """All comments below a post, each after its parent, the older of siblings first.
 
     Where a post counts more comments than are listed, its own lists are read: two reads a level, on networks from before.
@@ -108,7 +110,7 @@ async def _descendants(reads: Reads, post_id: int, comments: Mapping[int, Placed
             children.setdefault(parent, set()).update(ids)
         looked_at = [id_ for ids in more.values() for new in ids for id_ in (new, *_below(new, children))]
     parents = {child: parent for parent, ids in children.items() for child in ids}
-    return {id_: comments.get(id_) or Placed(id_, parents[id_], 0) for id_ in _below(post_id, children)}
+    return {id_: comments.get(id_) or ThreadPlace(id_, parents[id_], 0) for id_ in _below(post_id, children)}
 
 
 async def _unlisted(reads: Reads, ids: Sequence[int], children: Mapping[int, set[int]]) -> dict[int, set[int]]:
@@ -136,7 +138,7 @@ def _below(post_id: int, children: Mapping[int, Iterable[int]]) -> list[int]:
     return ordered
 
 
-async def _with_authors(reads: Reads, tree: Mapping[int, Placed]) -> dict[int, Placed]:
+async def _with_authors(reads: Reads, tree: Mapping[int, ThreadPlace]) -> dict[int, ThreadPlace]:
     """Return the comments with their authors, read from the posts where the thread's list does not tell them."""
     unknown = [id_ for id_, comment in tree.items() if not comment.author_id]
     nodes = await reads.graph.obj_get(unknown) if unknown else {}
@@ -144,7 +146,7 @@ async def _with_authors(reads: Reads, tree: Mapping[int, Placed]) -> dict[int, P
     return {id_: comment._replace(author_id=authors.get(id_, comment.author_id)) for id_, comment in tree.items()}
 
 
-def _chosen(tree: Mapping[int, Placed], post_id: int, viewer: int | None, limit: int) -> list[int]:
+def _chosen(tree: Mapping[int, ThreadPlace], post_id: int, viewer: int | None, limit: int) -> list[int]:
     """Choose up to `limit` comments, each with its ancestors: the viewer's own, the newest, then in reading order."""
     if len(tree) <= limit:
         return list(tree)

@@ -14,7 +14,7 @@ from shoal.graph.schema import POSTED
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class MemberFeedQuery:
     """Which entries of a member are wanted."""
 
     only_media: bool = False
@@ -38,10 +38,10 @@ class Wish:
         return not self.tag or self.tag in post.tags
 
 
-ALL = Wish()
+ALL = MemberFeedQuery()
 
 
-async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, wish: Wish = ALL) -> Page:
+async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, wish: MemberFeedQuery = ALL) -> Page:
     """A page of what the member posted and shared, as the viewer may see it.
 
     Whoever asks for a member whom they mute gets them; others whom they mute still do not come by way of a share.

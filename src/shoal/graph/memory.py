@@ -12,7 +12,7 @@ from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor, Job, WakeUp
 from shoal.graph.leases import Leases
-from shoal.graph.resolve import Changes, Known, Link, Owns, decide
+from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, decide
 from shoal.graph.rows import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
 
@@ -79,7 +79,7 @@ class MemoryGraph:
         await self.commit_owing(batch)
 
     async def commit_owing(self, batch: Batch) -> list[tuple[Job, InverseOp]]:
-        changes = Changes()
+        changes = Resolution()
         owed = decide(batch, self._known, changes, owns=self._owns, now=_now_ms())
         self._store(changes)
         first = self._seq - len(owed) + 1
@@ -87,7 +87,7 @@ class MemoryGraph:
             self._wake()
         return [(self._jobs[first + i], op) for i, op in enumerate(owed)]
 
-    def _store(self, changes: Changes) -> None:
+    def _store(self, changes: Resolution) -> None:
         for id_, node in changes.objects.items():
             if node is None:
                 self._objects.pop(id_, None)
@@ -106,7 +106,7 @@ class MemoryGraph:
         self._since[job.seq] = self._clock()
         self._unclaimed.append(job.seq)
 
-    def _relist(self, triple: tuple[int, int, int], link: Link) -> None:
+    def _relist(self, triple: tuple[int, int, int], link: StoredAssoc) -> None:
         id1, atype, id2 = triple
         entries = self._lists.setdefault((id1, atype), [])
         old = self._times.pop(triple, None)
@@ -198,7 +198,7 @@ class MemoryGraph:
             self._objects[node.id] = node
             self._known.versions[node.id] = node.version
         for row in rows.assocs:
-            self._known.links[row[:3]] = link = Link(*row[3:])
+            self._known.links[row[:3]] = link = StoredAssoc(*row[3:])
             self._relist(row[:3], link)
         self._counts.update({row[:2]: row[2] for row in rows.counts})
         self._known.keys.update({row[:2]: row[2:] for row in rows.keys})

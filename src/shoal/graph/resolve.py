@@ -1,7 +1,7 @@
 """What a batch changes, decided in one place for every backend, without I/O.
 
 A backend loads what the batches of a group touch (`touched`) into a `Known`, lets `decide` judge one batch after the other,
-and stores the `Changes`. So the rules - a later time wins, an acting shard lifts its times, counts move on a real change
+and stores the `Resolution`. So the rules - a later time wins, an acting shard lifts its times, counts move on a real change
 only, inverses follow the schema - are written once. `decide` checks every condition before it changes anything.
 """
 
@@ -21,7 +21,7 @@ KeyName = tuple[str, str]
 Owns = Callable[[int], bool]
 
 
-class Link(NamedTuple):
+class StoredAssoc(NamedTuple):
     """What is stored of one association."""
 
     time: int
@@ -36,18 +36,18 @@ class Known:
 
     def __init__(self) -> None:
         self.versions: dict[int, int] = {}
-        self.links: dict[Triple, Link] = {}
+        self.links: dict[Triple, StoredAssoc] = {}
         self.keys: dict[KeyName, tuple[int, int]] = {}
 
 
-class Changes:
+class Resolution:
     """What to store for a group: final states, differences of counts, and events in order."""
 
     __slots__ = ("counts", "events", "keys", "links", "objects")
 
     def __init__(self) -> None:
         self.objects: dict[int, Node | None] = {}
-        self.links: dict[Triple, Link] = {}
+        self.links: dict[Triple, StoredAssoc] = {}
         self.keys: dict[KeyName, tuple[int, int] | None] = {}
         self.counts: dict[tuple[int, int], int] = {}
         self.events: list[AnyEvent] = []
@@ -73,7 +73,7 @@ class Touched:
                     self.triples.add((op.id2, inverse, op.id1))
 
 
-def decide(batch: Batch, known: Known, changes: Changes, *, owns: Owns, now: int) -> list[InverseOp]:
+def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: int) -> list[InverseOp]:
     """Judge one batch: raise a `Conflict` and change nothing, or move `known` and `changes` on.
 
     `owns` says which shards this store keeps; inverses of the others are returned, and emitted as owed. `now` is in Unix
@@ -112,7 +112,7 @@ def _check(batch: Batch, known: Known, owns: Owns, now: int) -> None:
             raise Missing("it was deleted in between")
 
 
-def _link(op: AssocOp, known: Known, changes: Changes, owns: Owns) -> InverseOp | None:
+def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> InverseOp | None:
     """Apply one operation and its inverse; the inverse is returned when another store keeps it."""
     if op.plain:
         _move(op, known, changes)
@@ -132,18 +132,18 @@ def _link(op: AssocOp, known: Known, changes: Changes, owns: Owns) -> InverseOp 
     return InverseOp(op.id2, inverse, op.id1, op.time, op.alive, op.data, op.tally)
 
 
-def _later(op: AssocOp, stored: Link) -> bool:
+def _later(op: AssocOp, stored: StoredAssoc) -> bool:
     """At the same time the greater data wins: an association that must keep its time counts its changes there."""
     return (op.time, op.data) > (stored.time, stored.data)
 
 
-def _move(op: AssocOp, known: Known, changes: Changes) -> None:
+def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
     """The later one wins; counts move when the association came alive or died."""
     triple = (op.id1, op.atype, op.id2)
     stored = known.links.get(triple)
     if stored is not None and not _later(op, stored):
         return
-    known.links[triple] = changes.links[triple] = Link(op.time, op.alive, op.data)
+    known.links[triple] = changes.links[triple] = StoredAssoc(op.time, op.alive, op.data)
     was_alive = stored is not None and stored.alive
     if op.alive is not was_alive and ASSOC_TYPES[op.atype].counted:
         _count(changes, op.id1, op.atype, 1 if op.alive else -1)
@@ -151,6 +151,6 @@ def _move(op: AssocOp, known: Known, changes: Changes) -> None:
             _count(changes, op.tally, op.atype, 1 if op.alive else -1)
 
 
-def _count(changes: Changes, id_: int, atype: int, by: int) -> None:
+def _count(changes: Resolution, id_: int, atype: int, by: int) -> None:
     pair = (id_, atype)
     changes.counts[pair] = changes.counts.get(pair, 0) + by

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakValueDictionary
 
 
-class Turns:
+class NamedTurns:
     """One at a time for each name. A name that nobody waits for takes no memory."""
 
     def __init__(self) -> None:

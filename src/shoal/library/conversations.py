@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from shoal.feeds import conversations as feed
-from shoal.feeds.conversations import Conversation
-from shoal.feeds.conversations import Conversations as ConversationPage
+from shoal.feeds.conversations import Conversation, ConversationPage
 from shoal.library.arguments import part
 from shoal.services import conversations
 from shoal.wiring import Network

@@ -57,7 +57,7 @@ class SeesFeeds(Seeing):
 
         Raises `InvalidInput` for text that is no tag, and for a limit below 1.
         """
-        wish = tagged.Wish(
+        wish = tagged.TagQuery(
             any_of=frozenset(map(check_tag, (tag, *any_of))),
             all_of=frozenset(map(check_tag, all_of)),
             none_of=frozenset(map(check_tag, none_of)),
@@ -84,7 +84,7 @@ class SeesFeeds(Seeing):
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         member = await access_member(self._reads.graph, await self._resolve(who))
-        wish = user.Wish(
+        wish = user.MemberFeedQuery(
             only_media=only_media, no_comments=no_comments, no_shares=no_shares, tag=check_tag(tag) if tag else ""
         )
         cursor = part(before, limit, after, oldest_first=oldest_first)

@@ -9,7 +9,7 @@ from shoal.core.filters import Filter, FilterAction, FilterContext, FilterKeywor
 from shoal.graph.payloads.filters import filters_of
 from shoal.library.arguments import AnyPost, one_of, post_id
 from shoal.services import filters
-from shoal.services.filters import Wish, Word
+from shoal.services.filters import FilterChange, KeywordChange
 from shoal.wiring import Network
 
 AnyFilter: TypeAlias = Filter | int
@@ -49,12 +49,12 @@ class OwnFilters:
 
         Raises `InvalidInput` for a text that is empty or too long, and for one filter or keyword too many.
         """
-        wish = Wish(
+        wish = FilterChange(
             title=title,
             contexts=_contexts(contexts),
             action=one_of(FilterAction, action, "action"),
             lasts=seconds,
-            words=[Word(keyword=keyword, whole_word=whole_word) for keyword in keywords],
+            words=[KeywordChange(keyword=keyword, whole_word=whole_word) for keyword in keywords],
         )
         return await filters.create(self._writes, self._owner, wish)
 
@@ -68,7 +68,7 @@ class OwnFilters:
         seconds: int | None = None,
     ) -> Filter:
         """Change the given values of a filter; None stays. Raises `NotFound`, and `InvalidInput` as `create`."""
-        wish = Wish(
+        wish = FilterChange(
             title=title,
             contexts=None if contexts is None else _contexts(contexts),
             action=None if action is None else one_of(FilterAction, action, "action"),
@@ -82,7 +82,7 @@ class OwnFilters:
 
     async def add_keyword(self, which: AnyFilter, keyword: str, *, whole_word: bool = True) -> FilterKeyword:
         """Add a keyword to a filter. Raises `NotFound`, and `InvalidInput` as `create`."""
-        changed = await self._change(_id(which), Word(keyword=keyword, whole_word=whole_word))
+        changed = await self._change(_id(which), KeywordChange(keyword=keyword, whole_word=whole_word))
         return changed.keywords[-1]
 
     async def keyword(self, id_: int) -> FilterKeyword:
@@ -94,13 +94,13 @@ class OwnFilters:
     ) -> FilterKeyword:
         """Change the given values of a keyword. Raises `NotFound`, and `InvalidInput` as `create`."""
         held, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
-        changed = await self._change(held.id, Word(id=id_, keyword=keyword, whole_word=whole_word))
+        changed = await self._change(held.id, KeywordChange(id=id_, keyword=keyword, whole_word=whole_word))
         return next(word for word in changed.keywords if word.id == id_)
 
     async def remove_keyword(self, id_: int) -> Filter:
         """Take a keyword out of its filter. Raises `NotFound`."""
         held, _ = await filters.filter_of_keyword(self._reads.graph, self._owner, id_)
-        return await self._change(held.id, Word(id=id_, gone=True))
+        return await self._change(held.id, KeywordChange(id=id_, gone=True))
 
     async def add_post(self, which: AnyFilter, post: AnyPost) -> FilterPost:
         """Have a filter match a post, whatever it says. Raises `NotFound`, and `InvalidInput` for one too many."""
@@ -114,8 +114,8 @@ class OwnFilters:
         """Take a post out of its filter, by the id that it has there. Raises `NotFound`."""
         await filters.remove_post(self._writes, self._owner, id_)
 
-    async def _change(self, filter_id: int, word: Word) -> Filter:
-        return await filters.update(self._writes, self._owner, filter_id, Wish(words=[word]))
+    async def _change(self, filter_id: int, word: KeywordChange) -> Filter:
+        return await filters.update(self._writes, self._owner, filter_id, FilterChange(words=[word]))
 
 
 def _contexts(given: Sequence[FilterContext | ContextName]) -> list[FilterContext]:

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import lists as feed
 from shoal.feeds import people
-from shoal.feeds.people import People
+from shoal.feeds.people import MemberPage
 from shoal.feeds.pipeline import Page
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
@@ -77,7 +77,7 @@ class OwnLists:
         """Take members off a list; those who are not on it do no harm. Raises `NotFound`."""
         await lists.take_off(self._writes, self._owner, _id(which), await self._ids(members))
 
-    async def members(self, which: AnyList, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def members(self, which: AnyList, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members of a list, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         held = await self.get(which)
         cursor = part(before, limit)

@@ -12,7 +12,7 @@ from shoal.graph.access import own_list
 from shoal.graph.schema import tag_id
 from shoal.library.acting import Acting
 from shoal.library.lists import AnyList
-from shoal.streaming.interests import CONVERSATIONS, NOTIFICATIONS, Everybody, Interest, Listed, Tagged
+from shoal.streaming.interests import CONVERSATIONS, NOTIFICATIONS, Everybody, Interest, Listed, TagInterest
 
 
 class Listens(Acting):
@@ -34,7 +34,7 @@ class Listens(Acting):
 
     def live_tag(self, tag: str, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Tell what is posted under a tag, as `live`. Raises `InvalidInput` for text that is no tag, and `Unavailable`."""
-        return self._told(Tagged(tag_id(check_tag(tag))), after)
+        return self._told(TagInterest(tag_id(check_tag(tag))), after)
 
     async def live_list(self, which: AnyList, after: str | None = None) -> AsyncGenerator[News | OfViewer, None]:
         """Tell what the members of an own list post, as `live`. Raises `NotFound` and `Unavailable`."""

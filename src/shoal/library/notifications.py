@@ -9,8 +9,7 @@ from shoal.core.notice_policy import NoticePolicy, Treatment
 from shoal.feeds import notice_requests
 from shoal.feeds import notifications as feed
 from shoal.feeds.notice_requests import HeldBack, NoticeRequest, NoticeRequests
-from shoal.feeds.notifications import GroupedPage, Notification, Wish
-from shoal.feeds.notifications import Notifications as NotificationPage
+from shoal.feeds.notifications import GroupedPage, Notification, NotificationPage, NotificationQuery
 from shoal.graph.access import access_member
 from shoal.graph.payloads.markers import NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
@@ -165,9 +164,9 @@ class OwnNotifications:
         actor: AnyMember | None = None,
         *,
         held: bool = False,
-    ) -> Wish:
+    ) -> NotificationQuery:
         by = 0 if actor is None else await resolve(self._network, actor)
-        return Wish(None if kinds is None else _kinds(kinds), _kinds(without), by, held=held or bool(by))
+        return NotificationQuery(None if kinds is None else _kinds(kinds), _kinds(without), by, held=held or bool(by))
 
     async def _ids(self, senders: tuple[AnyMember, ...]) -> set[int]:
         return {await resolve(self._network, who) for who in senders}

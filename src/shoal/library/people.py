@@ -8,33 +8,33 @@ from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
 from shoal.feeds import people
 from shoal.feeds.hydrate import Profile
-from shoal.feeds.people import People
+from shoal.feeds.people import MemberPage
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
 from shoal.services import follow_requests, relationships
-from shoal.services.relationships import Wish
+from shoal.services.relationships import FollowOptions
 
 
 class SeesPeople(Seeing):
     """The lists of members on a profile, as a viewer sees them."""
 
-    async def followers_of(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def followers_of(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of a member's followers, newest first; empty where the member hides them.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return await self._connections(who, FOLLOWED_BY, before, limit)
 
-    async def following_of(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def following_of(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members whom a member follows, newest first; empty where the member hides them.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         return await self._connections(who, FOLLOWS, before, limit)
 
-    async def endorsed_by(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def endorsed_by(self, who: AnyMember, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members that a member shows on the profile, newest first.
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
@@ -43,10 +43,10 @@ class SeesPeople(Seeing):
         cursor = part(before, limit)
         return await people.page(self._reads, self._viewer, member.id, ENDORSES, cursor, followed_by=member.id)
 
-    async def _connections(self, who: AnyMember, atype: AssocType, before: int | None, limit: int) -> People:
+    async def _connections(self, who: AnyMember, atype: AssocType, before: int | None, limit: int) -> MemberPage:
         member = await access_member(self._reads.graph, await self._resolve(who))
         if member.hides_connections and member.id != self._viewer:
-            return People([], [], None)
+            return MemberPage([], [], None)
         return await people.page(self._reads, self._viewer, member.id, atype, part(before, limit))
 
 
@@ -65,7 +65,7 @@ class Relates(Acting):
 
         Raises `NotFound`, `NotAllowed` for oneself and where one has blocked the other, and `InvalidInput` for one too many.
         """
-        wish = Wish(shares=shares, notify=notify, languages=languages)
+        wish = FollowOptions(shares=shares, notify=notify, languages=languages)
         return await relationships.follow(self._writes, self.id, await self._other(who), wish)
 
     async def unfollow(self, who: AnyMember) -> Relation:
@@ -129,36 +129,36 @@ class Relates(Acting):
         ids = [await self._resolve(who) for who in others]
         return await people.familiar(self._reads, self.id, ids)
 
-    async def followers(self, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def followers(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the followers, newest first; `before` is the `next` of the page before.
 
         Raises `InvalidInput` for a limit below 1.
         """
         return await self._list(FOLLOWED_BY, before, limit)
 
-    async def following(self, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def following(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the followees, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(FOLLOWS, before, limit)
 
-    async def requests(self, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def requests(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members who ask to follow, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(REQUESTED_BY, before, limit)
 
-    async def blocked(self, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def blocked(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members whom one blocks, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(BLOCKS, before, limit, severed=True)
 
-    async def muted(self, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def muted(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members whom one mutes, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(MUTES, before, limit, severed=True)
 
-    async def endorsed(self, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def endorsed(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members on the own profile, newest first. Raises `InvalidInput` for a limit below 1."""
         return await self._list(ENDORSES, before, limit, followed_by=self.id)
 
     async def _list(
         self, atype: AssocType, before: int | None, limit: int, *, severed: bool = False, followed_by: int = 0
-    ) -> People:
+    ) -> MemberPage:
         cursor = part(before, limit)
         return await people.page(self._reads, self.id, self.id, atype, cursor, severed=severed, followed_by=followed_by)
 

@@ -15,7 +15,7 @@ from shoal.graph.access import access_member
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import VisibilityName, one_of
 from shoal.services import featured_tags, members
-from shoal.services.members import Profile as ProfileChanges
+from shoal.services.members import ProfileChange as ProfileChanges
 
 
 class SeesProfiles(Seeing):

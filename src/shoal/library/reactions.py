@@ -6,7 +6,7 @@ from shoal.core.errors import NotFound
 from shoal.core.model import Share, Visibility
 from shoal.feeds import people, saved
 from shoal.feeds.hydrate import PollView, hydrate
-from shoal.feeds.people import Likers, People
+from shoal.feeds.people import Likers, MemberPage
 from shoal.feeds.saved import Kept
 from shoal.graph.access import access_poll, access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
@@ -22,11 +22,11 @@ class SeesReactions(Seeing):
         """Count the likes of a post, in O(1), with the newest few who like it. Raises `NotFound`."""
         return await people.likers(self._reads, self._viewer, post_id(post), newest)
 
-    async def liked_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def liked_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members who like a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return await self._reacting(post, LIKED_BY, before, limit)
 
-    async def shared_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> People:
+    async def shared_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members who shared a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return await self._reacting(post, SHARED_BY, before, limit)
 
@@ -39,7 +39,7 @@ class SeesReactions(Seeing):
             raise NotFound("Record not found")
         return view
 
-    async def _reacting(self, post: AnyPost, atype: AssocType, before: int | None, limit: int) -> People:
+    async def _reacting(self, post: AnyPost, atype: AssocType, before: int | None, limit: int) -> MemberPage:
         node = await access_post(self._reads.graph, self._viewer, post_id(post))
         return await people.page(self._reads, self._viewer, node.id, atype, part(before, limit))
 

@@ -8,7 +8,7 @@ from shoal.feeds import search
 from shoal.feeds.discover import directory, popular, suggestions
 from shoal.feeds.discover.suggestions import Suggestion
 from shoal.feeds.hydrate import Entry, Profile
-from shoal.feeds.search import Part
+from shoal.feeds.search import ResultRange
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
 from shoal.services import suggestions as dismissals
@@ -24,12 +24,12 @@ class Searches(Seeing):
 
         Raises `Unavailable`.
         """
-        asked = Part(limit, offset)
+        asked = ResultRange(limit, offset)
         return await search.members(self._reads, self._viewer, text, asked, following=following)
 
     async def search_tags(self, text: str, limit: int = 20, offset: int = 0) -> list[str]:
         """Find tags by their beginning, the most used first. Raises `Unavailable`."""
-        return await search.tags(self._reads, self._viewer, text, Part(limit, offset))
+        return await search.tags(self._reads, self._viewer, text, ResultRange(limit, offset))
 
     async def directory(
         self, order: Literal["active", "new"] = "active", limit: int = 40, offset: int = 0

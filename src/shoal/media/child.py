@@ -16,8 +16,8 @@ from typing import Final, Self, TypeVar, cast
 import msgspec
 
 from shoal.core.errors import Unavailable
-from shoal.media.limits import Limits
-from shoal.media.protocol import MAX_ANSWER, PREFIX, Answer, Crop, Failure, Job, Ready, Rendering, frame
+from shoal.media.limits import UploadLimits
+from shoal.media.protocol import MAX_ANSWER, PREFIX, Answer, Crop, Failure, Ready, Rendering, RenderJob, frame
 
 START_SECONDS: Final = 30.0
 """Wall-clock seconds within which a child must be up, on however slow a machine."""
@@ -43,7 +43,7 @@ class Child:
         self._killed = False
 
     @classmethod
-    async def start(cls, limits: Limits) -> Self:
+    async def start(cls, limits: UploadLimits) -> Self:
         """A child that is up; `Unavailable` when none comes up, which is the machine's fault and no picture's."""
         child = cls(await _spawned(limits))
         try:
@@ -68,7 +68,7 @@ class Child:
         """Whether it can still be asked, as far as the event loop has heard."""
         return self._process.returncode is None and not self._stdout.at_eof()
 
-    async def ask(self, job: Job, kind: type[_Kind]) -> _Kind | Failure:
+    async def ask(self, job: RenderJob, kind: type[_Kind]) -> _Kind | Failure:
         """Its answer, or `ChildDied`. After that, or when cancelled, it must be ended."""
         self.jobs += 1
         try:
@@ -111,7 +111,7 @@ class Child:
             raise ChildDied from error
 
 
-async def _spawned(limits: Limits) -> asyncio.subprocess.Process:
+async def _spawned(limits: UploadLimits) -> asyncio.subprocess.Process:
     try:
         return await asyncio.create_subprocess_exec(
             sys.executable,

@@ -13,9 +13,9 @@ from typing import Self, TypeVar
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.media.child import Child, ChildDied
-from shoal.media.limits import Limits
-from shoal.media.protocol import OUT_OF_MEMORY, Crop, Failure, Job, Rendering, error_of
-from shoal.media.turns import Turns
+from shoal.media.limits import UploadLimits
+from shoal.media.protocol import OUT_OF_MEMORY, Crop, Failure, Rendering, RenderJob, error_of
+from shoal.media.turns import FairTurns
 
 _Kind = TypeVar("_Kind", Rendering, Crop)
 _log = logging.getLogger(__name__)
@@ -26,7 +26,7 @@ class Decoder:
 
     def __init__(
         self,
-        limits: Limits | None = None,
+        limits: UploadLimits | None = None,
         *,
         children: int = 1,
         max_waiting: int = 64,
@@ -38,10 +38,10 @@ class Decoder:
 
         A child is replaced after `jobs_per_child`.
         """
-        self.limits = limits or Limits()
+        self.limits = limits or UploadLimits()
         self._jobs_per_child = jobs_per_child
         self._idle_seconds = idle_seconds
-        self._turns = Turns(children, max_waiting, max_of_one)
+        self._turns = FairTurns(children, max_waiting, max_of_one)
         self._busy: set[Child] = set()
         self._idle: dict[Child, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
@@ -69,17 +69,17 @@ class Decoder:
         return [child.pid for child in [*self._busy, *self._idle]]
 
     async def render(self, data: bytes, *, member: str = "", keep_kind: bool = False) -> Rendering:
-        """The sizes of an uploaded file. It waits its turn among those of this `member`; `keep_kind`: see `Job`.
+        """The sizes of an uploaded file. It waits its turn among those of this `member`; `keep_kind`: see `RenderJob`.
 
         `InvalidInput` says what is wrong with it; `Unavailable` that too many wait.
         """
-        return await self._answer(Job(data=data, keep_kind=keep_kind), Rendering, member)
+        return await self._answer(RenderJob(data=data, keep_kind=keep_kind), Rendering, member)
 
     async def crop(self, data: bytes, width: int, height: int, *, member: str = "") -> Crop:
         """The middle of an uploaded file in a given shape, at most `width` x `height` pixels. Turns and errors as in `render`."""
-        return await self._answer(Job(data=data, crop=(width, height)), Crop, member)
+        return await self._answer(RenderJob(data=data, crop=(width, height)), Crop, member)
 
-    async def _answer(self, job: Job, kind: type[_Kind], member: str) -> _Kind:
+    async def _answer(self, job: RenderJob, kind: type[_Kind], member: str) -> _Kind:
         self._check_open()
         self.limits.check_size(len(job.data))
         async with self._turns.taken(member):
@@ -88,7 +88,7 @@ class Decoder:
             raise error_of(answer)
         return answer
 
-    async def _decoded(self, job: Job, kind: type[_Kind]) -> _Kind | Failure:
+    async def _decoded(self, job: RenderJob, kind: type[_Kind]) -> _Kind | Failure:
         child = await self._taken()
         reusable = False
         try:

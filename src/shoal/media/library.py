@@ -24,10 +24,10 @@ from shoal.core.placement import media_path
 from shoal.media.clips import Clips, MadeClip
 from shoal.media.decoder import Decoder
 from shoal.media.facts import Facts
-from shoal.media.limits import Limits
+from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Made, Picture, Rendering
 from shoal.media.sniff import HEAD, is_animated_gif, sniff, sniff_clip
-from shoal.media.store import RAW, SUFFIXES, MediaStore, Part, Stored, type_of
+from shoal.media.store import RAW, SUFFIXES, FilePart, MediaStore, StoredFile, type_of
 
 AVATAR: Final = (400, 400)
 """Width and height of an avatar in pixels, at most."""
@@ -35,7 +35,7 @@ HEADER: Final = (1500, 500)
 """Width and height of a profile's header in pixels, at most."""
 
 
-class Placed(msgspec.Struct, frozen=True, kw_only=True):
+class StoredPicture(msgspec.Struct, frozen=True, kw_only=True):
     """A picture in the store; the names are those of `core.model.Media`."""
 
     content_type: str
@@ -78,7 +78,7 @@ class MediaLibrary:
     """Stores uploads and serves files. Errors are those of `Decoder.render`, of `Clips.made` and of `MediaStore`."""
 
     def __init__(
-        self, store: MediaStore, decoder: Decoder, limits: Limits | None = None, clips: Clips | None = None
+        self, store: MediaStore, decoder: Decoder, limits: UploadLimits | None = None, clips: Clips | None = None
     ) -> None:
         self._store = store
         self._decoder = decoder
@@ -90,7 +90,7 @@ class MediaLibrary:
         """Return a library of these files with another decoder: an import has one of its own."""
         return MediaLibrary(self._store, decoder, self.limits, self.clips)
 
-    async def place(self, user_name: str, media_id: int, data: bytes) -> Placed:
+    async def place(self, user_name: str, media_id: int, data: bytes) -> StoredPicture:
         """Make the sizes of a posted picture and store them as `<media path>/<media_id>-<hash>.jpg` and
         `...-small.jpg`.
 
@@ -106,7 +106,7 @@ class MediaLibrary:
             _files(f"{stem}-original", made.original, made.content_type) if made.original else ("", {})
         )
         await self._put_all({**key_files, **preview_files, **original_files})
-        return Placed(
+        return StoredPicture(
             content_type=made.content_type,
             key=key,
             preview_key=preview_key,
@@ -137,7 +137,7 @@ class MediaLibrary:
         _check_shown(key)
         return await self._store.get(key)
 
-    async def part(self, key: str, first: int | None = None, last: int | None = None) -> Part:
+    async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
         """Return a stored file, or the part of it that `MediaStore.part` describes, piece by piece."""
         _check_shown(key)
         return await self._store.part(key, first, last)
@@ -225,7 +225,7 @@ class MediaLibrary:
         """Delete stored files and the copies beside them. Empty keys and missing files are ignored."""
         await self._store.delete(with_copies(*keys))
 
-    def files(self) -> AsyncIterator[Sequence[Stored]]:
+    def files(self) -> AsyncIterator[Sequence[StoredFile]]:
         """Every stored file, page by page."""
         return self._store.files()
 

@@ -13,7 +13,7 @@ from shoal.core.errors import TooLarge
 MIB = 1024 * 1024
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Limits on a picture: what decoding it may cost, and the sizes that are made of it."""
 
     max_bytes: int = 16 * MIB
@@ -33,7 +33,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     quality: int = 82
     """JPEG and WebP quality, 1..95."""
 
-    def keeping_originals(self) -> Limits:
+    def keeping_originals(self) -> UploadLimits:
         """Return limits for keeping pictures in full resolution: several copies are held at once, and encoded."""
         return msgspec.structs.replace(self, keep_originals=True, memory=2 * self.memory, seconds=2 * self.seconds)
 

@@ -1,6 +1,6 @@
 """The protocol between the server and its decoding children: length-prefixed MessagePack over stdin and stdout.
 
-A child first sends `Ready`; then each `Job` gets exactly one answer. Nothing here imports Pillow: both sides may import
+A child first sends `Ready`; then each `RenderJob` gets exactly one answer. Nothing here imports Pillow: both sides may import
 it.
 """
 
@@ -63,7 +63,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """The child is up and its limits are set."""
 
 
-class Job(msgspec.Struct, frozen=True):
+class RenderJob(msgspec.Struct, frozen=True):
     """A file to render, or to cut to `crop`, (width, height) in pixels.
 
     With `keep_kind` a lossless file stays lossless even if it is a photograph.
@@ -93,7 +93,7 @@ def error_of(failure: Failure) -> InvalidInput:
     return _ERRORS.get(failure.kind, InvalidInput)(failure.message)
 
 
-def frame(value: Job | Answer) -> bytearray:
+def frame(value: RenderJob | Answer) -> bytearray:
     """Encode a value for the pipe; an upload is copied once only."""
     buffer = bytearray(PREFIX)
     _ENCODER.encode_into(value, buffer, PREFIX)

@@ -19,7 +19,7 @@ from PIL import ExifTags, Image, ImageCms, ImageOps
 from shoal.core.errors import InvalidInput, ShoalError
 from shoal.media import blurhash
 from shoal.media.encode import ORIGINAL_QUALITY, encoded, style_of
-from shoal.media.limits import Limits
+from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Crop, Rendering
 from shoal.media.sniff import HEAD, sniff
 
@@ -39,7 +39,7 @@ _TURNS: Final = {
 _SRGB: Final = ImageCms.createProfile("sRGB")
 
 
-def render(data: bytes, limits: Limits, *, keep_kind: bool = False) -> Rendering:
+def render(data: bytes, limits: UploadLimits, *, keep_kind: bool = False) -> Rendering:
     """Make the feed size, the preview size and the blurhash of an uploaded file. `keep_kind`: see `protocol.Job`."""
     with _damage_named():
         image = _opened(data, limits)
@@ -58,7 +58,7 @@ def render(data: bytes, limits: Limits, *, keep_kind: bool = False) -> Rendering
         )
 
 
-def crop(data: bytes, limits: Limits, size: tuple[int, int]) -> Crop:
+def crop(data: bytes, limits: UploadLimits, size: tuple[int, int]) -> Crop:
     """Cut the middle out of an uploaded file in the shape of `size` (width, height), in pixels.
 
     A small one is not enlarged.
@@ -88,7 +88,7 @@ def _damage_named() -> Iterator[None]:
         raise InvalidInput("this picture is cut short or damaged: it cannot be decoded") from error
 
 
-def _opened(data: bytes, limits: Limits) -> Image.Image:
+def _opened(data: bytes, limits: UploadLimits) -> Image.Image:
     """Open a picture: the header is read and the pixels are not, so a decompression bomb has cost nothing yet."""
     content_type = sniff(data[:HEAD])
     image = Image.open(io.BytesIO(data), formats=[content_type.removeprefix("image/").upper()])

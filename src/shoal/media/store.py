@@ -56,7 +56,7 @@ _RETRIES: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10
 _TIMEOUTS: ClientConfig = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=15)}
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A stored file, or a part of it: its type, the bytes of the whole, the first and last of the part, and the part itself."""
 
     content_type: str
@@ -66,7 +66,7 @@ class Part(NamedTuple):
     pieces: AsyncIterator[bytes]
 
 
-class Stored(NamedTuple):
+class StoredFile(NamedTuple):
     """A file as the store lists it."""
 
     key: str
@@ -144,7 +144,7 @@ class MediaStore:
             async for piece in found.pieces:
                 await asyncio.to_thread(copy.write, piece)
 
-    async def part(self, key: str, first: int | None = None, last: int | None = None) -> Part:
+    async def part(self, key: str, first: int | None = None, last: int | None = None) -> FilePart:
         """A file piece by piece, from its byte `first` to its byte `last`, both included, as in HTTP.
 
         Without `first`, its `last` last bytes; without `last`, all from `first` on. A part that begins behind the end is empty:
@@ -156,9 +156,9 @@ class MediaStore:
             begin, end = _part(size, first, last)
             content_type = type_of(key)
             if begin > end:
-                return Part(content_type, size, begin, end, _nothing())
+                return FilePart(content_type, size, begin, end, _nothing())
             result = await self._from(key, begin, end)
-        return Part(content_type, size, begin, end, _pieces(result, begin - result.range[0], end + 1 - begin))
+        return FilePart(content_type, size, begin, end, _pieces(result, begin - result.range[0], end + 1 - begin))
 
     async def _from(self, key: str, begin: int, end: int) -> GetResult:
         """The part; or the whole, from servers that know no parts and those that answer a whole one as such."""
@@ -182,11 +182,11 @@ class MediaStore:
 
         await asyncio.gather(*map(delete_one, keys))
 
-    async def files(self) -> AsyncIterator[Sequence[Stored]]:
+    async def files(self) -> AsyncIterator[Sequence[StoredFile]]:
         """Every file of the store, page by page, in no order."""
         with _in_our_words():
             async for page in obstore.list(self._store):
-                yield [Stored(item["path"], item["size"], item["last_modified"].timestamp()) for item in page]
+                yield [StoredFile(item["path"], item["size"], item["last_modified"].timestamp()) for item in page]
 
     async def size(self, key: str) -> int | None:
         """Bytes of a file; None for one that is not there."""

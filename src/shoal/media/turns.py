@@ -12,7 +12,7 @@ from shoal.core.errors import Unavailable
 _Queue = deque[asyncio.Future[None]]
 
 
-class Turns:
+class FairTurns:
     """At most `places` pieces of work at once. Waiting members get one in turn; a member's pieces keep their order.
 
     For one event loop.

@@ -15,8 +15,8 @@ from typing import BinaryIO
 import msgspec
 
 from shoal.core.errors import InvalidInput
-from shoal.media.limits import Limits
-from shoal.media.protocol import OUT_OF_MEMORY, PREFIX, Answer, Failure, Job, Ready, failure_of, frame
+from shoal.media.limits import UploadLimits
+from shoal.media.protocol import OUT_OF_MEMORY, PREFIX, Answer, Failure, Ready, RenderJob, failure_of, frame
 from shoal.media.render import crop, render
 
 OPEN_FILES = 32
@@ -24,7 +24,7 @@ OPEN_FILES = 32
 
 def main() -> None:
     """Work until stdin ends or memory does."""
-    limits = msgspec.json.decode(sys.argv[1], type=Limits)
+    limits = msgspec.json.decode(sys.argv[1], type=UploadLimits)
     # Whatever a codec prints goes to stderr: stdout is the pipe to the server.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -38,7 +38,7 @@ def main() -> None:
             return
 
 
-def _confine(limits: Limits) -> None:
+def _confine(limits: UploadLimits) -> None:
     for what, wanted in (
         (resource.RLIMIT_AS, limits.memory),
         (resource.RLIMIT_NOFILE, OPEN_FILES),
@@ -72,9 +72,9 @@ def _send(sink: BinaryIO, answer: Answer) -> None:
     sink.flush()
 
 
-def _answer(frame_of_job: bytes, limits: Limits) -> Answer:
+def _answer(frame_of_job: bytes, limits: UploadLimits) -> Answer:
     try:
-        job = msgspec.msgpack.decode(frame_of_job, type=Job)
+        job = msgspec.msgpack.decode(frame_of_job, type=RenderJob)
         return crop(job.data, limits, job.crop) if job.crop else render(job.data, limits, keep_kind=job.keep_kind)
     except InvalidInput as error:
         return failure_of(error)

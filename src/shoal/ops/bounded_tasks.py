@@ -16,7 +16,7 @@ _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 5.0
 
 
-async def in_crowd(
+async def run_bounded(
     jobs: Iterable[J],
     act: Callable[[J], Awaitable[None]],
     at_once: int,

@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from shoal.broker.tally import Tally
+from shoal.broker.tally import WorkerFigures
 from shoal.core.errors import InvalidInput
 from shoal.graph.contract import Job, Outbox
 
@@ -44,10 +44,10 @@ class Work(msgspec.Struct, omit_defaults=True):
 
 
 @runtime_checkable
-class Counted(Protocol):
+class CountedOutbox(Protocol):
     """An outbox that knows its workers."""
 
-    async def tally(self) -> Tally:
+    async def tally(self) -> WorkerFigures:
         """What they say."""
         ...
 
@@ -59,7 +59,7 @@ async def survey(outboxes: Mapping[str, Outbox], most_seconds: float = 0.0) -> W
         work.waiting += await outbox.backlog()
         work.oldest_seconds = max(work.oldest_seconds, await outbox.lag())
         work.buried += [_told(name, job, error) for job, error in await outbox.buried()]
-        if isinstance(outbox, Counted):
+        if isinstance(outbox, CountedOutbox):
             tally = await outbox.tally()
             work.workers, work.silent_workers = tally.workers + tally.silent, tally.silent
             work.in_hand, work.done_per_second = tally.in_hand, round(tally.rate, 1)

@@ -19,7 +19,7 @@ from shoal.core.model import Member, Role
 from shoal.ops import jobs
 from shoal.ops.blocklists import Blocklists
 from shoal.ops.checking.check import check
-from shoal.ops.checking.report import Progress, Report
+from shoal.ops.checking.report import CheckReport, Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer.imports import Sources, import_all
 from shoal.ops.transfer.summary import ImportReport, Summary
@@ -44,7 +44,7 @@ class Operation(msgspec.Struct, Generic[T], tag_field="operation", tag=True, for
         raise TypeError(f"{type(self).__name__} cannot be carried out")
 
 
-class Named(msgspec.Struct):
+class NamedMember(msgspec.Struct):
     """A member, as commands tell of one."""
 
     id: int
@@ -63,17 +63,17 @@ class CheckFree(Operation[None]):
                 raise Taken(f"{taken} belongs to a member already")
 
 
-class AddMember(Operation[Named]):
+class AddMember(Operation[NamedMember]):
     """Make a member who logs in with this password. `reserved` allows a name that is kept for the operator."""
 
-    answer = Named
+    answer = NamedMember
     name: str
     password: str
     email: str = ""
     display_name: str = ""
     reserved: bool = False
 
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> Named:
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> NamedMember:
         made = await members.register(
             network.writes,
             self.name,
@@ -82,7 +82,7 @@ class AddMember(Operation[Named]):
             display_name=self.display_name,
             reserved=self.reserved,
         )
-        return Named(made.id, made.name)
+        return NamedMember(made.id, made.name)
 
 
 class CheckThere(Operation[None]):
@@ -207,15 +207,15 @@ class Import(Operation[ImportReport]):
             return summary.report()
 
 
-class Check(Operation[Report]):
+class Check(Operation[CheckReport]):
     """Compare what is stored with what is promised. See `ops.check.check`."""
 
-    answer = Report
+    answer = CheckReport
     alone = True
     repair: bool = False
     sample: int | None = None
 
-    async def carry_out(self, network: AnyNetwork, progress: Progress) -> Report:
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> CheckReport:
         return await check(network, repair=self.repair, sample=self.sample, progress=progress)
 
 

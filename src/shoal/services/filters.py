@@ -35,7 +35,7 @@ MAX_CHARACTERS = 200
 Change = Callable[[Filter], Filter]
 
 
-class Word(msgspec.Struct, frozen=True, kw_only=True):
+class KeywordChange(msgspec.Struct, frozen=True, kw_only=True):
     """A keyword to add, or with an `id` one to change, where None leaves a value as it is."""
 
     id: int = 0
@@ -45,7 +45,7 @@ class Word(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to delete the keyword instead."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class FilterChange(msgspec.Struct, frozen=True, kw_only=True):
     """Wanted values of a filter: None leaves a value as it is."""
 
     title: str | None = None
@@ -54,10 +54,10 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     irreversible: bool | None = None
     lasts: int | None = None
     """Seconds from now until it expires; below 0: never."""
-    words: Sequence[Word] = ()
+    words: Sequence[KeywordChange] = ()
 
 
-async def create(writes: Writes, member_id: int, wish: Wish) -> Filter:
+async def create(writes: Writes, member_id: int, wish: FilterChange) -> Filter:
     """Create a filter. Raises `InvalidInput`."""
     if wish.title is None:
         raise InvalidInput("Title can't be blank", field="title")
@@ -88,7 +88,7 @@ async def create(writes: Writes, member_id: int, wish: Wish) -> Filter:
     return await in_turn(writes, member_id, attempt)
 
 
-async def update(writes: Writes, member_id: int, filter_id: int, wish: Wish) -> Filter:
+async def update(writes: Writes, member_id: int, filter_id: int, wish: FilterChange) -> Filter:
     """Change the given values. Raises `NotFound` for anybody else's filter."""
     return await _change(writes, member_id, filter_id, _wished(writes, wish))
 
@@ -177,7 +177,7 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
     return await in_turn(writes, member_id, attempt)
 
 
-def _wished(writes: Writes, wish: Wish) -> Change:
+def _wished(writes: Writes, wish: FilterChange) -> Change:
     """Return the change that a wish means. Everything that does not depend on the filter is checked at once."""
     title = None if wish.title is None else _said(wish.title, "title", "Title can't be blank")
     contexts = None if wish.contexts is None else tuple(dict.fromkeys(wish.contexts))
@@ -210,7 +210,7 @@ def _end(writes: Writes, lasts: int | None) -> int | None:
     return 0 if lasts < 0 else milliseconds_of(writes.new_id(0)) + lasts * 1000
 
 
-def _checked(word: Word) -> Word:
+def _checked(word: KeywordChange) -> KeywordChange:
     if word.gone:
         return word
     if word.keyword is None and word.id:
@@ -225,7 +225,7 @@ def _said(text: str, field: str, blank: str) -> str:
     return text
 
 
-def _with(writes: Writes, filter_: Filter, words: Iterable[Word]) -> tuple[FilterKeyword, ...]:
+def _with(writes: Writes, filter_: Filter, words: Iterable[KeywordChange]) -> tuple[FilterKeyword, ...]:
     """Return the keywords of a filter after these changes. Raises `NotFound` for a keyword that it does not have."""
     held = {word.id: word for word in filter_.keywords}
     for word in words:

@@ -53,7 +53,7 @@ _WRONG = "the name or the password is wrong"
 _WRONG_CURRENT = "the current password is wrong"
 
 
-class Profile(msgspec.Struct, frozen=True, kw_only=True):
+class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     """Wanted changes of a profile: None leaves a value as it is."""
 
     display_name: str | None = None
@@ -240,7 +240,7 @@ async def _replace_password(
     await retry_on_conflict(attempt)
 
 
-async def update_profile(writes: Writes, member_id: int, profile: Profile) -> Member:
+async def update_profile(writes: Writes, member_id: int, profile: ProfileChange) -> Member:
     """Change the given values. Files of replaced pictures are deleted a little later."""
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
@@ -282,7 +282,7 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Me
     )
 
 
-def _checked_profile(writes: Writes, profile: Profile) -> dict[str, Any]:
+def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
     limits = writes.limits
     changes = {name: value for name in _PLAIN if (value := getattr(profile, name)) is not None}
     for name, maximum in (("display_name", limits.display_name), ("note", limits.note), ("default_language", 35)):

@@ -54,7 +54,7 @@ _BONDS = (FOLLOWS, REQUESTS, WATCHES, ENDORSES)
 """Associations with a (requested) followee; all of them end with the follow."""
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Wanted terms of a follow: None leaves one as it is. A new follow has all posts and shares, no notifications."""
 
     shares: bool | None = None
@@ -63,10 +63,10 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     """Languages of the posts that are wanted; empty for all."""
 
 
-AS_IS = Wish()
+AS_IS = FollowOptions()
 
 
-async def follow(writes: Writes, member_id: int, other_id: int, wish: Wish = AS_IS) -> Relation:
+async def follow(writes: Writes, member_id: int, other_id: int, wish: FollowOptions = AS_IS) -> Relation:
     """Follow a member, or send a request if they are locked.
 
     A repeated follow changes its terms. Raises `NotAllowed` for oneself, and where one has blocked the other.
@@ -125,7 +125,7 @@ def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
     return msgspec.structs.replace(terms, notify=terms.notify or watching)
 
 
-def _wished(terms: FollowTerms, wish: Wish) -> FollowTerms:
+def _wished(terms: FollowTerms, wish: FollowOptions) -> FollowTerms:
     """Apply a wish to the terms of a follow. Raises `InvalidInput` for too many languages, or one that is too long."""
     languages = terms.languages
     if wish.languages is not None:

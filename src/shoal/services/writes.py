@@ -12,7 +12,7 @@ from shoal.core.errors import Conflict
 from shoal.core.ids import IdMaker
 from shoal.core.model import Node
 from shoal.graph.contract import Batch, Graph, IdTaken
-from shoal.graph.turns import Turns
+from shoal.graph.turns import NamedTurns
 from shoal.media.library import MediaLibrary
 from shoal.services.pressure import Pressure
 
@@ -81,7 +81,7 @@ class Writes:
     """Our own name in `@user@domain`, without a port."""
     pressure: Pressure = field(default_factory=Pressure)
     """Refuses new posts and shares while the consequences of earlier ones are late."""
-    turns: Turns = field(default_factory=Turns)
+    turns: NamedTurns = field(default_factory=NamedTurns)
     """Makes changes of one object wait for each other instead of colliding."""
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from shoal.streaming.contract import Position
 from shoal.streaming.interests import Interest
-from shoal.streaming.replay import Heard
+from shoal.streaming.replay import PlacedUpdate
 
 
 class Missed(NamedTuple):
@@ -36,11 +36,11 @@ class Connection:
         self.dismissed = False
         """Whether it ended because the viewer may not listen any more."""
         self._room = room
-        self._waiting: deque[Heard] = deque()
+        self._waiting: deque[PlacedUpdate] = deque()
         self._missed: Missed | None = None
         self._wake = asyncio.Event()
 
-    def offer(self, heard: Heard) -> None:
+    def offer(self, heard: PlacedUpdate) -> None:
         """The viewer is to be told."""
         if len(self._waiting) >= self._room:
             self.miss(heard.position)
@@ -54,12 +54,14 @@ class Connection:
         self._missed = Missed(position)
         self._wake.set()
 
-    async def take(self) -> list[Heard | Missed]:
+    async def take(self) -> list[PlacedUpdate | Missed]:
         """All that waits, as soon as there is something; nothing when there will be no more."""
         await self._wake.wait()
         if not self.ended:
             self._wake.clear()
-        found: list[Heard | Missed] = [*self._waiting] if self._missed is None else [self._missed, *self._waiting]
+        found: list[PlacedUpdate | Missed] = (
+            [*self._waiting] if self._missed is None else [self._missed, *self._waiting]
+        )
         self._waiting.clear()
         self._missed = None
         return found

@@ -17,7 +17,7 @@ from shoal.streaming.connection import Connection
 from shoal.streaming.contract import Channel, Gap, Position
 from shoal.streaming.interests import HOME, Interest
 from shoal.streaming.matching import Matching
-from shoal.streaming.replay import Heard, Replay
+from shoal.streaming.replay import PlacedUpdate, UpdateHistory
 from shoal.streaming.updates import (
     AnyUpdate,
     FollowChanged,
@@ -49,7 +49,7 @@ class Hub:
         self._remembered = remembered
         self._matching = Matching()
         # None before the beginning, and from a gap until what is told has been caught up with.
-        self._replay: Replay | None = None
+        self._replay: UpdateHistory | None = None
         self._at = Position("")
         self._moved = asyncio.Event()
         # Whose sources are to be read again: these, or all (None).
@@ -86,7 +86,7 @@ class Hub:
             self._matching.leave(connection)
             self._outdated.pop(connection, None)
 
-    async def _reached(self) -> Replay:
+    async def _reached(self) -> UpdateHistory:
         """What was heard, once that is everything whose publishing was done before this call."""
         while not self._closed:
             replay, end = self._replay, await self._channel.end()
@@ -124,7 +124,7 @@ class Hub:
         replay, at, until = self._replay, self._at, self._at
         if replay is None:
             at, until = await self._channel.end(self._remembered), await self._channel.end()
-            replay = Replay(at, self._remembered)
+            replay = UpdateHistory(at, self._remembered)
             if at == until:
                 self._arrive(replay, at)
         async with aclosing(self._channel.follow(at)) as messages:
@@ -136,7 +136,7 @@ class Hub:
                 elif self._channel.reached(until, position):
                     self._arrive(replay, position)
 
-    def _arrive(self, replay: Replay, position: Position) -> None:
+    def _arrive(self, replay: UpdateHistory, position: Position) -> None:
         """From here on viewers are told. Those who are connected already may have missed something."""
         self._replay, self._at = replay, position
         for connection in self._matching.everybody():
@@ -150,7 +150,7 @@ class Hub:
         if isinstance(update, OfListening):
             self._listen_otherwise(update)
         elif update is not None:
-            heard = Heard(position, update)
+            heard = PlacedUpdate(position, update)
             for connection in self._matching.concerned(update):
                 connection.offer(heard)
         self._moved.set()
@@ -213,9 +213,9 @@ class Hub:
             if isinstance(update, OfEntry) and any(
                 update.entry_id > new[source] for source in update.sources() if source in new
             ):
-                connection.offer(Heard(self._at, update))
+                connection.offer(PlacedUpdate(self._at, update))
 
-    def _catch_up(self, connection: Connection, replay: Replay) -> None:
+    def _catch_up(self, connection: Connection, replay: UpdateHistory) -> None:
         """What was heard while they were away, or while what they follow was loaded."""
         if connection.since < replay.first:
             connection.miss(self._at)

@@ -58,14 +58,14 @@ class Home(Interest, frozen=True):
         return (change.source_id,) if isinstance(change, FollowChanged) else None
 
 
-class Notifications(Interest, frozen=True):
+class NotificationInterest(Interest, frozen=True):
     """What the viewer is notified of."""
 
     def hears(self, update: Told) -> bool:
         return isinstance(update, NotificationMade)
 
 
-class Conversations(Interest, frozen=True):
+class ThreadInterest(Interest, frozen=True):
     """The threads of direct posts that the viewer has a part in."""
 
     def hears(self, update: Told) -> bool:
@@ -81,7 +81,7 @@ class Everybody(Interest, frozen=True):
         return {EVERYBODY: 0}
 
 
-class Tagged(Interest, frozen=True):
+class TagInterest(Interest, frozen=True):
     """The public posts under a tag."""
 
     tag_id: int
@@ -104,5 +104,5 @@ class Listed(Interest, frozen=True):
 
 PRESENCE = Interest()
 HOME = Home()
-NOTIFICATIONS = Notifications()
-CONVERSATIONS = Conversations()
+NOTIFICATIONS = NotificationInterest()
+CONVERSATIONS = ThreadInterest()

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from shoal.core.errors import Unavailable
-from shoal.graph.cache.batching import Gathering
+from shoal.graph.cache.batching import Batching
 from shoal.graph.redis.nodes import Nodes, Script, keys_of, shards_of
-from shoal.graph.redis.waiting import Line
+from shoal.graph.redis.waiting import ShardConnection
 from shoal.streaming.contract import Gap, Position, Told
 
 _AT = np.zeros(1, np.int64)
@@ -115,7 +115,7 @@ class RedisChannel:
         self._nodes = nodes
         self._length = length
         self._block_seconds = block_seconds
-        self._publishing = Gathering(self._publish)
+        self._publishing = Batching(self._publish)
 
     async def publish(self, message: bytes) -> None:
         await self._publishing.ask(message)
@@ -137,7 +137,7 @@ class RedisChannel:
         if (found := _POSITION.fullmatch(after)) is None:
             raise _gap()
         log, at = found[1], int(found[2])
-        line = Line(self._nodes, 0, self._block_seconds)
+        line = ShardConnection(self._nodes, 0, self._block_seconds)
         try:
             while True:
                 messages = await self._run(_READ, log, at, _PAGE)
@@ -151,7 +151,7 @@ class RedisChannel:
         finally:
             await line.close()
 
-    async def _wait(self, line: Line, after: str) -> None:
+    async def _wait(self, line: ShardConnection, after: str) -> None:
         """Until there may be something after this entry."""
         milliseconds = int(self._block_seconds * 1000)
         try:

@@ -11,14 +11,14 @@ from shoal.streaming.interests import PRESENCE, Interest
 from shoal.streaming.updates import AnyUpdate, OfListening, Told
 
 
-class Heard(NamedTuple):
+class PlacedUpdate(NamedTuple):
     """An update, and the position just after it."""
 
     position: Position
     update: Told
 
 
-class Replay:
+class UpdateHistory:
     """The newest `length` updates after `start`. Each has a number, which goes up by one."""
 
     def __init__(self, start: Position, length: int) -> None:
@@ -59,7 +59,9 @@ class Replay:
         """The number of the first update after a position; None when what came after it is not all here."""
         return self._after.get(position)
 
-    def of(self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE) -> Iterator[Heard]:
+    def of(
+        self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
+    ) -> Iterator[PlacedUpdate]:
         """What concerns the followers of these sources, or names this viewer who hears of it; each once, in order."""
         named = self._heard_at(self._numbers_of([(viewer,)], since))
         found = self._numbers_of(sources, since)
@@ -70,11 +72,11 @@ class Replay:
     def _numbers_of(self, names: Iterable[int | tuple[int]], since: int) -> set[int]:
         return {number for name in names for number in self._numbers.get(name, ()) if number >= since}
 
-    def _heard_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, Heard]]:
+    def _heard_at(self, numbers: Iterable[int]) -> Iterator[tuple[int, PlacedUpdate]]:
         for number in sorted(numbers):
             position, update = self._heard[number - self.first]
             if update is not None and not isinstance(update, OfListening):
-                yield number, Heard(position, update)
+                yield number, PlacedUpdate(position, update)
 
 
 def _names(update: AnyUpdate | None) -> list[int | tuple[int]]:

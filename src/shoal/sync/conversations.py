@@ -5,8 +5,7 @@ Made from `shoal.library.conversations` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
-from shoal.feeds.conversations import Conversation
-from shoal.feeds.conversations import Conversations as ConversationPage
+from shoal.feeds.conversations import Conversation, ConversationPage
 from shoal.library import conversations as awaited
 from shoal.library.conversations import AnyConversation
 from shoal.sync.calling import Calling

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shoal.core.model import MemberList, RepliesPolicy
 from shoal.feeds import people
-from shoal.feeds.people import People
+from shoal.feeds.people import MemberPage
 from shoal.feeds.pipeline import Page
 from shoal.library import lists as awaited
 from shoal.library.acting import AnyMember
@@ -64,7 +64,7 @@ class OwnLists(Calling):
         """Take members off a list; those who are not on it do no harm. Raises `NotFound`."""
         self._loop.call(self._awaited.take_off(which, *members))
 
-    def members(self, which: AnyList, before: int | None = None, limit: int = people.PAGE) -> People:
+    def members(self, which: AnyList, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members of a list, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.members(which, before, limit))
 

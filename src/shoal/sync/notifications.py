@@ -9,8 +9,7 @@ from collections.abc import Collection
 
 from shoal.core.notice_policy import NoticePolicy, Treatment
 from shoal.feeds.notice_requests import HeldBack, NoticeRequest, NoticeRequests
-from shoal.feeds.notifications import GroupedPage, Notification
-from shoal.feeds.notifications import Notifications as NotificationPage
+from shoal.feeds.notifications import GroupedPage, Notification, NotificationPage
 from shoal.graph.payloads.markers import Mark
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
 from shoal.library import notifications as awaited

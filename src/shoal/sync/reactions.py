@@ -8,7 +8,7 @@ from __future__ import annotations
 from shoal.core.model import Share, Visibility
 from shoal.feeds import people
 from shoal.feeds.hydrate import PollView
-from shoal.feeds.people import Likers, People
+from shoal.feeds.people import Likers, MemberPage
 from shoal.feeds.saved import Kept
 from shoal.library import reactions as awaited
 from shoal.library.arguments import AnyPoll, AnyPost, VisibilityName
@@ -24,11 +24,11 @@ class SeesReactions(Calling):
         """Count the likes of a post, in O(1), with the newest few who like it. Raises `NotFound`."""
         return self._loop.call(self._awaited.likers(post, newest))
 
-    def liked_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> People:
+    def liked_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members who like a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.liked_by(post, before, limit))
 
-    def shared_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> People:
+    def shared_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members who shared a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.shared_by(post, before, limit))
 

@@ -16,46 +16,49 @@ from shoal.sync.calling import Acting, Calling
 
 
 class Searches(Calling):
-    """What anybody may look for."""
+    """Searches that anybody may make."""
 
     _awaited: awaited.Searches
 
     def search_members(self, text: str, limit: int = 20, offset: int = 0, *, following: bool = False) -> list[Profile]:
-        """Members by name, those first who are called exactly so; with `following` among the followees alone.
+        """Find members by name, exact matches first; with `following`, among the viewer's followees alone.
 
         Raises `Unavailable`.
         """
         return self._loop.call(self._awaited.search_members(text, limit, offset, following=following))
 
     def search_tags(self, text: str, limit: int = 20, offset: int = 0) -> list[str]:
-        """Tags that begin so, the most used first. Raises `Unavailable`."""
+        """Find tags by their beginning, the most used first. Raises `Unavailable`."""
         return self._loop.call(self._awaited.search_tags(text, limit, offset))
 
     def directory(self, order: Literal["active", "new"] = "active", limit: int = 40, offset: int = 0) -> list[Profile]:
-        """Members who want to be found: who posted last, or joined last (`new`), first. Raises `Unavailable`."""
+        """List members who want to be found: those who posted last, or joined last (`new`), come first.
+
+        Raises `Unavailable`.
+        """
         return self._loop.call(self._awaited.directory(order, limit, offset))
 
     def trending_posts(self, limit: int = 20, offset: int = 0) -> list[Entry]:
-        """Posts that many like and share these days. Raises `Unavailable`."""
+        """List posts that many like and share these days. Raises `Unavailable`."""
         return self._loop.call(self._awaited.trending_posts(limit, offset))
 
 
 class MemberSearches(Searches, Acting):
-    """What a member may look for besides."""
+    """Searches that only a member may make."""
 
     _awaited: awaited.MemberSearches
 
     def search(self, text: str, limit: int = 20) -> Findings:
-        """Look for members, posts and tags at once, as many of each. Raises `Unavailable`."""
+        """Search for members, posts and tags at once, up to `limit` of each. Raises `Unavailable`."""
         return self._loop.call(self._awaited.search(text, limit))
 
     def search_posts(
         self, text: str, before: int | None = None, limit: int = 20, *, offset: int = 0, author: AnyMember | None = None
     ) -> list[Entry]:
-        """Posts by their words, newest first: public ones, one's own, and those that mention one.
+        """Find posts by their words, newest first: public ones, the member's own, and those that mention them.
 
-        `text` may have the operators of the API (`from:ann`, `has:media`, `"a phrase"`, `-word`).
-        Raises `NotFound` for an author whose name nobody has.
+        `text` may have the operators of the API (`from:ann`, `has:media`, `"a phrase"`, `-word`). Raises `NotFound` for
+        an author whose name nobody has.
         """
         return self._loop.call(self._awaited.search_posts(text, before, limit, offset=offset, author=author))
 

@@ -10,14 +10,14 @@ import secrets
 from collections.abc import Callable, Mapping
 
 from shoal.core.errors import Unavailable
-from shoal.tagcloud.contract import CloudStore, Overtaken, Rule
+from shoal.tagcloud.contract import CloudStore, Overtaken, TagRule
 from shoal.tagcloud.emitter import now_ms
 from shoal.tagcloud.merger import NOTHING, SIZES, Amendment, Merger, Sizes
 
 _TRIES = 200
 _RETRY_SECONDS = 0.05
 
-Rules = Mapping[str, Rule]
+Rules = Mapping[str, TagRule]
 
 
 async def amend(

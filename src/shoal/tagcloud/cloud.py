@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from shoal.tagcloud.contract import Day, Rule, TagRow
+from shoal.tagcloud.contract import Day, TagRow, TagRule
 from shoal.tagcloud.heat import COLD, DAY, HOUR, NEVER, WEEK, Heat, joined, surprise, warmth
 from shoal.tagcloud.increment import DAY_MS
 
@@ -21,7 +21,7 @@ DAYS = 8
 _RISING_HALF_LIFE_MS = 6 * 3_600_000
 
 
-class Entry(msgspec.Struct, frozen=True, array_like=True):
+class CloudEntry(msgspec.Struct, frozen=True, array_like=True):
     """One tag of a cloud. `form` is the spelling that most use."""
 
     id: int
@@ -35,7 +35,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 class Cloud(msgspec.Struct, frozen=True, array_like=True):
     """The entries, and for each of `ORDERS` the ids of its first tags, first first."""
 
-    entries: dict[int, Entry] = {}
+    entries: dict[int, CloudEntry] = {}
     orders: dict[str, list[int]] = {}
 
 
@@ -70,10 +70,10 @@ def decode(data: bytes) -> Cloud:
     return _decoder.decode(data) if data else Cloud()
 
 
-def entry(row: TagRow) -> Entry:
+def entry(row: TagRow) -> CloudEntry:
     """How a tag is shown."""
     form = max(row.forms.items(), key=lambda held: (held[1], held[0]), default=(row.name, 0))
-    return Entry(row.id, row.name, form[0] if form[1] > 0 else row.name, row.n, row.heats, row.days)
+    return CloudEntry(row.id, row.name, form[0] if form[1] > 0 else row.name, row.n, row.heats, row.days)
 
 
 def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
@@ -91,7 +91,7 @@ def together(target: TagRow, others: Sequence[TagRow]) -> TagRow:
     return msgspec.structs.replace(target, n=n, heats=(hour, day_heat, week), days=days)
 
 
-def reasons(shown: Entry | TagRow, now: int) -> Reasons:
+def reasons(shown: CloudEntry | TagRow, now: int) -> Reasons:
     """The numbers of a tag at this moment (Unix ms)."""
     warm = {name: warmth(shown.heats[window], window, now) for name, window in WINDOWS.items()}
     uses, members, loudest = _recent(shown.days, now)
@@ -135,7 +135,7 @@ def levels(weights: Sequence[float]) -> list[int]:
     return [LEVELS if span < 1e-9 else 1 + round((LEVELS - 1) * (log - low) / span) for log in logs]
 
 
-def weight(shown: Entry | TagRow, order: str, now: int) -> float:
+def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
     """What the size of a tag says in an order."""
     if order == "all":
         return float(shown.n)
@@ -144,7 +144,7 @@ def weight(shown: Entry | TagRow, order: str, now: int) -> float:
     return warmth(shown.heats[WINDOWS[order]], WINDOWS[order], now)
 
 
-def leader(name: str, rules: Mapping[str, Rule]) -> str:
+def leader(name: str, rules: Mapping[str, TagRule]) -> str:
     """The tag that this one counts as: itself, or the one that it was merged into."""
     rule = rules.get(name)
     return rule.target if rule is not None and rule.target else name

@@ -55,7 +55,7 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
         return cold and not self.n and not self.days and not self.forms
 
 
-class Rule(msgspec.Struct, frozen=True, array_like=True):
+class TagRule(msgspec.Struct, frozen=True, array_like=True):
     """What an admin says of a tag: it is not to be shown (`denied`), or counts as another one (`target`, canonical)."""
 
     name: str
@@ -95,7 +95,7 @@ class Merge(msgspec.Struct, frozen=True):
     """How often a member used a tag on a day; 0 is forgotten."""
     before_day: int
     """Authors of days before this one are forgotten. It never goes back."""
-    rules: Sequence[Rule] = ()
+    rules: Sequence[TagRule] = ()
     """Rules that this version brings; one that says nothing (neither denied nor a target) is forgotten."""
 
 
@@ -153,7 +153,7 @@ class CloudStore(Protocol):
         """Rows with an id above `after` (ids of tags are negative), in order of id: for checks."""
         ...
 
-    async def rules(self) -> dict[str, Rule]:
+    async def rules(self) -> dict[str, TagRule]:
         """All rules, by name."""
         ...
 

@@ -10,16 +10,16 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from shoal.tagcloud.contract import Parcel
-from shoal.tagcloud.places import Place
+from shoal.tagcloud.places import QueuePlace
 
 _REMEMBERED = 10_000
 """So many ids of increments that are done are known here, for the copies that other queues bring soon after."""
 
 
-class Receipt(NamedTuple):
+class QueueReceipt(NamedTuple):
     """From which place in the line for a queue it came, and under which number."""
 
-    place: Place
+    place: QueuePlace
     tag: int
 
 
@@ -28,12 +28,12 @@ class Deliveries:
 
     def __init__(self) -> None:
         self._parcels: dict[bytes, Parcel] = {}
-        self._receipts: dict[bytes, list[Receipt]] = {}
+        self._receipts: dict[bytes, list[QueueReceipt]] = {}
         self._done: OrderedDict[bytes, None] = OrderedDict()
         self.arrived: list[Parcel] = []
         self.taken = 0
 
-    def arrive(self, parcel: Parcel, receipt: Receipt) -> bool:
+    def arrive(self, parcel: Parcel, receipt: QueueReceipt) -> bool:
         """A delivery came. False when its increment is done: then the receipt can be given at once."""
         self.taken += 1
         if parcel.id in self._done:
@@ -53,9 +53,9 @@ class Deliveries:
         taken, self.arrived = self.arrived, []
         return taken
 
-    def done(self, ids: Iterable[bytes]) -> list[Receipt]:
+    def done(self, ids: Iterable[bytes]) -> list[QueueReceipt]:
         """These are done: the receipts to give for them."""
-        given: list[Receipt] = []
+        given: list[QueueReceipt] = []
         for id_ in ids:
             self._parcels.pop(id_, None)
             given += self._receipts.pop(id_, ())
@@ -64,7 +64,7 @@ class Deliveries:
             self._done.popitem(last=False)
         return given
 
-    def forget(self, place: Place) -> None:
+    def forget(self, place: QueuePlace) -> None:
         """What came from there goes to others. What came from elsewhere too stays here."""
         for id_, receipts in list(self._receipts.items()):
             left = [receipt for receipt in receipts if receipt.place is not place]
@@ -79,6 +79,6 @@ class Deliveries:
         self._receipts.clear()
         self.arrived.clear()
 
-    def by_place(self) -> Counter[Place]:
+    def by_place(self) -> Counter[QueuePlace]:
         """How many deliveries from each place wait for their receipt."""
         return Counter(receipt.place for receipts in self._receipts.values() for receipt in receipts)

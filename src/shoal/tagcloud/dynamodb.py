@@ -14,8 +14,8 @@ from contextlib import suppress
 
 from shoal.graph.dynamodb.items import (
     END,
-    Address,
     Item,
+    ItemKey,
     Value,
     address_of,
     attribute,
@@ -28,7 +28,7 @@ from shoal.graph.dynamodb.service import Capacity, ConditionFailed, Service
 from shoal.graph.dynamodb.store import PATIENCE_SECONDS
 from shoal.graph.dynamodb.table import parse, prepare
 from shoal.graph.dynamodb.writes import ABSENT, still
-from shoal.tagcloud.contract import KEEP_CLOUDS, LOCK_SECONDS, AuthorKey, Head, Merge, Rule, TagRow
+from shoal.tagcloud.contract import KEEP_CLOUDS, LOCK_SECONDS, AuthorKey, Head, Merge, TagRow, TagRule
 from shoal.tagcloud.dynamodb_intent import ALL, Intents
 from shoal.tagcloud.dynamodb_items import (
     LOCK,
@@ -130,7 +130,7 @@ class DynamoCloud:
         if newest < oldest:
             return []
         found = await self._service.stretch(
-            Address("tagcloud", digits(oldest)), Address("tagcloud", digits(newest) + END), ALL
+            ItemKey("tagcloud", digits(oldest)), ItemKey("tagcloud", digits(newest) + END), ALL
         )
         at = {item["sort"]["S"].rpartition("#")[0]: typed(item, "at") for item in found}
         whole = put_together(found)
@@ -145,7 +145,7 @@ class DynamoCloud:
         wanted, after = list(buckets), digits(after_version) + END
         found = await asyncio.gather(
             *[
-                self._service.stretch(Address(id_, after), Address(id_, END), ALL)
+                self._service.stretch(ItemKey(id_, after), ItemKey(id_, END), ALL)
                 for id_ in (f"tagmarks#{bucket}" for bucket in wanted)
             ]
         )
@@ -197,9 +197,9 @@ class DynamoCloud:
         return rows
 
     async def _rows_after(self, part: int, after: str, limit: int) -> list[Item]:
-        return await self._service.stretch(Address(f"tag#{part}", after + "!"), Address(f"tag#{part}", END), limit)
+        return await self._service.stretch(ItemKey(f"tag#{part}", after + "!"), ItemKey(f"tag#{part}", END), limit)
 
-    async def rules(self) -> dict[str, Rule]:
+    async def rules(self) -> dict[str, TagRule]:
         await self._intents.settled()
         return {rule.name: rule for rule in map(rule_in, await self._service.stretch(*RULES, ALL))}
 
@@ -238,7 +238,7 @@ class DynamoCloud:
             if len(parts := bodies[item["ID"]["S"]]) == typed(item, "of")
         ]
 
-    async def _lying(self, limit: int) -> list[Address]:
+    async def _lying(self, limit: int) -> list[ItemKey]:
         """The first pieces of the oldest increments in the inbox."""
         found = await asyncio.gather(
             *[self._service.index(f"taginbox#{p}", "!", END, limit) for p in range(self._spread)]
@@ -261,7 +261,7 @@ class DynamoCloud:
 
     async def _all(self, id_: str, beginning: str) -> list[Item]:
         """All items of one `ID` whose keys begin so."""
-        return await self._service.stretch(Address(id_, f"{beginning}#"), Address(id_, f"{beginning}#{END}"), ALL)
+        return await self._service.stretch(ItemKey(id_, f"{beginning}#"), ItemKey(id_, f"{beginning}#{END}"), ALL)
 
 
 def _joined(parts: Iterable[Item]) -> bytes:

@@ -16,16 +16,16 @@ from contextlib import suppress
 import msgspec
 
 from shoal.core.errors import Unavailable
-from shoal.graph.dynamodb.items import END, Address, Item, address_of, digits, item_of, typed
-from shoal.graph.dynamodb.service import Overtaken as Contested
-from shoal.graph.dynamodb.service import Patience, Service
+from shoal.graph.dynamodb.items import END, Item, ItemKey, address_of, digits, item_of, typed
+from shoal.graph.dynamodb.service import Backoff, Service
+from shoal.graph.dynamodb.service import TransactionConflict as Contested
 from shoal.graph.dynamodb.writes import ABSENT, PRESENT, Condition, Transaction, still
 from shoal.tagcloud.contract import KEEP_CLOUDS, KEEP_INCREMENTS_MS, Merge, Overtaken
 from shoal.tagcloud.dynamodb_items import (
     STATE,
-    Change,
+    ItemChange,
     State,
-    Stored,
+    StoredVersion,
     author_at,
     change,
     done_at,
@@ -51,7 +51,7 @@ _FORGOTTEN_AT_ONCE = 2_000
 _RANKS_KEPT = 3
 
 _encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(list[Change])
+_decoder = msgspec.msgpack.Decoder(list[ItemChange])
 
 
 class Intents:
@@ -64,7 +64,7 @@ class Intents:
         # Past days that have no authors any more.
         self._empty: set[int] = set()
 
-    async def stored(self) -> Stored:
+    async def stored(self) -> StoredVersion:
         """The newest finished version, and the intent of the next one."""
         return stored_in(await self._service.get([STATE]))
 
@@ -92,7 +92,7 @@ class Intents:
         with suppress(Unavailable):
             await self._tidy(after)
 
-    async def _changes(self, merge: Merge) -> list[Change]:
+    async def _changes(self, merge: Merge) -> list[ItemChange]:
         head, spread = merge.head, self._spread
         changes = [row_change(row, spread) for row in {row.id: row for row in merge.rows}.values()]
         changes += [
@@ -113,15 +113,15 @@ class Intents:
         changes += whole("tagranks", digits(head.version), head.state)
         return changes
 
-    async def lying(self, increments: Sequence[bytes]) -> list[Address]:
+    async def lying(self, increments: Sequence[bytes]) -> list[ItemKey]:
         """Every piece of those of these increments that lie in the inbox."""
         items = await self._service.get([inbox_at(id_) for id_ in increments], "of")
         return [piece_at(item["ID"]["S"], "body", number) for item in items for number in range(typed(item, "of"))]
 
-    def _slices(self, intent: str, version: int, changes: Iterable[Change]) -> list[Item]:
+    def _slices(self, intent: str, version: int, changes: Iterable[ItemChange]) -> list[Item]:
         return [
             item_of(
-                Address(f"tagslice#{number % self._spread}", f"{digits(version)}#{intent}#{number:06d}"),
+                ItemKey(f"tagslice#{number % self._spread}", f"{digits(version)}#{intent}#{number:06d}"),
                 {"version": version, "data": data},
             )
             for number, data in enumerate(_cut(changes))
@@ -133,8 +133,8 @@ class Intents:
 
     async def _decide(self, before: State, intent: str, after: State) -> bool:
         """Make the slices what will be; False when somebody else was first."""
-        stored = Stored(before, intent, after)
-        patience = Patience(self._service.patience)
+        stored = StoredVersion(before, intent, after)
+        patience = Backoff(self._service.patience)
         while True:
             transaction = self._transaction()
             transaction.put(state_item(stored), _is(before.version))
@@ -144,7 +144,7 @@ class Intents:
                 now = await self.stored()
                 if now.intent == intent:
                     return True
-                if now != Stored(before):
+                if now != StoredVersion(before):
                     return False
                 await patience.pause(error)
             else:
@@ -153,10 +153,10 @@ class Intents:
     async def _finish(self, intent: str, after: State) -> None:
         """Apply what is left of an intent, and make its version the newest."""
         await self._each(self._apply, await self._slices_of(f"{digits(after.version)}#{intent}#"))
-        patience = Patience(self._service.patience)
+        patience = Backoff(self._service.patience)
         while True:
             transaction = self._transaction()
-            transaction.put(state_item(Stored(after)), _is(after.version - 1, intent))
+            transaction.put(state_item(StoredVersion(after)), _is(after.version - 1, intent))
             try:
                 await self._service.transact(transaction.writes)
             except Contested as error:
@@ -169,7 +169,7 @@ class Intents:
     async def _slices_of(self, beginning: str) -> list[Item]:
         found = await asyncio.gather(
             *[
-                self._service.stretch(Address(id_, beginning), Address(id_, beginning + END), ALL)
+                self._service.stretch(ItemKey(id_, beginning), ItemKey(id_, beginning + END), ALL)
                 for id_ in (f"tagslice#{p}" for p in range(self._spread))
             ]
         )
@@ -184,7 +184,7 @@ class Intents:
                 transaction.delete(one.address)
             else:
                 transaction.put(one.item())
-        patience = Patience(self._service.patience)
+        patience = Backoff(self._service.patience)
         while True:
             try:
                 await self._service.transact(transaction.writes)
@@ -227,7 +227,7 @@ class Intents:
             self._empty.add(day)
 
     async def _past(self, id_: str, upto: str) -> int:
-        found = await self._service.stretch(Address(id_, "!"), Address(id_, upto), _FORGOTTEN_AT_ONCE)
+        found = await self._service.stretch(ItemKey(id_, "!"), ItemKey(id_, upto), _FORGOTTEN_AT_ONCE)
         await self._service.forget([address_of(item) for item in found])
         return len(found)
 
@@ -256,7 +256,7 @@ def _is(version: int, intent: str = "") -> Condition:
     )
 
 
-def _cut(changes: Iterable[Change]) -> Iterator[bytes]:
+def _cut(changes: Iterable[ItemChange]) -> Iterator[bytes]:
     """Changes in slices that are small enough, encoded."""
     held: list[msgspec.Raw] = []
     size = 0

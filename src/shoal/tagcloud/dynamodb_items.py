@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from shoal.graph.dynamodb.items import Address, Item, Spot, Value, digits, item_of, number_of, typed
-from shoal.tagcloud.contract import AuthorKey, Rule, TagRow
+from shoal.graph.dynamodb.items import Item, ItemKey, Spot, Value, digits, item_of, number_of, typed
+from shoal.tagcloud.contract import AuthorKey, TagRow, TagRule
 
 ITEMS = (
     ("tags", "state", "version, at, complete_to, before_day, days; while a version is being written: intent, next", ""),
@@ -34,9 +34,9 @@ ITEMS = (
 )
 """Every item: its `ID`, its `sort`, what else is in it, and its place in the index."""
 
-STATE = Address("tags", "state")
-LOCK = Address("tags", "lock")
-RULES = (Address("tags", "rule#"), Address("tags", "rule#\U0010ffff"))
+STATE = ItemKey("tags", "state")
+LOCK = ItemKey("tags", "lock")
+RULES = (ItemKey("tags", "rule#"), ItemKey("tags", "rule#\U0010ffff"))
 PIECE = 250_000
 """So many bytes of one value an item takes; larger ones are cut in pieces."""
 
@@ -55,7 +55,7 @@ class State(msgspec.Struct, frozen=True, array_like=True):
     days: tuple[int, ...] = ()
 
 
-class Stored(NamedTuple):
+class StoredVersion(NamedTuple):
     """The newest version, and the intent of the next one while that is being written."""
 
     state: State
@@ -63,7 +63,7 @@ class Stored(NamedTuple):
     next: State | None = None
 
 
-class Change(msgspec.Struct, frozen=True, array_like=True):
+class ItemChange(msgspec.Struct, frozen=True, array_like=True):
     """One item as it will be; without values it is forgotten."""
 
     id: str
@@ -72,21 +72,21 @@ class Change(msgspec.Struct, frozen=True, array_like=True):
     spot: tuple[str, str] | None = None
 
     @property
-    def address(self) -> Address:
+    def address(self) -> ItemKey:
         """Where it stands."""
-        return Address(self.id, self.sort)
+        return ItemKey(self.id, self.sort)
 
     def item(self) -> Item:
         """The item, of a change that is none to forget."""
         return item_of(self.address, self.values or {}, Spot(*self.spot) if self.spot else None)
 
 
-def change(address: Address, values: Mapping[str, Value] | None, spot: Spot | None = None) -> Change:
+def change(address: ItemKey, values: Mapping[str, Value] | None, spot: Spot | None = None) -> ItemChange:
     """What becomes of an item."""
-    return Change(address.id, address.sort, dict(values) if values is not None else None, spot)
+    return ItemChange(address.id, address.sort, dict(values) if values is not None else None, spot)
 
 
-def state_item(stored: Stored) -> Item:
+def state_item(stored: StoredVersion) -> Item:
     """What `stored_in` reads."""
     values: dict[str, Value] = {**_plain(stored.state)}
     if stored.next is not None:
@@ -99,16 +99,16 @@ def _plain(state: State) -> dict[str, Value]:
     return {**dict(zip(_NUMBERS, numbers, strict=True)), "days": _encoder.encode(days)}
 
 
-def stored_in(items: Iterable[Item]) -> Stored:
+def stored_in(items: Iterable[Item]) -> StoredVersion:
     """The state in its item; the beginning when there is none."""
     for item in items:
         version, at, complete_to, before_day = (typed(item, name) for name in _NUMBERS)
         days = msgspec.msgpack.decode(typed(item, "days"), type=tuple[int, ...])
         state = State(version, at, complete_to, before_day, days)
         if "intent" in item:
-            return Stored(state, typed(item, "intent"), msgspec.msgpack.decode(typed(item, "next"), type=State))
-        return Stored(state)
-    return Stored(State())
+            return StoredVersion(state, typed(item, "intent"), msgspec.msgpack.decode(typed(item, "next"), type=State))
+        return StoredVersion(state)
+    return StoredVersion(State())
 
 
 # Values that may be too large for an item
@@ -119,9 +119,9 @@ def pieces(data: bytes) -> list[bytes]:
     return [data[start : start + PIECE] for start in range(0, max(1, len(data)), PIECE)]
 
 
-def piece_at(id_: str, before: str, number: int) -> Address:
+def piece_at(id_: str, before: str, number: int) -> ItemKey:
     """Where a piece stands; `before` says of what."""
-    return Address(id_, f"{before}#{number:04d}")
+    return ItemKey(id_, f"{before}#{number:04d}")
 
 
 def put_together(items: Iterable[Item]) -> dict[str, bytes]:
@@ -136,7 +136,7 @@ def put_together(items: Iterable[Item]) -> dict[str, bytes]:
     }
 
 
-def whole(id_: str, before: str, data: bytes, **more: Value) -> list[Change]:
+def whole(id_: str, before: str, data: bytes, **more: Value) -> list[ItemChange]:
     """All pieces of a value."""
     cut = pieces(data)
     return [
@@ -152,12 +152,12 @@ def part_of(id_: int, spread: int) -> int:
     return min(spread - 1, ((id_ + 2**63) * spread) >> 63)
 
 
-def row_at(id_: int, spread: int) -> Address:
+def row_at(id_: int, spread: int) -> ItemKey:
     """Where a tag stands."""
-    return Address(f"tag#{part_of(id_, spread)}", digits(id_))
+    return ItemKey(f"tag#{part_of(id_, spread)}", digits(id_))
 
 
-def row_change(row: TagRow, spread: int) -> Change:
+def row_change(row: TagRow, spread: int) -> ItemChange:
     """A tag as it is now."""
     return change(row_at(row.id, spread), None if row.blank else {"data": _encoder.encode(row)})
 
@@ -172,10 +172,10 @@ def day_at(tag: int, day: int, spread: int) -> str:
     return f"tagday#{day}#{part_of(tag, spread)}"
 
 
-def author_at(key: AuthorKey, spread: int) -> Address:
+def author_at(key: AuthorKey, spread: int) -> ItemKey:
     """Where it stands how often a member used a tag on a day."""
     tag, day, member = key
-    return Address(day_at(tag, day, spread), f"{digits(tag)}#{digits(member)}")
+    return ItemKey(day_at(tag, day, spread), f"{digits(tag)}#{digits(member)}")
 
 
 def author_in(item: Item) -> tuple[AuthorKey, int]:
@@ -184,22 +184,22 @@ def author_in(item: Item) -> tuple[AuthorKey, int]:
     return (number_of(tag), int(item["ID"]["S"].split("#")[1]), number_of(member)), typed(item, "n")
 
 
-def rule_at(name: str) -> Address:
+def rule_at(name: str) -> ItemKey:
     """Where a rule stands."""
-    return Address("tags", f"rule#{name}")
+    return ItemKey("tags", f"rule#{name}")
 
 
-def rule_in(item: Item) -> Rule:
+def rule_in(item: Item) -> TagRule:
     """The rule in an item."""
-    return Rule(item["sort"]["S"].removeprefix("rule#"), item["denied"]["BOOL"], typed(item, "target"))
+    return TagRule(item["sort"]["S"].removeprefix("rule#"), item["denied"]["BOOL"], typed(item, "target"))
 
 
 # Increments
 
 
-def done_at(id_: bytes) -> Address:
+def done_at(id_: bytes) -> ItemKey:
     """Where it stands that a version contains an increment."""
-    return Address(f"tagdone#{id_.hex()}", "done")
+    return ItemKey(f"tagdone#{id_.hex()}", "done")
 
 
 def done_spot(id_: bytes, at: int, spread: int) -> Spot:
@@ -212,7 +212,7 @@ def inbox_id(id_: bytes) -> str:
     return f"taginbox#{id_.hex()}"
 
 
-def inbox_at(id_: bytes, piece: int = 0) -> Address:
+def inbox_at(id_: bytes, piece: int = 0) -> ItemKey:
     """Where a piece of an increment lies in the inbox."""
     return piece_at(inbox_id(id_), "body", piece)
 

@@ -13,8 +13,8 @@ from shoal.tagcloud.contract import (
     Head,
     Merge,
     Overtaken,
-    Rule,
     TagRow,
+    TagRule,
 )
 
 
@@ -31,7 +31,7 @@ class MemoryCloud:
         self._marks: dict[int, list[tuple[int, bytes]]] = {}
         self._rows: dict[int, TagRow] = {}
         self._authors: dict[AuthorKey, int] = {}
-        self._rules: dict[str, Rule] = {}
+        self._rules: dict[str, TagRule] = {}
         self._inbox: dict[bytes, bytes] = {}
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:
@@ -81,7 +81,7 @@ class MemoryCloud:
     async def scan(self, after: int, limit: int) -> list[TagRow]:
         return [self._rows[id_] for id_ in sorted(self._rows) if id_ > after][:limit]
 
-    async def rules(self) -> dict[str, Rule]:
+    async def rules(self) -> dict[str, TagRule]:
         return dict(self._rules)
 
     async def write(self, merge: Merge) -> None:

@@ -14,7 +14,7 @@ from shoal.graph.schema import tag_id
 from shoal.tagcloud import cloud as clouds
 from shoal.tagcloud import ranking
 from shoal.tagcloud.cloud import ORDERS, WINDOWS, Cloud, empty_row, entry, leader, ranks, together
-from shoal.tagcloud.contract import AuthorKey, CloudStore, Head, Merge, Rule, TagRow
+from shoal.tagcloud.contract import AuthorKey, CloudStore, Head, Merge, TagRow, TagRule
 from shoal.tagcloud.increment import DAY_MS, Increment, Use, pack_marks, unpack_marks
 from shoal.tagcloud.ranking import Ranking, Rankings
 from shoal.tagcloud.tally import Tally, authors_after, rows_after, shrinking, tally
@@ -33,10 +33,10 @@ class Sizes(NamedTuple):
 SIZES = Sizes()
 
 
-class Groups:
+class MergedTags:
     """Tags that count together: under the name of the one that the others were merged into."""
 
-    def __init__(self, rules: Mapping[str, Rule]) -> None:
+    def __init__(self, rules: Mapping[str, TagRule]) -> None:
         self._rules = rules
         self._followers: dict[str, list[str]] = {}
         for rule in rules.values():
@@ -52,7 +52,7 @@ class Groups:
 class Amendment(NamedTuple):
     """What an operator changes: rules, and rows with their authors that were counted anew (of those days, all)."""
 
-    rules: Sequence[Rule] = ()
+    rules: Sequence[TagRule] = ()
     rows: Sequence[TagRow] = ()
     authors: Mapping[AuthorKey, int] = {}
 
@@ -92,7 +92,7 @@ class Merger:
         held = await self._store.rules()
         known = {**held, **{rule.name: rule for rule in amendment.rules}}
         touched = _touched(amendment.rules, held).union(row.name for row in rows.values())
-        state = _State(self._store, self._sizes, now, Groups(known), rows)
+        state = _State(self._store, self._sizes, now, MergedTags(known), rows)
         shown, rankings = await state.after(head, touched)
         merge = Merge(
             head=Head(head.version + 1, now, max(head.complete_to, complete_to), clouds.encode(shown), rankings),
@@ -155,7 +155,9 @@ class Merger:
 class _State:
     """The rankings and the cloud of the next version. `rows` are those that change, as they will be."""
 
-    def __init__(self, store: CloudStore, sizes: Sizes, now: int, groups: Groups, rows: Mapping[int, TagRow]) -> None:
+    def __init__(
+        self, store: CloudStore, sizes: Sizes, now: int, groups: MergedTags, rows: Mapping[int, TagRow]
+    ) -> None:
         self._store = store
         self._sizes = sizes
         self._now = now
@@ -222,7 +224,7 @@ class _State:
             fresh.ranks = {id_: rank for id_, rank in fresh.ranks.items() if rank > fresh.floor}
 
 
-def _touched(rules: Iterable[Rule], held: Mapping[str, Rule]) -> set[str]:
+def _touched(rules: Iterable[TagRule], held: Mapping[str, TagRule]) -> set[str]:
     """The names of tags that rules are about, or were about."""
     about = {rule.name for rule in rules}
     about |= {rule.target for rule in rules if rule.target}

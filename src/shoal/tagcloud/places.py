@@ -27,11 +27,11 @@ _ARGUMENTS: dict[str, FieldValue] = {
 }
 
 
-Deliver = Callable[["Place", int, bytes], Awaitable[None]]
+Deliver = Callable[["QueuePlace", int, bytes], Awaitable[None]]
 """Gets where a delivery came from, its number there, and the message."""
 
 
-class Names:
+class QueueNames:
     """Of one network; `namespace` tells networks on one broker apart."""
 
     def __init__(self, namespace: str) -> None:
@@ -55,7 +55,7 @@ class Names:
         return (await channel.queue_declare(self.roll, passive=True)).consumer_count or 0
 
 
-class Place:
+class QueuePlace:
     """A place in the line for one queue, on a channel of its own."""
 
     def __init__(self, queue: str, channel: AbstractChannel, deliver: Deliver) -> None:
@@ -89,7 +89,7 @@ class Place:
         await self._deliver(self, tag, delivered.body)
 
 
-def too_many(places: Sequence[Place], collectors: int) -> Place | None:
+def too_many(places: Sequence[QueuePlace], collectors: int) -> QueuePlace | None:
     """The place that one of so many collectors should give up, if any: the one in which it was first last.
 
     It then goes round among the others until it finds one that has room; with so many queues somebody has.

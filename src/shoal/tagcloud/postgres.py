@@ -13,7 +13,7 @@ from typing import Any
 import asyncpg
 
 from shoal.core.errors import ShoalError, Unavailable, of_other_version
-from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connections
+from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
 from shoal.graph.postgres.sql import LOCK_MIGRATION
 from shoal.graph.postgres.store import migrate
 from shoal.tagcloud import postgres_sql as sql
@@ -25,8 +25,8 @@ from shoal.tagcloud.contract import (
     Head,
     Merge,
     Overtaken,
-    Rule,
     TagRow,
+    TagRule,
 )
 from shoal.tagcloud.rows import ORDER_COLUMNS, Parts, rows_of
 
@@ -42,7 +42,7 @@ _FORGOTTEN_AT_ONCE = 50_000
 class PostgresCloud:
     """See `contract.CloudStore`. Make one with `open`."""
 
-    def __init__(self, reading: Connections, writing: Connections | None) -> None:
+    def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None) -> None:
         self._reading = reading
         self._writing = writing
 
@@ -51,11 +51,11 @@ class PostgresCloud:
         """Open the cloud in this database, or make it there; how many do so at once does not matter. Raises `Unavailable`."""
         async with AsyncExitStack() as undo:
             settings = {"default_transaction_read_only": "on"} if read_only else {}
-            reading = Connections(url, _READERS, settings, patience)
+            reading = ConnectionPool(url, _READERS, settings, patience)
             undo.push_async_callback(reading.close)
             writing = None
             if not read_only:
-                writing = Connections(url, _WRITERS, {"synchronous_commit": "on"}, patience)
+                writing = ConnectionPool(url, _WRITERS, {"synchronous_commit": "on"}, patience)
                 undo.push_async_callback(writing.close)
                 # The schema is made by one alone, with all that Shoal keeps in it.
                 await writing.use(migrate, patience=LONG_PATIENCE)
@@ -113,8 +113,8 @@ class PostgresCloud:
     async def scan(self, after: int, limit: int) -> list[TagRow]:
         return rows_of(await self._reading.ask(sql.SCAN, after, limit, patience=LONG_PATIENCE))
 
-    async def rules(self) -> dict[str, Rule]:
-        return {name: Rule(name, denied, target) for name, denied, target in await self._reading.ask(sql.RULES)}
+    async def rules(self) -> dict[str, TagRule]:
+        return {name: TagRule(name, denied, target) for name, denied, target in await self._reading.ask(sql.RULES)}
 
     async def write(self, merge: Merge) -> None:
         connections = self._durable()
@@ -147,7 +147,7 @@ class PostgresCloud:
             await self._writing.close()
         await self._reading.close()
 
-    def _durable(self) -> Connections:
+    def _durable(self) -> ConnectionPool:
         if self._writing is None:
             raise ShoalError("the store was opened for reading only")
         return self._writing

@@ -16,11 +16,11 @@ import msgspec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 
 from shoal.amqp.link import Link
-from shoal.amqp.roll_call import Census
+from shoal.amqp.roll_call import RollCall
 from shoal.core.errors import TooLarge, Unavailable
 from shoal.tagcloud.contract import Parcel
-from shoal.tagcloud.deliveries import Deliveries, Receipt
-from shoal.tagcloud.places import Names, Place, too_many
+from shoal.tagcloud.deliveries import Deliveries, QueueReceipt
+from shoal.tagcloud.places import QueueNames, QueuePlace, too_many
 
 _log = logging.getLogger(__name__)
 
@@ -44,15 +44,15 @@ class RabbitTransport:
     """
 
     def __init__(self, url: str, namespace: str, *, collecting: bool, prefetch: int, turn_seconds: float) -> None:
-        self._names = Names(namespace)
+        self._names = QueueNames(namespace)
         self._prefetch = prefetch
         self._turn_seconds = turn_seconds
         self._deliveries: Deliveries = Deliveries()
-        self._places: list[Place] = []
+        self._places: list[QueuePlace] = []
         self._came = asyncio.Event()
         self._counting: AbstractChannel | None = None
         self._looking: AbstractChannel | None = None
-        self._census = Census(self._names.census, Hand, self._hand if collecting else None)
+        self._census = RollCall(self._names.census, Hand, self._hand if collecting else None)
         # Two connections: a broker that is short of memory stops to read from those that publish, receipts too.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if collecting else None
@@ -99,7 +99,7 @@ class RabbitTransport:
     async def done(self, parcels: Sequence[Parcel]) -> None:
         await self._give(self._deliveries.done([parcel.id for parcel in parcels]))
 
-    async def _give(self, receipts: Sequence[Receipt]) -> None:
+    async def _give(self, receipts: Sequence[QueueReceipt]) -> None:
         for place, tag in receipts:
             # A connection that has ended takes none, and delivers again.
             with contextlib.suppress(Exception):
@@ -138,7 +138,7 @@ class RabbitTransport:
 
     async def _prepare_taking(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         self._places = [
-            Place(queue, await connection.channel(publisher_confirms=False), self._delivered)
+            QueuePlace(queue, await connection.channel(publisher_confirms=False), self._delivered)
             for queue in self._names.queues
         ]
         self._looking = looking = await connection.channel(publisher_confirms=False)
@@ -150,9 +150,9 @@ class RabbitTransport:
             await place.stand()
         return [looking, *[place.channel for place in self._places]]
 
-    async def _delivered(self, place: Place, tag: int, message: bytes) -> None:
+    async def _delivered(self, place: QueuePlace, tag: int, message: bytes) -> None:
         body = 1 + int.from_bytes(message[:1], "big")
-        receipt = Receipt(place, tag)
+        receipt = QueueReceipt(place, tag)
         if self._deliveries.arrive(Parcel(message[1:body], message[body:]), receipt):
             self._came.set()
         else:

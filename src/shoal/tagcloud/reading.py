@@ -17,7 +17,7 @@ from shoal.tagcloud import ruling
 from shoal.tagcloud.cloud import (
     ORDERS,
     Cloud,
-    Entry,
+    CloudEntry,
     decode,
     empty_row,
     entry,
@@ -27,9 +27,9 @@ from shoal.tagcloud.cloud import (
     together,
     weight,
 )
-from shoal.tagcloud.contract import CloudStore, Rule
+from shoal.tagcloud.contract import CloudStore, TagRule
 from shoal.tagcloud.emitter import now_ms
-from shoal.tagcloud.merger import SIZES, Groups, Sizes
+from shoal.tagcloud.merger import SIZES, MergedTags, Sizes
 from shoal.tagcloud.words import MAX_WORDS, Counted, Shown, Word, check_words, history
 
 _LEAST = 0.001
@@ -47,8 +47,8 @@ class _Held(NamedTuple):
     at: int
     complete_to: int
     cloud: Cloud
-    rules: Mapping[str, Rule]
-    groups: Groups
+    rules: Mapping[str, TagRule]
+    groups: MergedTags
     shown: dict[tuple[str, int], Shown]
 
     def hides(self, name: str) -> bool:
@@ -121,27 +121,27 @@ class TagCloud:
         ((lead, others),) = held.groups.of((name,)).values()
         return () if held.hides(lead) else (lead, *others)
 
-    async def rules(self) -> list[Rule]:
+    async def rules(self) -> list[TagRule]:
         """What admins said, by name."""
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
-    async def deny(self, name: str) -> Rule:
+    async def deny(self, name: str) -> TagRule:
         """Show a tag nowhere. Raises `InvalidInput` for one that counts as another."""
         return await self._rule(ruling.denying(name))
 
-    async def allow(self, name: str) -> Rule:
+    async def allow(self, name: str) -> TagRule:
         """Show it again."""
         return await self._rule(ruling.allowing(name))
 
-    async def merge(self, name: str, target: str) -> Rule:
+    async def merge(self, name: str, target: str) -> TagRule:
         """Count a tag as another. Raises `InvalidInput` for itself, for a chain, and for one that is denied."""
         return await self._rule(ruling.merging(name, target))
 
-    async def unmerge(self, name: str) -> Rule:
+    async def unmerge(self, name: str) -> TagRule:
         """Count it for itself again."""
         return await self._rule(ruling.unmerging(name))
 
-    async def _rule(self, decide: ruling.Decide) -> Rule:
+    async def _rule(self, decide: ruling.Decide) -> TagRule:
         rule = await ruling.lay_down(self._store, decide, self.clock, self._sizes)
         # A look that began before the rule must not be remembered after it.
         async with self._looking:
@@ -173,7 +173,9 @@ class TagCloud:
             if held is None:
                 raise
             return _looked_at(held, now)
-        return _Held(now, now, head.version, head.at, head.complete_to, decode(head.cloud), rules, Groups(rules), {})
+        return _Held(
+            now, now, head.version, head.at, head.complete_to, decode(head.cloud), rules, MergedTags(rules), {}
+        )
 
 
 def _looked_at(held: _Held, now: int) -> _Held:
@@ -191,7 +193,7 @@ def _shown(held: _Held, order: str, limit: int) -> Shown:
     return Shown(order=order, version=held.version, at=held.at, complete_to=held.complete_to, words=words)
 
 
-def _entries(held: _Held, order: str) -> Iterator[tuple[Entry, float]]:
+def _entries(held: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
     """What may be shown, with what it weighs now."""
     for id_ in held.cloud.orders.get(order, ()):
         one = held.cloud.entries[id_]
@@ -200,7 +202,7 @@ def _entries(held: _Held, order: str) -> Iterator[tuple[Entry, float]]:
             yield one, heavy
 
 
-def _word(held: _Held, one: Entry, heavy: float, level: int) -> Word:
+def _word(held: _Held, one: CloudEntry, heavy: float, level: int) -> Word:
     return Word(
         name=one.name,
         form=one.form,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.tagcloud.contract import Day, Merge, Rule, TagRow
+from shoal.tagcloud.contract import Day, Merge, TagRow, TagRule
 from shoal.tagcloud.heat import Heat
 
 Rest = tuple[tuple[Heat, Heat, Heat], dict[str, int], dict[int, Day]]
@@ -54,6 +54,6 @@ class Parts:
         self.marks = sorted(merge.marks.items())
 
 
-def says_something(rule: Rule) -> bool:
+def says_something(rule: TagRule) -> bool:
     """Whether a rule is to be kept."""
     return rule.denied or bool(rule.target)

@@ -10,20 +10,20 @@ from collections.abc import Callable
 from shoal.core.errors import InvalidInput
 from shoal.core.text import check_tag
 from shoal.tagcloud.amending import Rules, amend
-from shoal.tagcloud.contract import CloudStore, Rule
+from shoal.tagcloud.contract import CloudStore, TagRule
 from shoal.tagcloud.merger import NOTHING, Amendment, Sizes
 
-Decide = Callable[[Rules], Rule]
+Decide = Callable[[Rules], TagRule]
 
 
 def denying(name: str) -> Decide:
     """The tag is not to be shown, nor those that count as it."""
     name = check_tag(name)
 
-    def decide(rules: Rules) -> Rule:
+    def decide(rules: Rules) -> TagRule:
         if target := _target(rules, name):
             raise InvalidInput(f"#{name} counts as #{target}: deny #{target}, or unmerge #{name} first", field="tag")
-        return Rule(name, denied=True)
+        return TagRule(name, denied=True)
 
     return decide
 
@@ -31,14 +31,14 @@ def denying(name: str) -> Decide:
 def allowing(name: str) -> Decide:
     """The tag may be shown again; one that was not denied is left as it is."""
     name = check_tag(name)
-    return lambda rules: Rule(name, target=_target(rules, name))
+    return lambda rules: TagRule(name, target=_target(rules, name))
 
 
 def merging(name: str, target: str) -> Decide:
     """The tag counts as another. There are no chains: neither that one counts as a third, nor others as this one."""
     name, target = check_tag(name), check_tag(target)
 
-    def decide(rules: Rules) -> Rule:
+    def decide(rules: Rules) -> TagRule:
         if name == target:
             raise InvalidInput(f"a tag is merged into another one, not #{name} into itself", field="target")
         if beyond := _target(rules, target):
@@ -50,7 +50,7 @@ def merging(name: str, target: str) -> Decide:
             )
         if name in rules and rules[name].denied:
             raise InvalidInput(f"#{name} is denied: allow it first, or leave it unseen", field="tag")
-        return Rule(name, target=target)
+        return TagRule(name, target=target)
 
     return decide
 
@@ -58,19 +58,19 @@ def merging(name: str, target: str) -> Decide:
 def unmerging(name: str) -> Decide:
     """The tag counts for itself again; one that was not merged is left as it is."""
     name = check_tag(name)
-    return lambda rules: Rule(name, denied=name in rules and rules[name].denied)
+    return lambda rules: TagRule(name, denied=name in rules and rules[name].denied)
 
 
-async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> Rule:
+async def lay_down(store: CloudStore, decide: Decide, clock: Callable[[], int], sizes: Sizes) -> TagRule:
     """Have a rule hold from the next version on; one that holds already changes nothing.
 
     Raises `InvalidInput` when it cannot be, `Unavailable` when nobody gets the lock.
     """
-    decided: list[Rule] = []
+    decided: list[TagRule] = []
 
     def amendment(rules: Rules) -> Amendment:
         decided.append(rule := decide(rules))
-        return NOTHING if rule == rules.get(rule.name, Rule(rule.name)) else Amendment(rules=(rule,))
+        return NOTHING if rule == rules.get(rule.name, TagRule(rule.name)) else Amendment(rules=(rule,))
 
     await amend(store, amendment, clock=clock, sizes=sizes)
     return decided[-1]

@@ -33,8 +33,8 @@ from shoal.tagcloud.contract import (
     Head,
     Merge,
     Overtaken,
-    Rule,
     TagRow,
+    TagRule,
 )
 from shoal.tagcloud.rows import ORDER_COLUMNS, Parts, rows_of
 
@@ -125,8 +125,8 @@ class SqliteCloud:
     async def scan(self, after: int, limit: int) -> list[TagRow]:
         return await self._aside(lambda read: rows_of(read.execute(sql.SCAN, (after, limit))))
 
-    async def rules(self) -> dict[str, Rule]:
-        return {name: Rule(name, bool(denied), target) for name, denied, target in self._read(sql.RULES)}
+    async def rules(self) -> dict[str, TagRule]:
+        return {name: TagRule(name, bool(denied), target) for name, denied, target in self._read(sql.RULES)}
 
     async def write(self, merge: Merge) -> None:
         def write(connection: sqlite3.Connection) -> None:

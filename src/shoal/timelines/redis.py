@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ids import milliseconds_of
-from shoal.graph.cache.batching import Gathering
+from shoal.graph.cache.batching import Batching
 from shoal.graph.contract import Cursor
-from shoal.graph.redis.nodes import Nodes, Part, Script, keys_of, shards_of
+from shoal.graph.redis.nodes import Nodes, PartialAnswer, Script, keys_of, shards_of
 from shoal.timelines import redis_scripts as scripts
 from shoal.timelines.contract import Window
 
@@ -63,9 +63,9 @@ class RedisTimelines:
         self._spread = max(1, spare * 3 // 10)
         self._half = (scripts.HEAD_BYTES + self._room + 8 * spare) // 2
         self._begun: dict[int, bytes] = {}
-        self._pushing = Gathering(self._push)
-        self._removing = Gathering(self._remove)
-        self._reading = Gathering(self._read)
+        self._pushing = Batching(self._push)
+        self._removing = Batching(self._remove)
+        self._reading = Batching(self._read)
 
     @property
     def seat_type(self) -> type[np.int64]:
@@ -193,7 +193,7 @@ class RedisTimelines:
                 break
         return list(found)[:most]
 
-    async def _all(self, script: Script, members: Members, *arguments: int) -> list[Part]:
+    async def _all(self, script: Script, members: Members, *arguments: int) -> list[PartialAnswer]:
         """Run a script that is given keys, and the same for all of them."""
         keys = keys_of(_PREFIX, members)
         return await self._nodes.each(

@@ -27,7 +27,7 @@ from shoal.media.clips import Clips
 from shoal.media.decoder import Decoder
 from shoal.media.library import MediaLibrary
 from shoal.media.limits import ClipLimits
-from shoal.media.limits import Limits as MediaLimits
+from shoal.media.limits import UploadLimits as MediaLimits
 from shoal.media.programs import Programs
 from shoal.media.store import MediaStore
 from shoal.media.workshop import Workshop
@@ -64,7 +64,7 @@ _POLL_SECONDS = 0.05
 """Interval of looking for events that another process committed."""
 
 
-class Role(Enum):
+class ProcessRole(Enum):
     """The role of a process."""
 
     WEB = "web"
@@ -131,7 +131,7 @@ class Network:
 
 @asynccontextmanager
 async def open_network(
-    settings: Settings, *, read_only: bool = False, background: bool = True, role: Role = Role.WEB
+    settings: Settings, *, read_only: bool = False, background: bool = True, role: ProcessRole = ProcessRole.WEB
 ) -> AsyncIterator[Network]:
     """Open every part, and close it again. `background` runs consequences and upkeep; without it, `runner.turn` does.
 
@@ -141,7 +141,7 @@ async def open_network(
         sharing = await open_sharing(settings, stack)
         raw = await open_store(settings, stack, read_only=read_only, sole=sharing is None and not read_only)
         store = CachedGraph(raw, settings.object_cache, stamps=sharing.stamps if sharing else None)
-        working = background and not read_only and (role is Role.WORKER or settings.run_consequences)
+        working = background and not read_only and (role is ProcessRole.WORKER or settings.run_consequences)
         broker = await open_broker(settings, stack, taking=working)
         outbox: Outbox = store if broker is None else broker
         counting = await open_tags(settings, stack, read_only=read_only, working=working)

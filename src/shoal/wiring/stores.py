@@ -11,8 +11,8 @@ from shoal.core.errors import InvalidInput
 from shoal.core.placement import source_of
 from shoal.graph.contract import Store
 from shoal.graph.resolve import Owns
-from shoal.graph.sharding.live_map import LiveMap, Post
-from shoal.graph.sharding.moves import Mark, Side
+from shoal.graph.sharding.live_map import LiveMap, MapKeeper
+from shoal.graph.sharding.moves import Side, SourceState
 from shoal.graph.sharding.shard_map import ShardMap, first_map
 from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.settings import Settings
@@ -28,7 +28,7 @@ class Mapped(NamedTuple):
 
     store: Store
     map: ShardMap
-    marks: Mapping[str, Mapping[int, Mark]]
+    marks: Mapping[str, Mapping[int, SourceState]]
 
 
 async def open_mapped(settings: Settings, stack: AsyncExitStack) -> Mapped:
@@ -83,8 +83,8 @@ def _live_map(known: ShardMap, stack: AsyncExitStack, *, read_only: bool, sole: 
     async def open_store(url: str, owns: Owns) -> Store:
         return await open_one(url, stack, owns, read_only=read_only, sole=sole)
 
-    def open_post(url: str) -> Post:
-        post: Post = LIVE_STORES[urlsplit(url).scheme].load()(url)
+    def open_post(url: str) -> MapKeeper:
+        post: MapKeeper = LIVE_STORES[urlsplit(url).scheme].load()(url)
         return post
 
     live = LiveMap(open_store, open_post, known)

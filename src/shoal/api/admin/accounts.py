@@ -40,7 +40,7 @@ _STAFF = 1_000
 Verb = Callable[[Writes, int], Awaitable[Member]]
 
 
-class Wanted(PageQuery, frozen=True, kw_only=True):
+class AccountsQuery(PageQuery, frozen=True, kw_only=True):
     """Which accounts, in the older words; a word that is not given asks for nothing."""
 
     local: bool = False
@@ -91,7 +91,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     """Refused: there are no presets."""
 
 
-async def several(context: Context, params: Wanted) -> object:
+async def several(context: Context, params: AccountsQuery) -> object:
     """All accounts, or those that are asked for, newest first. A page may come short: the link goes on from there."""
     if params.remote or params.ip or params.by_domain:
         # Nobody is from elsewhere or waits to be let in, and addresses of the network are not kept.
@@ -112,7 +112,7 @@ async def several_now(context: Context, params: WantedNow) -> object:
 class _Test(msgspec.Struct, frozen=True):
     """Which members are wanted."""
 
-    params: Wanted | WantedNow
+    params: AccountsQuery | WantedNow
     states: Sequence[MemberState]
     roles: frozenset[Role]
     """Any of these; empty for whatever they are."""
@@ -126,7 +126,7 @@ class _Test(msgspec.Struct, frozen=True):
         return member.name.startswith(begins) and self.params.display_name.lower() in member.display_name.lower()
 
 
-def _states(params: Wanted) -> list[MemberState]:
+def _states(params: AccountsQuery) -> list[MemberState]:
     known: tuple[MemberState, ...] = ("active", "pending", "disabled", "silenced", "sensitized", "suspended")
     return [state for state in known if getattr(params, state)]
 
@@ -136,7 +136,7 @@ def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
     return frozenset(wanted | ({Role.MODERATOR, Role.ADMIN} if staff else set()))
 
 
-async def _several(context: Context, params: Wanted | WantedNow, test: _Test) -> object:
+async def _several(context: Context, params: AccountsQuery | WantedNow, test: _Test) -> object:
     front: Front = context.deps
     cursor = cursor_of(params, 100, 200)
     if params.email:
@@ -276,7 +276,7 @@ _look = rows.staff.having(scope="admin:read:accounts")
 _act = rows.staff.having(scope="admin:write:accounts", answer=AdminAccount).taking(One)
 
 ROUTES = (
-    _look("GET", _ACCOUNTS, several, params=Wanted, answer=list[AdminAccount]),
+    _look("GET", _ACCOUNTS, several, params=AccountsQuery, answer=list[AdminAccount]),
     _look(
         "GET",
         "/api/v2/admin/accounts",

@@ -9,12 +9,12 @@ from typing import Literal, NamedTuple
 
 from msgspec import UNSET
 
-from shoal.api.admin.statistics_subjects import Question
+from shoal.api.admin.statistics_subjects import FigureQuestion
 from shoal.api.entities import presenter
 from shoal.api.entities.statistics import Measure, MeasureDay
 from shoal.core.errors import InvalidInput
 from shoal.ops.statistics.figures import DAY_MS, Figures, Period, by_day
-from shoal.ops.statistics.tags import TagUses, Use
+from shoal.ops.statistics.tags import TaggedPost, TagUseReader
 
 MeasureKey = Literal[
     "active_users",
@@ -41,7 +41,7 @@ class _Series(NamedTuple):
     total: int
 
 
-async def measured(question: Question, key: MeasureKey) -> Measure:
+async def measured(question: FigureQuestion, key: MeasureKey) -> Measure:
     """One measure, with that of the period before. Raises `InvalidInput` where what it is about is missing."""
     front, figures, tags, period, subjects = question
     before: int | None
@@ -90,7 +90,7 @@ def _summed(days: Sequence[int]) -> _Series:
     return _Series(days, sum(days))
 
 
-async def _of_tag_before(tags: TagUses, key: MeasureKey, tag: int, period: Period) -> int | None:
+async def _of_tag_before(tags: TagUseReader, key: MeasureKey, tag: int, period: Period) -> int | None:
     try:
         return _of_tag(key, await tags.of(tag, period), period).total
     except InvalidInput:
@@ -98,7 +98,7 @@ async def _of_tag_before(tags: TagUses, key: MeasureKey, tag: int, period: Perio
         return None
 
 
-def _of_tag(key: MeasureKey, found: Sequence[Use], period: Period) -> _Series:
+def _of_tag(key: MeasureKey, found: Sequence[TaggedPost], period: Period) -> _Series:
     used = Counter(use.day for use in found)
     if key == "tag_uses":
         return _summed([used[day] for day in period.days])

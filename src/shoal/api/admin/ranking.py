@@ -7,7 +7,7 @@ from collections import Counter
 from importlib.metadata import version
 from typing import Literal
 
-from shoal.api.admin.statistics_subjects import Question
+from shoal.api.admin.statistics_subjects import FigureQuestion
 from shoal.api.context import Front
 from shoal.api.entities.statistics import Dimension, DimensionValue
 from shoal.api.instance.about import LANGUAGES
@@ -29,12 +29,12 @@ DimensionKey = Literal[
 _NAMES = {language.code: language.name for language in LANGUAGES}
 
 
-async def ranked(question: Question, key: DimensionKey, limit: int) -> Dimension:
+async def ranked(question: FigureQuestion, key: DimensionKey, limit: int) -> Dimension:
     """One dimension, its first rows. Raises `InvalidInput` where what it is about is missing."""
     return Dimension(key, (await _rows(question, key, limit))[:limit])
 
 
-async def _rows(question: Question, key: DimensionKey, limit: int) -> list[DimensionValue]:
+async def _rows(question: FigureQuestion, key: DimensionKey, limit: int) -> list[DimensionValue]:
     front, figures, tags, period, subjects = question
     match key:
         case "languages":

@@ -29,7 +29,7 @@ from shoal.services import reports
 _log = logging.getLogger("shoal.moderation")
 
 
-class Wanted(PageQuery, frozen=True, kw_only=True):
+class ReportsQuery(PageQuery, frozen=True, kw_only=True):
     """Which reports."""
 
     resolved: bool = False
@@ -47,7 +47,7 @@ class Sorted(msgspec.Struct, frozen=True, kw_only=True):
     rule_ids: RuleIds | None = None
 
 
-async def several(context: Context, params: Wanted) -> object:
+async def several(context: Context, params: ReportsQuery) -> object:
     """Reports that are open (or `resolved`), newest first."""
     front: Front = context.deps
     cursor = cursor_of(params, 100, 200)
@@ -144,7 +144,7 @@ _read = rows.staff.having(scope="admin:read:reports")
 _see_to = rows.staff.having(scope="admin:write:reports", answer=AdminReport).taking(One)
 
 ROUTES = (
-    _read("GET", _REPORTS, several, params=Wanted, answer=list[AdminReport]),
+    _read("GET", _REPORTS, several, params=ReportsQuery, answer=list[AdminReport]),
     _read("GET", _REPORTS + "/{id}", one, params=One, answer=AdminReport),
     rows.staff(
         "PUT",

@@ -11,12 +11,12 @@ from msgspec import Meta
 from shoal.api import rows
 from shoal.api.admin.measuring import MeasureKey, day_text, measured
 from shoal.api.admin.ranking import DimensionKey, ranked
-from shoal.api.admin.statistics_subjects import Asked, OfServer, OfTag, Question, Subjects
+from shoal.api.admin.statistics_subjects import FigureQuestion, OfServer, OfTag, StatisticsPeriod, Subjects
 from shoal.api.context import Context, Front
 from shoal.api.entities.statistics import Cohort, CohortPeriod, Dimension, Frequency, Measure
 from shoal.core.errors import InvalidInput
 from shoal.ops.statistics.figures import DAY_MS, PERIOD_DAYS, Figures, Period
-from shoal.ops.statistics.tags import TagUses
+from shoal.ops.statistics.tags import TagUseReader
 from shoal.services.scheduling import moment_of_text
 
 _COHORT_DAYS = 92
@@ -71,7 +71,7 @@ class Dimensions(Subjects, frozen=True, kw_only=True):
         return {**super().of_servers(), "instance_languages": self.instance_languages}
 
 
-class Retention(Asked, frozen=True, kw_only=True):
+class Retention(StatisticsPeriod, frozen=True, kw_only=True):
     """Cohorts of members who joined in which days or months."""
 
     frequency: Frequency = "day"
@@ -110,9 +110,9 @@ async def retention(context: Context, params: Retention) -> list[Cohort]:
     ]
 
 
-async def _question(front: Front, params: Subjects) -> Question:
+async def _question(front: Front, params: Subjects) -> FigureQuestion:
     period = _period(params)
-    return Question(front, await _known(front, period), TagUses(front.graph), period, params)
+    return FigureQuestion(front, await _known(front, period), TagUseReader(front.graph), period, params)
 
 
 async def _known(front: Front, period: Period) -> Figures:
@@ -123,7 +123,7 @@ async def _known(front: Front, period: Period) -> Figures:
     return figures
 
 
-def _period(asked: Asked) -> Period:
+def _period(asked: StatisticsPeriod) -> Period:
     first, last = _day(asked.start_at, "start_at"), _day(asked.end_at, "end_at")
     if last < first:
         raise InvalidInput("end_at: a period ends after its beginning", field="end_at")

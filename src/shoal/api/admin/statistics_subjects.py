@@ -12,7 +12,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
 from shoal.ops.statistics.figures import Figures, Period
-from shoal.ops.statistics.tags import TagUses
+from shoal.ops.statistics.tags import TagUseReader
 
 _Text = Annotated[str, Meta(min_length=1, max_length=400)]
 _Moment = Annotated[str, Meta(max_length=100)]
@@ -31,14 +31,14 @@ class OfServer(msgspec.Struct, frozen=True):
     domain: _Text
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class StatisticsPeriod(msgspec.Struct, frozen=True, kw_only=True):
     """A period, in days (UTC): the last one is part of it."""
 
     start_at: _Moment
     end_at: _Moment
 
 
-class Subjects(Asked, frozen=True, kw_only=True):
+class Subjects(StatisticsPeriod, frozen=True, kw_only=True):
     """A period, and what the figures of tags and of other servers are about, by the key of the figure."""
 
     tag_servers: OfTag | None = None
@@ -70,11 +70,11 @@ class Subjects(Asked, frozen=True, kw_only=True):
             raise InvalidInput(f"{key}: this is the server itself, which the other keys are about", field=key)
 
 
-class Question(NamedTuple):
+class FigureQuestion(NamedTuple):
     """Figures that are asked for, with the sources they are read from."""
 
     front: Front
     figures: Figures
-    tags: TagUses
+    tags: TagUseReader
     period: Period
     subjects: Subjects

@@ -45,7 +45,7 @@ class AdminStatus(Status, kw_only=True):
     requires_review: bool = False
 
 
-class Trending(msgspec.Struct, frozen=True):
+class AdminTrendsQuery(msgspec.Struct, frozen=True):
     """How many."""
 
     limit: Limit = Limit(0)
@@ -57,7 +57,7 @@ class Which(msgspec.Struct, frozen=True):
     id: Annotated[str, Meta(max_length=400)]
 
 
-async def tags(context: Context, params: Trending) -> list[AdminTag]:
+async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
     """Tags on the rise, and those that are denied."""
     front: Front = context.deps
     words = await trends.trending(front.reads, page_size(params.limit, 10, 20), 0)
@@ -150,7 +150,7 @@ _read = rows.staff.having(scope="admin:read")
 _rule = rows.staff.having(scope="admin:write")
 
 ROUTES = (
-    _read("GET", _TAGS, tags, params=Trending, answer=list[AdminTag]),
+    _read("GET", _TAGS, tags, params=AdminTrendsQuery, answer=list[AdminTag]),
     _rule("POST", _TAGS + "/{id}/approve", approve, params=Which, answer=AdminTag),
     _rule("POST", _TAGS + "/{id}/reject", reject, params=Which, answer=AdminTag),
     _read("GET", _STATUSES, statuses, params=suggestions.Position, answer=list[AdminStatus]),

@@ -29,7 +29,7 @@ _WIDEST = 760
 _GAP_X, _GAP_Y = 7, 4
 
 
-class Placed(NamedTuple):
+class PlacedWord(NamedTuple):
     """A word in the picture: which one, its size, where its line begins and how wide it is set, in pixels."""
 
     at: int
@@ -41,7 +41,7 @@ class Placed(NamedTuple):
     """Left, top, right, bottom, with the gaps around it."""
 
 
-def place(words: Sequence[tuple[str, int]]) -> list[Placed]:
+def place(words: Sequence[tuple[str, int]]) -> list[PlacedWord]:
     """Words with their levels (1 to 9), the first first. One for which there is no room is left out."""
     rooms = [extent(word) for word, _ in words]
     sizes = _sizes(rooms, [level for _, level in words])
@@ -65,7 +65,7 @@ def _sizes(rooms: Sequence[Extent], levels: Sequence[int]) -> list[float]:
     ]
 
 
-def _settle(taken: NDArray[np.int32], index: int, room: Extent, size: float) -> Placed | None:
+def _settle(taken: NDArray[np.int32], index: int, room: Extent, size: float) -> PlacedWord | None:
     width, above, below = (part * size / 100 for part in room)
     columns, rows = math.ceil((width + 2 * _GAP_X) / _CELL), math.ceil((above + below + 2 * _GAP_Y) / _CELL)
     if columns > _COLUMNS or rows > _ROWS:
@@ -84,6 +84,6 @@ def _settle(taken: NDArray[np.int32], index: int, room: Extent, size: float) -> 
     # In the middle of its cells, which are a little more than it needs.
     x = left + round((columns * _CELL - width) / 2)
     baseline = round(top + (rows * _CELL - above - below) / 2 + above, 1)
-    return Placed(
+    return PlacedWord(
         index, round(size, 1), x, baseline, round(width, 1), (left, top, left + columns * _CELL, top + rows * _CELL)
     )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from html import escape
 from zlib import crc32
 
-from shoal.api.cloud.layout import Placed, place
+from shoal.api.cloud.layout import PlacedWord, place
 from shoal.api.cloud.word_sizes import shown
 from shoal.feeds.discover.trends import FOR_YOU
 from shoal.feeds.shared_answers import Remembered
@@ -74,7 +74,7 @@ def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
     )
 
 
-def _frame(placed: Sequence[Placed]) -> tuple[int, int, int, int]:
+def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
     if not placed:
         return 0, 0, *_EMPTY
     boxes = [one.box for one in placed]
@@ -83,7 +83,7 @@ def _frame(placed: Sequence[Placed]) -> tuple[int, int, int, int]:
     return left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN
 
 
-def _colours(placed: Sequence[Placed], words: Sequence[Word]) -> dict[int, int]:
+def _colours(placed: Sequence[PlacedWord], words: Sequence[Word]) -> dict[int, int]:
     """By the index of a word: the colour whose nearest other word is the farthest away, so that none makes a heap."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
@@ -103,7 +103,7 @@ def _away(x: float, y: float) -> float:
     return x * x / 6 + y * y
 
 
-def _word(one: Placed, text: str, word: Word, colour: int, href: Callable[[str], str]) -> str:
+def _word(one: PlacedWord, text: str, word: Word, colour: int, href: Callable[[str], str]) -> str:
     weight = "b" if word.level >= 6 else "m" if word.level >= 3 else "s"
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     told = f"{uses}; {word.why}" if word.why else uses

@@ -23,7 +23,7 @@ READ_SECONDS = 300.0
 """How long a whole body may take; enough for 40 MB over a slow telephone line."""
 
 
-class Inbox:
+class BodyReceiver:
     """The `receive` of one request, which remembers whether there is still something of the body to come."""
 
     def __init__(self, scope: Scope, receive: Receive) -> None:
@@ -50,7 +50,7 @@ class Inbox:
             return
 
 
-async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: Inbox, send: Send) -> None:
+async def deliver(reply: Reply, content: bytes, more: list[RawHeader], inbox: BodyReceiver, send: Send) -> None:
     """Send the answer, whatever the client is still sending."""
     if not inbox.unread:
         await send(start(reply.status, content, more, reply.headers))
@@ -67,14 +67,14 @@ _CLOSE = (b"connection", b"close")
 _BODY_HEADERS = frozenset({b"content-length", b"transfer-encoding", b"expect"})
 
 
-class Room(Protocol):
+class ByteBudget(Protocol):
     """Where the bytes of a body are counted."""
 
     async def hold(self, size: int) -> None:
         """Have room for so many bytes more."""
 
 
-async def read_body(request: Request, room: Room, maximum: int) -> bytes:
+async def read_body(request: Request, room: ByteBudget, maximum: int) -> bytes:
     """The whole body, all of it held. Errors are those of `pieces`, and of `hold`."""
     chunks: list[bytes] = []
     async for chunk in pieces(request, maximum):

@@ -102,7 +102,7 @@ class Route(_Address, frozen=True, kw_only=True):
         return self.what or (self.handler.__doc__ or "").strip().partition("\n")[0]
 
 
-class Part(NamedTuple):
+class RouteGroup(NamedTuple):
     """The routes that belong together, as pages show them: a word, a sentence, and the rows."""
 
     name: str

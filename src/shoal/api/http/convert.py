@@ -76,7 +76,7 @@ class Id(int, metaclass=_Whole):
     """An id from the wire. One that is malformed or too large names nothing: `NotFound`."""
 
 
-class Cursor(int, metaclass=_Whole):
+class CursorId(int, metaclass=_Whole):
     """An id to page from; 0 for one that is absent or garbage, the largest id for one that is larger."""
 
 
@@ -256,7 +256,7 @@ def _decode(kind: type[Any], value: Any) -> object:
         if number is None or abs(number) > MAX_ID:
             raise NotFound("Record not found")
         return number
-    if kind in (Cursor, Limit):
+    if kind in (CursorId, Limit):
         return min(max(_integer(value) or 0, 0), MAX_ID)
     if kind is Upload and isinstance(value, str):
         return _inline_file(value)

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from shoal.api.http.convert import Cursor, Id, Json, Limit, Upload
+from shoal.api.http.convert import CursorId, Id, Json, Limit, Upload
 from shoal.api.http.limits.ratelimit import UNLIMITED
 from shoal.api.http.scopes import KNOWN
 from shoal.core.model import Role
@@ -26,7 +26,7 @@ _BOUNDED_BY_NATURE = (
     inspect.DateType,
 )
 _SIZED = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
-_OWN = (Id, Cursor, Json, Limit, Upload)
+_OWN = (Id, CursorId, Json, Limit, Upload)
 """An `Upload` and a `Json` are as large as the body may be."""
 
 

@@ -9,13 +9,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.api.http.bodies import Inbox, deliver, read_body
+from shoal.api.http.bodies import BodyReceiver, deliver, read_body
 from shoal.api.http.calls import ANONYMOUS, Authenticate, Caller, Context, Route
 from shoal.api.http.convert import convert
 from shoal.api.http.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
 from shoal.api.http.html import refusal
 from shoal.api.http.limits import ratelimit
-from shoal.api.http.limits.intake import Intake, Memory, Turns
+from shoal.api.http.limits.intake import Intake, Memory, UploadTurns
 from shoal.api.http.matching import Trie
 from shoal.api.http.middleware import REQUEST_ID
 from shoal.api.http.params import MAX_WORDS, is_multipart, read_params
@@ -29,7 +29,7 @@ _PRIVATE = (b"cache-control", b"private, no-store")
 """The header of every answer to a token, unless the answer itself says for how long it may be kept."""
 
 
-class Entry(NamedTuple):
+class MatchedRoute(NamedTuple):
     """A route, and the names of the parameters in its path."""
 
     route: Route
@@ -41,14 +41,14 @@ class Api:
 
     def __init__(
         self,
-        trie: Trie[Entry],
+        trie: Trie[MatchedRoute],
         deps: object,
         authenticate: Authenticate,
         limiter: ratelimit.Limiter,
         fallback: ASGIApp | None,
         websocket: ASGIApp | None,
         memory: Memory,
-        turns: Turns,
+        turns: UploadTurns,
     ) -> None:
         self._find = trie.find
         self._deps = deps
@@ -74,9 +74,9 @@ class Api:
             await _lifespan(receive, send)
 
     async def _http(
-        self, found: tuple[dict[str, Entry], tuple[str, ...]] | None, scope: Scope, receive: Receive, send: Send
+        self, found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None, scope: Scope, receive: Receive, send: Send
     ) -> None:
-        inbox = Inbox(scope, receive)
+        inbox = BodyReceiver(scope, receive)
         request = Request(scope, inbox.receive)
         more: list[RawHeader] = []
         try:
@@ -98,8 +98,8 @@ class Api:
             await deliver(answer, content, more, inbox, send)
 
     async def _entry(
-        self, found: tuple[dict[str, Entry], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
-    ) -> tuple[Entry, tuple[str, ...]]:
+        self, found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
+    ) -> tuple[MatchedRoute, tuple[str, ...]]:
         """The route that is meant and the values in its path. Who asks for what is not there is counted too."""
         method = request.scope["method"]
         if found is not None:
@@ -134,7 +134,7 @@ class Api:
             return
         member = None if limit_class in ratelimit.BY_ADDRESS else caller.member_id
         who = ratelimit.address_of(request.scope) if member is None else member
-        window = await self._limiter.take(ratelimit.Key(limit_class, who))
+        window = await self._limiter.take(ratelimit.RateKey(limit_class, who))
         if window is None:
             return
         more += ratelimit.headers(window)
@@ -142,7 +142,7 @@ class Api:
             raise TooMany("Too many requests", retry_after=window.wait)
 
     async def _run(
-        self, entry: Entry, values: tuple[str, ...], caller: Caller, request: Request, inbox: Inbox
+        self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, inbox: BodyReceiver
     ) -> Reply | Response:
         intake = Intake(self._memory, request.scope)
         if not inbox.unread:
@@ -157,7 +157,7 @@ class Api:
             return await self._handled(entry, values, caller, request, intake)
 
     async def _handled(
-        self, entry: Entry, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake
+        self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake
     ) -> Reply | Response:
         route, names = entry
         path = dict(zip(names, values, strict=True))
@@ -180,7 +180,7 @@ def _check_rights(route: Route, caller: Caller) -> None:
         raise NotAllowed("This action is not allowed")
 
 
-def _is_page(found: tuple[dict[str, Entry], tuple[str, ...]] | None) -> bool:
+def _is_page(found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None) -> bool:
     return found is not None and any(entry.route.page for entry in found[0].values())
 
 

@@ -50,7 +50,7 @@ class NotAccepted(errors.InvalidInput):
     """A field that must be true is not."""
 
 
-class Several(errors.InvalidInput):
+class SeveralErrors(errors.InvalidInput):
     """More than one thing is wrong; a form shows each at its own field."""
 
     def __init__(self, found: Sequence[errors.InvalidInput]) -> None:
@@ -143,7 +143,7 @@ def _body(error: errors.ShoalError, row: Row) -> dict[str, object]:
 
 
 def _parts(error: errors.InvalidInput) -> tuple[errors.InvalidInput, ...]:
-    return error.found if isinstance(error, Several) else (error,)
+    return error.found if isinstance(error, SeveralErrors) else (error,)
 
 
 def _detail(error: errors.InvalidInput) -> dict[str, str]:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 
-from shoal.api.http.convert import Cursor, Limit
+from shoal.api.http.convert import CursorId, Limit
 
 _OURS = frozenset({"max_id", "since_id", "min_id", "limit", "offset", "access_token"})
 """Parameters that a link sets anew, and the token, which must not be handed around."""
@@ -24,11 +24,11 @@ LISTED_DATA = 4 * 1024
 class PageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """The parameters of a page; structs of routes with more parameters inherit from it. A cursor of 0 was not given."""
 
-    max_id: Cursor = Cursor(0)
+    max_id: CursorId = CursorId(0)
     """Only what is older than this."""
-    since_id: Cursor = Cursor(0)
+    since_id: CursorId = CursorId(0)
     """The newest page of what is newer than this."""
-    min_id: Cursor = Cursor(0)
+    min_id: CursorId = CursorId(0)
     """The page right above this; like every page it comes newest first."""
     limit: Limit = Limit(0)
 

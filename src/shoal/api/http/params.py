@@ -17,12 +17,12 @@ from starlette.requests import Request
 
 from shoal.api.http.bodies import pieces, read_body
 from shoal.api.http.brackets import MAX_DEPTH, MAX_FIELDS, unfold
-from shoal.api.http.convert import Cursor, Id, Limit, Upload, convert
+from shoal.api.http.convert import CursorId, Id, Limit, Upload, convert
 from shoal.api.http.errors import Malformed
 from shoal.api.http.limits.intake import Intake, Spool
 from shoal.core.errors import InvalidInput, TooLarge
 
-__all__ = ["MAX_BODY", "Cursor", "Id", "Limit", "Params", "Upload", "convert", "read_params"]
+__all__ = ["MAX_BODY", "CursorId", "Id", "Limit", "Params", "Upload", "convert", "read_params"]
 
 Params = dict[str, object]
 """Wire names to strings, numbers, booleans, None, `Upload`s, lists and dictionaries."""

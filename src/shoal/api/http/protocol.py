@@ -24,7 +24,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 
-from shoal.api.http.limits.connections import Connections
+from shoal.api.http.limits.connections import OpenConnections
 
 _ALWAYS = (b"/health", b"/ready")
 """Paths that are answered however many requests their client has under way."""
@@ -40,7 +40,7 @@ SENTENCES = {
 class Config(uvicorn.Config):
     """uvicorn's configuration, and the connections that are counted."""
 
-    def __init__(self, app: Any, connections: Connections, **options: Any) -> None:
+    def __init__(self, app: Any, connections: OpenConnections, **options: Any) -> None:
         super().__init__(app, http=HttpConnection, ws=SocketConnection, proxy_headers=False, **options)
         self.connections = connections
 

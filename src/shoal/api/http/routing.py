@@ -15,9 +15,9 @@ from starlette.types import ASGIApp
 from shoal.api.http.calls import ANONYMOUS, Authenticate, Caller, Context, Route
 from shoal.api.http.convert import prepare
 from shoal.api.http.declared import complaint
-from shoal.api.http.dispatch import Api, Entry
+from shoal.api.http.dispatch import Api, MatchedRoute
 from shoal.api.http.limits.admission import Admission, Gate
-from shoal.api.http.limits.intake import Memory, Turns
+from shoal.api.http.limits.intake import Memory, UploadTurns
 from shoal.api.http.limits.ip_guard import Barrier, IpGuard
 from shoal.api.http.limits.ratelimit import Limiter
 from shoal.api.http.limits.relief import Refusal, Relief
@@ -39,7 +39,7 @@ def build_app(
     gate: Gate | None = None,
     refusal: Refusal | None = None,
     memory: Memory | None = None,
-    turns: Turns | None = None,
+    turns: UploadTurns | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
     https: bool = False,
     guard: IpGuard | None = None,
@@ -51,14 +51,16 @@ def build_app(
     anything else. The `memory` is for the bytes of bodies, the `turns` are for uploads. `https`: clients come by it.
     The `guard` keeps networks out that are blocked, before all of these; without one, none.
     """
-    trie: Trie[Entry] = Trie()
+    trie: Trie[MatchedRoute] = Trie()
     for route in routes:
         names = parameters(route.path)
         _check(route, names, limiter)
         if route.params is not None:
             prepare(route.params)
-        trie.add(route.method, route.path, Entry(route, names))
-    api: ASGIApp = Api(trie, deps, authenticate, limiter, fallback, websocket, memory or Memory(), turns or Turns())
+        trie.add(route.method, route.path, MatchedRoute(route, names))
+    api: ASGIApp = Api(
+        trie, deps, authenticate, limiter, fallback, websocket, memory or Memory(), turns or UploadTurns()
+    )
     app = Admission(api, gate) if gate else api
     if refusal is not None:
         app = Relief(app, partial(_delivers, trie), refusal)
@@ -67,7 +69,7 @@ def build_app(
     return Edge(app, cors_paths=cors_paths, https=https)
 
 
-def _delivers(trie: Trie[Entry], method: str, path: str) -> bool:
+def _delivers(trie: Trie[MatchedRoute], method: str, path: str) -> bool:
     found = trie.find(path)
     entry = found[0].get(method) if found else None
     return entry is not None and entry.route.delivers

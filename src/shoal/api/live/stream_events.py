@@ -13,13 +13,13 @@ from shoal.api.live.stream_names import NOTIFIED
 from shoal.feeds import live
 from shoal.graph.cache.freshness import another_request
 from shoal.streaming.connection import Connection, Missed
-from shoal.streaming.replay import Heard
+from shoal.streaming.replay import PlacedUpdate
 
 REFRESH = "refresh"
 """Something may have been missed. No client knows it that was not written for Shoal; it is passed over like any unknown event."""
 
 
-class Event(NamedTuple):
+class StreamEvent(NamedTuple):
     """One event. `payload` is JSON in one line; None where there is nothing more to say."""
 
     name: str
@@ -28,8 +28,8 @@ class Event(NamedTuple):
 
 
 async def events(
-    front: Front, caller: Caller, connection: Connection, heard: Sequence[Heard | Missed], data: int
-) -> list[Event]:
+    front: Front, caller: Caller, connection: Connection, heard: Sequence[PlacedUpdate | Missed], data: int
+) -> list[StreamEvent]:
     """Turn messages into events as the viewer may see them, with up to `data` bytes of data. Raises `Unavailable`."""
     told = await live.told(front.reads, connection, heard)
     with another_request():
@@ -37,16 +37,18 @@ async def events(
     return [event for event in made if event is not None]
 
 
-async def _event(front: Front, caller: Caller, viewer: int, one: live.News | live.OfViewer, data: int) -> Event | None:
+async def _event(
+    front: Front, caller: Caller, viewer: int, one: live.News | live.OfViewer, data: int
+) -> StreamEvent | None:
     if isinstance(one, live.Arrived | live.Edited):
         name = "update" if isinstance(one, live.Arrived) else "status.update"
-        return Event(name, await front.present.status(viewer, one.entry, data), one.position)
+        return StreamEvent(name, await front.present.status(viewer, one.entry, data), one.position)
     if isinstance(one, live.Removed):
-        return Event("delete", b"%d" % one.id, one.position)
+        return StreamEvent("delete", b"%d" % one.id, one.position)
     if isinstance(one, live.Notified):
         known = await notification_json(front, viewer, one.time, data) if granted(caller.scopes, NOTIFIED) else None
-        return Event("notification", known, one.position) if known is not None else None
+        return StreamEvent("notification", known, one.position) if known is not None else None
     if isinstance(one, live.Conversed):
         talk = await conversation_json(front, viewer, one.root_id, data)
-        return Event("conversation", talk, one.position) if talk is not None else None
-    return Event("filters_changed" if isinstance(one, live.Refiltered) else REFRESH, None, one.position)
+        return StreamEvent("conversation", talk, one.position) if talk is not None else None
+    return StreamEvent("filters_changed" if isinstance(one, live.Refiltered) else REFRESH, None, one.position)

@@ -16,7 +16,16 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import MemberList
 from shoal.core.text import check_tag
 from shoal.graph.schema import tag_id
-from shoal.streaming.interests import CONVERSATIONS, HOME, NOTIFICATIONS, PRESENCE, Everybody, Interest, Listed, Tagged
+from shoal.streaming.interests import (
+    CONVERSATIONS,
+    HOME,
+    NOTIFICATIONS,
+    PRESENCE,
+    Everybody,
+    Interest,
+    Listed,
+    TagInterest,
+)
 
 NOTIFIED = "read:notifications"
 _ENTRIES = "read:statuses"
@@ -35,7 +44,7 @@ _PLAIN: dict[str, Interest] = {
 }
 
 
-class Asked(WithData, frozen=True):
+class StreamName(WithData, frozen=True):
     """A stream as a client asks for it."""
 
     stream: Annotated[str, Meta(max_length=100)] = ""
@@ -53,7 +62,7 @@ class Stream(NamedTuple):
     interest: Interest
 
 
-async def stream_of(front: Front, caller: Caller, asked: Asked) -> Stream:
+async def stream_of(front: Front, caller: Caller, asked: StreamName) -> Stream:
     """The stream that is meant. Raises `NotFound`, `Malformed`, or `OutsideScopes` when the token is not good for it."""
     if caller.member_id is None:
         raise NeedsMember
@@ -62,7 +71,7 @@ async def stream_of(front: Front, caller: Caller, asked: Asked) -> Stream:
     if (plain := _PLAIN.get(asked.stream)) is not None:
         return Stream((asked.stream,), plain)
     if asked.stream in {"hashtag", "hashtag:local"}:
-        return Stream((asked.stream, asked.tag), Tagged(tag_id(_tag(asked.tag))))
+        return Stream((asked.stream, asked.tag), TagInterest(tag_id(_tag(asked.tag))))
     if asked.stream == "list":
         if asked.list is None:
             raise Malformed("Missing list name parameter")

@@ -19,11 +19,11 @@ from shoal.api.http.authentication import caller_of
 from shoal.api.http.calls import Body
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import WithData, listed_data
-from shoal.api.live.stream_events import Event, events
-from shoal.api.live.stream_names import Asked, stream_of
+from shoal.api.live.stream_events import StreamEvent, events
+from shoal.api.live.stream_names import StreamName, stream_of
 from shoal.core.errors import Unavailable
 from shoal.streaming.connection import Connection, Missed
-from shoal.streaming.replay import Heard
+from shoal.streaming.replay import PlacedUpdate
 
 _log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ def stream(name: str) -> Handler[StreamQuery]:
 async def _stream(name: str, context: Context, params: StreamQuery) -> object:
     front: Front = context.deps
     media = params.only_media and name.startswith("public")
-    asked = Asked(f"{name}:media" if media else name, params.list, params.tag)
+    asked = StreamName(f"{name}:media" if media else name, params.list, params.tag)
     found = await stream_of(front, context.caller, asked)
     after = context.request.headers.get("last-event-id") or params.last_event_id or None
     stack = AsyncExitStack()
@@ -111,7 +111,7 @@ class _EventStream(Response):
             async for heard in attended:
                 await write(await self._lines(heard) if heard else b":thump\n")
 
-    async def _lines(self, heard: list[Heard | Missed]) -> bytes:
+    async def _lines(self, heard: list[PlacedUpdate | Missed]) -> bytes:
         front: Front = self._context.deps
         return b"".join(map(_line, await events(front, self._context.caller, self._connection, heard, self._data)))
 
@@ -127,7 +127,7 @@ class _EventStream(Response):
         self._connection.end()
 
 
-def _line(event: Event) -> bytes:
+def _line(event: StreamEvent) -> bytes:
     """Events have data always: without it browsers pass them over."""
     payload = _EMPTY if event.payload is None else event.payload
     return b"event: %b\ndata: %b\nid: %b\n\n" % (event.name.encode(), payload, event.position.encode())

@@ -20,8 +20,8 @@ from shoal.api.http.errors import Malformed, NeedsMember, reply_for
 from shoal.api.http.limits import ratelimit
 from shoal.api.http.pages import listed_data
 from shoal.api.http.replies import Reply, encode, start
-from shoal.api.live.stream_events import REFRESH, Event, events
-from shoal.api.live.stream_names import Asked, Stream, stream_of
+from shoal.api.live.stream_events import REFRESH, StreamEvent, events
+from shoal.api.live.stream_names import Stream, StreamName, stream_of
 from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated, Unavailable
 from shoal.graph.cache.freshness import another_request
 from shoal.streaming.connection import Connection
@@ -37,7 +37,7 @@ _CLOSE_SECONDS = 5.0
 _GOING_AWAY, _NOT_ALLOWED, _FAILED, _COME_AGAIN = 1001, 1008, 1011, 1013
 
 
-class Frame(Asked, frozen=True, kw_only=True):
+class Frame(StreamName, frozen=True, kw_only=True):
     """A message from the client."""
 
     type: Literal["subscribe", "unsubscribe"]
@@ -143,7 +143,7 @@ class _Socket:
         if not query.get("stream"):
             return None
         try:
-            await self._subscribe(convert(query, Asked))
+            await self._subscribe(convert(query, StreamName))
         except ShoalError as error:
             return error
         return None
@@ -174,7 +174,7 @@ class _Socket:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _subscribe(self, asked: Asked) -> None:
+    async def _subscribe(self, asked: StreamName) -> None:
         """Returns when nothing more is missed. Who has the stream already keeps it."""
         key = _key(asked)
         if key in self._streams:
@@ -191,7 +191,7 @@ class _Socket:
         finally:
             waiting.cancel()
 
-    async def _tell(self, stream: Stream, asked: Asked, connected: asyncio.Event) -> None:
+    async def _tell(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
         try:
             await self._hear(stream, asked, connected)
         except Unavailable as error:
@@ -203,7 +203,7 @@ class _Socket:
             _log.exception("a stream on a WebSocket could not go on")
             self._end(_FAILED, "Something went wrong on our side")
 
-    async def _hear(self, stream: Stream, asked: Asked, connected: asyncio.Event) -> None:
+    async def _hear(self, stream: Stream, asked: StreamName, connected: asyncio.Event) -> None:
         hub, caller, after = self._front.streams.hub, self._caller, asked.last_event_id
         position = Position(after) if after else None
         connecting = hub.connect(self._presence.viewer, position, to=stream.interest, session=caller.token_id)
@@ -217,7 +217,7 @@ class _Socket:
                         return
                     await self._say(stream, event, numbered=after is not None)
 
-    async def _say(self, stream: Stream, event: Event, *, numbered: bool) -> None:
+    async def _say(self, stream: Stream, event: StreamEvent, *, numbered: bool) -> None:
         payload = None if event.payload is None else event.payload.decode()
         said = _Said(stream.label, event.name, payload, event.position if numbered else None)
         await self._write(said)
@@ -248,7 +248,7 @@ class _Socket:
             return
 
 
-def _key(asked: Asked) -> tuple[str, int | None, str]:
+def _key(asked: StreamName) -> tuple[str, int | None, str]:
     return asked.stream, asked.list, asked.tag.lower()
 
 
@@ -264,7 +264,7 @@ def _decoded(message: Message) -> dict[str, object]:
 
 
 async def _count(front: Front, who: int | str) -> None:
-    window = await front.limiter.take(ratelimit.Key("api", who))
+    window = await front.limiter.take(ratelimit.RateKey("api", who))
     if window is not None and window.wait:
         raise TooMany("Too many requests", retry_after=window.wait)
 

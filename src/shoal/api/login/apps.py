@@ -23,7 +23,7 @@ _SCRIPTS = frozenset({"javascript", "data", "vbscript", "file", "blob"})
 """Schemes that a browser would run or read instead of going there."""
 
 
-class NewApp(msgspec.Struct, frozen=True):
+class AppForm(msgspec.Struct, frozen=True):
     """A new app, as it describes itself."""
 
     client_name: Annotated[str, Meta(min_length=1, max_length=1_000)]
@@ -33,7 +33,7 @@ class NewApp(msgspec.Struct, frozen=True):
     website: Annotated[str, Meta(max_length=4_000)] = ""
 
 
-async def register(context: Context, params: NewApp) -> object:
+async def register(context: Context, params: AppForm) -> object:
     """A new app with its secret."""
     front: Front = context.deps
     website = params.website.strip()
@@ -93,7 +93,7 @@ ROUTES = (
         "/api/v1/apps",
         register,
         limit_class="apps",
-        params=NewApp,
+        params=AppForm,
         answer=CredentialApplication,
     ),
     rows.route("GET", "/api/v1/apps/verify_credentials", verify, auth="app", answer=Application),

@@ -17,7 +17,7 @@ from shoal.api.context import Context, Front
 from shoal.api.http.calls import Body
 from shoal.api.login import authorize_pages as pages
 from shoal.api.login import guesses
-from shoal.api.login.authorize_request import OUT_OF_BAND, Asked, Authorization, SentBack, address_of, read
+from shoal.api.login.authorize_request import OUT_OF_BAND, Authorization, AuthorizeRequest, SentBack, address_of, read
 from shoal.api.login.browser import Browser
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Member
@@ -74,7 +74,7 @@ async def decide(context: Context, params: Decision) -> object:
         return _send(front, back)
 
 
-async def _log_in(context: Context, browser: Browser, asked: Asked, params: Decision) -> Response:
+async def _log_in(context: Context, browser: Browser, asked: AuthorizeRequest, params: Decision) -> Response:
     front: Front = context.deps
     try:
         member = await guesses.log_in(context, params.username, params.password)
@@ -116,7 +116,14 @@ async def _visitor(front: Front, browser: Browser, params: Authorization) -> tup
 
 
 def _page(
-    front: Front, browser: Browser, asked: Asked, member: Member | None, told: str, *, name: str = "", status: int = 0
+    front: Front,
+    browser: Browser,
+    asked: AuthorizeRequest,
+    member: Member | None,
+    told: str,
+    *,
+    name: str = "",
+    status: int = 0,
 ) -> Response:
     """The question for who is logged in, the form to log in for who is not. `told` is what went wrong."""
     if member is not None:
@@ -127,7 +134,7 @@ def _page(
     return response
 
 
-def _answer(asked: Asked, **answer: str) -> SentBack:
+def _answer(asked: AuthorizeRequest, **answer: str) -> SentBack:
     return SentBack(asked.redirect_uri, **answer, state=asked.state)
 
 

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from shoal.api.context import Front
 from shoal.api.http.html import sheet
-from shoal.api.login.authorize_request import OUT_OF_BAND, Asked
+from shoal.api.login.authorize_request import OUT_OF_BAND, AuthorizeRequest
 from shoal.api.login.scope_words import in_words
 from shoal.core.model import Member
 
@@ -18,7 +18,7 @@ _POLICY = "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'"
 _HEADERS = {"Cache-Control": "no-store"}
 
 
-def login(front: Front, asked: Asked, stamp: str, told: str, name: str, status: int) -> Response:
+def login(front: Front, asked: AuthorizeRequest, stamp: str, told: str, name: str, status: int) -> Response:
     """Return the login form. `name` is the user name that was typed before."""
     title = escape(front.settings.title)
     body = (
@@ -37,7 +37,7 @@ def login(front: Front, asked: Asked, stamp: str, told: str, name: str, status: 
     return _card(f"Log in to {front.settings.title}", body, status)
 
 
-def question(front: Front, asked: Asked, member: Member, stamp: str, told: str, status: int) -> Response:
+def question(front: Front, asked: AuthorizeRequest, member: Member, stamp: str, told: str, status: int) -> Response:
     """May this app come in?"""
     wishes = "".join(f"<li>{escape(words)}</li>" for words in in_words(asked.scopes))
     shown = member.display_name or member.name
@@ -79,14 +79,14 @@ def _card(title: str, body: str, status: int) -> Response:
     return sheet(title, f'<section class="card">{body}</section>', policy=_POLICY, status=status, headers=_HEADERS)
 
 
-def _head(asked: Asked) -> str:
+def _head(asked: AuthorizeRequest) -> str:
     letter = next((character for character in asked.app.name.upper() if character.isalnum()), "?")
     site = urlsplit(asked.app.website).netloc
     home = f'<a href="{escape(asked.app.website)}" rel="noreferrer nofollow">{escape(site)}</a>' if site else ""
     return f'<p class="app"><span class="mark" aria-hidden="true">{escape(letter)}</span> {home}</p>'
 
 
-def _whither(asked: Asked) -> str:
+def _whither(asked: AuthorizeRequest) -> str:
     """Where the browser goes next. An app may call itself what it likes; its address is where the code goes."""
     if asked.redirect_uri == OUT_OF_BAND:
         return "You will be shown a code to type into the app."

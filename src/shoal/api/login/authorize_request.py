@@ -41,7 +41,7 @@ class Authorization(msgspec.Struct, frozen=True):
     code_challenge_method: _Word = ""
 
 
-class Asked(msgspec.Struct, frozen=True):
+class AuthorizeRequest(msgspec.Struct, frozen=True):
     """A request that may be put to a member."""
 
     app: App
@@ -66,7 +66,7 @@ class SentBack(Exception):
         return f"{self.redirect_uri}{joint}{urlencode(self.answer)}"
 
 
-async def read(graph: Reader, params: Authorization) -> Asked:
+async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
     """The request, checked. Raises `OAuthRefused` for what the person is told, `SentBack` for what the app is."""
     app = await _app(graph, params.client_id)
     if not redirects_to(app, params.redirect_uri):
@@ -85,7 +85,7 @@ async def read(graph: Reader, params: Authorization) -> Asked:
         raise SentBack(
             params.redirect_uri, error=error.code, error_description=str(error), state=params.state
         ) from None
-    return Asked(app, params.redirect_uri, asked, params.state, params.code_challenge)
+    return AuthorizeRequest(app, params.redirect_uri, asked, params.state, params.code_challenge)
 
 
 def redirects_to(app: App, redirect_uri: str) -> bool:

@@ -9,7 +9,7 @@ from starlette.types import Scope
 
 from shoal.api.context import Context, Front
 from shoal.api.http.limits.admission import outside
-from shoal.api.http.limits.ratelimit import Key, Limiter, address_of, network_key
+from shoal.api.http.limits.ratelimit import Limiter, RateKey, address_of, network_key
 from shoal.core.errors import TooMany
 from shoal.core.model import Member
 from shoal.services import members
@@ -32,22 +32,22 @@ class Attempt:
 
     def __init__(self, limiter: Limiter, address: str) -> None:
         self._limiter = limiter
-        self._counted: list[Key] = []
+        self._counted: list[RateKey] = []
         self.address = address
         self.network = network_key(address) if address else ""
 
     async def begin(self, account: str, *, known: bool) -> None:
         """Count an attempt as a wrong one, before it is made. Raises `TooMany`."""
         if self.network:
-            await self._take(Key("network_guesses", self.network))
-        await self._take(Key("account_guesses", f"{account}@{self.network}" if known else account))
+            await self._take(RateKey("network_guesses", self.network))
+        await self._take(RateKey("account_guesses", f"{account}@{self.network}" if known else account))
 
     async def take_back(self) -> None:
         """Uncount an attempt that was not wrong."""
         while self._counted:
             await self._limiter.give_back(self._counted.pop())
 
-    async def _take(self, key: Key) -> None:
+    async def _take(self, key: RateKey) -> None:
         window = await self._limiter.take(key)
         if window is not None and window.wait:
             raise TooMany("Too many wrong passwords", retry_after=window.wait)

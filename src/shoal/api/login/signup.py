@@ -13,7 +13,7 @@ from shoal.api import rows
 from shoal.api.context import Context, Front
 from shoal.api.entities import presenter
 from shoal.api.entities.clients import Token
-from shoal.api.http.errors import Blank, NotAccepted, Several
+from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.api.http.limits.ratelimit import address_of
 from shoal.api.login.apps import app_of
 from shoal.api.login.guesses import hashing
@@ -75,7 +75,7 @@ def _language(locale: str) -> str:
 
 
 async def _check(front: Front, params: SignUp, client: str, *, pending: bool) -> None:
-    """Raises `Several` with everything that is wrong."""
+    """Raises `SeveralErrors` with everything that is wrong."""
     wrong: list[InvalidInput] = []
     name = _checked(wrong, "username", params.username, check_user_name)
     email = _checked(wrong, "email", params.email, check_email)
@@ -101,7 +101,7 @@ async def _check(front: Front, params: SignUp, client: str, *, pending: bool) ->
         Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
     ]
     if wrong:
-        raise Several(wrong)
+        raise SeveralErrors(wrong)
 
 
 def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:

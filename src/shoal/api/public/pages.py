@@ -77,7 +77,7 @@ class PublicPages:
             tag = check_tag(name)
         except InvalidInput:
             raise NotFound("There is no such tag") from None
-        page = await tagged.page(self._front.reads, None, tagged.Wish(frozenset((tag,))), Cursor())
+        page = await tagged.page(self._front.reads, None, tagged.TagQuery(frozenset((tag,))), Cursor())
         head = f"<h1>#{escape(tag)}</h1>{await self._alike(tag)}"
         return _page(f"#{tag}", f'<header class="plain">{head}</header>' + self._feed(page.entries))
 
@@ -98,7 +98,7 @@ class PublicPages:
         if member.suspended:
             raise Gone("This member is suspended")
         profile = (await profiles_by_id(front.graph, None, (member.id,)))[0]
-        page = await user.page(front.reads, None, member.id, Cursor(), user.Wish(no_comments=True))
+        page = await user.page(front.reads, None, member.id, Cursor(), user.MemberFeedQuery(no_comments=True))
         shown = member.display_name or member.name
         head = (
             f'<header><img class="banner" src="{escape(front.at.header(member.header))}" alt="">'

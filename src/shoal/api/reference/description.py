@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from shoal.api import rows
 from shoal.api.context import Context
-from shoal.api.http.calls import Body, Part
+from shoal.api.http.calls import Body, RouteGroup
 from shoal.api.reference import page as reference
 from shoal.api.reference.openapi import document_of
 
@@ -20,7 +20,7 @@ _KEPT = "public, max-age=300"
 class Description:
     """The description of the API's parts. Set `parts` before the first request: this is itself one of them."""
 
-    parts: Sequence[Part] = ()
+    parts: Sequence[RouteGroup] = ()
 
     async def document(self, _context: Context, _params: None) -> object:
         """The API as an OpenAPI 3.1 document."""
@@ -39,10 +39,10 @@ class Description:
         return reference.page_of(document_of(self.parts))
 
 
-def part(others: Sequence[Part]) -> Part:
+def part(others: Sequence[RouteGroup]) -> RouteGroup:
     """The rows, which describe those of the others and themselves."""
     described = Description()
-    own = Part(
+    own = RouteGroup(
         "description",
         "The API, described for programs and for people.",
         (

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec import inspect
 
-from shoal.api.http.calls import Part, Route
+from shoal.api.http.calls import Route, RouteGroup
 from shoal.api.http.convert import Limit, Upload
 from shoal.api.http.matching import parameters
 from shoal.api.reference.openapi_answers import (
@@ -37,7 +37,7 @@ _ABOUT: Final = (
 )
 
 
-def document_of(parts: Sequence[Part]) -> Schema:
+def document_of(parts: Sequence[RouteGroup]) -> Schema:
     """The document, ready for JSON."""
     components = Components()
     paths: dict[str, Schema] = {}

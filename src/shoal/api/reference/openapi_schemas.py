@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, inspect
 
-from shoal.api.http.convert import Cursor, Id, Json, Limit, Upload
+from shoal.api.http.convert import CursorId, Id, Json, Limit, Upload
 from shoal.core.ids import MAX_ID
 
 Schema = dict[str, Any]
@@ -28,7 +28,7 @@ _DIGITS: Final = "^[0-9]{1,19}$"
 _BOUNDS: Final = (("ge", "minimum"), ("le", "maximum"), ("gt", "exclusiveMinimum"), ("lt", "exclusiveMaximum"))
 _OWN: Final[Mapping[type, Schema]] = {
     Id: {"type": "string", "pattern": _DIGITS},
-    Cursor: {"type": "string", "pattern": _DIGITS},
+    CursorId: {"type": "string", "pattern": _DIGITS},
     Limit: {"type": "integer", "minimum": 0, "maximum": MAX_ID},
     Json: {"description": "Any JSON value; in a form its text."},
     Upload: {"type": "string", "format": "binary"},

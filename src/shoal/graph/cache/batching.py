@@ -13,7 +13,7 @@ Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-class Gathering(Generic[Item, Answer]):
+class Batching(Generic[Item, Answer]):
     """`act` is given everything that was asked for in a turn, and answers in the same order; its failure is everybody's."""
 
     def __init__(self, act: Callable[[list[Item]], Awaitable[list[Answer]]]) -> None:

@@ -18,7 +18,7 @@ from shoal.core import events
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Node
 from shoal.graph.contract import Assoc, AssocRow, Job
-from shoal.graph.resolve import KeyName, Link, Triple
+from shoal.graph.resolve import KeyName, StoredAssoc, Triple
 from shoal.graph.schema import AnyNode, decode_node, encode_node
 
 Item = Mapping[str, Any]
@@ -50,7 +50,7 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _TYPES = 999
 
 
-class Address(NamedTuple):
+class ItemKey(NamedTuple):
     """The key of an item in the table."""
 
     id: str
@@ -75,7 +75,7 @@ class Pair(NamedTuple):
     atype: int
 
 
-LAYOUT = Address("layout", "layout")
+LAYOUT = ItemKey("layout", "layout")
 
 
 def digits(number: int) -> str:
@@ -103,23 +103,23 @@ def attribute(value: Value) -> dict[str, Any]:
     return {"S": value} if isinstance(value, str) else {"B": value}
 
 
-def item_of(address: Address, values: Mapping[str, Value], spot: Spot | None = None) -> Item:
+def item_of(address: ItemKey, values: Mapping[str, Value], spot: Spot | None = None) -> Item:
     """A whole item."""
     placed = {**values, "part": spot.part, "place": spot.place} if spot else values
     return address.item() | {name: attribute(value) for name, value in placed.items()}
 
 
-def address_of(item: Item) -> Address:
+def address_of(item: Item) -> ItemKey:
     """Where an item stands in the table."""
-    return Address(item["ID"]["S"], item["sort"]["S"])
+    return ItemKey(item["ID"]["S"], item["sort"]["S"])
 
 
 # Objects
 
 
-def object_at(id_: int) -> Address:
+def object_at(id_: int) -> ItemKey:
     """Where an object stands."""
-    return Address(str(id_), "object")
+    return ItemKey(str(id_), "object")
 
 
 def object_spot(id_: int, spread: int) -> Spot:
@@ -141,22 +141,22 @@ def node_of(item: Item) -> AnyNode:
 # Associations
 
 
-def link_at(triple: Triple) -> Address:
+def link_at(triple: Triple) -> ItemKey:
     """Where what is known of an association stands, alive or not."""
-    return Address(str(triple[0]), f"link#{triple[1]:03d}#{digits(triple[2])}")
+    return ItemKey(str(triple[0]), f"link#{triple[1]:03d}#{digits(triple[2])}")
 
 
-def list_at(triple: Triple, time: int) -> Address:
+def list_at(triple: Triple, time: int) -> ItemKey:
     """Where a living association stands in its list."""
-    return Address(str(triple[0]), f"list#{triple[1]:03d}#{digits(time)}#{digits(triple[2])}")
+    return ItemKey(str(triple[0]), f"list#{triple[1]:03d}#{digits(time)}#{digits(triple[2])}")
 
 
-def list_bounds(pair: Pair, after: int, before: int) -> tuple[Address, Address]:
+def list_bounds(pair: Pair, after: int, before: int) -> tuple[ItemKey, ItemKey]:
     """The first and the last possible entry with `after < time < before`."""
     start = f"list#{pair.atype:03d}#"
     return (
-        Address(str(pair.id1), f"{start}{digits(after)}#{END}"),
-        Address(str(pair.id1), f"{start}{digits(before - 1)}#{END}"),
+        ItemKey(str(pair.id1), f"{start}{digits(after)}#{END}"),
+        ItemKey(str(pair.id1), f"{start}{digits(before - 1)}#{END}"),
     )
 
 
@@ -180,7 +180,7 @@ def pair_text(pair: tuple[int, int]) -> str:
     return digits(id1) if atype < 0 else f"{digits(id1)}#{min(atype, _TYPES):03d}"
 
 
-def link_item(triple: Triple, link: Link, *, swept: bool, spread: int) -> Item:
+def link_item(triple: Triple, link: StoredAssoc, *, swept: bool, spread: int) -> Item:
     """What is known of an association as an item."""
     values: dict[str, Value] = {"time": link.time, "alive": link.alive, "data": link.data}
     return item_of(link_at(triple), values, link_spot(triple, link.time, swept=swept, spread=spread))
@@ -193,9 +193,9 @@ def triple_in(item: Item) -> Triple:
     return int(address.id), int(atype), number_of(id2)
 
 
-def link_of(item: Item) -> Link:
+def link_of(item: Item) -> StoredAssoc:
     """What an item says of its association."""
-    return Link(typed(item, "time"), item["alive"]["BOOL"], item["data"]["B"])
+    return StoredAssoc(typed(item, "time"), item["alive"]["BOOL"], item["data"]["B"])
 
 
 def row_of(item: Item) -> AssocRow:
@@ -212,9 +212,9 @@ def entry_of(item: Item) -> Assoc:
 # Counts
 
 
-def count_at(pair: Pair) -> Address:
+def count_at(pair: Pair) -> ItemKey:
     """Where the length of a list stands."""
-    return Address(str(pair.id1), f"count#{pair.atype:03d}")
+    return ItemKey(str(pair.id1), f"count#{pair.atype:03d}")
 
 
 def count_spot(pair: Pair, spread: int) -> Spot:
@@ -230,9 +230,9 @@ def pair_in(item: Item) -> Pair:
 # Keys
 
 
-def key_at(name: KeyName) -> Address:
+def key_at(name: KeyName) -> ItemKey:
     """Where a unique name stands."""
-    return Address(f"key#{name[0]}#{name[1]}", "key")
+    return ItemKey(f"key#{name[0]}#{name[1]}", "key")
 
 
 def key_item(name: KeyName, owner: int, until: int, spread: int) -> Item:
@@ -256,9 +256,9 @@ def outbox_at(part: int) -> str:
     return f"outbox#{part}"
 
 
-def event_at(seq: int, spread: int) -> Address:
+def event_at(seq: int, spread: int) -> ItemKey:
     """Where an event stands until it is done."""
-    return Address(outbox_at(_part_of(seq, spread)), digits(seq))
+    return ItemKey(outbox_at(_part_of(seq, spread)), digits(seq))
 
 
 def _part_of(seq: int, spread: int) -> int:
@@ -276,9 +276,9 @@ def out_spot(seq: int, due: int, spread: int) -> Spot:
     return Spot(f"out#{_part_of(seq, spread)}", f"{digits(due)}#{digits(seq)}")
 
 
-def buried_at(seq: int) -> Address:
+def buried_at(seq: int) -> ItemKey:
     """Where an event stands that was set aside."""
-    return Address("buried", digits(seq))
+    return ItemKey("buried", digits(seq))
 
 
 def job_values(job: Job) -> dict[str, Value]:

@@ -22,8 +22,8 @@ from shoal.core.placement import SHARDS
 from shoal.graph.contract import Job, WakeUp
 from shoal.graph.dynamodb.items import (
     END,
-    Address,
     Item,
+    ItemKey,
     Spot,
     Value,
     address_of,
@@ -39,7 +39,7 @@ from shoal.graph.dynamodb.items import (
     out_spot,
     outbox_at,
 )
-from shoal.graph.dynamodb.service import ConditionFailed, Overtaken, Patience, Service
+from shoal.graph.dynamodb.service import Backoff, ConditionFailed, Service, TransactionConflict
 from shoal.graph.dynamodb.writes import ABSENT, PRESENT, Condition, Transaction, still
 
 _REMEMBERED = 10_000
@@ -170,7 +170,7 @@ class DynamoOutbox:
         exhumation.put(item_of(address, job_values(job), spot), ABSENT)
         try:
             await self._service.transact(exhumation.writes)
-        except Overtaken:
+        except TransactionConflict:
             return False
         return True
 
@@ -180,16 +180,16 @@ class DynamoOutbox:
     async def _settle(self, transaction: Transaction) -> None:
         """A transaction without conditions: what overtakes it only makes it wait."""
         transaction.check_size()
-        patience = Patience(self._service.patience)
+        patience = Backoff(self._service.patience)
         while True:
             try:
                 return await self._service.transact(transaction.writes)
-            except Overtaken as error:
+            except TransactionConflict as error:
                 await patience.pause(error)
 
     async def buried(self) -> list[tuple[Job, str]]:
         """What was set aside, oldest first."""
-        first, last = buried_at(0), Address(buried_at(0).id, END)
+        first, last = buried_at(0), ItemKey(buried_at(0).id, END)
         items = await self._service.stretch(first, last, _EVERYTHING)
         return [(job_of(item), item["error"]["S"]) for item in items]
 
@@ -200,7 +200,7 @@ class DynamoOutbox:
     async def lag(self) -> float:
         """For how many seconds the oldest undone event has waited; 0 when there is none."""
         parts = [outbox_at(p) for p in range(self._spread)]
-        heads = await asyncio.gather(*[self._service.stretch(Address(p, "0"), Address(p, END), 1) for p in parts])
+        heads = await asyncio.gather(*[self._service.stretch(ItemKey(p, "0"), ItemKey(p, END), 1) for p in parts])
         made = [milliseconds_of(number_of(address_of(head[0]).sort)) for head in heads if head]
         return max(0.0, (_now_ms() - min(made)) / 1000) if made else 0.0
 

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from shoal.graph.contract import AssocRow
 from shoal.graph.dynamodb.items import (
     END,
-    Address,
     Item,
+    ItemKey,
     Pair,
     address_of,
     count_at,
@@ -66,7 +66,7 @@ class Scans:
         """A full page, or what there is: what the index still names and the table has no more is made up for."""
         parts = [f"{kind}#{p}" for kind in kinds for p in range(self._spread)]
         # An association that just ended or began again may be in two parts of the index for a moment.
-        page: dict[Address, Item] = {}
+        page: dict[ItemKey, Item] = {}
         while len(page) < limit:
             wanted = limit - len(page)
             places = await self._places(parts, after + END, wanted)
@@ -77,10 +77,10 @@ class Scans:
             after = places[-1][0]
         return sorted(page.values(), key=order)
 
-    async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, Address]]:
+    async def _places(self, parts: Sequence[str], after: str, limit: int) -> list[tuple[str, ItemKey]]:
         """The first `limit` places after one, over all parts: fewer only when there are no more."""
         share = limit // len(parts) + _SPARE
-        found: list[tuple[str, Address]] = []
+        found: list[tuple[str, ItemKey]] = []
         read = dict.fromkeys(parts, after)
         """How far each part that has more has been read."""
         asked = list(parts)

@@ -33,7 +33,7 @@ from botocore.exceptions import (
 )
 
 from shoal.core.errors import OutcomeUnknown, ShoalError, Unavailable
-from shoal.graph.dynamodb.items import INDEX, Address, Item
+from shoal.graph.dynamodb.items import INDEX, Item, ItemKey
 
 READ_AT_ONCE = 100
 """So many items the service looks up in one request."""
@@ -83,7 +83,7 @@ class ConditionFailed(Exception):
     """An item is not as the request expected it."""
 
 
-class Overtaken(Exception):
+class TransactionConflict(Exception):
     """Another transaction changed, or is just changing, an item of this one: read again, and decide anew.
 
     `unknown`: it was sent before without an answer, and that first attempt may still be made.
@@ -111,7 +111,7 @@ class Capacity:
         self.requests: Counter[str] = Counter()
         """Requests that were answered, by operation."""
         self.retries: Counter[str] = Counter()
-        """What was tried again, by what had happened: the service's word, the client's error, or `Overtaken`."""
+        """What was tried again, by what had happened: the service's word, the client's error, or `TransactionConflict`."""
         self.last: Spent | None = None
         """Of the last request."""
         self.on_request: Callable[[Spent], None] | None = None
@@ -131,7 +131,7 @@ class Capacity:
             self.on_request(spent)
 
 
-class Patience:
+class Backoff:
     """Pauses that grow, each somewhere between nothing and its longest, for so many seconds in all."""
 
     def __init__(self, seconds: float) -> None:
@@ -191,10 +191,10 @@ class Service:
     async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         """One request, sent again while the service is busy or out of reach.
 
-        Raises `ConditionFailed`, `Overtaken`, and `Unavailable` when patience ends: `OutcomeUnknown` for a change that was sent,
-        and of which nothing was heard. Other errors of the service are ours.
+        Raises `ConditionFailed`, `TransactionConflict`, and `Unavailable` when patience ends: `OutcomeUnknown` for a change that
+        was sent, and of which nothing was heard. Other errors of the service are ours.
         """
-        patience, unknown = Patience(self.patience), False
+        patience, unknown = Backoff(self.patience), False
         while True:
             try:
                 async with self._places:
@@ -203,7 +203,7 @@ class Service:
                 unknown = unknown or (operation in _CHANGES and _is_unanswered(error))
                 try:
                     self.capacity.retries[_passing(error)] += 1
-                except Overtaken as overtaken:
+                except TransactionConflict as overtaken:
                     overtaken.unknown = unknown
                     raise
                 await patience.pause(error, unknown=unknown)
@@ -211,20 +211,20 @@ class Service:
                 self.capacity.add(operation, answer)
                 return answer
 
-    async def get(self, addresses: Sequence[Address], *attributes: str) -> list[Item]:
+    async def get(self, addresses: Sequence[ItemKey], *attributes: str) -> list[Item]:
         """Items of the table as they are now, those that exist, in no order; all of them, or the key and these attributes."""
         wanted = list(dict.fromkeys(addresses))
         parts = [wanted[start : start + READ_AT_ONCE] for start in range(0, len(wanted), READ_AT_ONCE)]
         answers = await asyncio.gather(*[self._get(part, attributes) for part in parts])
         return [item for answer in answers for item in answer]
 
-    async def _get(self, addresses: Sequence[Address], attributes: Sequence[str]) -> list[Item]:
+    async def _get(self, addresses: Sequence[ItemKey], attributes: Sequence[str]) -> list[Item]:
         request: dict[str, Any] = {"Keys": [address.item() for address in addresses], "ConsistentRead": True}
         if attributes:
             names = ("ID", "sort", *attributes)
             request["ProjectionExpression"] = ", ".join(f"#{name}" for name in names)
             request["ExpressionAttributeNames"] = {f"#{name}": name for name in names}
-        asked, items, patience = {self.table: request}, list[Item](), Patience(self.patience)
+        asked, items, patience = {self.table: request}, list[Item](), Backoff(self.patience)
         while True:
             answer = await self.call("batch_get_item", RequestItems=asked, ReturnConsumedCapacity="TOTAL")
             items += answer["Responses"].get(self.table, [])
@@ -232,7 +232,7 @@ class Service:
                 return items
             await patience.pause()
 
-    async def stretch(self, first: Address, last: Address, limit: int, *, newest_first: bool = False) -> list[Item]:
+    async def stretch(self, first: ItemKey, last: ItemKey, limit: int, *, newest_first: bool = False) -> list[Item]:
         """Up to `limit` items of one `ID` of the table as they are now, from one `sort` to another."""
         return await self._query(
             limit,
@@ -308,14 +308,14 @@ class Service:
         item: Item = answer.get("Attributes", {})
         return item
 
-    async def forget(self, addresses: Sequence[Address]) -> None:
+    async def forget(self, addresses: Sequence[ItemKey]) -> None:
         """Delete items, whatever they are."""
         parts = [addresses[start : start + WRITE_AT_ONCE] for start in range(0, len(addresses), WRITE_AT_ONCE)]
         await asyncio.gather(*[self._forget(part) for part in parts])
 
-    async def _forget(self, addresses: Sequence[Address]) -> None:
+    async def _forget(self, addresses: Sequence[ItemKey]) -> None:
         asked = {self.table: [{"DeleteRequest": {"Key": address.item()}} for address in addresses]}
-        patience = Patience(self.patience)
+        patience = Backoff(self.patience)
         while True:
             answer = await self.call("batch_write_item", RequestItems=asked, ReturnConsumedCapacity="TOTAL")
             if not (asked := answer.get("UnprocessedItems") or {}):
@@ -363,7 +363,7 @@ def _cancelled(error: ClientError) -> str:
         "None"
     }
     if reasons & {"ConditionalCheckFailed", "TransactionConflict"}:
-        raise Overtaken from error
+        raise TransactionConflict from error
     if reasons and reasons <= _BUSY:
         return min(reasons)
     raise error

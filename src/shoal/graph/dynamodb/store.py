@@ -32,12 +32,12 @@ from shoal.graph.dynamodb.items import (
 )
 from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import Scans
-from shoal.graph.dynamodb.service import UNANSWERED, Capacity, Overtaken, Patience, Service
+from shoal.graph.dynamodb.service import UNANSWERED, Backoff, Capacity, Service, TransactionConflict
 from shoal.graph.dynamodb.table import parse, prepare
 from shoal.graph.dynamodb.writes import Transaction, check_number
-from shoal.graph.resolve import Changes, Known, Owns, Touched, decide
+from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
-from shoal.graph.turns import Turns
+from shoal.graph.turns import NamedTurns
 
 PATIENCE_SECONDS = 4.0
 """For so long a busy service, one that is out of reach, or a contested item is tried again."""
@@ -56,7 +56,7 @@ class DynamoGraph:
         self._owns = owns
         self._outbox = DynamoOutbox(service, spread)
         self._scans = Scans(service, spread)
-        self._turns = Turns()
+        self._turns = NamedTurns()
         self._under_way: set[asyncio.Task[list[tuple[Job, InverseOp]]]] = set()
 
     @classmethod
@@ -138,13 +138,13 @@ class DynamoGraph:
         touched = Touched([batch], self._owns)
         # Each of these is an item at least: no need to read them to know.
         check_number(len(touched.ids) + len(touched.keys) + len(touched.triples))
-        patience, unknown = Patience(self._service.patience), False
+        patience, unknown = Backoff(self._service.patience), False
         async with self._turns.of(_contested(batch, touched)):
             while True:
                 try:
                     return await self._commit(batch, touched)
-                except Overtaken as error:
-                    self.capacity.retries["Overtaken"] += 1
+                except TransactionConflict as error:
+                    self.capacity.retries["TransactionConflict"] += 1
                     unknown = unknown or error.unknown
                     await patience.pause(error, unknown=unknown)
                 except Conflict as conflict:
@@ -155,7 +155,7 @@ class DynamoGraph:
 
     async def _commit(self, batch: Batch, touched: Touched) -> list[tuple[Job, InverseOp]]:
         before = await self._load(touched)
-        known, changes = _copy(before), Changes()
+        known, changes = _copy(before), Resolution()
         owed = decide(batch, known, changes, owns=self._owns, now=_now_ms())
         jobs = self._outbox.numbered(changes.events)
         transaction = Transaction(self._service.table, self._spread)

@@ -9,7 +9,7 @@ from botocore.exceptions import ClientError
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.dynamodb.items import INDEX, LAYOUT, LAYOUT_VERSION, item_of, typed
-from shoal.graph.dynamodb.service import ConditionFailed, Patience, Service
+from shoal.graph.dynamodb.service import Backoff, ConditionFailed, Service
 from shoal.graph.dynamodb.writes import ABSENT
 
 SPREAD = 8
@@ -20,7 +20,7 @@ _KEYS = {"ID": "HASH", "sort": "RANGE"}
 _INDEX_KEYS = {"part": "HASH", "place": "RANGE"}
 
 
-class Place(NamedTuple):
+class TableLocation(NamedTuple):
     """What a URL says of a table."""
 
     table: str
@@ -29,17 +29,22 @@ class Place(NamedTuple):
     spread: int
 
 
-def parse(url: str) -> Place:
+def parse(url: str) -> TableLocation:
     """`dynamodb://table?region=...&endpoint=...&spread=...`; only the table must be named. Raises `InvalidInput`."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
-    if parts.scheme != "dynamodb" or not parts.netloc or parts.path.strip("/") or options.keys() - Place._fields:
+    if (
+        parts.scheme != "dynamodb"
+        or not parts.netloc
+        or parts.path.strip("/")
+        or options.keys() - TableLocation._fields
+    ):
         raise InvalidInput("a table's URL is dynamodb://table?region=...&endpoint=...&spread=...")
     spread = options.get("spread", str(SPREAD))
     if not spread.isdecimal() or not 1 <= int(spread) <= _LARGEST_SPREAD:
         raise InvalidInput(f"spread is a number from 1 to {_LARGEST_SPREAD}")
     # Not `hostname`, which is in lower case: tables' names are not.
-    return Place(parts.netloc, options.get("region"), options.get("endpoint"), int(spread))
+    return TableLocation(parts.netloc, options.get("region"), options.get("endpoint"), int(spread))
 
 
 async def prepare(service: Service, spread: int) -> int:
@@ -100,7 +105,7 @@ async def _create(service: Service) -> None:
 
 
 async def _ready(service: Service) -> dict[str, Any]:
-    patience = Patience(_CREATION_SECONDS)
+    patience = Backoff(_CREATION_SECONDS)
     while (description := await _describe(service)) is None or description["TableStatus"] == "CREATING":
         await patience.pause()
     return description

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from shoal.core.errors import TooLarge
 from shoal.graph.contract import Job
 from shoal.graph.dynamodb.items import (
-    Address,
     Item,
+    ItemKey,
     Pair,
     Value,
     attribute,
@@ -32,7 +32,7 @@ from shoal.graph.dynamodb.items import (
     object_item,
 )
 from shoal.graph.dynamodb.service import ITEM_BYTES, TRANSACTION_BYTES, TRANSACTION_ITEMS
-from shoal.graph.resolve import Changes, KeyName, Known, Link, Touched, Triple
+from shoal.graph.resolve import KeyName, Known, Resolution, StoredAssoc, Touched, Triple
 from shoal.graph.schema import ASSOC_TYPES
 
 Write = Mapping[str, Mapping[str, Any]]
@@ -75,7 +75,7 @@ class Transaction:
         self.changes = False
         """Whether anything is changed at all: checks alone need not be sent."""
 
-    def commit(self, touched: Touched, before: Known, changes: Changes, jobs: Sequence[Job]) -> None:
+    def commit(self, touched: Touched, before: Known, changes: Resolution, jobs: Sequence[Job]) -> None:
         """All that a batch changes, and every check that it needs."""
         self._objects(touched, before, changes)
         for name in touched.keys:
@@ -93,11 +93,11 @@ class Transaction:
         """Store an item."""
         self._add("Put", {"Item": item}, condition)
 
-    def delete(self, address: Address, condition: Condition | None = None) -> None:
+    def delete(self, address: ItemKey, condition: Condition | None = None) -> None:
         """Forget an item."""
         self._add("Delete", {"Key": address.item()}, condition)
 
-    def check(self, address: Address, condition: Condition) -> None:
+    def check(self, address: ItemKey, condition: Condition) -> None:
         """Change nothing, and fail unless this is true."""
         self._add("ConditionCheck", {"Key": address.item()}, condition)
 
@@ -106,7 +106,7 @@ class Transaction:
         self.writes.append({kind: {"TableName": self._table, **parameters, **conditions}})
         self.changes = self.changes or kind != "ConditionCheck"
 
-    def _objects(self, touched: Touched, before: Known, changes: Changes) -> None:
+    def _objects(self, touched: Touched, before: Known, changes: Resolution) -> None:
         for id_ in touched.ids:
             version = before.versions.get(id_)
             stored = still(version=version) if version else ABSENT
@@ -121,7 +121,7 @@ class Transaction:
             else:
                 self.check(object_at(id_), ABSENT)
 
-    def _key(self, name: KeyName, before: tuple[int, int] | None, changes: Changes) -> None:
+    def _key(self, name: KeyName, before: tuple[int, int] | None, changes: Resolution) -> None:
         stored = still(owner=before[0], until=before[1]) if before else ABSENT
         now = changes.keys.get(name)
         if now is not None:
@@ -131,7 +131,7 @@ class Transaction:
         else:
             self.check(key_at(name), stored)
 
-    def _link(self, triple: Triple, before: Link | None, now: Link | None) -> None:
+    def _link(self, triple: Triple, before: StoredAssoc | None, now: StoredAssoc | None) -> None:
         stored = still(**before._asdict()) if before else ABSENT
         if now is None:
             self.check(link_at(triple), stored)

@@ -12,7 +12,7 @@ from shoal.graph.contract import Assoc, Batch
 from shoal.graph.schema import IN_THREAD
 
 
-class Placed(NamedTuple):
+class ThreadPlace(NamedTuple):
     """A comment in a thread."""
 
     id: int
@@ -38,6 +38,6 @@ def place_of(post: Post) -> bytes:
     return post.parent_id.to_bytes(8) + post.author_id.to_bytes(8)
 
 
-def placed(assoc: Assoc) -> Placed:
+def placed(assoc: Assoc) -> ThreadPlace:
     """Decode a comment from the list of its thread."""
-    return Placed(assoc.id2, int.from_bytes(assoc.data[:8]), int.from_bytes(assoc.data[8:]))
+    return ThreadPlace(assoc.id2, int.from_bytes(assoc.data[:8]), int.from_bytes(assoc.data[8:]))

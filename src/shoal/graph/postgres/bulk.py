@@ -9,7 +9,7 @@ from typing import Any
 import asyncpg
 
 from shoal.core.placement import source_of
-from shoal.graph.postgres.connections import LONG_PATIENCE, Connections
+from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool
 from shoal.graph.rows import ASSOC_BYTES, MEMBER_MARK, POST_MARK, KeyRow, Rows, Spread
 from shoal.graph.schema import encode_node
 
@@ -66,7 +66,7 @@ _SPREAD = """
 class PostgresBulk:
     """The rows of one store. `lazy` reads; what is written is durable."""
 
-    def __init__(self, lazy: Connections, durable: Connections, check: Callable[[], None]) -> None:
+    def __init__(self, lazy: ConnectionPool, durable: ConnectionPool, check: Callable[[], None]) -> None:
         self._check = check
         self._lazy = lazy
         self._durable = durable

@@ -61,7 +61,7 @@ _ENDED = "57P"
 _PASSING = ("08", "53", "57", "25", "40", "55")
 
 
-class Connections:
+class ConnectionPool:
     """Up to `size` connections. `ask` and `use` may be called from any task."""
 
     def __init__(

@@ -9,9 +9,9 @@ import msgspec
 
 from shoal.core.errors import ShoalError
 from shoal.graph.postgres import moving_sql as sql
-from shoal.graph.postgres.connections import Connections
-from shoal.graph.sharding.live_map import Heard
-from shoal.graph.sharding.moves import Mark
+from shoal.graph.postgres.connections import ConnectionPool
+from shoal.graph.sharding.live_map import MapNews
+from shoal.graph.sharding.moves import SourceState
 from shoal.graph.sharding.shard_map import ShardMap
 
 _PATIENCE = 1.0
@@ -23,12 +23,12 @@ class PostgresPost:
     """A connection of its own: however busy the others are, the map is heard of."""
 
     def __init__(self, url: str) -> None:
-        self._connections = Connections(url, 1, _SETTINGS, _PATIENCE)
+        self._connections = ConnectionPool(url, 1, _SETTINGS, _PATIENCE)
 
-    async def beat(self, me: int, version: int, *, joins: bool) -> Heard:
+    async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         """See `live_map.Post`, as of all that follows."""
         ((newest, stored, peers),) = await self._connections.ask(sql.BEAT, me, version, joins)
-        return Heard(ShardMap.from_plain(newest, msgspec.json.decode(stored)) if stored else None, peers)
+        return MapNews(ShardMap.from_plain(newest, msgspec.json.decode(stored)) if stored else None, peers)
 
     async def offer(self, known: ShardMap) -> None:
         """One statement."""
@@ -38,9 +38,9 @@ class PostgresPost:
         """The same."""
         await self._connections.ask(sql.ADMIT, sources, version, seconds)
 
-    async def marks(self) -> dict[int, Mark]:
+    async def marks(self) -> dict[int, SourceState]:
         """Counts the journal."""
-        return {source: Mark(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
+        return {source: SourceState(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
 
     async def close(self, me: int) -> None:
         """Leave the list, if the store can be reached."""

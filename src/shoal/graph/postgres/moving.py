@@ -17,9 +17,9 @@ import msgspec
 from shoal.core.errors import Unavailable
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.postgres import moving_sql as sql
-from shoal.graph.postgres.connections import Connections, connect, goodbye
+from shoal.graph.postgres.connections import ConnectionPool, connect, goodbye
 from shoal.graph.postgres.schema import MIGRATIONS
-from shoal.graph.sharding.moves import Digest, Kind, Mark, Names
+from shoal.graph.sharding.moves import Digest, RowKind, RowNames, SourceState
 from shoal.graph.sharding.shard_map import ShardMap
 
 _SETTINGS = {
@@ -39,7 +39,7 @@ _CHUNKS_AHEAD = 16
 
 _BROKEN = "the other end of the copy has failed"
 
-_TABLES = dict(zip(Kind, sql.TABLES, strict=True))
+_TABLES = dict(zip(RowKind, sql.TABLES, strict=True))
 
 
 class PostgresSide:
@@ -48,7 +48,7 @@ class PostgresSide:
     def __init__(self, url: str, lock: asyncpg.Connection) -> None:
         self.url = url
         self._lock = lock
-        self._connections = Connections(url, _CONNECTIONS, _SETTINGS, _PATIENCE)
+        self._connections = ConnectionPool(url, _CONNECTIONS, _SETTINGS, _PATIENCE)
 
     @classmethod
     async def open(cls, url: str, *, joins: bool) -> PostgresSide:
@@ -79,18 +79,18 @@ class PostgresSide:
         """They are not moving any more, and nothing is noted of them."""
         await self._locked([(sql.UNMARK, (sources,)), (sql.JOURNAL_CLEAR, (sources,))], sql.MOVING_LOCK)
 
-    async def marks(self) -> dict[int, Mark]:
+    async def marks(self) -> dict[int, SourceState]:
         """By data source."""
-        return {source: Mark(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
+        return {source: SourceState(*mark) for source, *mark in await self._connections.ask(sql.STATES)}
 
     async def forget_noted(self, sources: Sequence[int]) -> None:
         """Empty the journal of these."""
         await self._connections.ask(sql.JOURNAL_CLEAR, sources, patience=_BULK_PATIENCE)
 
-    async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], Names]:
+    async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
         """The oldest entries of the journal, and what they name."""
         rows = await self._connections.ask(sql.JOURNAL_NEXT, sources, limit)
-        return [row[0] for row in rows], Names.of(row[1:] for row in rows)
+        return [row[0] for row in rows], RowNames.of(row[1:] for row in rows)
 
     async def done(self, entries: Sequence[int]) -> None:
         """These entries of the journal are in the other store."""
@@ -117,7 +117,7 @@ class PostgresSide:
         return wiped
 
     async def copy_to(
-        self, other: PostgresSide, kind: Kind, sources: Sequence[int], tell: Callable[[int], None]
+        self, other: PostgresSide, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]
     ) -> int:
         """Write all rows of a kind to the other end, which has none; how many. `tell` hears of bytes."""
         table = _TABLES[kind]
@@ -141,15 +141,15 @@ class PostgresSide:
         )
         return int(written.rpartition(" ")[2])
 
-    async def rows_of(self, names: Names) -> dict[Kind, list[Any]]:
+    async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """The rows of these names as they are now; those that are not there are left out."""
 
-        async def read(connection: asyncpg.Connection) -> dict[Kind, list[Any]]:
+        async def read(connection: asyncpg.Connection) -> dict[RowKind, list[Any]]:
             return {kind: await connection.fetch(_TABLES[kind].get, *columns) for kind, columns in names.columns()}
 
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
-    async def make_equal(self, names: Names, rows: dict[Kind, list[Any]]) -> None:
+    async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
         """Of these names there shall be these rows and no others."""
 
         async def write(connection: asyncpg.Connection) -> None:
@@ -161,17 +161,17 @@ class PostgresSide:
 
         await self._connections.use(write, patience=_BULK_PATIENCE)
 
-    async def digest(self, sources: Sequence[int]) -> tuple[Digest, Names]:
+    async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
         """Of all rows of these at one moment, but for those that the journal names then, which are returned."""
 
-        async def read(connection: asyncpg.Connection) -> tuple[Digest, Names]:
+        async def read(connection: asyncpg.Connection) -> tuple[Digest, RowNames]:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
-                names = Names.of(await connection.fetch(sql.JOURNAL_NAMES, sources))
+                names = RowNames.of(await connection.fetch(sql.JOURNAL_NAMES, sources))
                 return await _digest(connection, sources) - await _digest_of(connection, names), names
 
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
-    async def digest_but(self, sources: Sequence[int], names: Names) -> Digest:
+    async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
         """Of all rows of these but the named ones."""
 
         async def read(connection: asyncpg.Connection) -> Digest:
@@ -180,7 +180,7 @@ class PostgresSide:
 
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
-    async def digest_of(self, names: Names) -> Digest:
+    async def digest_of(self, names: RowNames) -> Digest:
         """Of the named rows."""
         return await self._connections.use(lambda connection: _digest_of(connection, names), patience=_BULK_PATIENCE)
 
@@ -239,7 +239,7 @@ async def _digest(connection: asyncpg.Connection, sources: Sequence[int]) -> Dig
     return Digest({kind: (row[0], int(row[1])) for kind, row in parts.items()})
 
 
-async def _digest_of(connection: asyncpg.Connection, names: Names) -> Digest:
+async def _digest_of(connection: asyncpg.Connection, names: RowNames) -> Digest:
     parts = {kind: await connection.fetchrow(_TABLES[kind].digest_of, *columns) for kind, columns in names.columns()}
     return Digest({kind: (row[0], int(row[1])) for kind, row in parts.items()})
 

@@ -15,7 +15,7 @@ from shoal.core import events
 from shoal.core.errors import ShoalError
 from shoal.graph.contract import Job, WakeUp
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import LONG_PATIENCE, Connections
+from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool
 
 _GATHER_SECONDS = 0.03
 """How long what is done waits for company."""
@@ -25,7 +25,7 @@ _RETRY_SECONDS = 1.0
 class PostgresOutbox:
     """The outbox half of a store. `me` names this opener; `lazy` does not wait for the disk, `durable` does."""
 
-    def __init__(self, lazy: Connections, durable: Connections, me: int, check: Callable[[], None]) -> None:
+    def __init__(self, lazy: ConnectionPool, durable: ConnectionPool, me: int, check: Callable[[], None]) -> None:
         self._lazy = lazy
         self._durable = durable
         self._me = me

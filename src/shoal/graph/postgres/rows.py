@@ -12,7 +12,7 @@ from typing import Any
 from shoal.core.events import encode
 from shoal.core.placement import source_of
 from shoal.graph.contract import Batch
-from shoal.graph.resolve import Changes, KeyName, Known, Link, Touched, Triple
+from shoal.graph.resolve import KeyName, Known, Resolution, StoredAssoc, Touched, Triple
 from shoal.graph.schema import encode_node
 
 Name = int | Triple | KeyName
@@ -32,7 +32,7 @@ class Loaded:
                 self.known.versions[a] = b
                 self.revisions[a] = revision
             elif kind == 2:
-                self.known.links[a, b, c] = Link(moment, alive, data)
+                self.known.links[a, b, c] = StoredAssoc(moment, alive, data)
                 self.revisions[a, b, c] = revision
             else:
                 self.known.keys[space, name] = (a, b)
@@ -50,7 +50,7 @@ def load_values(touched: Touched) -> Columns:
 
 
 def commit_values(
-    changes: Changes, loaded: Loaded, touched: Touched, batches: Sequence[Batch], delays: Sequence[float]
+    changes: Resolution, loaded: Loaded, touched: Touched, batches: Sequence[Batch], delays: Sequence[float]
 ) -> Columns:
     """The arguments of `sql.COMMIT`. `touched` is what the accepted `batches` look at; `delays` are of the events."""
     revision = loaded.next_revision
@@ -77,7 +77,7 @@ def commit_values(
     ]
 
 
-def _key_values(changes: Changes, loaded: Loaded, batches: Sequence[Batch]) -> Columns:
+def _key_values(changes: Resolution, loaded: Loaded, batches: Sequence[Batch]) -> Columns:
     shards = {(op.key.space, op.key.name): op.key.shard for batch in batches for op in batch.keys}
     held = sorted((name, owner) for name, owner in changes.keys.items() if owner is not None)
     lost = sorted(name for name, owner in changes.keys.items() if owner is None and name in loaded.revisions)
@@ -87,7 +87,7 @@ def _key_values(changes: Changes, loaded: Loaded, batches: Sequence[Batch]) -> C
     ]
 
 
-def _seen_keys(changes: Changes, loaded: Loaded, touched: Touched) -> Columns:
+def _seen_keys(changes: Resolution, loaded: Loaded, touched: Touched) -> Columns:
     """Keys that stay as they are, or were made and given up within the group."""
     seen = [
         name

@@ -20,7 +20,7 @@ from shoal.core.events import InverseOp
 from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Job
 from shoal.graph.postgres import schema, sql
 from shoal.graph.postgres.bulk import PostgresBulk
-from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, Connections
+from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
 from shoal.graph.postgres.outbox import PostgresOutbox
 from shoal.graph.postgres.owner import Owner
 from shoal.graph.postgres.writer import GROUPS, Writer
@@ -40,7 +40,7 @@ def _everything(_shard: int) -> bool:
 class PostgresGraph:
     """A whole store in one database. Make one with `open`."""
 
-    def __init__(self, reading: Connections, writing: Connections | None, owner: Owner, owns: Owns) -> None:
+    def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None, owner: Owner, owns: Owns) -> None:
         self._read_only = writing is None
         self._reading = reading
         self._writing = writing or reading
@@ -82,11 +82,11 @@ class PostgresGraph:
         async with AsyncExitStack() as undo:
             # A claim or an acknowledgement may be lost with the server; nothing else is written through these.
             settings = {"default_transaction_read_only": "on"} if read_only else {"synchronous_commit": "off"}
-            reading = Connections(url, readers, settings, patience)
+            reading = ConnectionPool(url, readers, settings, patience)
             undo.push_async_callback(reading.close)
             writing = None
             if not read_only:
-                writing = Connections(url, GROUPS + 1, {"synchronous_commit": "on"}, patience, writes=True)
+                writing = ConnectionPool(url, GROUPS + 1, {"synchronous_commit": "on"}, patience, writes=True)
                 undo.push_async_callback(writing.close)
                 await writing.use(migrate, patience=LONG_PATIENCE)
                 await owner.open()

@@ -25,10 +25,10 @@ from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
 from shoal.graph.contract import Batch, Job
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import FROZEN, Connections, frozen_refusal
+from shoal.graph.postgres.connections import FROZEN, ConnectionPool, frozen_refusal
 from shoal.graph.postgres.owner import MEANWHILE
 from shoal.graph.postgres.rows import Loaded, Name, commit_values, load_values
-from shoal.graph.resolve import Changes, Owns, Touched, decide
+from shoal.graph.resolve import Owns, Resolution, Touched, decide
 
 Owed = list[tuple[Job, InverseOp]]
 
@@ -85,7 +85,7 @@ class _Task:
 class Writer:
     """Takes batches from the event loop; `close` finishes those it has."""
 
-    def __init__(self, connections: Connections, owned_by: int, owns: Owns, wake: Callable[[], None]) -> None:
+    def __init__(self, connections: ConnectionPool, owned_by: int, owns: Owns, wake: Callable[[], None]) -> None:
         self._connections = connections
         self._owned_by = owned_by
         self._owns = owns
@@ -196,7 +196,7 @@ class Writer:
     async def _commit(self, tasks: list[_Task]) -> list[Any]:
         touched = Touched([task.batch for task in tasks], self._owns)
         loaded = Loaded(await self._connections.ask(sql.LOAD, *load_values(touched), reads=True))
-        changes = Changes()
+        changes = Resolution()
         answers: list[Any] = []
         accepted: list[Batch] = []
         unsettled: set[int] = set()
@@ -245,7 +245,7 @@ def _told(error: Exception) -> Exception:
     return Unavailable(MEANWHILE) if state == _OUTSIDE else error
 
 
-def _with_jobs(answer: Any, changes: Changes, seqs: list[int]) -> Any:
+def _with_jobs(answer: Any, changes: Resolution, seqs: list[int]) -> Any:
     """What is owed, with the jobs that were made of it; a refusal stays one."""
     if isinstance(answer, Exception):
         return answer

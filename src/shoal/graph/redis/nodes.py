@@ -21,7 +21,7 @@ from redis.exceptions import AskError, OutOfMemoryError, RedisError, ResponseErr
 from shoal.core.errors import StorageFull, Unavailable
 from shoal.core.ids import SEQUENCE_BITS
 from shoal.core.placement import SHARDS
-from shoal.graph.redis.topology import NOWHERE, Address, Client, Topology, connect, parse
+from shoal.graph.redis.topology import NOWHERE, Client, ServerAddress, Topology, connect, parse
 
 KEY_BYTES = 25
 _TRIES = 3
@@ -75,7 +75,7 @@ class Script:
         self.sha = sha1(self.text.encode(), usedforsecurity=False).hexdigest()
 
 
-class Part(NamedTuple):
+class PartialAnswer(NamedTuple):
     """What one call answered: `at` are the places of its keys among all."""
 
     at: NDArray[np.intp]
@@ -123,7 +123,7 @@ class Nodes:
         self._url = parse(url)
         self._connect_seconds = connect_seconds
         self._answer_seconds = answer_seconds
-        self._servers: dict[Address, _Server] = {}
+        self._servers: dict[ServerAddress, _Server] = {}
         self._topology: Topology | None = None
         self._looking: asyncio.Task[Topology] | None = None
         self.calls = 0
@@ -136,12 +136,12 @@ class Nodes:
 
     async def each(
         self, script: Script, shards: NDArray[np.int64], arguments: Arguments, *, batch: int, bulk: bool = False
-    ) -> list[Part]:
+    ) -> list[PartialAnswer]:
         """Run a script for many keys: side by side on their servers, `batch` keys a call, in order within a server.
 
         Raises `Unavailable` when any key could not be reached; others may have been written by then.
         """
-        parts: list[Part] = []
+        parts: list[PartialAnswer] = []
         left = np.arange(len(shards))
         troubled = False
         topology = await self._known()
@@ -169,7 +169,7 @@ class Nodes:
         topology: Topology,
         batch: int,
         bulk: bool,
-        parts: list[Part],
+        parts: list[PartialAnswer],
     ) -> tuple[NDArray[np.intp], bool]:
         """Ask for what is left. What is still left then, and whether a server could not be reached."""
         places = topology.places[shards[left]]
@@ -197,7 +197,7 @@ class Nodes:
 
     async def _call(
         self, server: _Server, script: Script, at: NDArray[np.intp], arguments: Arguments, *, bulk: bool
-    ) -> tuple[Part, NDArray[np.intp]]:
+    ) -> tuple[PartialAnswer, NDArray[np.intp]]:
         """One call: what it answered, and the places that were refused."""
         queued = time.monotonic()
         async with server.bulk if bulk else server.quick:
@@ -243,7 +243,7 @@ class Nodes:
         left: NDArray[np.intp],
         arguments: Arguments,
         topology: Topology,
-        parts: list[Part],
+        parts: list[PartialAnswer],
     ) -> NDArray[np.intp]:
         """A slot that is on its way to another server: keys that have left, or do not exist, are asked for there."""
         failed = [np.empty(0, np.intp)]
@@ -265,13 +265,13 @@ class Nodes:
             failed.append(refused)
         return np.concatenate(failed)
 
-    async def _destination(self, address: Address, shard: int) -> Address | None:
+    async def _destination(self, address: ServerAddress, shard: int) -> ServerAddress | None:
         """Where the server sends those who ask for a key of the shard that it does not have; None when it has them itself."""
         try:
             async with asyncio.timeout(self._connect_seconds + self._answer_seconds):
                 await self._server(address).client.execute_command("EXISTS", f"{{{shard:04x}}}")
         except AskError as error:
-            return Address(str(error.host), int(error.port))
+            return ServerAddress(str(error.host), int(error.port))
         except (RedisError, OSError, TimeoutError):
             return None
         return None
@@ -314,7 +314,7 @@ class Nodes:
         if not task.cancelled():
             task.exception()
 
-    def _server(self, address: Address) -> _Server:
+    def _server(self, address: ServerAddress) -> _Server:
         server = self._servers.get(address)
         if server is None:
             client = connect(self._url, address, _CONNECTIONS + 2, self._connect_seconds, self._answer_seconds)
@@ -357,9 +357,9 @@ class _Trouble(Exception):
     """The call may be repeated after a look at the servers."""
 
 
-def _answered(at: NDArray[np.intp], reply: Any) -> tuple[Part, NDArray[np.intp]]:
+def _answered(at: NDArray[np.intp], reply: Any) -> tuple[PartialAnswer, NDArray[np.intp]]:
     refused, result = reply
-    return Part(at, result), at[np.array(refused, np.intp) - 1]
+    return PartialAnswer(at, result), at[np.array(refused, np.intp) - 1]
 
 
 def _unreachable() -> Unavailable:

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from shoal.core.errors import Unavailable
 from shoal.core.placement import SHARDS
-from shoal.graph.cache.batching import Gathering
-from shoal.graph.redis.nodes import KEY_BYTES, Nodes, Part, Script, keys_of, shards_of
+from shoal.graph.cache.batching import Batching
+from shoal.graph.redis.nodes import KEY_BYTES, Nodes, PartialAnswer, Script, keys_of, shards_of
 
 _log = logging.getLogger(__name__)
 
@@ -136,9 +136,9 @@ class RedisStamps:
         # The history that each logical shard was last seen in, and from when on those that came after another one count.
         self._histories = np.zeros(SHARDS, f"S{_HISTORY_BYTES}")
         self._counts_from: dict[bytes, float] = {}
-        self._reading = Gathering(self._read)
-        self._beginning = Gathering(self._begin)
-        self._ending = Gathering(self._end)
+        self._reading = Batching(self._read)
+        self._beginning = Batching(self._begin)
+        self._ending = Batching(self._end)
         # Ends that could not be told: the token of each object, and until when its stamp may live.
         self._owed: dict[int, tuple[bytes, float]] = {}
         self._telling: asyncio.Task[None] | None = None
@@ -189,7 +189,7 @@ class RedisStamps:
         await self._tell(_END, changes)
         return [None] * len(changes)
 
-    async def _tell(self, script: Script, changes: list[_Change]) -> list[Part]:
+    async def _tell(self, script: Script, changes: list[_Change]) -> list[PartialAnswer]:
         every = np.array([id_ for change in changes for id_ in change.ids], np.int64)
         keys = keys_of(_PREFIX, every)
         held = [np.frombuffer(change.token, np.uint8) for change in changes]

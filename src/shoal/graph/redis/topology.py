@@ -26,7 +26,7 @@ _SLOTS = 16_384
 _SLOT_OF = np.array([crc_hqx(b"%04x" % shard, 0) % _SLOTS for shard in range(SHARDS)])
 
 
-class Address(NamedTuple):
+class ServerAddress(NamedTuple):
     """Where a server listens."""
 
     host: str
@@ -36,21 +36,21 @@ class Address(NamedTuple):
 class Topology(NamedTuple):
     """The masters, and for each logical shard which of them has it (`NOWHERE`: none)."""
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[ServerAddress, ...]
     places: NDArray[np.int16]
 
 
 class Url(NamedTuple):
     """What a URL says."""
 
-    addresses: tuple[Address, ...]
+    addresses: tuple[ServerAddress, ...]
     clustered: bool
     tls: bool
     db: int
     user: str | None
     password: str | None
 
-    async def look(self, client: Client, address: Address) -> Topology | None:
+    async def look(self, client: Client, address: ServerAddress) -> Topology | None:
         """What this server knows; None when it is a replica outside a Cluster. Raises the errors of the client."""
         if self.clustered:
             return _of_cluster(await client.execute_command("CLUSTER SLOTS"), address)
@@ -79,16 +79,18 @@ def parse(url: str) -> Url:
     )
 
 
-def _address(text: str) -> Address:
+def _address(text: str) -> ServerAddress:
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
         host, port = text, str(_PORT)
     if not host or not port.isdecimal():
         raise ValueError("a Redis URL names its servers as host:port,host:port")
-    return Address(host.strip("[]"), int(port))
+    return ServerAddress(host.strip("[]"), int(port))
 
 
-def connect(url: Url, address: Address, connections: int, connect_seconds: float, answer_seconds: float) -> Client:
+def connect(
+    url: Url, address: ServerAddress, connections: int, connect_seconds: float, answer_seconds: float
+) -> Client:
     """A client of one server. It repeats nothing by itself: that is decided where the whole is known."""
     pool = BlockingConnectionPool(
         connection_class=_OverTls if url.tls else _Plain,
@@ -134,13 +136,13 @@ class _OverTls(_Resettable, SSLConnection):
     pass
 
 
-def _of_cluster(ranges: Any, asked: Address) -> Topology:
-    addresses: list[Address] = []
+def _of_cluster(ranges: Any, asked: ServerAddress) -> Topology:
+    addresses: list[ServerAddress] = []
     slots = np.full(_SLOTS, NOWHERE, np.int16)
     for first, last, master, *_ in ranges:
         # A server that does not know its own name yet answers with an empty one.
         host = master[0].decode() if master[0] else asked.host
-        address = Address(host, int(master[1]))
+        address = ServerAddress(host, int(master[1]))
         if address not in addresses:
             addresses.append(address)
         slots[first : last + 1] = addresses.index(address)

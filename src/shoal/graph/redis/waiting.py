@@ -12,7 +12,7 @@ from shoal.graph.redis.nodes import Nodes
 from shoal.graph.redis.topology import Client
 
 
-class Line:
+class ShardConnection:
     """Connected when it is first used, and anew after each failure, to the server that has the shard by then.
 
     It asks one thing at a time, of which the server may think for `seconds`.

@@ -18,7 +18,7 @@ from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.placement import source_of
 from shoal.graph.contract import Store, WakeUp
 from shoal.graph.resolve import Owns
-from shoal.graph.sharding.moves import DEAD_SECONDS, LEASE_SECONDS, Mark
+from shoal.graph.sharding.moves import DEAD_SECONDS, LEASE_SECONDS, SourceState
 from shoal.graph.sharding.shard_map import ShardMap, shown_url
 from shoal.graph.sharding.sharded import ShardedGraph
 
@@ -31,17 +31,17 @@ _OPEN_SECONDS = 2.0
 _log = logging.getLogger(__name__)
 
 
-class Heard(NamedTuple):
+class MapNews(NamedTuple):
     """What a store says: a map that is newer than ours, if it has one, and stores that are about to join."""
 
     newer: ShardMap | None
     joining: list[str]
 
 
-class Post(Protocol):
+class MapKeeper(Protocol):
     """Where one store keeps the map, and the list of those who go by it."""
 
-    async def beat(self, me: int, version: int, *, joins: bool) -> Heard:
+    async def beat(self, me: int, version: int, *, joins: bool) -> MapNews:
         """Say that this process goes by a map. Raises `Unavailable`."""
         ...
 
@@ -53,7 +53,7 @@ class Post(Protocol):
         """Data sources that are here by this map may be written in `seconds` at the latest."""
         ...
 
-    async def marks(self) -> dict[int, Mark]:
+    async def marks(self) -> dict[int, SourceState]:
         """Data sources that are moving, or have moved, as the store sees it."""
         ...
 
@@ -85,7 +85,10 @@ class LiveMap:
     """
 
     def __init__(
-        self, open_store: Callable[[str, Owns], Awaitable[Store]], open_post: Callable[[str], Post], known: ShardMap
+        self,
+        open_store: Callable[[str, Owns], Awaitable[Store]],
+        open_post: Callable[[str], MapKeeper],
+        known: ShardMap,
     ) -> None:
         self._open_store = open_store
         self._open_post = open_post
@@ -95,7 +98,7 @@ class LiveMap:
         # The store of each data source: what stores take for theirs follows from it.
         self._homes: list[str] = []
         self._stores: dict[str, Store] = {}
-        self._posts: dict[str, Post] = {}
+        self._posts: dict[str, MapKeeper] = {}
         self._until: dict[str, float] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._side_tasks: set[asyncio.Task[Any]] = set()
@@ -128,7 +131,7 @@ class LiveMap:
         await asyncio.gather(*self._tasks.values(), *self._side_tasks)
         await asyncio.gather(*[post.close(self._me) for post in self._posts.values()])
 
-    async def marks(self) -> dict[str, dict[int, Mark]]:
+    async def marks(self) -> dict[str, dict[int, SourceState]]:
         """What each store says of data sources that are moving."""
         return {url: await self._post(url).marks() for url in self.map.stores}
 
@@ -152,15 +155,15 @@ class LiveMap:
 
     # Hearing
 
-    def _post(self, url: str) -> Post:
+    def _post(self, url: str) -> MapKeeper:
         if url not in self._posts:
             self._posts[url] = self._open_post(url)
         return self._posts[url]
 
-    async def _first_beat(self, url: str) -> Heard:
+    async def _first_beat(self, url: str) -> MapNews:
         return await self._beat(url, joins=True)
 
-    async def _beat(self, url: str, *, joins: bool) -> Heard:
+    async def _beat(self, url: str, *, joins: bool) -> MapNews:
         loop = asyncio.get_running_loop()
         began = loop.time()
         heard = await self._post(url).beat(self._me, self.map.version, joins=joins)

@@ -14,7 +14,7 @@ DEAD_SECONDS = 3.0
 """A process that was not seen for so long believes nothing any more: nobody waits for it."""
 
 
-class Kind(Enum):
+class RowKind(Enum):
     """The kinds of rows, in the order in which they are moved."""
 
     OBJECT = "object"
@@ -23,7 +23,7 @@ class Kind(Enum):
     KEY = "key"
 
 
-class Mark(NamedTuple):
+class SourceState(NamedTuple):
     """What a store says of a data source: its state, the other store, and how many changes are noted."""
 
     state: str
@@ -31,30 +31,30 @@ class Mark(NamedTuple):
     noted: int
 
 
-class Names:
+class RowNames:
     """Names of rows, by kind, each once."""
 
-    def __init__(self, parts: Mapping[Kind, Iterable[tuple[Any, ...]]] | None = None) -> None:
-        self._parts = {kind: frozenset((parts or {}).get(kind, ())) for kind in Kind}
+    def __init__(self, parts: Mapping[RowKind, Iterable[tuple[Any, ...]]] | None = None) -> None:
+        self._parts = {kind: frozenset((parts or {}).get(kind, ())) for kind in RowKind}
 
     @classmethod
-    def of(cls, entries: Iterable[Sequence[Any]]) -> Names:
+    def of(cls, entries: Iterable[Sequence[Any]]) -> RowNames:
         """From entries of a journal: kind, three numbers, space and name."""
-        found: dict[Kind, set[tuple[Any, ...]]] = {kind: set() for kind in Kind}
+        found: dict[RowKind, set[tuple[Any, ...]]] = {kind: set() for kind in RowKind}
         for kind, *parts in entries:
             # A name has as many parts as its kind asks for; the others are empty.
-            found[Kind(kind)].add(tuple(part for part in parts if part is not None))
+            found[RowKind(kind)].add(tuple(part for part in parts if part is not None))
         return cls(found)
 
-    def plus(self, other: Names) -> Names:
+    def plus(self, other: RowNames) -> RowNames:
         """Both."""
-        return Names({kind: names | other._parts[kind] for kind, names in self._parts.items()})
+        return RowNames({kind: names | other._parts[kind] for kind, names in self._parts.items()})
 
-    def minus(self, other: Names) -> Names:
+    def minus(self, other: RowNames) -> RowNames:
         """Without those."""
-        return Names({kind: names - other._parts[kind] for kind, names in self._parts.items()})
+        return RowNames({kind: names - other._parts[kind] for kind, names in self._parts.items()})
 
-    def columns(self) -> Iterator[tuple[Kind, list[list[Any]]]]:
+    def columns(self) -> Iterator[tuple[RowKind, list[list[Any]]]]:
         """By kind, in columns and in order; kinds of which there are none are left out."""
         for kind, names in self._parts.items():
             if names:
@@ -69,8 +69,8 @@ class Names:
 class Digest:
     """How many rows of each kind, and the sum of their hashes. Two stores with the same rows have equal ones."""
 
-    def __init__(self, parts: Mapping[Kind, tuple[int, int]]) -> None:
-        self.parts = {kind: parts.get(kind, (0, 0)) for kind in Kind}
+    def __init__(self, parts: Mapping[RowKind, tuple[int, int]]) -> None:
+        self.parts = {kind: parts.get(kind, (0, 0)) for kind in RowKind}
 
     @property
     def rows(self) -> int:
@@ -93,7 +93,7 @@ class Digest:
 
     def differences(self, other: Digest) -> list[str]:
         """The kinds in which the two differ."""
-        return [kind.value for kind in Kind if self.parts[kind] != other.parts[kind]]
+        return [kind.value for kind in RowKind if self.parts[kind] != other.parts[kind]]
 
 
 class Side(Protocol):
@@ -118,7 +118,7 @@ class Side(Protocol):
         """They are not moving any more, and nothing is noted of them."""
         ...
 
-    async def marks(self) -> dict[int, Mark]:
+    async def marks(self) -> dict[int, SourceState]:
         """By data source."""
         ...
 
@@ -126,7 +126,7 @@ class Side(Protocol):
         """Empty the journal of these."""
         ...
 
-    async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], Names]:
+    async def noted(self, sources: Sequence[int], limit: int) -> tuple[list[int], RowNames]:
         """The oldest entries of the journal, and what they name."""
         ...
 
@@ -142,27 +142,27 @@ class Side(Protocol):
         """Delete every row of these; how many."""
         ...
 
-    async def copy_to(self, other: Any, kind: Kind, sources: Sequence[int], tell: Callable[[int], None]) -> int:
+    async def copy_to(self, other: Any, kind: RowKind, sources: Sequence[int], tell: Callable[[int], None]) -> int:
         """Write all rows of a kind to the other store, which has none; how many. `tell` hears of bytes."""
         ...
 
-    async def rows_of(self, names: Names) -> dict[Kind, list[Any]]:
+    async def rows_of(self, names: RowNames) -> dict[RowKind, list[Any]]:
         """The rows of these names as they are now; those that are not there are left out."""
         ...
 
-    async def make_equal(self, names: Names, rows: dict[Kind, list[Any]]) -> None:
+    async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
         """Of these names there shall be these rows and no others."""
         ...
 
-    async def digest(self, sources: Sequence[int]) -> tuple[Digest, Names]:
+    async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
         """Of all rows of these at one moment, but for those that the journal names then, which are returned."""
         ...
 
-    async def digest_but(self, sources: Sequence[int], names: Names) -> Digest:
+    async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
         """Of all rows of these but the named ones."""
         ...
 
-    async def digest_of(self, names: Names) -> Digest:
+    async def digest_of(self, names: RowNames) -> Digest:
         """Of the named rows."""
         ...
 

@@ -20,7 +20,7 @@ import msgspec
 from shoal.core.errors import Conflict, OutcomeUnknown, ShoalError, StorageFull, Unavailable
 from shoal.core.events import InverseOp, encode
 from shoal.graph.contract import Batch, Job
-from shoal.graph.resolve import Changes, Known, Link, Owns, Touched, Triple, decide
+from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, Touched, Triple, decide
 from shoal.graph.schema import encode_node
 from shoal.graph.sqlite import sql
 from shoal.graph.sqlite.links import put_links
@@ -178,9 +178,9 @@ class Writer:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
-    def _decide(self, tasks: list[_Task]) -> tuple[list[Any], Changes]:
+    def _decide(self, tasks: list[_Task]) -> tuple[list[Any], Resolution]:
         known = self._load([task.work for task in tasks if isinstance(task.work, Batch)])
-        changes = Changes()
+        changes = Resolution()
         answers: list[Any] = []
         now = time.time_ns() // 1_000_000
         for task in tasks:
@@ -195,7 +195,7 @@ class Writer:
                 answers.append(self._owed(changes, owed))
         return answers, changes
 
-    def _owed(self, changes: Changes, owed: Sequence[InverseOp]) -> Owed:
+    def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> Owed:
         """What the batch judged last owes, with the jobs that its last events are to be."""
         first = len(changes.events) - len(owed)
         return [(Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(owed, first)]
@@ -212,12 +212,12 @@ class Writer:
             known.keys.update({(space, name): (id_, until) for space, name, id_, until in read(statement, values)})
         for statement, values in sql.in_rows(sql.LINKS_GET, list(touched.triples), 3):
             for id1, atype, id2, moment, alive, data, displaced in read(statement, values):
-                known.links[id1, atype, id2] = Link(moment, bool(alive), data)
+                known.links[id1, atype, id2] = StoredAssoc(moment, bool(alive), data)
                 if displaced:
                     self._displaced.add((id1, atype, id2))
         return known
 
-    def _store(self, changes: Changes) -> None:
+    def _store(self, changes: Resolution) -> None:
         write = self._connection.execute
         nodes = [(id_, node.version, encode_node(node)) for id_, node in changes.objects.items() if node is not None]
         gone = [id_ for id_, node in changes.objects.items() if node is None]

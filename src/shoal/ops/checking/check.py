@@ -20,7 +20,7 @@ from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.media_files import YOUNG_SECONDS, MediaFiles, mend
 from shoal.ops.checking.repair import miscount
 from shoal.ops.checking.repair import repair as put_right
-from shoal.ops.checking.report import EXAMPLES, PROMISES, Finding, Invariant, Progress, Report, nothing
+from shoal.ops.checking.report import EXAMPLES, PROMISES, CheckReport, Finding, Invariant, Progress, nothing
 from shoal.ops.checking.search_rows import SearchRows, look_again
 from shoal.ops.checking.tag_counts import TagCounts, count_anew, still_wrong
 from shoal.ops.checking.unused_apps import UnusedApps, plan_ends
@@ -46,7 +46,7 @@ async def check(
     read_only: bool = False,
     young: float = YOUNG_SECONDS,
     progress: Progress = nothing,
-) -> Report:
+) -> CheckReport:
     """Compare everything stored, and the home timelines, with what they promise; with `repair`, put right what differs.
 
     Of the warm timelines `sample` are looked at by chance (None: all); where none is warm, those of a sample of members.
@@ -175,7 +175,7 @@ class _Keys:
             await self._check(named[start : start + _KEYS_AT_ONCE])
             await asyncio.sleep(0)
 
-    async def _check(self, named: Sequence[scan.Named]) -> None:
+    async def _check(self, named: Sequence[scan.KeyTarget]) -> None:
         owners = await self._store.key_get([key for key, _ in named])
         self.checked += len(named)
         for key, id_ in named:
@@ -184,7 +184,7 @@ class _Keys:
                 self.findings.append(Finding(words, (id_,), key=(key.space, key.name, key.shard, id_, owner)))
 
 
-async def _report(network: AnyNetwork, look: Look, *, read_only: bool) -> Report:
+async def _report(network: AnyNetwork, look: Look, *, read_only: bool) -> CheckReport:
     lines = [await _line(network, name, look[name]) for name in PROMISES if name in look]
     notes = (
         ["home timelines, the tag cloud and the search index are of the process that serves the store: not checked"]
@@ -193,7 +193,7 @@ async def _report(network: AnyNetwork, look: Look, *, read_only: bool) -> Report
     )
     if buried := len(await network.store.buried()):
         notes.append(f"{buried} events were set aside after failing: what follows from them has not happened")
-    return Report(invariants=lines, notes=notes)
+    return CheckReport(invariants=lines, notes=notes)
 
 
 async def _line(network: AnyNetwork, name: str, found: Found) -> Invariant:

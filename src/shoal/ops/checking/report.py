@@ -62,7 +62,7 @@ class Invariant(msgspec.Struct, kw_only=True):
     examples: list[str] = msgspec.field(default_factory=list)
 
 
-class Report(msgspec.Struct, kw_only=True):
+class CheckReport(msgspec.Struct, kw_only=True):
     """All of it. After a repair, `found` still says what there was before."""
 
     invariants: list[Invariant]

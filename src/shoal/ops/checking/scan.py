@@ -162,30 +162,30 @@ def found_in(ids: Column, ordered: Column) -> NDArray[np.bool_]:
     return found
 
 
-class Named(NamedTuple):
+class KeyTarget(NamedTuple):
     """A key that must lead to an object."""
 
     key: Key
     id: int
 
 
-def names_of(node: AnyNode) -> Named | None:
+def names_of(node: AnyNode) -> KeyTarget | None:
     """The key that belongs to an object."""
     match node:
         case Media() if (key := key_of_files(node)) is not None:
-            return Named(key, node.id)
+            return KeyTarget(key, node.id)
         case Member():
-            return Named(user_name_key(node.name), node.id)
+            return KeyTarget(user_name_key(node.name), node.id)
         case Login(email=address) if address:
-            return Named(email_key(address), node.member_id)
+            return KeyTarget(email_key(address), node.member_id)
         case Share():
-            return Named(share_key(node.author_id, shard_of(node.author_id), node.post_id), node.id)
+            return KeyTarget(share_key(node.author_id, shard_of(node.author_id), node.post_id), node.id)
         case EmailDomainBlock():
-            return Named(email_domain_block_key(node.domain), node.id)
+            return KeyTarget(email_domain_block_key(node.domain), node.id)
         case CanonicalEmailBlock():
-            return Named(email_block_key(node.digest), node.id)
+            return KeyTarget(email_block_key(node.digest), node.id)
         case IpBlock():
-            return Named(ip_block_key(node.network), node.id)
+            return KeyTarget(ip_block_key(node.network), node.id)
     return None
 
 

@@ -44,7 +44,7 @@ class Engines(NamedTuple):
     """What is not ours."""
 
     postgres: list[Program]
-    redis: redis.Cluster
+    redis: redis.RedisCluster
     rabbitmq: Program
 
     def stop(self) -> None:

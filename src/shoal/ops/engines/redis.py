@@ -51,7 +51,7 @@ def _client(port: int) -> Redis:
 
 
 @dataclass
-class Member:
+class RedisServer:
     """One server of a Cluster."""
 
     program: Program
@@ -68,14 +68,14 @@ class Member:
 
 
 @dataclass
-class Cluster:
+class RedisCluster:
     """Masters, each with a share of the slots, and replicas that take over from them."""
 
-    masters: list[Member] = field(default_factory=list)
-    replicas: list[Member] = field(default_factory=list)
+    masters: list[RedisServer] = field(default_factory=list)
+    replicas: list[RedisServer] = field(default_factory=list)
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> list[RedisServer]:
         """Every server."""
         return self.masters + self.replicas
 
@@ -102,12 +102,12 @@ class Cluster:
             member.program.stop()
 
 
-def start_cluster(folder: Path, masters: int = 3, replicas: int = 1, *, node_timeout: float = 5.0) -> Cluster:
+def start_cluster(folder: Path, masters: int = 3, replicas: int = 1, *, node_timeout: float = 5.0) -> RedisCluster:
     """A Cluster with so many replicas for each master, running.
 
     A master that has not answered for `node_timeout` seconds is replaced.
     """
-    cluster = Cluster()
+    cluster = RedisCluster()
     try:
         for n in range(masters * (1 + replicas)):
             member = _member(folder, f"redis-{n + 1}", node_timeout)
@@ -120,15 +120,15 @@ def start_cluster(folder: Path, masters: int = 3, replicas: int = 1, *, node_tim
     return cluster
 
 
-def _member(folder: Path, name: str, node_timeout: float) -> Member:
+def _member(folder: Path, name: str, node_timeout: float) -> RedisServer:
     # The usual bus, port + 10,000, may be past the last port.
     port, bus = free_port(), free_port()
     options = ["--cluster-enabled", "yes", "--cluster-port", str(bus)]
     options += ["--cluster-node-timeout", str(int(node_timeout * 1000)), "--repl-diskless-sync-delay", "0"]
-    return Member(_server(folder, name, port, *options), port, bus)
+    return RedisServer(_server(folder, name, port, *options), port, bus)
 
 
-def _join(cluster: Cluster) -> None:
+def _join(cluster: RedisCluster) -> None:
     first = cluster.masters[0]
     for n, member in enumerate(cluster.members):
         member.id = member.ask("CLUSTER", "MYID")
@@ -144,7 +144,7 @@ def _join(cluster: Cluster) -> None:
     cluster.settle()
 
 
-def _follow(replica: Member, master: Member) -> bool:
+def _follow(replica: RedisServer, master: RedisServer) -> bool:
     """False until the replica has heard of the master."""
     with contextlib.suppress(RedisError):
         replica.ask("CLUSTER", "REPLICATE", master.id)
@@ -152,11 +152,11 @@ def _follow(replica: Member, master: Member) -> bool:
     return False
 
 
-def _knows(member: Member, others: int) -> bool:
+def _knows(member: RedisServer, others: int) -> bool:
     return f"cluster_known_nodes:{others}\r" in member.ask("CLUSTER", "INFO")
 
 
-def _whole(member: Member) -> bool:
+def _whole(member: RedisServer) -> bool:
     with contextlib.suppress(RedisError):
         if "cluster_state:ok" not in member.ask("CLUSTER", "INFO"):
             return False

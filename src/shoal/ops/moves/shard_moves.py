@@ -19,7 +19,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import NamedTuple, TypeVar
 
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
-from shoal.graph.sharding.moves import DEAD_SECONDS, Digest, Kind, Names, Side
+from shoal.graph.sharding.moves import DEAD_SECONDS, Digest, RowKind, RowNames, Side
 from shoal.graph.sharding.shard_map import ShardMap, ranges_of, shown_url
 from shoal.ops.checking.report import Progress
 
@@ -39,7 +39,7 @@ _MANY_NAMES = 50_000
 _POLL_SECONDS = 0.01
 
 
-class Moved(NamedTuple):
+class MoveResult(NamedTuple):
     """What a move came to."""
 
     sources: list[int]
@@ -67,7 +67,7 @@ class Mover:
         self._open_side = open_side
         self._tell = tell
 
-    async def move(self, sources: Sequence[int], url: str) -> list[Moved]:
+    async def move(self, sources: Sequence[int], url: str) -> list[MoveResult]:
         """Give these to the store of a URL. Raises `InvalidInput`, `Unavailable` and `Conflict` (the copy is not equal)."""
         sources = sorted(set(sources))
         here = [source for source in sources if self.map.stores[self.map.owners[source]] == url]
@@ -83,7 +83,7 @@ class Mover:
             done.append(await self._transfer(work, copies=True))
         return done
 
-    async def rollback(self, sources: Sequence[int]) -> list[Moved]:
+    async def rollback(self, sources: Sequence[int]) -> list[MoveResult]:
         """Bring these back to where they were, with all that was written since; a move that was not switched is given up."""
         sources = sorted(set(sources))
         await self._give_up([source for source in sources if source not in {*self.map.moved, *self.map.left}])
@@ -126,7 +126,7 @@ class Mover:
 
     # One move
 
-    async def _transfer(self, work: Move, *, copies: bool) -> Moved:
+    async def _transfer(self, work: Move, *, copies: bool) -> MoveResult:
         await self._begin(work, copies=copies)
         try:
             if copies:
@@ -138,7 +138,7 @@ class Mover:
             if copies:
                 await work.a.end(work.sources)
             raise
-        return Moved(work.sources, rows, frozen)
+        return MoveResult(work.sources, rows, frozen)
 
     async def _begin(self, work: Move, *, copies: bool) -> None:
         self._tell("mark", 0, 0)
@@ -153,10 +153,10 @@ class Mover:
         await work.b.wipe(work.sources)
         # What was noted until now is in the copy, which begins later.
         await work.a.forget_noted(work.sources)
-        for kind in Kind:
+        for kind in RowKind:
             copied = 0
 
-            def tell(size: int, kind: Kind = kind) -> None:
+            def tell(size: int, kind: RowKind = kind) -> None:
                 nonlocal copied
                 copied += size
                 self._tell(f"{kind.value} KB", copied // 1024, 0)
@@ -164,9 +164,9 @@ class Mover:
             tell(0)
             await work.a.copy_to(work.b, kind, work.sources, tell)
 
-    async def _drain(self, work: Move, *, few: int = _FEW_ENTRIES) -> Names:
+    async def _drain(self, work: Move, *, few: int = _FEW_ENTRIES) -> RowNames:
         """Copy what has changed, until no more than `few` changes are left; which rows those were."""
-        touched = Names()
+        touched = RowNames()
         while True:
             entries, names = await work.a.noted(work.sources, _ENTRIES_AT_ONCE)
             if entries:
@@ -189,7 +189,7 @@ class Mover:
     async def _switch(self, work: Move, *, returns: bool) -> float:
         """Freeze, copy and compare the rest, and give away; how many seconds nobody could write."""
         loop = asyncio.get_running_loop()
-        touched = Names()
+        touched = RowNames()
         for _ in range(_FREEZES):
             touched = touched.plus(await self._drain(work))
             if touched.size > _MANY_NAMES:

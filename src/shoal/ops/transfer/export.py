@@ -11,7 +11,7 @@ from shoal.core.errors import NotFound
 from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer import exported_links, exported_posts, exported_settings
-from shoal.ops.transfer.export_target import crate
+from shoal.ops.transfer.export_target import export_target
 from shoal.ops.transfer.exporting import Export
 from shoal.services import members
 
@@ -26,7 +26,7 @@ async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = 
     member = await members.find(network.writes, name)
     if member is None:
         raise NotFound(f"there is no member {name!r}")
-    with crate(to) as opened:
+    with export_target(to) as opened:
         writing = Export(network, member, opened, progress)
         await exported_settings.write(writing)
         await exported_posts.write(writing)

@@ -21,7 +21,7 @@ _STORED = (".jpg", ".png", ".webp", ".gif", ".avif")
 
 
 @contextmanager
-def crate(to: Path) -> Iterator[Open]:
+def export_target(to: Path) -> Iterator[Open]:
     """A place for files: a zip when `to` ends in `.zip`, else a directory that is empty or not there yet.
 
     Raises `InvalidInput` where something is in the way. What was begun is removed when it fails.

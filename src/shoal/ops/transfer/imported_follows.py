@@ -20,12 +20,12 @@ from shoal.core.errors import TooLarge
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS
-from shoal.ops.bounded_tasks import in_crowd
+from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress
 from shoal.ops.checking.scan import Column
 from shoal.ops.network import AnyNetwork
-from shoal.ops.transfer.imported_members import People
-from shoal.ops.transfer.records import Fields, Line
+from shoal.ops.transfer.imported_members import ImportedMembers
+from shoal.ops.transfer.records import Fields, NumberedRow
 from shoal.ops.transfer.summary import Summary
 
 OPERATIONS = 1_000
@@ -35,7 +35,7 @@ _AT_ONCE = 1_024
 
 
 class Edges(NamedTuple):
-    """Follows by positions in `People`, in the order of the file; `moment` is the number of the row."""
+    """Follows by positions in `ImportedMembers`, in the order of the file; `moment` is the number of the row."""
 
     follower: Column
     followee: Column
@@ -54,7 +54,7 @@ class _Job(NamedTuple):
     moments: list[int]
 
 
-def references(lines: Iterable[Line], named: Mapping[str, str]) -> Iterator[str]:
+def references(lines: Iterable[NumberedRow], named: Mapping[str, str]) -> Iterator[str]:
     """Everybody whom a file of follows names."""
     fields: Fields | None = None
     for line in lines:
@@ -64,7 +64,7 @@ def references(lines: Iterable[Line], named: Mapping[str, str]) -> Iterator[str]
 
 
 def read_follows(
-    lines: Iterable[Line], named: Mapping[str, str], people: People, summary: Summary, *, mutual: bool
+    lines: Iterable[NumberedRow], named: Mapping[str, str], people: ImportedMembers, summary: Summary, *, mutual: bool
 ) -> Edges:
     """The follows of a file; each row is two where they are mutual."""
     columns = (array("q"), array("q"), array("q"))
@@ -88,9 +88,9 @@ def read_follows(
 
 
 async def take_follows(
-    network: AnyNetwork, people: People, edges: Edges, summary: Summary, progress: Progress, patience: float
+    network: AnyNetwork, people: ImportedMembers, edges: Edges, summary: Summary, progress: Progress, patience: float
 ) -> None:
-    """Make the follows that are not there. `patience` is that of `in_crowd`."""
+    """Make the follows that are not there. `patience` is that of `run_bounded`."""
     total = len(edges.follower)
     once = _each_once(edges, len(people))
     summary["follows"].there += total - len(once.follower)
@@ -102,7 +102,7 @@ async def take_follows(
         seen += len(job.followees)
         progress("follows", seen, total)
 
-    await in_crowd(_jobs(once, people, summary), follow, _AT_ONCE, lambda _: None, patience=patience)
+    await run_bounded(_jobs(once, people, summary), follow, _AT_ONCE, lambda _: None, patience=patience)
 
 
 def _each_once(edges: Edges, people: int) -> Edges:
@@ -122,7 +122,7 @@ def _end(follower: object) -> str:
     return "the followee" if follower else "the follower"
 
 
-def _jobs(edges: Edges, people: People, summary: Summary) -> Iterator[_Job]:
+def _jobs(edges: Edges, people: ImportedMembers, summary: Summary) -> Iterator[_Job]:
     ids = people.ids
     cuts = np.nonzero(np.diff(edges.follower))[0] + 1
     for followers, followees, moments in zip(*(np.split(column, cuts) for column in edges), strict=True):

@@ -9,10 +9,10 @@ from shoal.core.errors import InvalidInput, ShoalError, Unavailable
 from shoal.core.placement import place
 from shoal.core.text import check_user_name
 from shoal.graph.schema import Key, import_key, user_name_key
-from shoal.ops.bounded_tasks import in_crowd
+from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
-from shoal.ops.transfer.records import Fields, Line, MemberRecord, member_record
+from shoal.ops.transfer.records import Fields, MemberRecord, NumberedRow, member_record
 from shoal.ops.transfer.summary import Summary
 from shoal.services import members
 
@@ -20,7 +20,7 @@ _KEYS_AT_ONCE = 256
 _REGISTERED_AT_ONCE = 256
 
 
-class People:
+class ImportedMembers:
     """The members that an import is about. Other records name them by their id in the file, or else by user name."""
 
     def __init__(self, records: Sequence[MemberRecord]) -> None:
@@ -45,7 +45,7 @@ class _Job(NamedTuple):
     name: str
 
 
-def read_members(lines: Iterable[Line], named: Mapping[str, str], summary: Summary) -> People:
+def read_members(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> ImportedMembers:
     """The records that may become members, in the order of the file."""
     fields: Fields | None = None
     taken: dict[str, MemberRecord] = {}
@@ -64,12 +64,12 @@ def read_members(lines: Iterable[Line], named: Mapping[str, str], summary: Summa
             summary.refuse("members", record.name, "an earlier record has this name")
         else:
             taken[record.name] = record
-    return People(list(taken.values()))
+    return ImportedMembers(list(taken.values()))
 
 
 async def take_members(
     network: AnyNetwork,
-    people: People,
+    people: ImportedMembers,
     origin: str,
     first_posts: Mapping[int, int],
     summary: Summary,
@@ -78,7 +78,7 @@ async def take_members(
 ) -> None:
     """Register those who are not there. `first_posts` says when somebody first posted: nobody joined after that.
 
-    `patience` is that of `in_crowd`.
+    `patience` is that of `run_bounded`.
     """
     keys = {at: import_key(place(r.name).shard, f"member:{origin}/{r.id}") for at, r in enumerate(people.records)}
     known = await bulk_keys(network, list(keys.values()))
@@ -93,7 +93,7 @@ async def take_members(
     async def register(job: _Job) -> None:
         people.ids[job.at] = await _registered(network, job, _joined(job, first_posts), summary)
 
-    await in_crowd(
+    await run_bounded(
         missing, register, _REGISTERED_AT_ONCE, _watched(progress, "members", len(missing)), patience=patience
     )
 
@@ -126,12 +126,12 @@ async def _registered(network: AnyNetwork, job: _Job, joined: int, summary: Summ
     return member.id
 
 
-async def members_there(network: AnyNetwork, names: Iterable[str]) -> People:
+async def members_there(network: AnyNetwork, names: Iterable[str]) -> ImportedMembers:
     """Those of the names that are members already: whom an import without a file of members is about."""
     wanted = {name: name.lower().replace("-", "_") for name in dict.fromkeys(names)}
     keys = {user_name_key(name): name for name in wanted.values()}
     found = await bulk_keys(network, list(keys))
-    people = People([MemberRecord(name, name, name, "", 0) for key, name in keys.items() if key in found])
+    people = ImportedMembers([MemberRecord(name, name, name, "", 0) for key, name in keys.items() if key in found])
     people.ids[:] = [found[key] for key in keys if key in found]
     return people
 

@@ -20,15 +20,15 @@ from shoal.core.errors import Conflict, Gone, InvalidInput, ShoalError, Unavaila
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.graph.schema import import_key
 from shoal.media.decoder import Decoder
-from shoal.media.limits import Limits
+from shoal.media.limits import UploadLimits
 from shoal.media.protocol import Rendering
-from shoal.ops.bounded_tasks import in_crowd
+from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress
 from shoal.ops.checking.scan import Column
 from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer.backdated import BackdatedIds
-from shoal.ops.transfer.imported_members import People, bulk_keys
-from shoal.ops.transfer.records import Fields, Line, PostRecord, post_record
+from shoal.ops.transfer.imported_members import ImportedMembers, bulk_keys
+from shoal.ops.transfer.records import Fields, NumberedRow, PostRecord, post_record
 from shoal.ops.transfer.summary import Summary
 from shoal.ops.transfer.wording import worded
 from shoal.services import media, posts
@@ -45,7 +45,7 @@ _REMEMBERED_BYTES = 256 * 1024 * 1024
 class Rememberer(Decoder):
     """Decodes the same bytes once in a run, as long as the results fit into a bounded memory."""
 
-    def __init__(self, limits: Limits, *, children: int) -> None:
+    def __init__(self, limits: UploadLimits, *, children: int) -> None:
         super().__init__(limits, children=children, max_waiting=_PICTURES_AT_ONCE, max_of_one=_PICTURES_AT_ONCE)
         self._made: dict[bytes, asyncio.Task[Rendering]] = {}
         self._room = _REMEMBERED_BYTES
@@ -61,7 +61,7 @@ class Rememberer(Decoder):
         return await asyncio.shield(task)
 
 
-class Job(NamedTuple):
+class PostJob(NamedTuple):
     """A post to be made."""
 
     record: PostRecord
@@ -73,7 +73,7 @@ class Job(NamedTuple):
     photo_id: int
 
 
-def read_posts(lines: Iterable[Line], named: Mapping[str, str], summary: Summary) -> list[PostRecord]:
+def read_posts(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> list[PostRecord]:
     """The records in order of time."""
     fields: Fields | None = None
     records: dict[str, PostRecord] = {}
@@ -105,7 +105,7 @@ def authors_by_connection(records: Sequence[PostRecord], degrees: Column) -> dic
     return dict(zip(ranked, best.tolist(), strict=False))
 
 
-def authors_by_name(records: Sequence[PostRecord], people: People) -> dict[str, int]:
+def authors_by_name(records: Sequence[PostRecord], people: ImportedMembers) -> dict[str, int]:
     """Each author is the member of the same id or name."""
     found = {record.author: people.find(record.author) for record in records}
     return {author: at for author, at in found.items() if at is not None}
@@ -123,12 +123,12 @@ def first_posts(records: Sequence[PostRecord], authors: Mapping[str, int]) -> di
 def plan(
     records: Sequence[PostRecord],
     authors: Mapping[str, int],
-    people: People,
+    people: ImportedMembers,
     origin: str,
     photos: Sequence[Path],
     newest: int,
     summary: Summary,
-) -> list[Job]:
+) -> list[PostJob]:
     """Every post with its author, its id and its picture: the same in every run over the same files."""
     known: list[tuple[PostRecord, int]] = []
     for record in records:
@@ -145,16 +145,16 @@ def plan(
         # The newest post has the first photo.
         photo = photos[(len(known) - 1 - at) % len(photos)] if at >= first else None
         photo_id = ids.after(post_ids[at], shard_of(author)) if photo else 0
-        jobs.append(Job(record, f"{origin}/{record.id}", author, post_ids[at], photo, photo_id))
+        jobs.append(PostJob(record, f"{origin}/{record.id}", author, post_ids[at], photo, photo_id))
     return jobs
 
 
 async def take_posts(
-    network: AnyNetwork, jobs: Sequence[Job], writes: Writes, summary: Summary, progress: Progress, patience: float
+    network: AnyNetwork, jobs: Sequence[PostJob], writes: Writes, summary: Summary, progress: Progress, patience: float
 ) -> None:
     """Make the posts that are not there. `writes` is that of the network, with a media library of the import's own.
 
-    `patience` is that of `in_crowd`.
+    `patience` is that of `run_bounded`.
     """
     keys = [import_key(shard_of(job.author), f"post:{job.name}") for job in jobs]
     known = await bulk_keys(network, keys)
@@ -164,7 +164,7 @@ async def take_posts(
 
     turns = asyncio.Semaphore(_PICTURES_AT_ONCE)
 
-    async def make(job: Job) -> None:
+    async def make(job: PostJob) -> None:
         picture = 0
         if job.photo:
             async with turns:
@@ -174,10 +174,10 @@ async def take_posts(
     # The ones with pictures first: their decoding goes on in other processes beside the rest.
     missing.sort(key=lambda job: job.photo is None)
     total = len(missing)
-    await in_crowd(missing, make, _AT_ONCE, lambda done: progress("posts", done, total), patience=patience)
+    await run_bounded(missing, make, _AT_ONCE, lambda done: progress("posts", done, total), patience=patience)
 
 
-async def _count_photos(network: AnyNetwork, there: Sequence[Job], summary: Summary) -> None:
+async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
     """Of posts that are there already, not all have their picture: it was refused then, or nobody named any."""
     keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
     known = await bulk_keys(network, list(keys))
@@ -187,7 +187,7 @@ async def _count_photos(network: AnyNetwork, there: Sequence[Job], summary: Summ
             summary.refuse("photos", photo.name, "its post is there already, without it")
 
 
-async def _make(writes: Writes, job: Job, picture: int, summary: Summary) -> None:
+async def _make(writes: Writes, job: PostJob, picture: int, summary: Summary) -> None:
     wording = worded(job.record, writes.limits.text)
     draft = Draft(
         text=wording.text,
@@ -213,7 +213,7 @@ async def _make(writes: Writes, job: Job, picture: int, summary: Summary) -> Non
         summary.note("text lost characters that are not text", "texts lost characters that are not text")
 
 
-async def _create(writes: Writes, job: Job, draft: Draft) -> None:
+async def _create(writes: Writes, job: PostJob, draft: Draft) -> None:
     """The id may be that of a post of another import: then the next one is taken."""
     record = f"post:{job.name}"
     for step in range(_ID_TRIES):
@@ -232,7 +232,7 @@ async def _create(writes: Writes, job: Job, draft: Draft) -> None:
             return
 
 
-async def _picture(writes: Writes, job: Job, photo: Path, summary: Summary) -> int:
+async def _picture(writes: Writes, job: PostJob, photo: Path, summary: Summary) -> int:
     """The media object of the post; 0 for a file that is no picture."""
     data = await asyncio.to_thread(photo.read_bytes)
     try:

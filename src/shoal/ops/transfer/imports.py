@@ -24,8 +24,8 @@ from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer import imported_members, imported_posts
 from shoal.ops.transfer.imported_follows import Edges, read_follows, references, take_follows
-from shoal.ops.transfer.imported_members import People, read_members, take_members
-from shoal.ops.transfer.imported_posts import Job, Rememberer, read_posts, take_posts
+from shoal.ops.transfer.imported_members import ImportedMembers, read_members, take_members
+from shoal.ops.transfer.imported_posts import PostJob, Rememberer, read_posts, take_posts
 from shoal.ops.transfer.records import PostRecord, check_columns, read_lines
 from shoal.ops.transfer.summary import Summary
 from shoal.services.writes import Writes
@@ -119,7 +119,7 @@ def _timed(summary: Summary, phase: str) -> Iterator[None]:
     summary.seconds[phase] = time.monotonic() - began
 
 
-async def _people(network: AnyNetwork, sources: Sources, summary: Summary) -> People:
+async def _people(network: AnyNetwork, sources: Sources, summary: Summary) -> ImportedMembers:
     if sources.members:
         return await asyncio.to_thread(_members, sources.members, sources, summary)
     names: set[str] = set()
@@ -130,11 +130,11 @@ async def _people(network: AnyNetwork, sources: Sources, summary: Summary) -> Pe
     return await imported_members.members_there(network, sorted(names))
 
 
-def _members(path: Path, sources: Sources, summary: Summary) -> People:
+def _members(path: Path, sources: Sources, summary: Summary) -> ImportedMembers:
     return read_members(read_lines(path), sources.columns, summary)
 
 
-def _edges(sources: Sources, people: People, summary: Summary) -> Edges:
+def _edges(sources: Sources, people: ImportedMembers, summary: Summary) -> Edges:
     lines = read_lines(sources.follows) if sources.follows else iter(())
     return read_follows(lines, sources.columns, people, summary, mutual=sources.mutual)
 
@@ -143,15 +143,15 @@ def _records(sources: Sources, summary: Summary) -> list[PostRecord]:
     return read_posts(read_lines(sources.posts), sources.columns, summary) if sources.posts else []
 
 
-def _authors(sources: Sources, records: list[PostRecord], people: People, edges: Edges) -> dict[str, int]:
+def _authors(sources: Sources, records: list[PostRecord], people: ImportedMembers, edges: Edges) -> dict[str, int]:
     if sources.authors == BEST_CONNECTED:
         return imported_posts.authors_by_connection(records, edges.degrees(len(people)))
     return imported_posts.authors_by_name(records, people)
 
 
 def _jobs(
-    sources: Sources, records: list[PostRecord], authors: Mapping[str, int], people: People, summary: Summary
-) -> list[Job]:
+    sources: Sources, records: list[PostRecord], authors: Mapping[str, int], people: ImportedMembers, summary: Summary
+) -> list[PostJob]:
     origin = sources.posts.name if sources.posts else ""
     photos = _photos(sources.photos) if sources.photos else []
     return imported_posts.plan(records, authors, people, origin, photos, sources.photos_newest, summary)

@@ -48,7 +48,7 @@ COLUMNS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 _NEEDED = {"members": ("name",), "follows": ("follower", "followee"), "posts": ("id", "author", "created_at")}
 
 
-class Line(NamedTuple):
+class NumberedRow(NamedTuple):
     """A row with its number in the file, or why there is none."""
 
     number: int
@@ -112,7 +112,7 @@ def check_columns(named: Mapping[str, str]) -> None:
             raise InvalidInput(f"there is no field {name!r}; there are {', '.join(known)}")
 
 
-def member_record(fields: Fields, line: Line) -> MemberRecord:
+def member_record(fields: Fields, line: NumberedRow) -> MemberRecord:
     """A row as a member. Without an id column, the name is the id."""
     row = line.row
     typed = fields.text(row, "name").strip()
@@ -126,7 +126,7 @@ def member_record(fields: Fields, line: Line) -> MemberRecord:
     )
 
 
-def post_record(fields: Fields, line: Line) -> PostRecord:
+def post_record(fields: Fields, line: NumberedRow) -> PostRecord:
     """A row as a post. Raises `InvalidInput` for a time that is none."""
     row = line.row
     moment = fields.value(row, "created_at")
@@ -164,7 +164,7 @@ def moment_of(value: Any) -> int:
         raise InvalidInput(f"the time {value!r} is neither ISO 8601 nor a number") from None
 
 
-def read_lines(path: Path) -> Iterator[Line]:
+def read_lines(path: Path) -> Iterator[NumberedRow]:
     """The rows of a `.csv`, `.jsonl` or `.ndjson` file, as they come. Raises `OSError`, and `InvalidInput` for other files."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix not in (".csv", ".jsonl", ".ndjson"):
@@ -189,21 +189,21 @@ def _opened(path: Path) -> Iterator[IO[str]]:
         raise InvalidInput(f"{path.name} is cut short") from error
 
 
-def _csv_lines(file: IO[str]) -> Iterator[Line]:
+def _csv_lines(file: IO[str]) -> Iterator[NumberedRow]:
     reader = csv.DictReader(file)
     for row in reader:
         if None in row.values() or None in row:
-            yield Line(reader.line_num, {}, "the row has not as many columns as the first one")
+            yield NumberedRow(reader.line_num, {}, "the row has not as many columns as the first one")
         else:
-            yield Line(reader.line_num, row)
+            yield NumberedRow(reader.line_num, row)
 
 
-def _json_lines(file: IO[str]) -> Iterator[Line]:
+def _json_lines(file: IO[str]) -> Iterator[NumberedRow]:
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, text in enumerate(file, 1):
         if not text.strip():
             continue
         try:
-            yield Line(number, decoder.decode(text))
+            yield NumberedRow(number, decoder.decode(text))
         except msgspec.DecodeError as error:
-            yield Line(number, {}, f"the line is not a JSON object: {error}")
+            yield NumberedRow(number, {}, f"the line is not a JSON object: {error}")

@@ -16,7 +16,7 @@ class Reason(msgspec.Struct):
     examples: list[str] = msgspec.field(default_factory=list)
 
 
-class Tally(msgspec.Struct):
+class RecordCounts(msgspec.Struct):
     """The records of one kind."""
 
     taken: int = 0
@@ -32,7 +32,7 @@ class Tally(msgspec.Struct):
 class ImportReport(msgspec.Struct):
     """The result of a finished import."""
 
-    tallies: dict[str, Tally]
+    tallies: dict[str, RecordCounts]
     """By kind of record."""
     notes: list[tuple[int, str, str]]
     """How often something was changed on the way in, and what it was, in words for one and for many."""
@@ -43,15 +43,15 @@ class Summary:
     """Counts, and a file that takes every refusal in full: JSON lines of kind, record and reason."""
 
     def __init__(self, refusals: IO[bytes] | None = None) -> None:
-        self.tallies: dict[str, Tally] = {}
+        self.tallies: dict[str, RecordCounts] = {}
         self.seconds: dict[str, float] = {}
         """How long each phase took."""
         self.notes: dict[tuple[str, str], int] = {}
         """What was changed on the way in, in words for one and for many, and how often."""
         self._refusals = refusals
 
-    def __getitem__(self, kind: str) -> Tally:
-        return self.tallies.setdefault(kind, Tally())
+    def __getitem__(self, kind: str) -> RecordCounts:
+        return self.tallies.setdefault(kind, RecordCounts())
 
     def report(self) -> ImportReport:
         """The counts, as they are told."""

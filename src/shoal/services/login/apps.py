@@ -33,7 +33,7 @@ DISABLED = "Your login is currently disabled"
 PENDING = "Your login is currently pending approval"
 
 
-class NewApp(NamedTuple):
+class RegisteredApp(NamedTuple):
     """An app and the secret that is shown this once."""
 
     app: App
@@ -61,7 +61,7 @@ async def register(
     redirect_uris: Sequence[str] = (),
     scopes: Sequence[str] = ("read",),
     website: str = "",
-) -> NewApp:
+) -> RegisteredApp:
     """A new client app, on a random shard. It goes after a day in which nobody got a code or a token by it."""
     secret = new_secret(_SECRET_BYTES)
     limits = writes.limits
@@ -84,7 +84,7 @@ async def register(
         put_on(batch, app.ticket_id, milliseconds_of(id_) + UNUSED_MS, id_)
         return app, batch
 
-    return NewApp(await add_node(writes, shard, build), base64.urlsafe_b64encode(secret).decode())
+    return RegisteredApp(await add_node(writes, shard, build), base64.urlsafe_b64encode(secret).decode())
 
 
 async def use(writes: Writes, app_id: int) -> None:

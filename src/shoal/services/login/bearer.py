@@ -17,7 +17,7 @@ from shoal.core.ids import MAX_ID
 _ID_BYTES = 8
 
 
-class Shown(NamedTuple):
+class PresentedToken(NamedTuple):
     """A decoded credential: the id of its object, and the secret that proves it; 0 and b"" for a malformed text."""
 
     id: int
@@ -49,11 +49,11 @@ def _plain(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 
-def opened(text: str) -> Shown:
+def opened(text: str) -> PresentedToken:
     """Decode a credential."""
     raw = decoded(text)
     id_ = int.from_bytes(raw[:_ID_BYTES])
-    return Shown(id_, raw[_ID_BYTES:]) if len(raw) > _ID_BYTES and id_ <= MAX_ID else Shown(0, b"")
+    return PresentedToken(id_, raw[_ID_BYTES:]) if len(raw) > _ID_BYTES and id_ <= MAX_ID else PresentedToken(0, b"")
 
 
 def decoded(text: str) -> bytes:

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from shoal.api.http.bodies import Inbox, deliver
+from shoal.api.http.bodies import BodyReceiver, deliver
 from shoal.api.http.errors import reply_for
 from shoal.api.http.replies import encode
 from shoal.core.errors import Unavailable
@@ -118,7 +118,7 @@ class Admission:
             finally:
                 visit.leave()
         else:
-            await deliver(_BUSY, _BUSY_JSON, [], Inbox(scope, receive), send)
+            await deliver(_BUSY, _BUSY_JSON, [], BodyReceiver(scope, receive), send)
 
 
 class _Visit:

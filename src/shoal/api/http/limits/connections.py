@@ -61,7 +61,7 @@ class Watched(Protocol):
         """Check deadlines; called every `interval` seconds."""
 
 
-class Connections:
+class OpenConnections:
     """The connections of one server. `most` is how many there may be, `per_address` how many of one address; 0 is no limit."""
 
     def __init__(
@@ -151,20 +151,20 @@ class Connections:
         self._refused.clear()
 
 
-def connections(settings: Settings, most: int, patience: Patience) -> Connections:
+def connections(settings: Settings, most: int, patience: Patience) -> OpenConnections:
     """The connections of a server with these settings. Raises `SettingsError`."""
     proxies = Proxies(settings.trusted_proxies)
-    return Connections(proxies, Doubts(settings, proxies.trusts), most, settings.connections_per_address, patience)
+    return OpenConnections(proxies, Doubts(settings, proxies.trusts), most, settings.connections_per_address, patience)
 
 
-class Room(NamedTuple):
+class DescriptorRoom(NamedTuple):
     """How many connections a process has descriptors for, open and waiting to be accepted."""
 
     most: int
     backlog: int
 
 
-def room() -> Room:
+def room() -> DescriptorRoom:
     """Raise the limit of open files as far as it goes, and divide it: half for connections, a quarter for those that are accepted
     in one turn before any can be refused, the rest for the stores."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -173,5 +173,5 @@ def room() -> Room:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
     if soft == resource.RLIM_INFINITY:
-        return Room(MOST, _BACKLOG)
-    return Room(max(1, min(MOST, soft // 2)), max(1, min(_BACKLOG, soft // 4)))
+        return DescriptorRoom(MOST, _BACKLOG)
+    return DescriptorRoom(max(1, min(MOST, soft // 2)), max(1, min(_BACKLOG, soft // 4)))

@@ -100,7 +100,7 @@ class Memory:
         self.loaded = Budget(loaded, seconds)
 
 
-class Turns:
+class UploadTurns:
     """A limit on the uploads of each member at a time; further ones wait."""
 
     def __init__(self, each: int = _UPLOADS, waiting: int = _WAITING, seconds: float = _WAIT_SECONDS) -> None:

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.api.http.bodies import Inbox, deliver
+from shoal.api.http.bodies import BodyReceiver, deliver
 from shoal.api.http.errors import reply_for
 from shoal.api.http.replies import encode
 from shoal.core.errors import NotAllowed, ShoalError
@@ -143,7 +143,7 @@ class Barrier:
             await receive()
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await deliver(_REFUSAL, _REFUSAL_JSON, [], Inbox(scope, receive), send)
+            await deliver(_REFUSAL, _REFUSAL_JSON, [], BodyReceiver(scope, receive), send)
 
 
 def client_of(scope: Scope) -> str:

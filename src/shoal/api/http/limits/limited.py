@@ -22,7 +22,7 @@ class Limited:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        key = ratelimit.Key(self._limit_class(scope["path"]), ratelimit.address_of(scope))
+        key = ratelimit.RateKey(self._limit_class(scope["path"]), ratelimit.address_of(scope))
         window = await self._limiter.take(key)
         if window is None:
             await self._app(scope, receive, send)

@@ -16,7 +16,7 @@ from shoal.streaming.connection import Connection, Missed
 from shoal.streaming.contract import Position
 from shoal.streaming.hub import Hub
 from shoal.streaming.interests import Interest
-from shoal.streaming.replay import Heard
+from shoal.streaming.replay import PlacedUpdate
 
 
 class Pace(NamedTuple):
@@ -83,7 +83,7 @@ class Streams:
 
     async def attended(
         self, connection: Connection, check: Callable[[], Awaitable[object]]
-    ) -> AsyncGenerator[list[Heard | Missed]]:
+    ) -> AsyncGenerator[list[PlacedUpdate | Missed]]:
         """Yield updates as they come, and an empty list as a heartbeat; ends with the connection.
 
         `check` reads the token again; the connection ends when it raises `Unauthenticated` or `NotAllowed`.
@@ -106,7 +106,7 @@ class Streams:
                 yield []
 
 
-async def _take(connection: Connection, until: float) -> list[Heard | Missed]:
+async def _take(connection: Connection, until: float) -> list[PlacedUpdate | Missed]:
     try:
         async with asyncio.timeout_at(until):
             return await connection.take()

@@ -21,7 +21,7 @@ from shoal.api.http.replies import RawHeader
 from shoal.settings import Settings, SettingsError
 
 
-class Key(NamedTuple):
+class RateKey(NamedTuple):
     """Whose requests of which class are counted together."""
 
     limit_class: str
@@ -29,14 +29,14 @@ class Key(NamedTuple):
     """A member's id, or an address as `address_key` gives it."""
 
 
-class Rule(NamedTuple):
+class RateRule(NamedTuple):
     """So many requests in so many seconds."""
 
     limit: int
     seconds: int
 
 
-class Window(NamedTuple):
+class RateWindow(NamedTuple):
     """Where a caller stands: `reset` is when the window ends, in Unix seconds.
 
     `wait` is 0, or the seconds until then when this request was one too many.
@@ -48,17 +48,17 @@ class Window(NamedTuple):
     wait: float = 0.0
 
 
-DEFAULTS: Mapping[str, Rule] = {
-    "api": Rule(300, 300),
-    "media": Rule(30, 1800),
-    "delete": Rule(30, 1800),
-    "signup": Rule(5, 1800),
-    "login": Rule(30, 300),
-    "apps": Rule(30, 1800),
-    "account_guesses": Rule(10, 600),
-    "network_guesses": Rule(50, 600),
-    "pages": Rule(600, 300),
-    "files": Rule(3_000, 300),
+DEFAULTS: Mapping[str, RateRule] = {
+    "api": RateRule(300, 300),
+    "media": RateRule(30, 1800),
+    "delete": RateRule(30, 1800),
+    "signup": RateRule(5, 1800),
+    "login": RateRule(30, 300),
+    "apps": RateRule(30, 1800),
+    "account_guesses": RateRule(10, 600),
+    "network_guesses": RateRule(50, 600),
+    "pages": RateRule(600, 300),
+    "files": RateRule(3_000, 300),
 }
 """Mastodon's numbers; `login` guards the password and token forms. Of the last two, which it leaves to the server in front,
 `pages` is what a browser reads, and `files` are pictures: a page has many, but a client keeps them for ever.
@@ -71,7 +71,7 @@ BY_ADDRESS = frozenset({"apps", "signup"})
 UNLIMITED = "none"
 """The class of routes that have no limit: for monitoring."""
 
-OFF: Mapping[str, Rule] = dict.fromkeys(DEFAULTS, Rule(0, 300))
+OFF: Mapping[str, RateRule] = dict.fromkeys(DEFAULTS, RateRule(0, 300))
 """No limit at all, for tests and load."""
 
 
@@ -80,7 +80,7 @@ _LONGEST = 86_400
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3_600}
 
 
-def rules(settings: Settings) -> Mapping[str, Rule]:
+def rules(settings: Settings) -> Mapping[str, RateRule]:
     """The rules that the settings make of `DEFAULTS`. Raises `SettingsError` for a class or a rule that there is not."""
     unknown = sorted(settings.limits.keys() - DEFAULTS.keys())
     if unknown:
@@ -89,9 +89,9 @@ def rules(settings: Settings) -> Mapping[str, Rule]:
     return chosen if settings.rate_limits else OFF
 
 
-def _rule(name: str, text: str) -> Rule:
+def _rule(name: str, text: str) -> RateRule:
     if text == "off":
-        return Rule(0, 300)
+        return RateRule(0, 300)
     found = _RULE.fullmatch(text)
     seconds = int(found[2]) * _UNITS[found[3]] if found else 0
     if found is None or not int(found[1]) or not 1 <= seconds <= _LONGEST:
@@ -99,7 +99,7 @@ def _rule(name: str, text: str) -> Rule:
             f"settings: limits.{name} is {text!r}; it must be requests and a time of at most a day, such as 300/5m"
             " (s, m or h), or off"
         )
-    return Rule(int(found[1]), seconds)
+    return RateRule(int(found[1]), seconds)
 
 
 class Limiter(Protocol):
@@ -109,10 +109,10 @@ class Limiter(Protocol):
     def classes(self) -> frozenset[str]:
         """The classes that it knows, limited or not."""
 
-    async def take(self, key: Key, cost: int = 1) -> Window | None:
+    async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
 
-    async def give_back(self, key: Key) -> None:
+    async def give_back(self, key: RateKey) -> None:
         """Uncount a request that `take` counted; nothing happens once its window has ended."""
 
 
@@ -121,7 +121,7 @@ class _Counts:
 
     __slots__ = ("reset", "rule", "used")
 
-    def __init__(self, rule: Rule) -> None:
+    def __init__(self, rule: RateRule) -> None:
         self.rule = rule
         self.reset = 0
         self.used: dict[int | str, int] = {}
@@ -131,7 +131,7 @@ class MemoryLimiter:
     """A `Limiter` in this process's memory: exact for one process, per process when there are several."""
 
     def __init__(
-        self, rules: Mapping[str, Rule], *, clock: Callable[[], float] = time.time, capacity: int = 100_000
+        self, rules: Mapping[str, RateRule], *, clock: Callable[[], float] = time.time, capacity: int = 100_000
     ) -> None:
         if any(rule.limit < 0 or rule.seconds < 1 for rule in rules.values()):
             raise ValueError("a rate limit is at least 0 requests (0 is off) in at least 1 second")
@@ -140,7 +140,7 @@ class MemoryLimiter:
         self._clock = clock
         self._capacity = capacity
 
-    async def take(self, key: Key, cost: int = 1) -> Window | None:
+    async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
         counts = self._counts.get(key.limit_class)
         if counts is None:
@@ -152,20 +152,20 @@ class MemoryLimiter:
             counts.used = {}
         used = counts.used.get(key.who, 0)
         if used + cost > limit:
-            return Window(limit, max(0, limit - used), counts.reset, max(1.0, counts.reset - now))
+            return RateWindow(limit, max(0, limit - used), counts.reset, max(1.0, counts.reset - now))
         if not used and len(counts.used) >= self._capacity:
             del counts.used[next(iter(counts.used))]
         counts.used[key.who] = used + cost
-        return Window(limit, limit - used - cost, counts.reset)
+        return RateWindow(limit, limit - used - cost, counts.reset)
 
-    async def give_back(self, key: Key) -> None:
+    async def give_back(self, key: RateKey) -> None:
         """Uncount a request that `take` counted; nothing happens once its window has ended."""
         counts = self._counts.get(key.limit_class)
         if counts is not None and counts.used.get(key.who):
             counts.used[key.who] -= 1
 
 
-def headers(window: Window) -> list[RawHeader]:
+def headers(window: RateWindow) -> list[RawHeader]:
     """The three X-RateLimit headers; Mastodon.py sleeps until Reset, so it is always a moment to come."""
     return [
         (b"x-ratelimit-limit", b"%d" % window.limit),

@@ -13,7 +13,7 @@ from zlib import crc32
 
 import numpy as np
 
-from shoal.api.http.limits.ratelimit import Key, MemoryLimiter, Rule, Window
+from shoal.api.http.limits.ratelimit import MemoryLimiter, RateKey, RateRule, RateWindow
 from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.placement import SHARDS
@@ -60,7 +60,7 @@ return {refused, true}
 class RedisLimiter:
     """A `Limiter` that is exact for all processes together."""
 
-    def __init__(self, nodes: Nodes, rules: Mapping[str, Rule]) -> None:
+    def __init__(self, nodes: Nodes, rules: Mapping[str, RateRule]) -> None:
         self._nodes = nodes
         self._rules = dict(rules)
         self._alone = MemoryLimiter(rules)
@@ -68,7 +68,7 @@ class RedisLimiter:
         self._away_until = 0.0
         self._logged_at = -_LOG_SECONDS
 
-    async def take(self, key: Key, cost: int = 1) -> Window | None:
+    async def take(self, key: RateKey, cost: int = 1) -> RateWindow | None:
         """Count a request; None when its class is not limited. A refused request is not counted."""
         rule = self._rules.get(key.limit_class)
         if rule is None or not rule.limit:
@@ -82,7 +82,7 @@ class RedisLimiter:
                 self._tell()
         return await self._alone.take(key, cost)
 
-    async def give_back(self, key: Key) -> None:
+    async def give_back(self, key: RateKey) -> None:
         """Uncount a request that `take` counted; nothing happens once its window has ended.
 
         While Redis is away it may stay counted: then one more than is due is refused.
@@ -97,14 +97,14 @@ class RedisLimiter:
         with contextlib.suppress(Unavailable):
             await self._nodes.each(_GIVE_BACK, np.array([shard], np.int64), lambda _: (name, rule.seconds), batch=1)
 
-    async def _take(self, key: Key, rule: Rule, cost: int) -> Window:
+    async def _take(self, key: RateKey, rule: RateRule, cost: int) -> RateWindow:
         shard, name = _place_of(key)
         parts = await self._nodes.each(
             _TAKE, np.array([shard], np.int64), lambda _: (name, rule.limit, rule.seconds, cost), batch=1
         )
         used, taken, reset, left = parts[-1].result
         wait = 0.0 if taken else max(1.0, left / 1000)
-        return Window(rule.limit, max(0, rule.limit - used), reset, wait)
+        return RateWindow(rule.limit, max(0, rule.limit - used), reset, wait)
 
     def _tell(self) -> None:
         if time.monotonic() - self._logged_at >= _LOG_SECONDS:
@@ -112,7 +112,7 @@ class RedisLimiter:
             _log.warning("rate limits are counted by each process for itself: the shared counts cannot be reached")
 
 
-def _place_of(key: Key) -> tuple[int, bytes]:
+def _place_of(key: RateKey) -> tuple[int, bytes]:
     """The shard that says which server counts, and the name of the count there, without its window."""
     shard = shard_of(key.who) if isinstance(key.who, int) else crc32(key.who.encode()) % SHARDS
     return shard, f"r:{{{shard:04x}}}:{key.limit_class}:{key.who}".encode()

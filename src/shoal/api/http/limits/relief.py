@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from shoal.api.http.bodies import Inbox, deliver
+from shoal.api.http.bodies import BodyReceiver, deliver
 from shoal.api.http.errors import reply_for
 from shoal.api.http.replies import encode
 from shoal.core.errors import ShoalError
@@ -36,6 +36,6 @@ class Relief:
             and (error := self._refusal()) is not None
         ):
             reply = reply_for(error)
-            await deliver(reply, encode(reply.body), [], Inbox(scope, receive), send)
+            await deliver(reply, encode(reply.body), [], BodyReceiver(scope, receive), send)
         else:
             await self._app(scope, receive, send)
