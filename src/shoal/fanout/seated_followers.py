@@ -1,6 +1,15 @@
 """Followers in this process's memory: the warm ones only, as packed seats, kept between posts.
 
 For timelines that one process keeps. A source with more than `loud_from` warm followers becomes loud.
+
+For example, members 1, 2 and 3 follow source 8, all are warm, and the audience of 8 is not in memory. A push reads it,
+two followers at a time:
+
+1. The newest two are read: 3 and 2. Then 3 unfollows and 4, who is warm, follows. The audience is not whole, so both
+   are only noted as touched.
+2. The rest is read: 1. The seats are now those of 3, 2 and 1.
+3. The graph is asked about the touched: 3 does not follow, so the seat goes; 4 does, so the seat is added.
+4. The audience, 1, 2 and 4, is whole. The post is pushed to them, and the next push from 8 reads no followers.
 """
 
 from __future__ import annotations

@@ -3,6 +3,14 @@
 A backend loads what the batches of a group touch (`touched`) into a `Known`, lets `decide` judge one batch after the other,
 and stores the `Resolution`. So the rules - a later time wins, an acting shard lifts its times, counts move on a real change
 only, inverses follow the schema - are written once. `decide` checks every condition before it changes anything.
+
+For example, A follows B, and B belongs to another store:
+
+1. A's store puts the link at time 105. The inverse, "B is followed by A" at 105, is owed to B's store.
+2. A unfollows in a process whose clock is behind: time 103. A did this last, so it must count: 103 is lifted to 106.
+   A's store keeps a tombstone of 106, and owes the end of the inverse, with the time 106 too.
+3. B's store gets the end first. It is `plain`: it keeps its time, and leaves a tombstone of 106; no count moves.
+4. The beginning, 105, comes late. It loses to 106 and changes nothing: both ends agree, and B has no follower too many.
 """
 
 from __future__ import annotations

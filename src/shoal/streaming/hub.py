@@ -2,6 +2,14 @@
 
 What a viewer hears of is held in memory: loaded from the graph once they are connected, and read again when an update says
 that it changed. What was heard in between is gone through once more, so nothing is missed.
+
+For example, member 5 follows author 8, and connects when the hub has heard the updates 0 to 19, so `since` is 20:
+
+1. While the follows are read, post 300 by 8 is heard as update 20. The connection has no sources yet: nobody is told.
+2. The follows arrive: {8}. The hub goes through its updates from 20 on, and offers post 300.
+3. At 310, member 5 follows author 9, who had posted 305 (update 21) and posts 320 (update 22). Neither concerns 5 yet.
+4. Update 23 says that 5's follow of 9 changed. The follow is read, with its time, 310, and the updates from 20 on are
+   gone through for 9: post 320 is offered, as it is later than the follow; 305 is not.
 """
 
 from __future__ import annotations

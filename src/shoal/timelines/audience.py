@@ -39,6 +39,10 @@ class Audience:
 
         Who works through an audience in pages goes from its end to its start: then a seat that takes the place of one
         that left (`discard`) has been dealt with already, and those who join have the entry by their merge.
+
+        For example, the seats are 10, 11, 12, 13, 14, and a page has two. The first page is 13 and 14. Then 11 leaves,
+        so that 14, the last, takes its place; and 15 joins at the end: 10, 14, 12, 13, 15. The next page ends where the
+        first began: it is 14 and 12, and the last page is 10. All who stayed are reached; 14 twice, which does no harm.
         """
         return self._seats[first:last]
 

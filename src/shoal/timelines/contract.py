@@ -5,6 +5,14 @@ once events are done, at and below it nothing is promised and the reader goes on
 is *warm*; any other is *cold*, and writing to it is no effect. It can be read once it has been filled: what is posted between
 the two is pushed, all that was there before is pulled. Every write is idempotent, and writes commute.
 
+For example, in memory, member 7's timeline holds three entries:
+
+1. It is filled with 50, 60 and 70, which are complete above 45: the floor is 45.
+2. 80 is pushed. There is no room for 50, so the timeline holds 60, 70 and 80, and its floor is 50.
+3. 40 is pushed, late. It is below the floor, so it is passed over: a reader who goes so far down pulls it.
+4. A new follow merges 65, complete above 58. Of 60, 65, 70 and 80 only three fit: 60 goes, and the floor is 60.
+5. A reader of five entries gets 80, 70 and 65 from here, and pulls the other two from 60 downwards.
+
 Members are addressed by *seats*, which only the store understands: packed integers, for writing to many at once. A store may
 forget any timeline at any time. One that several processes share raises `Unavailable` when it cannot be reached.
 """

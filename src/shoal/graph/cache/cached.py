@@ -3,6 +3,14 @@
 Reads that are answered from memory ask the store nothing. Objects stay decoded; counts are kept, and short lists whole. A
 commit forgets what it may change, before and after it is durable, and a read that a commit overtook is not remembered. A
 guard (`freshness`) says what may be used: alone in its store a process knows, among others it asks.
+
+For example, member 7 has 3 followers, and the count is in no memory. The process has made 40 commits:
+
+1. A reader enters with ticket 40 and asks the store, which counts 3. The answer is still on its way.
+2. A follow of 7 is committed. The count of 7 is forgotten before and after it; the guard now counts 41 commits.
+3. The answer arrives. It was right when it was asked for, so the reader gets 3; but 40 is not 41, so it is not
+   remembered.
+4. The next reader finds nothing in memory, asks the store, and gets 4. That is remembered until the next such commit.
 """
 
 from __future__ import annotations

@@ -101,7 +101,17 @@ class _Change:
 
 
 class StampGuard:
-    """For one process among several. `forget` is told of every object whose memory is worth nothing any more."""
+    """For one process among several. `forget` is told of every object whose memory is worth nothing any more.
+
+    For example, this process remembers member 7 under the stamp s1, and another process changes the member:
+
+    1. It marks 7. Asked now, the stamps leave 7 out: we forget it, read it from the graph, and remember nothing.
+    2. It commits, and takes s1 away.
+    3. Our next request is given a new stamp, s2, reads the new value from the graph, and remembers it under s2.
+
+    A slow request that verified s1 before the mark may get the old value after the commit. It is remembered under s1 at
+    most, and only if no request has asked since: the next one meets s2, which is not s1, and forgets it.
+    """
 
     def __init__(self, stamps: Stamps, size: int) -> None:
         self._stamps = stamps
