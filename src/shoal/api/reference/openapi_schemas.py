@@ -73,7 +73,7 @@ def taken(info: inspect.Type) -> Schema:
 
 
 def _struct(info: inspect.StructType, of: Callable[[inspect.Type], Schema], *, given: bool = False) -> Schema:
-    """Return a struct's schema. Required: in answers, fields that are never left out; if `given`, those without default."""
+    """Return a struct's schema. Required: in answers, fields never left out; if `given`, those without a default."""
     said = sentences(info.cls)
     left_out = {field.encode_name for field in msgspec.structs.fields(info.cls) if field.default is UNSET}
     optional = given or info.cls.__struct_config__.omit_defaults
