@@ -1,1 +1,1 @@
-"""What Shoal is fast at, and how fast: each module measures one figure of docs/performance.md, beside the raw engine."""
+"""Benchmarks of Shoal: each module measures one figure of docs/performance.md, beside the raw engine."""

@@ -36,7 +36,7 @@ _FOLLOWERS = 403
 
 @dataclass
 class Outcome:
-    """What the raw engines need to know of the run."""
+    """Results of the run that the raw engines are compared with."""
 
     phases: dict[str, Phase] = field(default_factory=dict)
     audiences: list[Seats] = field(default_factory=list)

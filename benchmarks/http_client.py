@@ -20,7 +20,7 @@ Check = Callable[[int, bytes], str]
 
 @dataclass
 class Outcome:
-    """What a load came to. `latencies` are seconds, one for each answer."""
+    """Results of a load. `latencies` are seconds, one for each answer."""
 
     latencies: list[float] = field(default_factory=list)
     wrong: Counter[str] = field(default_factory=Counter)

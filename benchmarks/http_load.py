@@ -33,7 +33,7 @@ _array = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 class Posted(msgspec.Struct):
-    """What of an answer to a new post is looked at."""
+    """The part of the answer to a new post that is read."""
 
     id: str
 

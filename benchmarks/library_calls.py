@@ -54,7 +54,7 @@ def _repeat(call: Callable[[], object], times: int) -> None:
 
 
 async def awaited(calls: int, report: Report) -> None:
-    """The same, awaited one after the other."""
+    """Measure the calls awaited one after the other."""
     async with Shoal.open(_URL) as shoal:
         ann, bob = await shoal.register("ann"), await shoal.register("bob")
         await bob.follow(ann)

@@ -241,7 +241,7 @@ class Clock(msgspec.Struct, frozen=True):
 
 
 def thread_clocks() -> dict[str, Clock]:
-    """What each thread of this process has had so far, by its name in Python."""
+    """Return the processor time and the waiting time of each thread of this process so far, by its name in Python."""
     found: dict[str, Clock] = {}
     for thread in threading.enumerate():
         for line in _lines(f"/proc/self/task/{thread.native_id}/schedstat"):

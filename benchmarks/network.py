@@ -42,7 +42,7 @@ class Shape(msgspec.Struct, frozen=True):
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """What a client needs: a token of every member, those of the authors with 50 followers, and of one who follows them."""
+    """Tokens for a client: of every member, of the authors with 50 followers, and of one who follows them."""
 
     all: list[str]
     authors: list[str]

@@ -72,7 +72,7 @@ class Counted:
 
 @dataclass
 class Phase:
-    """What happened between two moments. Lags are in milliseconds, answers and all else in seconds."""
+    """Measurements between two moments. Lags are in milliseconds, answers and all else in seconds."""
 
     started: float
     delivered: int
@@ -140,7 +140,7 @@ class Bench:
             await timelines.fill(member, old, 0)
 
     def next_authors(self, count: int) -> Sequence[int]:
-        """Who would post next."""
+        """Return the next authors to post."""
         return list(itertools.islice(self._authors, count))
 
     async def audience(self, author: int) -> Seats:

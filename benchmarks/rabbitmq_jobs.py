@@ -33,7 +33,7 @@ _AUTHOR = 7_123_456_789_012_345_678
 
 
 class Counter:
-    """What the consequence changes."""
+    """A counter that the consequence changes."""
 
     def __init__(self) -> None:
         self.done = 0

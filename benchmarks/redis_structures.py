@@ -84,11 +84,11 @@ class Bench:
         self.start_bytes()
 
     def start_bytes(self) -> None:
-        """What is stored from here on counts."""
+        """Start counting the bytes that are stored from here on."""
         self.before = int(self.server.info("memory")["used_memory"])
 
     def bytes_an_entry(self) -> float:
-        """What the server holds for each entry, keys and all, where a timeline has 800."""
+        """Return the server's bytes for each entry, keys and all, where a timeline has 800."""
         return (int(self.server.info("memory")["used_memory"]) - self.before) / (len(self.keys) * _LENGTH)
 
     def reset_clocks(self) -> None:
@@ -233,7 +233,7 @@ async def topped(bench: Bench, timelines: RedisTimelines, newest: int) -> int:
 
 
 async def others(bench: Bench, timelines: RedisTimelines, seats: Any, report: Report) -> None:
-    """What is not a push of something new to the warm."""
+    """Measure all but pushes of new entries to warm timelines."""
     started = time.perf_counter()
     for n in range(5):
         await timelines.push(entry(-900_000 + n), seats)

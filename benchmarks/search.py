@@ -34,7 +34,7 @@ _PAGE = 20
 
 
 class Photo(msgspec.Struct):
-    """What is needed of a real post."""
+    """The fields of a real post that are used."""
 
     user_id: int
     name: str | None = None

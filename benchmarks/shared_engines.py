@@ -15,14 +15,14 @@ from shoal.settings import Settings, build
 
 
 class Engines(NamedTuple):
-    """What runs: as many stores as were asked for, Redis, and the broker if it was asked for."""
+    """Running engines: as many stores as were asked for, Redis, and the broker if it was asked for."""
 
     stores: list[Program]
     redis: Program
     broker: Program | None
 
     def settings(self, **more: object) -> Settings:
-        """Of a network on these: the data sources are dealt out to the stores evenly, in order."""
+        """Return settings of a network on these engines; the data sources are dealt out to the stores evenly, in order."""
         share = 64 // len(self.stores)
         ranges = {f"{n * share}-{n * share + share - 1}": store.url for n, store in enumerate(self.stores)}
         broker = self.broker.url if self.broker is not None else ""

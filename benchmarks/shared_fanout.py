@@ -124,7 +124,7 @@ class Bench:
         for follower, author in self.follows.tolist():
             by_author.setdefault(author, follower)
         self.longest = by_author
-        """Who follows each author longest."""
+        """The longest-standing follower of each author."""
         theirs = self.follows[self.follows[:, 1] == self.authors[0]][:, 0]
         self.looked_at = np.concatenate((theirs[:20_000:200], theirs[:: max(1, len(theirs) // 100)]))
 
@@ -202,7 +202,7 @@ def workers(settings: Settings, count: int) -> Iterator[int]:
 
 
 class Others:
-    """Those who post all the time, and how long their posts take."""
+    """Other members who post all the time, and the times that their posts take."""
 
     def __init__(self, bench: Bench, handles: Sequence[Handle]) -> None:
         self._bench = bench
@@ -211,7 +211,7 @@ class Others:
         self._posting: set[asyncio.Task[None]] = set()
         self._ending = False
         self.arrived: list[tuple[float, float]] = []
-        """Of each post: when it was committed, and seconds until it had arrived."""
+        """For each post, when it was committed, and the seconds until it had arrived."""
 
     async def run(self) -> None:
         """Post and look until told to end, and all have arrived."""

@@ -48,7 +48,7 @@ _READING: ContextVar[bool] = ContextVar("reading", default=False)
 
 
 class Cost(NamedTuple):
-    """Of one page: seconds, those that this thread worked, and trips to each engine."""
+    """The cost of one page: seconds, seconds that this thread worked, and trips to each engine."""
 
     seconds: float
     worked: float

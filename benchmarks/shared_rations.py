@@ -14,11 +14,11 @@ from multiprocessing.synchronize import Event
 from benchmarks.measure import tree
 
 _SHARE = 0.02
-"""Of a core, for each server that is slowed."""
+"""The share of a core that each slowed server gets."""
 _LOOK_SECONDS = 0.001
 _FIND_EVERY = 500
 _MOST_SAVED_SECONDS = 0.1
-"""What a server did not get of its share it may use later, but no more than this: others may have the cores when it is due."""
+"""The most unused time that a server may save up for later, as others may have the cores when it is due."""
 
 
 class Ration:

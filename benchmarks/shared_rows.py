@@ -27,7 +27,7 @@ _INDEX = "association_by_time"
 
 
 class Crowd(NamedTuple):
-    """What is in the stores. `follows` are rows of a follower and whom they follow, one a millisecond, newest last.
+    """Rows in the stores. `follows` are rows of a follower and whom they follow, one a millisecond, newest last.
 
     All are ids, not positions. Followers who do nothing but follow need not be among the members.
     """

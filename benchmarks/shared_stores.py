@@ -51,7 +51,7 @@ _COUNTING: ContextVar[bool] = ContextVar("counting", default=False)
 
 
 class Asked:
-    """What was sent to engines for requests."""
+    """Counts of calls to the engines."""
 
     def __init__(self) -> None:
         self.statements: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Asked:
 
 
 async def requests(of: Engines, stores: int, report: Report, count: int) -> None:
-    """What posts, follows, likes and pages cost."""
+    """Measure the cost of posts, follows, likes and pages."""
     settings = of._replace(stores=of.stores[:stores]).settings()
     rng = random.Random(5)
     name = "one store" if stores == 1 else f"{stores} stores"
@@ -197,7 +197,7 @@ class Load:
 
 
 class Rate(NamedTuple):
-    """What came of committing for a while."""
+    """Rates of committing for a while."""
 
     commits: float
     statements: float
@@ -304,7 +304,7 @@ async def run(of: Engines, count: int, callers: int, seconds: float, report: Rep
 
 
 async def _fresh(of: Engines, name: str) -> Engines:
-    """The same servers, with an empty database on each."""
+    """Give each server an empty database, and return the engines with its URLs."""
     urls = [await _database(program.url, name) for program in of.stores]
     for program, url in zip(of.stores, urls, strict=True):
         program.url = url

@@ -162,7 +162,7 @@ def power_law(members: int, edges: int, seed: int = 3) -> Ints:
 
 
 def real_authors(members: int, follows: Ints, posts: int = REAL_POSTS, authors: int = REAL_AUTHORS) -> Ints:
-    """Who wrote each post: the best-connected members, at random."""
+    """Return an author for each post, chosen at random from the best-connected members."""
     degrees = np.bincount(follows[:, 1], minlength=members)
     best = np.argsort(-degrees, kind="stable")[: min(authors, members)]
     return np.random.default_rng(4).choice(best, posts).astype(np.int64)

@@ -47,7 +47,7 @@ _FILE = "shoal.db.tags"
 
 
 class Photo(msgspec.Struct):
-    """What is needed of a real post."""
+    """The fields of a real post that are used."""
 
     user_id: int
     created_at: str
@@ -161,7 +161,7 @@ class Nowhere:
         return iter(())
 
     async def look(self) -> list[Parcel]:
-        """What was sent since the last time."""
+        """Return the parcels sent since the last call."""
         sent, self.sent = self.sent, []
         return sent
 
@@ -306,7 +306,7 @@ async def statements(path: Path, uses: Sequence[Use], emitters: int, *, broker: 
 
 
 def requested(posts: Sequence[Tagged], report: Report) -> None:
-    """What a request pays, a tag, in processor time: the event of its tags, and its bytes."""
+    """Measure a request's processor time for each tag: the event of its tags, and its bytes."""
     spent, tags = 0.0, 0
     for number, (author, changes) in enumerate(posts, 1):
         text = " ".join(f"#{change.form}" for change in changes)
@@ -322,7 +322,7 @@ def requested(posts: Sequence[Tagged], report: Report) -> None:
 
 
 async def emitting(posts: Sequence[Tagged], report: Report) -> None:
-    """What working off the event pays, a tag, in processor time."""
+    """Measure the processor time of working off the event, for each tag."""
 
     async def send(_id: bytes, _body: bytes) -> None:
         """It is safe."""
