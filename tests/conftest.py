@@ -1,4 +1,4 @@
-"""What every suite may ask for."""
+"""Fixtures for every suite."""
 
 from __future__ import annotations
 

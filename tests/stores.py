@@ -58,7 +58,7 @@ class Clock:
 
 
 class _Kind(NamedTuple):
-    """What a backend is made of."""
+    """The properties of a backend."""
 
     durable: bool
     shard_map: dict[str, str]

@@ -11,7 +11,7 @@ _SHOWN = "print(gc.get_threshold()[0] > 10_000, gc.get_freeze_count() > 0, sys.g
 
 
 def shown(before: str) -> str:
-    """What a process of its own has set, after these lines."""
+    """Return the settings of a new process after it ran these lines."""
     lines = f"import gc, sys\n{before}\n{_SHOWN}"
     return subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, check=True).stdout.strip()
 

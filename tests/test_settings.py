@@ -19,7 +19,7 @@ OTHER: dict[str, Any] = {
     "limits": {"api": "600/5m", "signup": "off"},
     "log_level": "debug",
 }
-"""What is not made of the default by `_another`."""
+"""Values that `_another` does not derive from the default."""
 
 
 def _another(name: str, default: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What each target of the Makefile sets up: running needs less than developing."""
+"""The setup of each target of the Makefile: running needs less than developing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def planned(tmp_path: Path, *arguments: str) -> str:
-    """What make would do for this in a folder where nothing is set up."""
+    """Return the commands that make would run in a folder where nothing is set up."""
     if shutil.which("make") is None:
         pytest.skip("make is not installed")
     command = ["make", "--no-print-directory", "-n", f"VENV={tmp_path / 'venv'}", *arguments]

@@ -16,7 +16,7 @@ from tests.api.world import World, served, world
 
 @pytest.fixture
 def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is done one after the other has ids in that order: of those of one millisecond, the shard decides it."""
+    """Give ids in the order of the calls: within one millisecond the shard would decide it."""
     ticks = count(time.time_ns() // 1_000_000)
     monkeypatch.setattr("shoal.wiring.network.IdMaker", partial(IdMaker, lambda: next(ticks)))
 

@@ -145,7 +145,7 @@ async def call(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None
 
 
 def params_of(body: bytes = b"", content_type: str = "", *, query: str = "", max_body: int = 1 << 16) -> dict[str, Any]:
-    """What `read_params` makes of a request that comes in two pieces."""
+    """Return what `read_params` makes of a request that comes in two pieces."""
     pieces = [body[: len(body) // 2], body[len(body) // 2 :]]
 
     async def receive() -> Message:
@@ -169,7 +169,7 @@ def params_of(body: bytes = b"", content_type: str = "", *, query: str = "", max
 
 
 def json_params(value: object) -> dict[str, Any]:
-    """What `read_params` makes of a JSON body."""
+    """Return what `read_params` makes of a JSON body."""
     return params_of(json.dumps(value).encode(), "application/json")
 
 
@@ -192,7 +192,7 @@ async def serving(app: ASGIApp) -> AsyncIterator[int]:
 
 
 def on_a_server(app: ASGIApp, story: Callable[[int], Awaitable[T]]) -> T:
-    """What the story returns, told the port of a real server."""
+    """Serve the app on a real port, run the story with the port, and return its result."""
 
     async def run() -> T:
         async with serving(app) as port:

@@ -41,7 +41,7 @@ class Heard(NamedTuple):
 
 
 class Ear:
-    """What came so far on one stream of events."""
+    """Events received so far on one stream."""
 
     def __init__(self, answer: httpx.Response) -> None:
         self.answer = answer

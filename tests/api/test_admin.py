@@ -1,4 +1,4 @@
-"""What moderators and admins see of accounts and do about them."""
+"""Accounts as moderators and admins see them, and the actions that they take on them."""
 
 from __future__ import annotations
 

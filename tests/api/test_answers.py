@@ -1,4 +1,4 @@
-"""What a world really answers is what the description promises: every key of it, and no other."""
+"""Answers of a real world have every key that the description promises, and no other."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ QUERIES = {
     "/api/v2/search": {"q": "lighthouse"},
     "/.well-known/webfinger": {"resource": "acct:ann@shoal.test"},
 }
-"""What a route must be asked with to say something."""
+"""Query parameters that a route needs to answer something."""
 
 NOUNS = {
     "filters/keywords": "keyword",
@@ -154,7 +154,7 @@ class Cast:
         return re.sub(r"\{(id|group_key)\}", self.things[noun], filled)
 
     def query(self, route: Route) -> dict[str, str]:
-        """What it is asked with."""
+        """Return the query parameters for a route."""
         return {key: value.format(**self.things) for key, value in QUERIES.get(route.path, {}).items()}
 
 

@@ -74,7 +74,7 @@ def web() -> Iterator[Chrome]:
 
 
 def app(url: str, *addresses: str, name: str = "Tide") -> dict[str, str]:
-    """What an app knows of itself once it is registered."""
+    """Register an app and return its credentials."""
     form = {"client_name": name, "redirect_uris": "\n".join(addresses), "scopes": "read write follow"}
     made = httpx.post(f"{url}/api/v1/apps", data=form, timeout=SECONDS).json()
     return {"client_id": made["client_id"], "client_secret": made["client_secret"]}
@@ -117,7 +117,7 @@ def log_in(web: Chrome, name: str, password: str = PASSWORD) -> None:
 
 
 def shown(web: Chrome) -> str:
-    """What stands on the page."""
+    """Return the text on the page."""
     return web.find_element(By.TAG_NAME, "body").text
 
 

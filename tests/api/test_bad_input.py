@@ -1,4 +1,4 @@
-"""What is wrong, too large or hostile is refused in the right words, as JSON, and nothing of it is done."""
+"""Input that is wrong, too large or hostile is refused in the right words, as JSON, and has no effect."""
 
 from __future__ import annotations
 

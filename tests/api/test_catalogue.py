@@ -169,7 +169,7 @@ NEEDED = """
     GET /api/v1/streaming/list
     GET /api/v1/streaming/direct
 """
-"""What a client that somebody uses breaks without, and what a normal user meets."""
+"""Calls without which a client in use breaks, or that a normal user meets."""
 
 SHAPES = """
     GET /api/v1/instance/activity
@@ -183,7 +183,7 @@ SHAPES = """
     GET /api/v1/accounts/{}/endorsements
     GET /api/v1/trends/links
 """
-"""What is asked for, and may be empty."""
+"""Calls that clients make and that may answer with nothing."""
 
 
 def _pairs(text: str) -> Iterator[tuple[str, str]]:

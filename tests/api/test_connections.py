@@ -39,7 +39,7 @@ class Wire:
             await asyncio.sleep(pause)
 
     async def says(self, pieces: Iterable[bytes], pause: float = 0.0) -> bytes:
-        """What comes back while these are sent, until the server closes."""
+        """Send the pieces and return all that comes back until the server closes."""
 
         async def send() -> None:
             with suppress(ConnectionError):

@@ -68,7 +68,7 @@ class Needy(msgspec.Struct):
 
 
 def field(name: str, value: object) -> Any:
-    """What the field becomes when it is given this."""
+    """Return the field's value after converting this input."""
     return getattr(convert({name: value}, Everything), name)
 
 

@@ -43,7 +43,7 @@ class Guesser:
             return await client.post("/oauth/token", data=form)
 
     def ask(self, name: str, password: str, address: str = CAFE) -> httpx.Response:
-        """The same, when nothing else goes on."""
+        """Send one attempt to log in while nothing else goes on, and return the answer."""
         return self.shoal.run(self.send(name, password, address))
 
     def statuses(self, name: str, password: str, addresses: list[str]) -> list[int]:

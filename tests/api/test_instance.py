@@ -1,4 +1,4 @@
-"""What the server says of itself, and where other programs find an account."""
+"""The server's description of itself, and the addresses where other programs find an account."""
 
 from __future__ import annotations
 

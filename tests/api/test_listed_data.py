@@ -71,7 +71,7 @@ LISTS: dict[str, Callable[[Scene], str]] = {
     "groups": lambda scene: "/api/v2/notifications?",
 }
 NO_ONES_OWN = {"trends", "everybody", "an account", "a tag", "several by id", "a thread", "replies"}
-"""What is for everybody, too."""
+"""Lists that visitors may read, too."""
 
 
 def found(answer: Any) -> dict[str, Any]:

@@ -313,7 +313,7 @@ def test_a_server_that_takes_no_members_says_so() -> None:
 
 
 class _Listener(StreamListener):
-    """What it was called with, in short."""
+    """A listener that notes its calls in short."""
 
     def __init__(self) -> None:
         self.heard: list[str] = []

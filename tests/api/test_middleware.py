@@ -1,4 +1,4 @@
-"""What surrounds every request."""
+"""The middleware around every request."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ OPERATIONS = {(method.upper(), path): item[method] for path, item in DOCUMENT["p
 
 
 def schema_of(operation: dict[str, Any], kind: str = "application/json") -> Any:
-    """Of the body that an operation takes."""
+    """Return the schema of the body that an operation takes."""
     return operation["requestBody"]["content"][kind]["schema"]
 
 

@@ -50,7 +50,7 @@ def group(shoal: World, ann: Someone, _ben: Someone) -> str:
 
 
 def held_back(shoal: World, ann: Someone, ben: Someone) -> str:
-    """What ben says to ann waits for her to decide."""
+    """Hold back a notification from ben until ann decides about it."""
     shoal.json("PATCH", "/api/v2/notifications/policy", ann, json={"for_not_following": "filter"})
     shoal.json("POST", "/api/v1/statuses", ben, json={"status": f"@{ann.member.name} hello"})
     shoal.settle()

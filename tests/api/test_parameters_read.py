@@ -26,7 +26,7 @@ SAME_EITHER_WAY = {
     ("GET", "/api/v1/directory"): {"local"},
     ("GET", "/api/v1/admin/accounts"): {"local"},
 }
-"""Who asks for local accounts alone gets all, as all are local: both values mean something, and the same."""
+"""Parameters that change nothing: all accounts are local, so asking for local ones alone returns all."""
 
 ROUTES = [route for route in table(Settings()) if route.params is not None and not route.stub]
 """A stub answers the empty shape whatever is asked."""

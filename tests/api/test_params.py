@@ -20,7 +20,7 @@ MULTIPART = "multipart/form-data; boundary=B"
 
 
 def form(text: str) -> dict[str, Any]:
-    """What an urlencoded body says."""
+    """Return the parameters of an urlencoded body."""
     return params_of(text.encode(), FORM)
 
 
@@ -30,7 +30,7 @@ def part(headers: str, content: bytes) -> bytes:
 
 
 def multipart(*parts: bytes) -> dict[str, Any]:
-    """What a multipart body says."""
+    """Return the parameters of a multipart body."""
     return params_of(b"".join(parts) + b"--B--\r\n", MULTIPART)
 
 

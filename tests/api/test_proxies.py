@@ -17,7 +17,7 @@ ANYTHING = st.one_of(st.text(max_size=60), st.lists(st.ip_addresses().map(str), 
 
 
 def client(peer: str, *headers: tuple[str, str], trusted: tuple[str, ...] = LOOPBACK) -> str:
-    """Who asks."""
+    """Return the client's address as found behind the proxies."""
     raw = [(name.lower().encode(), value.encode("utf-8", "replace")) for name, value in headers]
     return Proxies(trusted).client(peer, raw)
 

@@ -1,4 +1,4 @@
-"""Who may ask how often, and how they are told."""
+"""Rate limits: how often each caller may ask, and how a refusal is reported."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def visit() -> Iterator[Visit]:
 
 
 def operations(url: str) -> dict[str, Any]:
-    """What the description names, but for what never ends or ends us, by method and path."""
+    """Return the described operations by method and path, less those that never end or that end the session."""
     schema = schemathesis.openapi.from_url(f"{url}/openapi.json")
     found: list[Any] = [result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)]
     return {one.label: one for one in found if not one.path.startswith(ENDLESS) and one.path not in LEFT_OUT}

@@ -1,4 +1,4 @@
-"""What a token may do."""
+"""Scopes: what a token may do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever signs up is told everything that is wrong, field by field, and can act at once when nothing is."""
+"""Signing up reports all errors at once, field by field; without errors the new member can act at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sign_up(shoal: World, **given: Any) -> httpx.Response:
 
 
 def codes(answer: httpx.Response) -> dict[str, list[str]]:
-    """What is wrong with each field."""
+    """Return the error codes of each field."""
     assert answer.status_code == 422, answer.text
     assert answer.json()["error"].startswith("Validation failed: ")
     return {field: [one["error"] for one in found] for field, found in answer.json()["details"].items()}

@@ -279,7 +279,7 @@ async def test_nobody_hears_of_what_they_may_not_see_on_any_stream() -> None:
 
 
 async def _told(ear: Ear) -> set[str]:
-    """Of which visibility what was told is."""
+    """Return the visibilities of the posts that were streamed."""
     return {event.json["visibility"] for event in ear.events if event.name in ("update", "status.update")}
 
 

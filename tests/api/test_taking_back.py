@@ -1,4 +1,4 @@
-"""What a member did is theirs to take back, also from a status that is hidden from them by now."""
+"""Members may take back what they did, also from a status that is hidden from them by now."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ BARE = {
     "reblogs_count": 0,
     "favourites_count": 0,
 }
-"""What an answer says of a status that may not be seen."""
+"""Fields of an answer about a status that may not be seen."""
 
 
 def _block(shoal: World, ann: Someone, ben: Someone, post_id: str) -> None:

@@ -34,7 +34,7 @@ class Client:
         self.keys = {"client_id": str(made.app.id), "client_secret": made.secret}
 
     def query(self, **more: Any) -> dict[str, Any]:
-        """What the app sends its people to the page with."""
+        """Return the query with which the app sends its users to the authorize page."""
         return {
             "response_type": "code",
             "client_id": str(self.app.id),
@@ -87,7 +87,7 @@ class Visitor:
 
 
 def told(answer: httpx.Response) -> dict[str, str]:
-    """What stands in the address that somebody is sent to."""
+    """Return the query parameters of the address that the visitor is redirected to."""
     assert answer.status_code == 303, answer.text
     return {name: values[0] for name, values in parse_qs(urlsplit(answer.headers["location"]).query).items()}
 
@@ -98,5 +98,5 @@ def register(world: World, name: str) -> int:
 
 
 def text_of(page: httpx.Response) -> str:
-    """What a person reads."""
+    """Return the text of a page as a person reads it."""
     return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", page.text)))

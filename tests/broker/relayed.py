@@ -58,7 +58,7 @@ class Relayed:
 
 
 async def claim(broker: RabbitOutbox, limit: int = 256, lease: float = 60.0) -> list[Job]:
-    """What there is to claim; empty only when the broker has nothing that is ready."""
+    """Claim jobs, waiting while any are ready; empty only when the broker has none."""
     while not (jobs := await broker.claim(limit, lease)):
         if await broker.ready() == 0:
             return await broker.claim(limit, lease)

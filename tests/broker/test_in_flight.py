@@ -1,4 +1,4 @@
-"""What is acknowledged, in how few words, and what is given again."""
+"""Acknowledgements of jobs in flight: what is sent, how it is batched, and what is delivered again."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def spare() -> Iterator[Program]:
 
 @pytest.fixture
 def node(spare: Program) -> Program:
-    """That node, running, whatever became of it in the test before."""
+    """The spare node, started again if the test before stopped it."""
     if not spare.running:
         spare.start()
     return spare

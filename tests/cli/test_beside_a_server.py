@@ -28,7 +28,7 @@ Shoal = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def command(store: Path, *arguments: str) -> list[str]:
-    """What is typed."""
+    """Return the command line to run."""
     return [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", *arguments]
 
 
@@ -67,13 +67,13 @@ def lay_out(folder: Path) -> None:
 
 
 def told(done: subprocess.CompletedProcess[str]) -> str:
-    """What a command that must succeed prints."""
+    """Return the output of a command that must succeed."""
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
 def refused(done: subprocess.CompletedProcess[str]) -> str:
-    """What a command that must fail says, in one line."""
+    """Return the one-line error of a command that must fail."""
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1), done
     return done.stderr.strip()
 

@@ -24,7 +24,7 @@ def demo(folder: Path, *options: str) -> Result:
 
 
 def program(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """The same, in a process of its own."""
+    """Run the demo in a process of its own."""
     command = [sys.executable, "-m", "shoal.cli", "demo", "--folder", str(folder), *options]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 

@@ -62,7 +62,7 @@ def store(tmp_path: Path, cloud: MemoryCloud, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.fixture
 def filled(store: Path, cloud: MemoryCloud) -> Path:
-    """The same with tags of several scripts and ages."""
+    """A store whose cloud has tags of several scripts and ages."""
     run(
         count_into(
             cloud,
@@ -82,7 +82,7 @@ def shoal(store: Path, *arguments: str) -> Result:
 
 
 def told(store: Path, *arguments: str) -> str:
-    """What a command that must succeed prints."""
+    """Return the output of a command that must succeed."""
     done = shoal(store, *arguments)
     assert done.exit_code == 0, done.output
     return done.output

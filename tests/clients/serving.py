@@ -29,7 +29,7 @@ _numbers = itertools.count(1)
 
 
 class Account(NamedTuple):
-    """What somebody logs in with."""
+    """An account and what is needed to log in to it."""
 
     name: str
     address: str

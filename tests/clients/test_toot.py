@@ -24,7 +24,7 @@ class Terminal:
         self.type("login_cli", "-i", shoal.url, "-e", account.address, answers=f"{PASSWORD}\n")
 
     def type(self, *words: str, answers: str = "") -> str:
-        """What the command prints. It must succeed."""
+        """Return the command's output. It must succeed."""
         done = subprocess.run(
             [*toot_command(), *words],
             env=self._env,
@@ -40,13 +40,13 @@ class Terminal:
         return done.stdout
 
     def json(self, *words: str) -> Any:
-        """What it prints as JSON."""
+        """Return the command's output, decoded from JSON."""
         return json.loads(self.type(*words, "--json"))
 
 
 @pytest.fixture(scope="module")
 def terminals(shoal: Served, tmp_path_factory: pytest.TempPathFactory) -> tuple[Terminal, Terminal]:
-    """Of ann and of ben, who follow each other."""
+    """Two terminals, ann's and ben's, who follow each other."""
     ann, ben = (Terminal(shoal, tmp_path_factory.mktemp(name), shoal.join(name)) for name in ("ann", "ben"))
     ann.type("follow", ben.account.name)
     ben.type("follow", ann.account.name)

@@ -1,4 +1,4 @@
-"""What every channel promises (`streaming/contract.py`), on each of them."""
+"""Promises of `streaming/contract.py`, tested on every channel."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ on_redis_of_each_kind = pytest.mark.parametrize("backend", ["redis", "redis-clus
 
 
 def flush(backend: str) -> None:
-    """Whoever asks for the address of an engine finds it empty."""
+    """Empty the engine of this backend: asking for its address does so."""
     redis.single() if backend == "redis" else redis.cluster()
 
 

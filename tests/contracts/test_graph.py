@@ -1,4 +1,4 @@
-"""What `graph/contract.py` promises of objects, keys, associations and counts, on every graph."""
+"""Promises of `graph/contract.py` about objects, keys, associations and counts, tested on every graph."""
 
 from __future__ import annotations
 

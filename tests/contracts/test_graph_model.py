@@ -118,7 +118,7 @@ changes = st.one_of(
 
 
 class Stored(NamedTuple):
-    """What is known of one association."""
+    """An association as the model stores it."""
 
     time: int
     data: bytes
@@ -129,7 +129,7 @@ NOTHING = Stored(-1, b"", alive=False)
 
 
 class Model:
-    """What is there, in four dictionaries. Counts are not kept: they are counted."""
+    """A model of a graph in four dictionaries. Counts are not kept: they are counted."""
 
     def __init__(self) -> None:
         self.versions: dict[int, int] = {}

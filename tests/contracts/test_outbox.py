@@ -1,4 +1,4 @@
-"""What `graph/contract.py` promises of the events that commit with a graph, on every graph."""
+"""Promises of `graph/contract.py` about the events that commit with a graph, tested on every graph."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def backend(request: pytest.FixtureRequest, tmp_path: Path) -> Backend | Relayed
 
 @pytest.fixture(params=[*DURABLE, "rabbitmq"])
 def durable(request: pytest.FixtureRequest, tmp_path: Path) -> Backend | RelayedBackend:
-    """Those that outlive their process."""
+    """Backends that outlive their process."""
     return RelayedBackend(tmp_path) if request.param == "rabbitmq" else Backend(request.param, tmp_path)
 
 

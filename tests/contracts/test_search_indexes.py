@@ -1,4 +1,4 @@
-"""What a search index promises, on every one; and that each answers as the one in memory does, whatever is written."""
+"""Promises of a search index, tested on every one; each must answer as the one in memory does."""
 
 from __future__ import annotations
 

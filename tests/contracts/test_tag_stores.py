@@ -1,4 +1,4 @@
-"""What `tagcloud/contract.py` promises of a store, on every store."""
+"""Promises of `tagcloud/contract.py` about stores, tested on every store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every transport of increments promises, and what RabbitMQ does of it when connections and nodes die."""
+"""Promises of every transport of increments, and RabbitMQ's behaviour when connections and nodes die."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def told(transport: Transport, *numbers: int) -> list[Parcel]:
 
 
 async def heard(transport: Transport, looks: int = 3) -> set[Parcel]:
-    """What comes in so many batches: a fraction of a second if nothing does."""
+    """Return the parcels of so many batches; a batch comes empty after a fraction of a second without any."""
     found: set[Parcel] = set()
     async with asyncio.timeout(PATIENCE), aclosing(arrivals(transport)) as batches:
         async for parcels in batches:
@@ -149,7 +149,7 @@ async def test_every_collector_is_told_of_every_increment(carrier: Carrier, coun
 
 @in_loop
 async def test_a_collector_that_came_later_has_its_share_soon(carrier: Carrier) -> None:
-    """What the first one was told before that and is done with need not come to the others."""
+    """Increments that the first collector has acknowledged need not reach the others."""
     async with closing(carrier.emitting(), carrier.collecting()) as (emitter, first):
         await send(emitter, *range(10))
         await first.done(await told(first, *range(10)))

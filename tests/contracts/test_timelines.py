@@ -1,4 +1,4 @@
-"""What every store of home timelines promises (`timelines/contract.py`), on each of them."""
+"""Promises of `timelines/contract.py`, tested on every store of home timelines."""
 
 from __future__ import annotations
 

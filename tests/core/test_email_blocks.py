@@ -1,4 +1,4 @@
-"""What e-mail blocklists compare, and the figures of refused attempts."""
+"""Comparisons of e-mail blocklists, and the figures of refused attempts."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def chi_square(values: Iterable[int], bins: int) -> float:
 
 
 def chance(bins: int) -> float:
-    """What the statistic passes once in a million times: its mean and five standard deviations."""
+    """Return the bound that the statistic passes once in a million times: its mean and five standard deviations."""
     return bins + 5 * sqrt(2 * bins)
 
 

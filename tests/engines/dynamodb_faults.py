@@ -16,7 +16,7 @@ from aiohttp import ClientSession, web
 from tests.engines.dynamodb import endpoint
 
 Fault = Callable[["Moods", web.Request, bytes], Awaitable[web.StreamResponse]]
-"""What is done with one request, instead of passing it on."""
+"""A handler of one request that replaces passing it on."""
 
 
 class Moods:
@@ -28,7 +28,7 @@ class Moods:
         self.faults: dict[str, deque[Fault]] = {}
         """By operation: one for each of its next requests."""
         self.always: Fault | None = None
-        """What every request meets that no other fault does."""
+        """The fault of every request that no other fault applies to."""
         self._client = client
 
     def next(self, operation: str, *faults: Fault) -> None:

@@ -10,6 +10,6 @@ import atexit
 from contextlib import ExitStack
 
 at_the_end = ExitStack()
-"""What is to be done after the last test, the latest first. It is done once, whoever asks for it."""
+"""Callbacks to run once after the last test, the latest first."""
 
 atexit.register(at_the_end.close)

@@ -64,7 +64,7 @@ class Place:
         return [program.url for program in self.cluster.web]
 
     def living_in(self, postgres: int) -> list[Person]:
-        """Those whose data is in this PostgreSQL: 0 or 1."""
+        """Return the members whose data is in this PostgreSQL: 0 or 1."""
         return [person for person in self.people if (person.source >= _SECOND_HALF) == bool(postgres)]
 
     def load(self, seed: int, *, twice: bool = False) -> Load:
@@ -81,7 +81,7 @@ class Place:
             yield first, second
 
     def sound(self) -> None:
-        """What must hold after every fault, once the network has come to rest."""
+        """Check what must hold after every fault, once the network has come to rest."""
         assert not self.rest().buried
         asyncio.run(self._holds())
         self.whole = True
@@ -113,7 +113,7 @@ class Place:
             assert report.clean, report
 
     async def _all_there(self, network: Network) -> None:
-        """What was acknowledged is in the graph, once."""
+        """Check that everything acknowledged is in the graph, once."""
         for person in self.people:
             found = await network.store.obj_get([*person.posts, *person.deleted])
             texts = {id_: node.text for id_, node in found.items() if isinstance(node, Post)}

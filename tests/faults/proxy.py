@@ -38,7 +38,7 @@ class Link:
         self._do(lambda: setattr(self, "_delays", (seconds, seconds)))
 
     def hold_back(self, seconds: float) -> None:
-        """What is asked arrives at once, and what comes back takes so much longer."""
+        """Delay answers by so many seconds; requests pass at once."""
         self._do(lambda: setattr(self, "_delays", (0.0, seconds)))
 
     def cut(self) -> None:
@@ -149,7 +149,7 @@ def port_of(url: str) -> int:
 
 
 def moved(url: str, port: int) -> str:
-    """The same URL with another port of this machine."""
+    """Return the URL with another port of this machine."""
     parts = urlsplit(url)
     name = parts.netloc.rpartition("@")[0]
     return urlunsplit(parts._replace(netloc=f"{name}@127.0.0.1:{port}" if name else f"127.0.0.1:{port}"))

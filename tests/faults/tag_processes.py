@@ -55,7 +55,7 @@ class Place(NamedTuple):
         return msgspec.msgpack.decode((self.folder / f"share-{emitter}").read_bytes(), type=list[Job])
 
     def safe(self, emitter: int) -> set[int]:
-        """Those of them that are safe."""
+        """Return the increments of this emitter that are safe."""
         path = self.folder / f"safe-{emitter}"
         return {int(line) for line in path.read_text().split()} if path.exists() else set()
 

@@ -54,12 +54,12 @@ class Place:
 
     @property
     def niceness(self) -> set[int]:
-        """Of its threads."""
+        """Return the nice values of the server's threads."""
         stats = Path(f"/proc/{self.server.process.pid}/task").glob("*/stat")
         return {int(path.read_text().rpartition(")")[2].split()[16]) for path in stats}
 
     def attacked(self, name: str, count: int, seconds: float) -> tuple[Outcomes, float]:
-        """What became of the attackers, and the most memory that was seen while others were served."""
+        """Return the attackers' outcomes, and the most memory seen while others were served."""
 
         async def story() -> tuple[Outcomes, float]:
             attack = asyncio.create_task(ATTACKS[name](self.target, count, seconds))

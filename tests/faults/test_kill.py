@@ -27,7 +27,7 @@ KILLS = 6
 
 
 class Journal:
-    """What the server has acknowledged."""
+    """Writes that the server has acknowledged."""
 
     def __init__(self) -> None:
         self.posts: dict[str, str] = {}

@@ -114,7 +114,7 @@ def every(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture
 def uses(every: int) -> list[Use]:
-    """What happened to the tags of posts, in order; every 25th post is taken back some time later."""
+    """Return the uses of tags in posts, in order; every 25th post is deleted some time later."""
     with gzip.open(real_data(FILE) / FILE, "rt") as file:
         posts = sorted((json.loads(line) for line in file), key=lambda post: datetime.fromisoformat(post["created_at"]))
     found = [use for at, post in enumerate(posts[::every]) for use in _uses(at, post, every)]

@@ -1,4 +1,4 @@
-"""What goes wrong in a simulated network: answers take their time, stores are away, workers die, events come late and twice.
+"""Faults of a simulated network: slow answers, stores that are away, workers that die, events late and twice.
 
 Every chance comes from one seed, so a run can be had again.
 """
@@ -150,7 +150,7 @@ class Haltable:
 
     @asynccontextmanager
     async def halted(self) -> AsyncIterator[None]:
-        """What was begun is finished, and nothing new begins until the block ends."""
+        """Wait until every commit that began is finished; no commit begins until the block ends."""
         async with self._changed:
             self._halts += 1
             await self._changed.wait_for(lambda: not self._committing)
@@ -163,7 +163,7 @@ class Haltable:
 
 
 class SlowStamps(LocalStamps):
-    """Who asks for stamps, or changes them, may have to wait; in some runs all are forgotten now and then."""
+    """Stamps whose calls may have to wait; in some runs all stamps are forgotten now and then."""
 
     def __init__(self, dice: Dice) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ from tests.engines import postgres, redis
 
 
 class Engines(NamedTuple):
-    """What a network is made of when several processes share it."""
+    """The parts of a network that several processes share."""
 
     stores: Sequence[Store]
     timelines: Timelines
@@ -46,7 +46,7 @@ async def opened(stores: int, length: int, *, cluster: bool) -> AsyncIterator[En
 
 
 class _Owner:
-    """Whoever has a database, for as long as it lives."""
+    """An owner of a database, for as long as it lives."""
 
 
 def _part(at: int, stores: int) -> Owns:

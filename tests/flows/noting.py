@@ -35,7 +35,7 @@ async def noted(shoal: Shoal, who: Handle, wish: NotificationQuery = notificatio
 async def all_of(
     network: Network, member: int, wish: NotificationQuery = notifications.ALL, limit: int = 3
 ) -> list[Notification]:
-    """The same, as it is now; read by pages."""
+    """Return all current notifications, read by pages."""
     found: list[Notification] = []
     before: int | None = 2**63 - 1
     while before is not None:
@@ -46,12 +46,12 @@ async def all_of(
 
 
 async def heard(shoal: Shoal, who: Handle) -> list[str]:
-    """The same in short: `ben like`, newest first."""
+    """Return the notifications in short, newest first: `ben like`."""
     return [f"{item.actor.member.name} {item.notice.kind}" for item in await noted(shoal, who)]
 
 
 async def repeat_everything(network: Network, events: Sequence[Event], table: Any) -> None:
-    """What follows from these follows once more."""
+    """Run all consequences of these events once more."""
     for event in events:
         for consequence in table[type(event)]:
             mark = 0

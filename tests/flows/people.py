@@ -15,7 +15,7 @@ async def register(shoal: Shoal, *names: str) -> list[Handle]:
 
 
 def texts(found: Page | Sequence[Entry]) -> list[str]:
-    """What the posts say, in their order; a share of a post begins with an arrow."""
+    """Return the texts of the posts in their order; a share of a post begins with an arrow."""
     entries = found.entries if isinstance(found, Page) else found
     return [("> " if entry.share else "") + entry.post.text for entry in entries]
 

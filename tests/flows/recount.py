@@ -1,4 +1,4 @@
-"""What must be true of a graph, counted again the plain way: from every object and association, with no code of Shoal's."""
+"""Checks of what must be true of a graph, counted again from every object and association, with no code of Shoal's."""
 
 from __future__ import annotations
 
@@ -288,7 +288,7 @@ class World:
                 yield f"{id_} stands in its thread with {row.data!r}"
 
     def remains(self) -> Iterator[str]:
-        """What hangs on a post that is gone."""
+        """Yield what still hangs on a post that is gone."""
         for atype in (LIKED_BY, SHARED_BY, BOOKMARKED_BY, REVISED):
             for post, other in self.pairs(atype):
                 if post not in self.objects:

@@ -12,7 +12,7 @@ from tests.engines import postgres, redis
 
 
 class Place:
-    """Whoever has the databases of a network, for as long as it lives."""
+    """An owner of a network's databases, for as long as it lives."""
 
     def __init__(self) -> None:
         self.timelines = ""

@@ -68,7 +68,7 @@ _FICKLE = ((1, 2), (2, 3), (3, 4), (3, 2))
 
 
 class Op(NamedTuple):
-    """Who does what; the numbers say to whom, and how."""
+    """An operation: a verb and its actor; the numbers choose the target and the manner."""
 
     verb: str
     actor: int
@@ -361,7 +361,7 @@ class Simulator:
         return PollDraft(options=options, seconds=600, multiple=bool(op.number & 2))
 
     async def _poll_id(self, op: Op) -> int:
-        """Of one of the newest posts that ask something: as it is now, or as it was, which may be gone."""
+        """Return the poll of one of the newest posts that ask something: the current poll or an earlier one, perhaps gone."""
         asking = [post for post in self.posts if post.poll_id][-3:]
         if not asking:
             raise NotFound("there is none yet")

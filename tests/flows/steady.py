@@ -1,4 +1,4 @@
-"""What has come home stays there: a page that is read while everything moves lacks no post with which all is done."""
+"""A check that a page read while everything moves lacks no post whose consequences are done."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _HARMLESS = (PostCreated, ShareCreated, LikeChanged, TagsUsed, LoudnessLost)
 
 class _Moment(NamedTuple):
     posts: set[int]
-    """Those that are in the home, and of which nothing is left to be done."""
+    """Ids of posts that are in the home timeline, with no consequence left to run."""
     said: int
     """How many events there had been."""
 

@@ -1,4 +1,4 @@
-"""What is due happens once, whoever is at work and whatever dies in between."""
+"""Things on the agenda happen once, whichever process works and whatever dies in between."""
 
 from __future__ import annotations
 

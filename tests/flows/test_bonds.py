@@ -54,7 +54,7 @@ acts = st.lists(st.tuples(st.sampled_from(_ACTS), st.sampled_from(_PLACES)), max
 
 
 class Model:
-    """What is between members: pairs of who and to whom, by their places."""
+    """A model of what is between members: pairs of who and to whom, by their places."""
 
     def __init__(self) -> None:
         self.locked: set[int] = set()
@@ -156,7 +156,7 @@ class Three:
         return [row for row in rows if row.alive]
 
     async def pairs(self) -> dict[str, set[Pair]]:
-        """What there is between them, by their places."""
+        """Return the pairs that the graph has between members, by their places."""
         rows, place = await self.rows(), self._place
         found = {
             kind: {(place[row.id1], place[row.id2]) for row in rows if row.atype == atype.number}
@@ -174,7 +174,7 @@ class Three:
         return [row for row in rows if inverse[row.atype] and (row.id2, inverse[row.atype], row.id1) not in there]
 
     async def wrong_homes(self) -> list[str]:
-        """Those whose home is not what its definition says."""
+        """Return the names of members whose home is not what its definition says."""
         reads, at = self.shoal.network.reads, Cursor(limit=9)
         return [
             handle.name
@@ -184,7 +184,7 @@ class Three:
 
 
 def _names() -> Iterator[str]:
-    """Of three, the second lies in the other of two stores."""
+    """Yield three names; the second lies in the other of two stores."""
     for number, low in enumerate((True, False, True)):
         yield next(
             name for name in map(f"m{number}x{{}}".format, range(99)) if (source_of(place(name).shard) < 32) is low
@@ -252,7 +252,7 @@ def test_acts_that_cross_leave_nothing_half_done(stores: int, rounds: list[list[
 
 @contextmanager
 def _late() -> Iterator[None]:
-    """What is owed to another store does not reach it at once."""
+    """Keep inverses that are owed to another store from reaching it at once."""
 
     async def away(*_: object) -> None:
         raise Unavailable("away")

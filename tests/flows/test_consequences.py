@@ -1,4 +1,4 @@
-"""What follows from a post costs little where nobody listens, is named or watches."""
+"""Consequences of a post cost little where nobody listens, is named or watches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a member has of a thread of direct posts, whatever order its posts come in, and however often."""
+"""Conversations: a member's view of a thread of direct posts, in whatever order and how often its posts come."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Read = Callable[[Cursor], Awaitable[Page]]
 
 
 def sharers(entry: Entry) -> tuple[list[str], int]:
-    """Who shared it besides."""
+    """Return the names and the number of the other members who shared the post."""
     if entry.shared_by is None:
         return [], 0
     return [profile.member.name for profile in entry.shared_by.first], entry.shared_by.number
@@ -212,7 +212,7 @@ def expected(whole: Sequence[Entry], reach: int) -> list[tuple[int, tuple[int, .
 
 
 def told(page: Page) -> list[tuple[int, tuple[int, ...]]]:
-    """The same of a page: the first three are named."""
+    """Return each entry's id and the members, three at most, who are named for sharing it too."""
     return [
         (
             entry.id,

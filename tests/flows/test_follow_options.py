@@ -1,4 +1,4 @@
-"""What a member asks of a follow, of a mute, and keeps about others."""
+"""Options of follows and mutes, and the notes that members keep about others."""
 
 from __future__ import annotations
 

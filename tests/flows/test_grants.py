@@ -30,7 +30,7 @@ near = st.sampled_from("AB01-_~.=/ \0")
 
 
 def later(writes: Writes, milliseconds: int) -> Writes:
-    """The same, so much later."""
+    """Return the bundle with a clock so many milliseconds later."""
     now = milliseconds_of(writes.new_id(0))
     return replace(writes, new_id=IdMaker(lambda: now + milliseconds))
 

@@ -20,7 +20,7 @@ from tests.running import in_loop
 
 
 async def a_list(owner: Handle, *on: Handle, **options: object) -> MemberList:
-    """Of those whom the owner follows from then on."""
+    """Create a list of these members, whom the owner follows from then on."""
     for one in on:
         if one.id != owner.id:
             await owner.follow(one)

@@ -1,4 +1,4 @@
-"""Who listens to their home hears what comes, as they may see it, whichever process it comes from."""
+"""Listeners of a home stream hear what comes, as they may see it, whichever process it comes from."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ async def loud(network: Network) -> set[int]:
 
 
 async def materialised(handle: Handle) -> list[str]:
-    """What lies in a warm timeline, newest first."""
+    """Return the texts in a warm timeline, newest first."""
     window = await handle._network.timelines.read(handle.id, Cursor(limit=99))
     assert window is not None
     posts = await handle._network.store.obj_get(window.ids)

@@ -194,7 +194,7 @@ class Scene:
         await self.agenda.once()
 
     async def drop(self, writes: Writes, scheduled: ScheduledPost) -> None:
-        """What the agenda does with a plan that has become impossible; it is noted whose media are gone."""
+        """Drop an impossible scheduled post, as the agenda does, and note its missing media."""
         named = scheduling.draft_of(scheduled).media
         self.dropped |= {*named} - {*await self.store.obj_get(named)}
         await _drop(writes, scheduled)
@@ -212,7 +212,7 @@ class Scene:
     # What must hold
 
     async def check(self) -> None:
-        """Of objects, files, tickets and bytes, in the end."""
+        """Check the objects, files, tickets and bytes that are left in the end."""
         nodes = await all_objects(self.store)
         kept = {node.id: node for node in nodes if isinstance(node, Media)}
         (ann,) = [node for node in nodes if isinstance(node, Member)]

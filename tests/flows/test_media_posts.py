@@ -258,7 +258,7 @@ async def files_of(shoal: Shoal) -> set[str]:
 
 
 async def sweep(shoal: Shoal, hours: float) -> int:
-    """What the agenda does so much later, with all that follows; how many things that were."""
+    """Run the agenda so many hours later, with all consequences, and return how many things it did."""
     later = time.time_ns() // 1_000_000 + int(hours * 3_600_000)
     done = await Agenda(shoal.network.writes, clock=lambda: later).once()
     await shoal.settle()

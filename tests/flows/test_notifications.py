@@ -1,4 +1,4 @@
-"""Who is notified of what, who is not, and what is taken back."""
+"""Notifications: who gets which, who does not, and which are taken back."""
 
 from __future__ import annotations
 
@@ -447,7 +447,7 @@ async def test_a_like_that_is_taken_back_while_it_is_worked_off_is_not_told() ->
 
 
 async def forgotten(shoal: Shoal, member: int) -> None:
-    """What ended has left no trace."""
+    """Check that ended notifications have left no trace."""
     await shoal.network.store.sweep(2**63 - 1, 0)
     assert await shoal.network.store.assoc_range(member, NOTIFIED, Cursor(limit=1)) == []
 

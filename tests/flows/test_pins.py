@@ -1,4 +1,4 @@
-"""What stands first on a profile, and threads that somebody wants to hear no more of."""
+"""Pinned posts on a profile, and muted threads."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ async def shown(shoal: Shoal, viewer: int | None, limit: int = 3) -> list[int]:
 
 
 async def upwards(shoal: Shoal, viewer: int | None, limit: int = 2) -> list[int]:
-    """The same from its oldest end."""
+    """Return the ids of the public timeline, read from its oldest end."""
     found: list[int] = []
     while True:
         at = Cursor(after=found[-1] if found else 0, limit=limit, oldest_first=True)

@@ -204,7 +204,7 @@ def _received_by(member: Handle) -> Read:
 
 
 async def requests(read: Awaitable[object]) -> Counter[str]:
-    """What a read asks of DynamoDB."""
+    """Return how often a read calls each operation of DynamoDB."""
     asked: Counter[str] = Counter()
     call = Service.call
 

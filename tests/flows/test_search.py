@@ -47,7 +47,7 @@ EVERYBODY = ResultRange(50)
 
 
 async def texts(shoal: Shoal, viewer: Handle, question: str, **more: Any) -> list[str]:
-    """What the posts say that somebody finds."""
+    """Return the texts of the posts that a viewer finds."""
     entries = await search.posts(shoal.network.reads, viewer.id, question, MOST, **more)
     return [entry.post.text for entry in entries]
 

@@ -25,9 +25,9 @@ _FILE = "posts/photos_cc0_pdm.jsonl.gz"
 _BATCH = 2_000
 
 IN_WORDS = ("sunset", "golden hour", "шторм", "Новороссийск", "море", "قطة", "דוגמנית", "আমার", "Ngọc", "ελλάδα", "wat")
-"""Of scripts that write blanks: whole words."""
+"""Queries in scripts that write blanks, which match whole words."""
 IN_PARTS = ("東京", "夜景", "光", "桜", "さくら", "ゴールデン", "궁", "서울", "วัด", "ไทย")
-"""Of those that write none: any part."""
+"""Queries in scripts without blanks, which match any part."""
 
 
 @pytest.fixture(scope="module")

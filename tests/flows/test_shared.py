@@ -53,7 +53,7 @@ def counted() -> Iterator[list[str]]:
 
 
 async def seen_by(shoal: Shoal, handle: Handle) -> Handle:
-    """The same member, in another process."""
+    """Return a handle for this member in another process."""
     return await shoal.member(handle.id)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.flows.simulator import NAMES, run, run_on_engines
 
 Ops = list[tuple[str, int, int, int]]
-"""Who does what, as the simulator's `Op`."""
+"""Operations as tuples of the simulator's `Op`."""
 
 VERBS = {
     "publish": 8,
@@ -83,7 +83,7 @@ FICKLE = {
 }
 FAMOUS = st.integers(0, 1)
 _NUMBERS = st.sampled_from([0x00, 0x03, 0x10, 0x13])
-"""Of tags, the first alone."""
+"""Numbers that choose the first tag alone."""
 FICKLE_OPS = st.one_of(
     st.tuples(
         st.sampled_from([verb for verb, weight in FICKLE.items() for _ in range(weight)]), PEOPLE, FAMOUS, _NUMBERS

@@ -197,7 +197,7 @@ async def test_where_more_is_below_than_fits_ones_own_and_the_newest_are_there_w
 
 @in_loop
 async def test_a_deep_thread_of_many_comments_is_cut_in_good_time() -> None:
-    """Of comments that are deeper than a page is long none fits; the page is full all the same."""
+    """A page shorter than the thread is deep has no room for whole branches, and is full all the same."""
     async with Shoal.open("memory://") as shoal:
         (ann,) = await register(shoal, "ann")
         root = post = await ann.create("root")

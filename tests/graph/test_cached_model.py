@@ -63,12 +63,12 @@ async def answers(graph: Reader, step: Step) -> list[object]:
 
 
 async def in_common(graph: CachedGraph) -> list[dict[AssocType, frozenset[int]]]:
-    """What the lists of each member have in common with whom Ben follows."""
+    """Return what each member's lists have in common with the members whom Ben follows."""
     return [await graph.assoc_common(id1, BOTH_WAYS, BEN, FOLLOWS) for id1 in MEMBERS]
 
 
 async def in_common_by_definition(graph: Reader) -> list[dict[AssocType, frozenset[int]]]:
-    """The same from the lists themselves."""
+    """Return what `in_common` returns, found from the lists themselves."""
 
     async def ids(id1: int, atype: AssocType) -> frozenset[int]:
         return frozenset([assoc.id2 for assoc in await graph.assoc_range(id1, atype, Cursor(limit=100))])

@@ -1,4 +1,4 @@
-"""What only the DynamoDB graph promises: requests, limits, what overtakes what, and what is tried again."""
+"""Promises of the DynamoDB graph alone: requests, limits, overtaking, and retries."""
 
 from __future__ import annotations
 
@@ -562,7 +562,7 @@ async def test_every_item_of_a_table_is_of_a_kind_that_is_written_down() -> None
 
 
 def _kind(text: str) -> str:
-    """What a part of a key begins with; nothing for a number or the name of one."""
+    """Return the prefix of a part of a key; empty for a number or a number's name."""
     kind = text.partition("#")[0]
     return "" if kind.startswith("<") or kind.lstrip("-").isdecimal() or len(kind) == 16 else kind
 

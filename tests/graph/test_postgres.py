@@ -1,4 +1,4 @@
-"""What is particular to the store in PostgreSQL: many writers, a server that may go away, claims, moving."""
+"""Particulars of the store in PostgreSQL: many writers, a server that may go away, claims, moving."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def two_stores() -> tuple[ShardedGraph, Fragile, Fragile]:
 
 
 async def settle_what_is_owed(graph: ShardedGraph) -> list[InverseOp]:
-    """What a worker does with the events."""
+    """Settle the inverses owed by claimed events, as a worker does."""
     jobs = await graph.claim(10, 60)
     owed = [job.event.op for job in jobs if isinstance(job.event, InverseOwed)]
     await graph.settle(owed)

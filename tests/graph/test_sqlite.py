@@ -1,4 +1,4 @@
-"""What only a file can do wrong: durability, owners, schema versions, a full disk, a process that is killed."""
+"""Failures that only a file can have: durability, owners, schema versions, a full disk, a killed process."""
 
 from __future__ import annotations
 
@@ -591,7 +591,7 @@ async def test_no_id_is_that_of_a_count(path: Path) -> None:
 
 @in_loop
 async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Path) -> None:
-    """Of schema version 2: entries that live, that ended, that came back, and whose time is a hair later than their id."""
+    """Entries of schema version 2 live, ended, came back, or have a time slightly later than their id."""
     rows = [(1, 1, 1, b"a"), (2, 2, 0, b""), (3, 9, 1, b"b"), (4, 4, 1, b""), (5, 8, 0, b"")]
     with aside(path) as file:
         for version, script in enumerate(sql.MIGRATIONS[:2], 1):

@@ -39,7 +39,7 @@ def film(suffix: str = ".mp4") -> bytes:
 
 
 def silent(suffix: str = ".mov") -> bytes:
-    """The same without a tone."""
+    """Return a clip without sound."""
     return clip(suffix, *PICTURE)
 
 

@@ -24,7 +24,7 @@ from tests.media.clips import PICTURE, SECRET, TONE, clip, film, moving_gif, nee
 
 
 class Made(NamedTuple):
-    """What becomes of an upload, and the bytes of it."""
+    """A converted upload and its bytes."""
 
     clip: MadeClip
     data: bytes
@@ -34,7 +34,7 @@ class Made(NamedTuple):
 
 
 def made(data: bytes, limits: ClipLimits | None = None) -> Made:
-    """What becomes of an upload."""
+    """Convert an upload."""
     needed()
     programs = Programs.found()
     assert programs is not None

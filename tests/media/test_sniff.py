@@ -1,4 +1,4 @@
-"""What a file is, whatever its name says."""
+"""Detection of a file's type, whatever its name says."""
 
 from __future__ import annotations
 

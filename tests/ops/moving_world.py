@@ -38,7 +38,7 @@ async def process(store: str | dict[str, str]) -> AsyncIterator[Store]:
 
 @asynccontextmanager
 async def mover(store: str | dict[str, str], tell: Progress = nothing) -> AsyncIterator[Mover]:
-    """Whoever moves its data sources."""
+    """A mover of this network's data sources."""
     async with open_mover(map_of(build(store=store)), open_side, tell) as opened:
         yield opened
 

@@ -355,7 +355,7 @@ async def test_a_tag_cloud_that_is_lost_is_counted_anew(tmp_path: Path) -> None:
 
 @in_loop
 async def test_a_false_floor_is_found_deep_in_the_timeline(tmp_path: Path) -> None:
-    """What is below the pages that a reader turns first is compared too."""
+    """Timelines are compared below the pages that a reader turns first, too."""
     async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as shoal:
         ann, ben = await shoal.register("ann"), await shoal.register("ben")
         await ben.follow(ann)

@@ -39,7 +39,7 @@ PICTURES = 8
 
 
 class Import(NamedTuple):
-    """What is imported, and what must be there in the end."""
+    """An import, and what must be there in the end."""
 
     folder: Path
     options: tuple[str, ...]
@@ -49,7 +49,7 @@ class Import(NamedTuple):
     tags: int
     """So many tags are counted, at least."""
     sample: int | None
-    """Of so many members the home timeline is compared with its definition, besides the most and the least connected."""
+    """How many members' home timelines are compared with their definition, besides the most and least connected."""
 
 
 def whole(_folder: Path) -> Import:

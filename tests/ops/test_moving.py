@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 async def network_with_everything(graph: Store) -> None:
-    """What a network may hold: also events that wait, one that is buried, and a key that ends."""
+    """Fill a graph with everything that a network may hold, also waiting and buried events and a key that expires."""
     await populate(graph)
     batch = Batch(shard_of(id_on(9)))
     batch.emit(PostCreated(post_id=1, author_id=id_on(9)))

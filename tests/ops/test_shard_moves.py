@@ -224,7 +224,7 @@ async def test_processes_of_their_own_lose_nothing() -> None:
 
 
 async def settled(graph: Store) -> None:
-    """What killed processes owed is settled, as a worker would."""
+    """Settle what killed processes owed, as a worker would."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + 20
     while await graph.backlog():

@@ -37,7 +37,7 @@ async def forget_plan(shoal: Shoal, app: App, **changes: Any) -> None:
 
 
 async def looked_at(shoal: Shoal, *, repair: bool = False) -> CheckReport:
-    """What a check says, and that nothing else is wrong."""
+    """Run a check, assert that nothing but apps is wrong, and return its report."""
     report = await check(shoal.network, repair=repair)
     assert not any(line.found for line in report.invariants if line.name != "apps")
     return report

@@ -53,7 +53,7 @@ class World:
         return await self._read("assoc_get", *args)
 
     async def _read(self, name: str, *args: object) -> object:
-        """What is asked is read at once; the answer may take its time."""
+        """Read at once; delay the answer of reads that are made slow."""
         self.loads += 1
         answer = await getattr(self.graph, name)(*args)
         if name in self.slow:
@@ -92,7 +92,7 @@ async def a_world(**more: int) -> AsyncIterator[World]:
 
 
 async def waiting(connection: Connection) -> list[int | str]:
-    """What has been offered: ids of entries, or that something was missed."""
+    """Return what has been offered: ids of entries, or that something was missed."""
     connection._wake.set()
     return ["missed" if isinstance(one, Missed) else _entry(one) for one in await connection.take()]
 
@@ -514,7 +514,7 @@ class Audience:
         self.connection = await self.stack.enter_async_context(self.world.hub.connect(self.member, self.at))
 
     async def leave(self) -> None:
-        """What waits for them is lost with the connection; they come back after what they saw last."""
+        """Disconnect, losing what waits; the listener comes back after the last entry seen."""
         await self.stack.aclose()
         if self.at is None:
             self.owed = []

@@ -83,7 +83,7 @@ class Listener:
 
 
 def whole(heard: list[int]) -> bool:
-    """What is told without a gap goes up by one; what was published again because nobody confirmed it is there twice."""
+    """Return whether the numbers have no gap; one published again without confirmation may be there twice."""
     once = sorted(set(heard))
     return once == list(range(once[0], once[-1] + 1)) if once else True
 

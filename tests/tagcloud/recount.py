@@ -60,7 +60,7 @@ async def stored_rows(store: CloudStore, page: int = 1_000) -> dict[int, TagRow]
 
 
 def differences(stored: Mapping[int, TagRow], wanted: Mapping[int, TagRow], now: int) -> list[str]:
-    """What differs, in words."""
+    """Return the differences in words."""
     found, horizon = [], horizon_at(now)
     for id_ in stored.keys() | wanted.keys():
         one, other = stored.get(id_), wanted.get(id_)

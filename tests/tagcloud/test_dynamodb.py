@@ -216,6 +216,6 @@ async def test_a_version_of_which_it_was_not_heard_whether_it_is_decided_is_not_
 
 
 def _at(url: str, endpoint: str) -> str:
-    """The same table by way of another endpoint."""
+    """Return the URL of the table by way of another endpoint."""
     before, _, rest = url.partition("endpoint=")
     return f"{before}endpoint={endpoint}&{rest.partition('&')[2]}"

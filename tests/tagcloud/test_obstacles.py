@@ -1,4 +1,4 @@
-"""What a collector does about increments that it cannot read, errors that nobody foresaw, and a transport that holds back."""
+"""A collector's handling of unreadable increments, unforeseen errors, and a transport that holds back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who an entry is pushed to, kept between posts."""
+"""Audiences, the seats that an entry is pushed to, kept between posts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is particular to timelines in memory: a bounded number of rows, and who gives theirs up."""
+"""Particulars of timelines in memory: a bounded number of rows, and which are evicted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is particular to timelines on Redis: how they are cut, how they travel, and when they end."""
+"""Particulars of timelines on Redis: how they are cut, how they travel, and when they expire."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def insist(act: Callable[..., Awaitable[T]], *arguments: Any) -> T:
 
 
 async def home_of(nodes: Nodes, members: list[int], address: tuple[str, int]) -> set[int]:
-    """Those of the members whose timelines this server has."""
+    """Return the members whose timelines this server has."""
     topology: Topology = await nodes._known()
     places = topology.places[shards_of(np.array(members))]
     return {member for member, place in zip(members, places, strict=True) if topology.addresses[place] == address}

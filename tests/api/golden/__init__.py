@@ -38,7 +38,7 @@ _BY_KEY: dict[str, Any] = {
     "length": "LENGTH",
     "week": "WEEK",
 }
-"""What is written instead of any value of the same type."""
+"""Replacements for any value of the same type."""
 
 
 def steady(value: Any) -> Any:

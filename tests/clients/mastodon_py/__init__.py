@@ -1,1 +1,1 @@
-"""What Mastodon.py does to a served Shoal, story by story."""
+"""Stories in which Mastodon.py uses a served Shoal."""

@@ -1,4 +1,4 @@
-"""Who plays in a story: members with a Mastodon.py client each, whose calls are noted."""
+"""The cast of a story: members with a Mastodon.py client each, whose calls are noted."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def lists_are_kept(cast: Cast) -> None:
 
 
 def tags_are_followed_and_featured(cast: Cast) -> None:
-    """What is posted under them comes home; they stand on a profile."""
+    """Posts under followed tags reach the home timeline; featured tags stand on the profile."""
     ann, ben = cast.join("ann"), cast.join("ben")
     assert ann.tag_follow("lowtide").following
     assert [found.name for found in ann.followed_tags()] == ["lowtide"]

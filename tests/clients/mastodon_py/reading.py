@@ -60,7 +60,7 @@ def trends_are_read(cast: Cast) -> None:
 
 
 def members_are_notified(cast: Cast) -> None:
-    """Of every kind; read, counted, dismissed, cleared; grouped as well."""
+    """Notifications of every kind are listed, counted, dismissed, cleared and grouped."""
     ann, ben = cast.join("ann"), cast.join("ben")
     me = ann.me()
     post = ann.status_post("Tell me")

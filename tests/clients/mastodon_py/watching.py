@@ -52,7 +52,7 @@ def members_are_reported_and_dealt_with(cast: Cast) -> None:
 
 
 def moderators_look_at_trends_and_figures(cast: Cast) -> None:
-    """What trends is listed for them, and the network is told in numbers."""
+    """Moderators are shown trends and the network's figures."""
     ann, ben, chief = cast.join("ann"), cast.join("ben"), cast.chief()
     post = ann.status_post("Sea glass, #found", language="en")
     ben.status_favourite(post)
@@ -95,7 +95,7 @@ def moderators_look_at_trends_and_figures(cast: Cast) -> None:
 
 @contextmanager
 def _listening(stream: Callable[..., Any], *arguments: Any, **named: Any) -> Iterator[Callable[[], Event]]:
-    """What comes, one event at a time."""
+    """Listen to a stream, and yield a function that returns its next event."""
     heard: queue.Queue[Event] = queue.Queue()
     made: Any = CallbackStreamListener
     listener = made(
