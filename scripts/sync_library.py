@@ -21,7 +21,7 @@ TARGET = SOURCE / "sync"
 BY_HAND = {"__init__", "calling", "loop_thread", "opening"}
 """Modules of `shoal.sync` that are not made."""
 
-_NO_METHODS = {"__init__", "acting", "arguments", "options", "asgi"}
+_NO_METHODS = {"__init__", "acting", "arguments", "options"}
 """Modules of `shoal.library` that are not mirrored."""
 _BASES = {"Seeing": ("calling", "Calling"), "Acting": ("calling", "Acting")}
 """Classes of the library that stand for others in `shoal.sync`, and the modules of these."""

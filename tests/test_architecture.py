@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from scripts import sync_library
+
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "shoal"
 TEXTS = {str(path.relative_to(SOURCE)): path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
@@ -116,3 +118,11 @@ def _imports(tree: ast.AST) -> Iterator[str]:
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
             yield node.module
+
+
+def test_the_library_without_await_is_made_of_the_other_one() -> None:
+    texts = sync_library.made()
+    there = {path for path in sync_library.TARGET.glob("*.py") if path.stem not in sync_library.BY_HAND}
+    assert there == texts.keys()
+    stale = [path.name for path, text in texts.items() if path.read_text() != text]
+    assert stale == [], "python -m scripts.sync_library"

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 from PIL import Image
 
-from shoal.api.public.pages import _page
+from shoal.api.http.html import sheet
 from shoal.api.server import listen
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
@@ -110,7 +110,7 @@ def test_a_title_is_text_whoever_wrote_it(shared: World) -> None:
     page = shared.ask("GET", "/@title_ann").text
     assert "<title>&lt;i&gt;Ann&lt;/i&gt; &amp; co</title>" in page
     assert "<h1>&lt;i&gt;Ann&lt;/i&gt; &amp; co</h1>" in page
-    assert "<title>&lt;script&gt;" in bytes(_page("<script>", "").body).decode()
+    assert "<title>&lt;script&gt;" in bytes(sheet("<script>", "", base="", policy="").body).decode()
 
 
 def test_a_page_shows_nothing_that_is_not_public(shared: World) -> None:

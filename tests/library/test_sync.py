@@ -14,7 +14,6 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from scripts import sync_library
 
 from shoal import errors
 from shoal.feeds.live import Arrived, News
@@ -23,14 +22,6 @@ from tests.library.routes import SURFACES
 from tests.running import at_a_desk, in_loop
 
 _HANG_SECONDS = 60
-
-
-def test_the_modules_are_those_that_the_generator_makes() -> None:
-    texts = sync_library.made()
-    there = {path for path in sync_library.TARGET.glob("*.py") if path.stem not in sync_library.BY_HAND}
-    assert there == texts.keys()
-    stale = [path.name for path, text in texts.items() if path.read_text() != text]
-    assert stale == [], "python -m scripts.sync_library"
 
 
 @pytest.mark.parametrize("surface", SURFACES)

@@ -159,7 +159,8 @@ async def _at_address(context: Context, text: str) -> _Found | None:
     front: Front = context.deps
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")
-    match = _OURS.fullmatch(path)
+    base = front.at.path[1:] and f"{front.at.path[1:]}/"
+    match = _OURS.fullmatch(path.removeprefix(base)) if path.startswith(base) else None
     if match is None or scheme.lower() not in ("http", "https") or host.lower() not in _domains(front):
         return None
     if match["tag"]:

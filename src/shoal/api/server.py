@@ -29,7 +29,7 @@ from shoal.api.public.shown_files import ShownFiles
 from shoal.api.table import table
 from shoal.settings import Settings
 
-__all__ = ["Deps", "build", "listen", "serve"]
+__all__ = ["Deps", "application", "build", "listen", "serve"]
 
 _DRAWN = (MISSING_AVATAR, MISSING_HEADER)
 _GRACE_SECONDS = 10
@@ -41,7 +41,26 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 def build(deps: Deps) -> ASGIApp:
     """The whole front end: API, media files and public pages."""
-    return _application(front_of(deps))
+    front = front_of(deps)
+    return application(front, https=_is_https(front))
+
+
+def application(front: Front, *, https: bool) -> ASGIApp:
+    """The whole front end of these parts. `https`: tell browsers to use nothing else for this host."""
+    return build_app(
+        table(front.settings),
+        front,
+        authenticate=partial(caller_of, front.graph),
+        limiter=front.limiter,
+        fallback=Limited(Files(front.media, ShownFiles(front.graph), PublicPages(front)), front.limiter, _limit_class),
+        gate=_gate(front.settings),
+        refusal=front.writes.pressure.refusal,
+        websocket=Sockets(front),
+        cors_paths=(*CORS_PATHS, *_DRAWN),
+        guard=front.ip_guard,
+        https=https,
+        base=front.at.path,
+    )
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -59,7 +78,7 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
     space = room()
     counted = connections(front.settings, space.most, deps.patience)
     config = Config(
-        _application(front),
+        application(front, https=_is_https(front)),
         counted,
         ws_max_size=_FRAME_BYTES,
         ws_ping_interval=deps.pace.ping,
@@ -94,20 +113,8 @@ async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
         raise
 
 
-def _application(front: Front) -> ASGIApp:
-    return build_app(
-        table(front.settings),
-        front,
-        authenticate=partial(caller_of, front.graph),
-        limiter=front.limiter,
-        fallback=Limited(Files(front.media, ShownFiles(front.graph), PublicPages(front)), front.limiter, _limit_class),
-        gate=_gate(front.settings),
-        refusal=front.writes.pressure.refusal,
-        websocket=Sockets(front),
-        cors_paths=(*CORS_PATHS, *_DRAWN),
-        guard=front.ip_guard,
-        https=front.at.root.startswith("https:"),
-    )
+def _is_https(front: Front) -> bool:
+    return front.at.root.startswith("https:")
 
 
 def _gate(settings: Settings) -> Gate | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Unpack
 
 from shoal import settings as configuration
@@ -30,6 +30,8 @@ class Shoal:
         self.blocklists = KeptBlocklists(network.writes)
         self.moderation = Moderation(network)
         self.visitor = Visitor(network)
+        self.closing = AsyncExitStack()
+        """What must end before the network is closed."""
 
     @staticmethod
     @asynccontextmanager
@@ -42,7 +44,9 @@ class Shoal:
         that it does not take, `InvalidInput` for a URL that names no backend, and `Unavailable` when another process has it.
         """
         async with open_network(configuration.build(store=url, **settings)) as network:
-            yield Shoal(network)
+            shoal = Shoal(network)
+            async with shoal.closing:
+                yield shoal
 
     async def register(
         self,

@@ -27,6 +27,11 @@ class Addresses(msgspec.Struct, frozen=True):
         """`host:port`, or the host alone where the port goes without saying."""
         return urlsplit(self.root).netloc
 
+    @property
+    def path(self) -> str:
+        """The path of the root, without a slash at the end: empty where it has none."""
+        return urlsplit(self.root).path
+
     def account(self, name: str) -> str:
         """A member's profile."""
         return f"{self.root}/@{name}"

@@ -49,6 +49,7 @@ class Api:
         websocket: ASGIApp | None,
         memory: Memory,
         turns: UploadTurns,
+        base: str,
     ) -> None:
         self._find = trie.find
         self._deps = deps
@@ -58,6 +59,7 @@ class Api:
         self._websocket = websocket or _refuse_websocket
         self._memory = memory
         self._turns = turns
+        self._base = base
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
@@ -88,7 +90,7 @@ class Api:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             reply = reply_for(error, where=f"{scope['method']} {scope['path']} ({scope.get(REQUEST_ID, '-')})")
-            answer = refusal(reply) if _is_page(found) else reply
+            answer = refusal(reply, self._base) if _is_page(found) else reply
             content = encode(reply.body)
         if isinstance(answer, Response):
             kept = "cache-control" in answer.headers

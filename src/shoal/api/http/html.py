@@ -14,19 +14,19 @@ _REFUSAL_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-a
 
 
 def sheet(
-    title: str, body: str, *, policy: str, status: int = 200, headers: Mapping[str, str] | None = None
+    title: str, body: str, *, base: str, policy: str, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """A page: `title` is text, `body` is HTML, `policy` its Content-Security-Policy."""
+    """A page: `title` is text, `body` is HTML, `base` the path of the root of all pages, `policy` its Content-Security-Policy."""
     return HTMLResponse(
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width"><meta name="referrer" content="same-origin">'
-        f'<link rel="stylesheet" href="/style.css"></head><body><main>{body}</main></body></html>',
+        f'<link rel="stylesheet" href="{escape(base)}/style.css"></head><body><main>{body}</main></body></html>',
         status,
         {**_HEADERS, "Content-Security-Policy": policy, **(headers or {})},
     )
 
 
-def refusal(reply: Reply) -> Response:
+def refusal(reply: Reply, base: str) -> Response:
     """The page of a request that was refused with this reply."""
     body = reply.body if isinstance(reply.body, Mapping) else {}
     words = escape(str(body.get("error_description") or body.get("error") or "Something went wrong"))
@@ -34,6 +34,7 @@ def refusal(reply: Reply) -> Response:
         "This did not work",
         f'<section class="card"><h1>This did not work</h1><p class="wrong">{words}</p>'
         "<p>Go back to the app that sent you here, and try again.</p></section>",
+        base=base,
         policy=_REFUSAL_POLICY,
         status=reply.status,
         headers=dict(reply.headers) | {"Cache-Control": "no-store"},

@@ -42,6 +42,7 @@ def build_app(
     turns: UploadTurns | None = None,
     cors_paths: tuple[str, ...] = CORS_PATHS,
     https: bool = False,
+    base: str = "",
     guard: IpGuard | None = None,
 ) -> ASGIApp:
     """The ASGI application of these routes; `TypeError` names the first route that lacks a declaration.
@@ -49,6 +50,7 @@ def build_app(
     `fallback` gets the requests to unknown paths outside /api, `websocket` every WebSocket. The `gate` says how many requests are
     at work at a time; without one, as many as come. The `refusal` says why something that is delivered to others is refused, before
     anything else. The `memory` is for the bytes of bodies, the `turns` are for uploads. `https`: clients come by it.
+    `base` is the path at which clients find the root.
     The `guard` keeps networks out that are blocked, before all of these; without one, none.
     """
     trie: Trie[MatchedRoute] = Trie()
@@ -59,7 +61,7 @@ def build_app(
             prepare(route.params)
         trie.add(route.method, route.path, MatchedRoute(route, names))
     api: ASGIApp = Api(
-        trie, deps, authenticate, limiter, fallback, websocket, memory or Memory(), turns or UploadTurns()
+        trie, deps, authenticate, limiter, fallback, websocket, memory or Memory(), turns or UploadTurns(), base
     )
     app = Admission(api, gate) if gate else api
     if refusal is not None:

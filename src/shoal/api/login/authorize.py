@@ -88,14 +88,14 @@ async def _log_in(context: Context, browser: Browser, asked: AuthorizeRequest, p
         return page
     begun = await sessions.begin(front.writes, member)
     await sessions.leave(front.writes, browser.login)
-    response = RedirectResponse(address_of(params), 303, _HEADERS)
+    response = RedirectResponse(address_of(front.at, params), 303, _HEADERS)
     browser.log_in(response, begun.text)
     return response
 
 
 async def _log_out(front: Front, browser: Browser, params: Decision) -> Response:
     await sessions.leave(front.writes, browser.login)
-    response = RedirectResponse(address_of(params), 303, _HEADERS)
+    response = RedirectResponse(address_of(front.at, params), 303, _HEADERS)
     browser.log_out(response)
     return response
 
@@ -145,7 +145,7 @@ def _send(front: Front, back: SentBack) -> Response:
         return RedirectResponse(back.url, 303, _HEADERS)
     if code := back.answer.get("code"):
         return pages.code(front, code)
-    return pages.refused(back.answer["error"], str(back))
+    return pages.refused(front, back.answer["error"], str(back))
 
 
 ROUTES = (

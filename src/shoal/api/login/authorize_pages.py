@@ -34,7 +34,7 @@ def login(front: Front, asked: AuthorizeRequest, stamp: str, told: str, name: st
         '<div class="choices"><button name="do" value="login">Log in</button>'
         '<button name="do" value="deny" class="quiet" formnovalidate>Cancel</button></div></form>'
     )
-    return _card(f"Log in to {front.settings.title}", body, status)
+    return _card(front, f"Log in to {front.settings.title}", body, status)
 
 
 def question(front: Front, asked: AuthorizeRequest, member: Member, stamp: str, told: str, status: int) -> Response:
@@ -53,7 +53,7 @@ def question(front: Front, asked: AuthorizeRequest, member: Member, stamp: str, 
         f'<p class="fine">{_whither(asked)} A new password ends its access.</p>'
         '<button name="do" value="switch" class="link">Use another account</button></form>'
     )
-    return _card(f"Let {asked.app.name} in?", body, status)
+    return _card(front, f"Let {asked.app.name} in?", body, status)
 
 
 def code(front: Front, text: str) -> Response:
@@ -64,19 +64,26 @@ def code(front: Front, text: str) -> Response:
         f'<p class="fine">Give it to nobody else: whoever has it may come into your account on '
         f"{escape(front.settings.title)}.</p>"
     )
-    return _card("Your code", body, 200)
+    return _card(front, "Your code", body, 200)
 
 
-def refused(error: str, description: str) -> Response:
+def refused(front: Front, error: str, description: str) -> Response:
     """Return a page that shows the person the error that an app without an address cannot be told."""
     if error == "access_denied":
-        return _card("Denied", "<h1>Denied</h1><p>The app was not let in. You can close this page.</p>", 200)
+        return _card(front, "Denied", "<h1>Denied</h1><p>The app was not let in. You can close this page.</p>", 200)
     body = f'<h1>This did not work</h1><p class="wrong">{escape(description)}</p>'
-    return _card("This did not work", body, 400)
+    return _card(front, "This did not work", body, 400)
 
 
-def _card(title: str, body: str, status: int) -> Response:
-    return sheet(title, f'<section class="card">{body}</section>', policy=_POLICY, status=status, headers=_HEADERS)
+def _card(front: Front, title: str, body: str, status: int) -> Response:
+    return sheet(
+        title,
+        f'<section class="card">{body}</section>',
+        base=front.at.path,
+        policy=_POLICY,
+        status=status,
+        headers=_HEADERS,
+    )
 
 
 def _head(asked: AuthorizeRequest) -> str:

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec import Meta
 
+from shoal.api.entities.addresses import Addresses
 from shoal.api.http import scopes
 from shoal.api.http.errors import OAuthRefused
 from shoal.core.errors import InvalidInput
@@ -108,7 +109,7 @@ def _authority(uri: str) -> str:
     return re.split(r"[/?#]", rest.removeprefix("//"), maxsplit=1)[0] if rest.startswith("//") else ""
 
 
-def address_of(params: Authorization) -> str:
+def address_of(at: Addresses, params: Authorization) -> str:
     """The page with this request again, for a browser that is logged in by now."""
     asked = {
         "response_type": params.response_type,
@@ -119,7 +120,7 @@ def address_of(params: Authorization) -> str:
         "code_challenge": params.code_challenge,
         "code_challenge_method": params.code_challenge_method,
     }
-    return f"/oauth/authorize?{urlencode({name: value for name, value in asked.items() if value})}"
+    return f"{at.path}/oauth/authorize?{urlencode({name: value for name, value in asked.items() if value})}"
 
 
 async def _app(graph: Reader, client_id: str) -> App:

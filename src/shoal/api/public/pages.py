@@ -46,7 +46,7 @@ class PublicPages:
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             reply = reply_for(error, where=f"{scope['method']} {scope['path']}")
             words = str(error) if isinstance(error, ShoalError) and reply.status != 500 else "Something went wrong"
-            response = _page(words or "Not found", f"<h1>{escape(words or 'Not found')}</h1>", reply.status)
+            response = self._sheet(words or "Not found", f"<h1>{escape(words or 'Not found')}</h1>", reply.status)
         await response(scope, receive, send)
 
     async def _page(self, method: str, path: str) -> Response:
@@ -70,7 +70,7 @@ class PublicPages:
             "<p>Log in with any app that speaks to Mastodon servers; the server is "
             f"<code>{escape(self._front.at.root)}</code>.</p>"
         )
-        return _page(settings.title, f'<header class="plain">{lines}</header>')
+        return self._sheet(settings.title, f'<header class="plain">{lines}</header>')
 
     async def _tag(self, name: str) -> Response:
         try:
@@ -79,7 +79,7 @@ class PublicPages:
             raise NotFound("There is no such tag") from None
         page = await tagged.page(self._front.reads, None, tagged.TagQuery(frozenset((tag,))), Cursor())
         head = f"<h1>#{escape(tag)}</h1>{await self._alike(tag)}"
-        return _page(f"#{tag}", f'<header class="plain">{head}</header>' + self._feed(page.entries))
+        return self._sheet(f"#{tag}", f'<header class="plain">{head}</header>' + self._feed(page.entries))
 
     async def _alike(self, tag: str) -> str:
         try:
@@ -107,7 +107,7 @@ class PublicPages:
             f"<p class=numbers>{_number(profile.posts, 'post')} <b>{profile.following}</b> following"
             f" {_number(profile.followers, 'follower')}</p></header>"
         )
-        return _page(shown, head + self._feed(page.entries))
+        return self._sheet(shown, head + self._feed(page.entries))
 
     def _feed(self, entries: list[Entry]) -> str:
         return "".join(map(self._article, entries)) or "<p class=empty>Nothing here yet.</p>"
@@ -120,7 +120,7 @@ class PublicPages:
             raise NotFound("There is no such post")
         title = plain_excerpt(found[0].post.text, 60) or f"A post by {name}"
         around = await thread.thread(front.reads, None, found[0].post.id, above=_ABOVE, below=_BELOW)
-        return _page(title, self._feed([*around.above, found[0], *around.below]))
+        return self._sheet(title, self._feed([*around.above, found[0], *around.below]))
 
     def _article(self, entry: Entry) -> str:
         at, post, author = self._front.at, entry.post, entry.author.member
@@ -148,6 +148,10 @@ class PublicPages:
             "</article>"
         )
 
+    def _sheet(self, title: str, body: str, status: int = 200) -> Response:
+        """`title` is text, `body` is HTML."""
+        return sheet(title, body, base=self._front.at.path, policy=_POLICY, status=status)
+
 
 def _behind(words: str, html: str) -> str:
     """Something that is seen by those who open it."""
@@ -171,8 +175,3 @@ def _when(written: int) -> str:
 def _names(entry: Entry) -> set[str]:
     """Whose name may stand before the id: the author's, or the sharer's."""
     return {entry.sharer.member.name if entry.sharer else entry.author.member.name}
-
-
-def _page(title: str, body: str, status: int = 200) -> Response:
-    """`title` is text, `body` is HTML."""
-    return sheet(title, body, policy=_POLICY, status=status)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import msgspec
 from starlette.responses import HTMLResponse, Response
@@ -22,21 +21,30 @@ class Description:
 
     parts: Sequence[RouteGroup] = ()
 
-    async def document(self, _context: Context, _params: None) -> object:
+    def __init__(self) -> None:
+        self._documents: dict[str, bytes] = {}
+        self._pages: dict[str, str] = {}
+        """By the path of the root, of which an application has one."""
+
+    async def document(self, context: Context, _params: None) -> object:
         """The API as an OpenAPI 3.1 document."""
-        return Response(self._document, media_type="application/json", headers={"Cache-Control": _KEPT})
+        return Response(
+            self._document(context.deps.at.path), media_type="application/json", headers={"Cache-Control": _KEPT}
+        )
 
-    async def page(self, _context: Context, _params: None) -> object:
+    async def page(self, context: Context, _params: None) -> object:
         """The API as a page to read."""
-        return HTMLResponse(self._page, headers={**reference.HEADERS, "Cache-Control": _KEPT})
+        return HTMLResponse(self._page(context.deps.at.path), headers={**reference.HEADERS, "Cache-Control": _KEPT})
 
-    @cached_property
-    def _document(self) -> bytes:
-        return msgspec.json.encode(document_of(self.parts))
+    def _document(self, base: str) -> bytes:
+        if base not in self._documents:
+            self._documents[base] = msgspec.json.encode(document_of(self.parts, base))
+        return self._documents[base]
 
-    @cached_property
-    def _page(self) -> str:
-        return reference.page_of(document_of(self.parts))
+    def _page(self, base: str) -> str:
+        if base not in self._pages:
+            self._pages[base] = reference.page_of(document_of(self.parts, base))
+        return self._pages[base]
 
 
 def part(others: Sequence[RouteGroup]) -> RouteGroup:

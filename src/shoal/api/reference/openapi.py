@@ -37,8 +37,8 @@ _ABOUT: Final = (
 )
 
 
-def document_of(parts: Sequence[RouteGroup]) -> Schema:
-    """The document, ready for JSON."""
+def document_of(parts: Sequence[RouteGroup], base: str = "") -> Schema:
+    """The document, ready for JSON; `base` is the path at which clients find the root."""
     components = Components()
     paths: dict[str, Schema] = {}
     for part in parts:
@@ -47,14 +47,14 @@ def document_of(parts: Sequence[RouteGroup]) -> Schema:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Shoal", "version": version("shoal"), "description": _ABOUT},
-        "servers": [{"url": "/"}],
+        "servers": [{"url": base or "/"}],
         "tags": [{"name": part.name, "description": part.what} for part in parts if part.routes],
         "paths": paths,
         "components": {
             "schemas": components.schemas,
             "responses": responses(components),
             "headers": shared_headers(),
-            "securitySchemes": {OAUTH: security_schemes()},
+            "securitySchemes": {OAUTH: security_schemes(base)},
         },
     }
 

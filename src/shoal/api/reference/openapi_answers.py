@@ -112,16 +112,16 @@ def shared_headers() -> Schema:
     return {name: dict(header) for name, header in _HEADERS.items()}
 
 
-def security_schemes() -> Schema:
+def security_schemes(base: str) -> Schema:
     """How a token is come by."""
     scopes = {scope: _what(scope) for scope in sorted(KNOWN)}
-    token = {"tokenUrl": "/oauth/token", "scopes": scopes}
+    token = {"tokenUrl": f"{base}/oauth/token", "scopes": scopes}
     return {
         "type": "oauth2",
         "description": "A token is sent as `Authorization: Bearer`. Each route names the scope that it needs; a parent grants its "
         "children.",
         "flows": {
-            "authorizationCode": {"authorizationUrl": "/oauth/authorize", **token},
+            "authorizationCode": {"authorizationUrl": f"{base}/oauth/authorize", **token},
             "clientCredentials": token,
             "password": token,
         },

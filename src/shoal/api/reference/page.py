@@ -46,7 +46,8 @@ def page_of(document: Schema) -> str:
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>The API of Shoal</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<style>{STYLE}</style></head><body><div class="frame">{_contents(parts)}<main>{_opening(document, parts)}{sections}'
+        f'<style>{STYLE}</style></head><body><div class="frame">{_contents(document, parts)}'
+        f"<main>{_opening(document, parts)}{sections}"
         f"{_shapes(document)}</main></div><script>{SCRIPT}</script></body></html>"
     )
 
@@ -58,7 +59,8 @@ def _operations(document: Schema, part: str) -> Iterator[tuple[str, str, Schema]
                 yield method, path, item[method]
 
 
-def _contents(parts: list[tuple[Schema, list[tuple[str, str, Schema]]]]) -> str:
+def _contents(document: Schema, parts: list[tuple[Schema, list[tuple[str, str, Schema]]]]) -> str:
+    base = escape(document["servers"][0]["url"].rstrip("/"))
     links = "".join(
         f'<li><a href="#part-{escape(tag["name"])}">{escape(tag["name"])}</a><span>{len(operations)}</span></li>'
         for tag, operations in parts
@@ -66,7 +68,7 @@ def _contents(parts: list[tuple[Schema, list[tuple[str, str, Schema]]]]) -> str:
     return (
         '<nav><a class="mark" href="#top">Shoal<b>API</b></a>'
         '<label class="find" hidden><input type="search" placeholder="Find a route" aria-label="Find a route"></label>'
-        f'<ul>{links}<li><a href="#shapes">shapes</a></li></ul><a class="raw" href="/openapi.json">openapi.json</a></nav>'
+        f'<ul>{links}<li><a href="#shapes">shapes</a></li></ul><a class="raw" href="{base}/openapi.json">openapi.json</a></nav>'
     )
 
 
