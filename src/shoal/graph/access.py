@@ -27,7 +27,7 @@ from shoal.graph.schema import (
 )
 
 _GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
-"""What the rule of visibility asks for."""
+"""Types of associations from the viewer that the rule of visibility reads."""
 _REST = (FOLLOWED_BY, REQUESTS, REQUESTED_BY, WATCHES, ENDORSES, NOTES)
 
 
@@ -157,6 +157,6 @@ async def own_list(graph: Reader, member_id: int, list_id: int) -> MemberList:
 
 
 async def members_by_id(graph: Reader, ids: Sequence[int]) -> dict[int, Member]:
-    """Those of the ids that are members."""
+    """Return the members among these ids, by id; ids of anything else are left out."""
     found = await graph.obj_get(ids)
     return {id_: node for id_, node in found.items() if isinstance(node, Member)}

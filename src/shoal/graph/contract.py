@@ -1,4 +1,4 @@
-"""What a graph promises, whatever keeps it: objects, associations, keys, and the outbox that commits with them.
+"""The contract of a graph, whatever keeps it: objects, associations, keys, and the outbox that commits with them.
 
 Every reading method takes many ids and costs one round trip; what is not there is left out of the answer. `commit` is all
 or nothing, and returns once the batch is durable. One suite (`tests/contracts/`) runs on every graph.
@@ -280,7 +280,7 @@ class Outbox(Protocol):
         ...
 
     async def buried(self) -> list[tuple[Job, str]]:
-        """What was set aside, with its error."""
+        """Return the jobs that were set aside, each with its error."""
         ...
 
     async def unbury(self, jobs: Sequence[Job]) -> int:
@@ -293,7 +293,7 @@ class Outbox(Protocol):
 
 
 class WakeUp(Protocol):
-    """What an outbox calls when there is work."""
+    """A callback that an outbox calls when there is work."""
 
     def __call__(self) -> None: ...
 

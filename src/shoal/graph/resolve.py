@@ -1,4 +1,4 @@
-"""What a batch changes, decided in one place for every backend, without I/O.
+"""The changes that a batch makes, decided in one place for every backend, without I/O.
 
 A backend loads what the batches of a group touch (`touched`) into a `Known`, lets `decide` judge one batch after the other,
 and stores the `Resolution`. So the rules - a later time wins, an acting shard lifts its times, counts move on a real change
@@ -30,7 +30,7 @@ Owns = Callable[[int], bool]
 
 
 class StoredAssoc(NamedTuple):
-    """What is stored of one association."""
+    """The stored state of one association."""
 
     time: int
     alive: bool
@@ -49,7 +49,7 @@ class Known:
 
 
 class Resolution:
-    """What to store for a group: final states, differences of counts, and events in order."""
+    """The changes to store for a group: final states, differences of counts, and events in order."""
 
     __slots__ = ("counts", "events", "keys", "links", "objects")
 

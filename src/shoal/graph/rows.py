@@ -1,4 +1,4 @@
-"""What a store holds, as plain rows: for taking a whole network to other stores, and for seeing how evenly it lies on them.
+"""The contents of a store as plain rows: for moving a network to other stores, and for measuring how even it lies.
 
 Rows are put as they stand: no time is lifted, no count moves, no inverse follows. So only a mover may do it, while nobody
 else writes.
@@ -21,7 +21,7 @@ NAMED_BY_PLACE = frozenset({"user_name", "email"})
 """Spaces of keys that lie where their name says; the others lie where the object lies that they lead to."""
 
 ASSOC_BYTES = 26
-"""Of an association without its data: two ids, a time and a type."""
+"""Bytes of an association without its data: two ids, a time and a type."""
 
 
 def _mark(kind: type[Member | Post]) -> bytes:
@@ -31,7 +31,7 @@ def _mark(kind: type[Member | Post]) -> bytes:
 
 
 MEMBER_MARK = _mark(Member)
-"""What the bytes of a member begin with, after the number of its fields."""
+"""The first bytes of an encoded member, after the number of its fields."""
 POST_MARK = _mark(Post)
 
 
@@ -58,7 +58,7 @@ class Rows(NamedTuple):
     keys: Sequence[KeyRow] = ()
 
     def on(self, chosen: Callable[[int], bool]) -> Rows:
-        """Those of some shards."""
+        """Return the rows on the chosen shards."""
         return Rows(
             [node for node in self.objects if chosen(shard_of(node.id))],
             [row for row in self.assocs if chosen(shard_of(row.id1))],
@@ -106,5 +106,5 @@ class Spreading(Protocol):
 
 
 def weigh(node: AnyNode) -> Spread:
-    """What one object adds."""
+    """Return what one object adds to the spread: itself as a member or a post, and its bytes."""
     return Spread(isinstance(node, Member), isinstance(node, Post), len(encode_node(node)))

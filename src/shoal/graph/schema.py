@@ -1,4 +1,4 @@
-"""What the graph holds: every type of association with its inverse, every space of keys, and how objects become bytes.
+"""The schema of the graph: every type of association with its inverse, every space of keys, the encoding of objects.
 
 A feature such as bookmarks begins with a row here. Numbers are stored: they never change their meaning.
 """
@@ -139,7 +139,7 @@ def public_list(shard: int) -> int:
 
 
 def _first_id(source: int) -> int:
-    """Of the first moment, which no maker of ids gives, on the first shard of a data source."""
+    """Return an id of the first moment, on the first shard of a data source. No id generator ever gives it."""
     return source * SHARDS_PER_SOURCE << SEQUENCE_BITS | 1
 
 
@@ -182,12 +182,12 @@ class Key(NamedTuple):
 
 
 def user_name_key(name: str) -> Key:
-    """Of a user name: the member's id. It lies on the member's own shard, which the name determines."""
+    """Return the key that leads from a user name to its member. The name determines the shard: the member's own."""
     return Key(place(name).shard, "user_name", name)
 
 
 def email_key(address: str) -> Key:
-    """Of a normalised e-mail address: the member's id."""
+    """Return the key that leads from a normalised e-mail address to its member."""
     return Key(place(address).shard, "email", address)
 
 
@@ -207,12 +207,12 @@ def ip_block_key(network: str) -> Key:
 
 
 def idempotency_key(member_id: int, shard: int, name: str) -> Key:
-    """Of a request: the id of what it made."""
+    """Return the key that leads from a request to the id of what it made."""
     return Key(shard, "idempotency", f"{member_id}:{name}")
 
 
 def share_key(member_id: int, shard: int, post_id: int) -> Key:
-    """Of a member's share of a post, of which there is one at a time: the id of the share."""
+    """Return the key that leads from a member and a post to the member's share of it. There is one at a time."""
     return Key(shard, "share", f"{member_id}:{post_id}")
 
 
@@ -230,7 +230,7 @@ def file_key(shard: int, number: int) -> Key:
 
 
 def import_key(shard: int, source: str) -> Key:
-    """Of a record of an import: the id of what it became, so that a second run finds it."""
+    """Return the key that leads from a record of an import to what it became, so that a second run finds it."""
     return Key(shard, "import", source)
 
 

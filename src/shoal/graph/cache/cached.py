@@ -304,11 +304,11 @@ class CachedGraph:
         await self._whatever_happens(self._count_set(id1, atype, n))
 
     def beneath(self) -> Graph:
-        """The same graph, for what lasts: nothing in it is remembered, and what it changes is forgotten here."""
+        """Return a view of this graph that remembers nothing it reads; its changes drop what this cache holds."""
         return _Beneath(self, self._store)
 
     async def close(self) -> None:
-        """What was begun is finished first."""
+        """Close the store, after the operations under way have finished."""
         await asyncio.gather(*self._under_way, return_exceptions=True)
         await self._store.close()
 

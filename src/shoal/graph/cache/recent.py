@@ -26,14 +26,14 @@ class Recent(Generic[K, V]):
         return len(self._young) + len(self._old)
 
     def get(self, key: K) -> V | None:
-        """What is remembered, or None."""
+        """Return the remembered value, or None. A value found among the old ones counts as used again."""
         found = self._young.get(key)
         if found is None and (found := self._old.pop(key, None)) is not None:
             self.put(key, found, self._weights.get(key, 1))
         return found
 
     def many(self, keys: Collection[K]) -> dict[K, V]:
-        """What is remembered of these. As `get` of each, without a call for each."""
+        """Return the remembered values by key, as `get` of each would, without a call for each."""
         young = self._young
         found = {key: value for key in keys if (value := young.get(key)) is not None}
         if self._old and len(found) < len(keys):

@@ -181,7 +181,7 @@ def pair_text(pair: tuple[int, int]) -> str:
 
 
 def link_item(triple: Triple, link: StoredAssoc, *, swept: bool, spread: int) -> Item:
-    """What is known of an association as an item."""
+    """Return the item that stores an association."""
     values: dict[str, Value] = {"time": link.time, "alive": link.alive, "data": link.data}
     return item_of(link_at(triple), values, link_spot(triple, link.time, swept=swept, spread=spread))
 
@@ -194,7 +194,7 @@ def triple_in(item: Item) -> Triple:
 
 
 def link_of(item: Item) -> StoredAssoc:
-    """What an item says of its association."""
+    """Return the association that an item stores."""
     return StoredAssoc(typed(item, "time"), item["alive"]["BOOL"], item["data"]["B"])
 
 

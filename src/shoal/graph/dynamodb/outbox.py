@@ -78,7 +78,7 @@ class DynamoOutbox:
             self._wake()
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Those whose lease or delay has ended come first, then new ones; the oldest of each."""
+        """Claim jobs whose lease or delay has ended first, then new ones; the oldest of each."""
         waiting = await self._candidates(limit)
         jobs: list[Job] = []
         while waiting and len(jobs) < limit:
@@ -188,7 +188,7 @@ class DynamoOutbox:
                 await patience.pause(error)
 
     async def buried(self) -> list[tuple[Job, str]]:
-        """What was set aside, oldest first."""
+        """Return the jobs that were set aside, each with its error, oldest first."""
         first, last = buried_at(0), ItemKey(buried_at(0).id, END)
         items = await self._service.stretch(first, last, _EVERYTHING)
         return [(job_of(item), item["error"]["S"]) for item in items]

@@ -93,7 +93,7 @@ class TransactionConflict(Exception):
 
 
 class Spent(NamedTuple):
-    """What one request has cost, in capacity units. What a refused condition costs the service does not say."""
+    """The cost of one request in capacity units. The service does not report the cost of a refused condition."""
 
     operation: str
     reads: float
@@ -101,7 +101,7 @@ class Spent(NamedTuple):
 
 
 class Capacity:
-    """What the requests of a graph have cost so far, and how many there were."""
+    """The cost of a graph's requests so far, and their number."""
 
     def __init__(self) -> None:
         self.reads = 0.0
@@ -111,9 +111,9 @@ class Capacity:
         self.requests: Counter[str] = Counter()
         """Requests that were answered, by operation."""
         self.retries: Counter[str] = Counter()
-        """What was tried again, by what had happened: the service's word, the client's error, or `TransactionConflict`."""
+        """Retries by cause: the service's error code, the client's error, or `TransactionConflict`."""
         self.last: Spent | None = None
-        """Of the last request."""
+        """The cost of the last request."""
         self.on_request: Callable[[Spent], None] | None = None
         """Called after each request, on the event loop."""
 
@@ -338,7 +338,7 @@ def _code(error: ClientError) -> str:
 
 
 def _passing(error: ClientError | BotoCoreError) -> str:
-    """What to call an error that passes; any other is raised as what it means to us."""
+    """Return the name of an error that passes; raise any other one, translated where it means something to us."""
     if isinstance(error, HTTPClientError | CutOff):
         return type(error).__name__
     if isinstance(error, NoCredentialsError):

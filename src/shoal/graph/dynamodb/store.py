@@ -76,7 +76,7 @@ class DynamoGraph:
 
     @property
     def capacity(self) -> Capacity:
-        """What the requests of this graph have cost."""
+        """The cost of this graph's requests so far."""
         return self._service.capacity
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
@@ -168,7 +168,7 @@ class DynamoGraph:
         return list(zip(jobs[len(jobs) - len(owed) :], owed, strict=True))
 
     async def _load(self, touched: Touched) -> Known:
-        """What is stored of all that a batch touches: one request."""
+        """Load everything that a batch touches, in one request."""
         known = Known()
         addresses = [object_at(id_) for id_ in touched.ids]
         addresses += [key_at(name) for name in touched.keys]
@@ -235,7 +235,7 @@ class DynamoGraph:
 
 
 def _contested(batch: Batch, touched: Touched) -> Iterator[str]:
-    """What two batches must not change at once: objects, keys, and lists with their counts, those of tallies too."""
+    """Name all that two batches must not change at once: objects, keys, and lists with their counts (tallies too)."""
     yield from (str(id_) for id_ in touched.ids)
     yield from (key_at(name).id for name in touched.keys)
     yield from (f"{id1} {atype}" for id1, atype, _ in touched.triples)

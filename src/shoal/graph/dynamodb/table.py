@@ -21,7 +21,7 @@ _INDEX_KEYS = {"part": "HASH", "place": "RANGE"}
 
 
 class TableLocation(NamedTuple):
-    """What a URL says of a table."""
+    """The place and the options of a table, as its URL gives them."""
 
     table: str
     region: str | None

@@ -1,4 +1,4 @@
-"""What a commit writes, as one transaction: each item that the decision relied on must still be as it was read.
+"""The writes of a commit, as one transaction: each item that the decision relied on must still be as it was read.
 
 An item that the batch changes carries the condition itself; one that it only looked at gets a check of its own. Counts are
 added to: they need no condition, because the association that moves them has one.
@@ -40,7 +40,7 @@ Write = Mapping[str, Mapping[str, Any]]
 
 
 class Condition(NamedTuple):
-    """What must be true of an item."""
+    """A condition that an item must meet for a write to happen."""
 
     expression: str
     names: Mapping[str, str]

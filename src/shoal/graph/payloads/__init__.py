@@ -1,1 +1,1 @@
-"""What the data of associations says, for those who write it and those who read it."""
+"""The formats of the data of associations, shared by the code that writes it and the code that reads it."""

@@ -21,7 +21,7 @@ _REMEMBERED = 8
 
 
 class Talk(msgspec.Struct, frozen=True, array_like=True):
-    """What a member has of one conversation."""
+    """A member's view of one conversation."""
 
     root_id: int
     unread: bool

@@ -7,7 +7,7 @@ from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import OWNS_FILTER
 
 MAX_FILTERS = 100
-"""Of one member."""
+"""Filters that one member may have."""
 
 
 async def filters_of(graph: Reader, member_id: int) -> list[Filter]:

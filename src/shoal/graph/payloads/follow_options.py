@@ -1,4 +1,4 @@
-"""What a member asks of a follow or a mute, besides that there is one: the data of the association. No data says the defaults."""
+"""Options of a follow or a mute, kept as the data of the association. Empty data means the defaults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_LANGUAGE = 35
 
 
 class FollowTerms(msgspec.Struct, frozen=True, array_like=True):
-    """What of somebody's comes home: of `FOLLOWS`, and of `REQUESTS`, where it waits."""
+    """Options of a follow: which of the followee's posts come home. A request (`REQUESTS`) holds them as well."""
 
     shares: bool = True
     languages: tuple[str, ...] = ()
@@ -53,11 +53,11 @@ def encode(terms: FollowTerms | MuteTerms) -> bytes:
 
 @lru_cache(maxsize=4_096)
 def follow_terms(data: bytes) -> FollowTerms:
-    """Of the data of a follow, or of a request."""
+    """Decode the data of a follow, or of a request to follow."""
     return _follow_terms.decode(data) if data else FOLLOW
 
 
 @lru_cache(maxsize=4_096)
 def mute_terms(data: bytes) -> MuteTerms:
-    """Of the data of a mute."""
+    """Decode the data of a mute."""
     return _mute_terms.decode(data) if data else MUTE

@@ -1,4 +1,4 @@
-"""What a member is notified of, as associations say it: which act, by whom, about what, and when.
+"""Notifications of a member, as associations say them: which act, by whom, about what, and when.
 
 One act has one association, whose name is made of the act and whose time is that of the act, so whoever notes it a second
 time, or late, changes nothing. The time is what a client knows a notification by. It ends at the same time with greater
@@ -18,14 +18,14 @@ from shoal.graph.contract import Assoc, AssocOp, Batch
 from shoal.graph.schema import HELD, NOTIFIED, AssocType
 
 GROUP_HOURS = 12
-"""What is alike and happened in the same stretch of so many hours (UTC) is one group."""
+"""Hours (UTC) of one stretch: like notifications within a stretch are one group."""
 _GROUP_MS = GROUP_HOURS * 3_600_000
 _MOMENT = 1 << 23
 """Ids that one millisecond has."""
 
 
 class Kind(StrEnum):
-    """What happened."""
+    """The kind of act that a member is notified of."""
 
     MENTION = "mention"
     """A post names the member."""

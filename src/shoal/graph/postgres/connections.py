@@ -22,7 +22,7 @@ Row = tuple[Any, ...]
 PATIENCE = 5.0
 """Seconds that a request waits for the server."""
 LONG_PATIENCE = 120.0
-"""The same for what reads or changes much at once, and nobody waits for."""
+"""Seconds that bulk reads and writes wait for the server. No request waits for them."""
 _CONNECT_SECONDS = 2.5
 _REST_SECONDS = 0.5
 """For so long after a failed connection nobody tries another."""
@@ -223,7 +223,7 @@ def frozen_refusal() -> Frozen:
 
 
 def refusal(error: Exception) -> Exception:
-    """What the caller may see of an error that the server told us; one that is a mistake of ours stays as it is."""
+    """Return the error that the caller may see for an error of the server; a mistake of ours is returned unchanged."""
     state: str = getattr(error, "sqlstate", None) or ""
     if state == FROZEN:
         return frozen_refusal()

@@ -35,7 +35,7 @@ class PostgresPost:
         await self._connections.ask(sql.OFFER, known.version, msgspec.json.encode(known.plain()).decode())
 
     async def admit(self, sources: list[int], version: int, seconds: float) -> None:
-        """The same."""
+        """Confirm with one statement."""
         await self._connections.ask(sql.ADMIT, sources, version, seconds)
 
     async def marks(self) -> dict[int, SourceState]:

@@ -150,7 +150,7 @@ class PostgresSide:
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
-        """Of these names there shall be these rows and no others."""
+        """Replace whatever is stored under these names by these rows; a name without a row ends up empty."""
 
         async def write(connection: asyncpg.Connection) -> None:
             async with connection.transaction():
@@ -162,7 +162,7 @@ class PostgresSide:
         await self._connections.use(write, patience=_BULK_PATIENCE)
 
     async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Of all rows of these at one moment, but for those that the journal names then, which are returned."""
+        """Return the digest of these sources' rows that the journal does not name then, and the names that it has."""
 
         async def read(connection: asyncpg.Connection) -> tuple[Digest, RowNames]:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -172,7 +172,7 @@ class PostgresSide:
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
-        """Of all rows of these but the named ones."""
+        """Return the digest of these sources' rows, without the named ones."""
 
         async def read(connection: asyncpg.Connection) -> Digest:
             async with connection.transaction(isolation="repeatable_read", readonly=True):
@@ -181,7 +181,7 @@ class PostgresSide:
         return await self._connections.use(read, patience=_BULK_PATIENCE)
 
     async def digest_of(self, names: RowNames) -> Digest:
-        """Of the named rows."""
+        """Return the digest of the named rows."""
         return await self._connections.use(lambda connection: _digest_of(connection, names), patience=_BULK_PATIENCE)
 
     # The map

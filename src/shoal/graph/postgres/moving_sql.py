@@ -145,7 +145,7 @@ class Table:
         self.digest = _digest(name, digest, f"FROM shoal.{name} AS t WHERE {source} = ANY ($1::smallint[])")
         """How many rows there are of some data sources, and the sum of what each is hashed to."""
         self.digest_of = _digest(name, digest, f"FROM {wanted} JOIN shoal.{name} AS t ON {same}")
-        """The same of rows that are named."""
+        """Count the named rows, and add up their hashes."""
         self.get = (
             f"SELECT {', '.join(f't.{column}' for column in types)} FROM {wanted} JOIN shoal.{name} AS t ON {same}"
         )

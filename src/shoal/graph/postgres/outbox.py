@@ -75,7 +75,7 @@ class PostgresOutbox:
             await self._durable.ask(sql.BURY, *values)
 
     async def buried(self) -> list[tuple[Job, str]]:
-        """What was set aside."""
+        """Return the jobs that were set aside, each with its error."""
         rows = await self._lazy.ask(sql.BURIED, patience=LONG_PATIENCE)
         return [(_job(row[:5]), row[5]) for row in rows]
 

@@ -1,4 +1,4 @@
-"""Who has a PostgreSQL store open: one process alone, or many that share it.
+"""The lock on a PostgreSQL store: it is open to one process alone, or to many that share it.
 
 A process that keeps timelines in memory must be alone, for it would not hear of what others write. The lock lives as long
 as the connection that took it; that one is watched, and taken anew when it was lost. Whoever was alone and finds that
@@ -33,7 +33,7 @@ class Owner:
         self.id = secrets.randbits(62) + 1
         """Names this opener among all others."""
         self.mark = self.id if sole else 0
-        """What every commit must find written in the store."""
+        """The mark that every commit must find written in the store; 0 when the store is shared."""
         self._url = url
         self._sole = sole
         self._patience = patience

@@ -1,4 +1,4 @@
-"""What the PostgreSQL store is made of: its tables, and the functions that change many rows in one call.
+"""The schema of the PostgreSQL store: its tables, and the functions that change many rows in one call.
 
 Everything is in a schema of its own. A `revision` says which state of a row a decision was made on: it begins at random, so
 that a row that was deleted and made anew is another one, and each change adds 1. The source of a row is its data source

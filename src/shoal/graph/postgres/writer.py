@@ -160,7 +160,7 @@ class Writer:
                 task.future.set_result(answer)
 
     async def _answers(self, tasks: list[_Task]) -> list[Any]:
-        """What each batch gives, or why it was refused. One that harms its neighbours is refused alone."""
+        """Return each batch's answer, or the error that refused it. One that harms its neighbours is refused alone."""
         try:
             return await self._patiently(tasks)
         except _SourcesFrozen as frozen:
@@ -236,7 +236,7 @@ class Writer:
 
 
 def _told(error: Exception) -> Exception:
-    """What `shoal.commit` means by its error; another one is left to the connections."""
+    """Translate an error of `shoal.commit`. An error of another kind is returned unchanged, for the connections."""
     state = getattr(error, "sqlstate", None)
     if state in _OVERTAKEN:
         return _Overtaken()
@@ -246,7 +246,7 @@ def _told(error: Exception) -> Exception:
 
 
 def _with_jobs(answer: Any, changes: Resolution, seqs: list[int]) -> Any:
-    """What is owed, with the jobs that were made of it; a refusal stays one."""
+    """Pair each owed inverse with its job. A refusal is returned unchanged."""
     if isinstance(answer, Exception):
         return answer
     return [(Job(seqs[at], changes.events[at]), op) for at, op in answer]
@@ -258,7 +258,7 @@ def _jitter(attempt: int) -> float:
 
 
 def _again(error: Unavailable) -> Unavailable:
-    """The same for each who waits: an exception that is raised in many places collects all their traces."""
+    """Copy an error for each waiting caller: an exception that is raised in many places collects all their traces."""
     copy = type(error)(str(error), retry_after=error.retry_after)
     copy.__cause__ = error
     return copy

@@ -1,1 +1,1 @@
-"""What several processes share on Redis: its servers, and the stamps of what they remember."""
+"""Shared state of several processes on Redis: the servers, and the stamps of what each process remembers."""

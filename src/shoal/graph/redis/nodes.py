@@ -29,7 +29,7 @@ _REST_SECONDS = 0.5
 _SCANNED = 500
 _CONNECTIONS = 16
 _BULK = 3
-"""Of a server's connections, so many are for big batches; the others stay free for those who wait for a page."""
+"""Connections to one server that are for big batches; the others stay free for requests that wait for a page."""
 
 _MINE_TO_TRY_AGAIN = (
     "non local key",
@@ -76,7 +76,7 @@ class Script:
 
 
 class PartialAnswer(NamedTuple):
-    """What one call answered: `at` are the places of its keys among all."""
+    """The answer of one call. `at` holds the places of its keys among all keys."""
 
     at: NDArray[np.intp]
     result: Any
@@ -286,7 +286,7 @@ class Nodes:
         return self._topology or await self._look(None)
 
     async def _look(self, seen: Topology | None) -> Topology:
-        """What the servers say of who has which shard; those who ask at the same time share the look."""
+        """Ask the servers which of them has which shard. Concurrent callers share one look."""
         if self._topology is not None and self._topology is not seen:
             return self._topology
         if self._looking is None:

@@ -41,7 +41,7 @@ class Topology(NamedTuple):
 
 
 class Url(NamedTuple):
-    """What a URL says."""
+    """The parts of a Redis URL."""
 
     addresses: tuple[ServerAddress, ...]
     clustered: bool
@@ -51,7 +51,7 @@ class Url(NamedTuple):
     password: str | None
 
     async def look(self, client: Client, address: ServerAddress) -> Topology | None:
-        """What this server knows; None when it is a replica outside a Cluster. Raises the errors of the client."""
+        """Ask a server for the topology. None from a replica outside a Cluster. Raises the errors of the client."""
         if self.clustered:
             return _of_cluster(await client.execute_command("CLUSTER SLOTS"), address)
         standing = await client.info("replication")

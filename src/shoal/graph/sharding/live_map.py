@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 
 class MapNews(NamedTuple):
-    """What a store says: a map that is newer than ours, if it has one, and stores that are about to join."""
+    """The answer of a store to a beat: a newer map than ours, if it has one, and the stores that are about to join."""
 
     newer: ShardMap | None
     joining: list[str]
@@ -132,7 +132,7 @@ class LiveMap:
         await asyncio.gather(*[post.close(self._me) for post in self._posts.values()])
 
     async def marks(self) -> dict[str, dict[int, SourceState]]:
-        """What each store says of data sources that are moving."""
+        """Return each store's marks on the data sources that are moving, by the store's URL."""
         return {url: await self._post(url).marks() for url in self.map.stores}
 
     # What the graph asks
@@ -198,7 +198,7 @@ class LiveMap:
                     await self._closing.wait()
 
     def _stir(self, url: str) -> None:
-        """Those who wait look again."""
+        """Wake everybody who waits for a beat of this store; they look again."""
         self._beaten[url].set()
         if not self._closing.is_set():
             self._beaten[url] = asyncio.Event()

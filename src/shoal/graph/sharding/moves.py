@@ -1,4 +1,4 @@
-"""What a mover of data sources asks of the two stores between which it moves them, and the values it is told in."""
+"""The contract between a mover of data sources and the two stores that it moves them between."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RowKind(Enum):
 
 
 class SourceState(NamedTuple):
-    """What a store says of a data source: its state, the other store, and how many changes are noted."""
+    """A store's mark on a data source: its state, the other store, and how many changes are noted."""
 
     state: str
     peer: str | None
@@ -74,7 +74,7 @@ class Digest:
 
     @property
     def rows(self) -> int:
-        """Of all kinds."""
+        """How many rows of all kinds."""
         return sum(count for count, _ in self.parts.values())
 
     def __sub__(self, other: Digest) -> Digest:
@@ -151,19 +151,19 @@ class Side(Protocol):
         ...
 
     async def make_equal(self, names: RowNames, rows: dict[RowKind, list[Any]]) -> None:
-        """Of these names there shall be these rows and no others."""
+        """Replace whatever is stored under these names by these rows; a name without a row ends up empty."""
         ...
 
     async def digest(self, sources: Sequence[int]) -> tuple[Digest, RowNames]:
-        """Of all rows of these at one moment, but for those that the journal names then, which are returned."""
+        """Return the digest of these sources' rows that the journal does not name then, and the names that it has."""
         ...
 
     async def digest_but(self, sources: Sequence[int], names: RowNames) -> Digest:
-        """Of all rows of these but the named ones."""
+        """Return the digest of these sources' rows, without the named ones."""
         ...
 
     async def digest_of(self, names: RowNames) -> Digest:
-        """Of the named rows."""
+        """Return the digest of the named rows."""
         ...
 
     async def map(self) -> ShardMap | None:

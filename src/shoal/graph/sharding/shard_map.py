@@ -35,7 +35,7 @@ class ShardMap(NamedTuple):
         return self.stores.index(url) if url in self.stores else None
 
     def with_store(self, url: str) -> ShardMap:
-        """The same with this store in it."""
+        """Return a map that has this store; it is this map if the store is in it already."""
         return self if url in self.stores else self._replace(stores=(*self.stores, url))
 
     def moving(self, sources: Iterable[int], a: int, b: int, *, returns: bool) -> ShardMap:

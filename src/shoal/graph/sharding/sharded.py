@@ -307,7 +307,7 @@ class ShardedGraph:
         await _side_by_side(_movable(store).put_rows(part) for store, part in self._by_store(rows))
 
     async def remove_rows(self, rows: Rows) -> None:
-        """The same."""
+        """Remove rows: all or none in each store."""
         await _side_by_side(_movable(store).remove_rows(part) for store, part in self._by_store(rows))
 
     def _keeps(self, at: int) -> Callable[[int], bool]:
@@ -318,7 +318,7 @@ class ShardedGraph:
         return [(store, part) for store, part in parts if any(part)]
 
     async def spread(self) -> dict[int, Spread]:
-        """Of each data source, what its own store has."""
+        """Count what each data source holds in its own store. Raises `InvalidInput` if a store cannot tell."""
         if not all(isinstance(store, Spreading) for store in self._stores):
             raise InvalidInput("a store of this kind cannot tell how much it holds")
         answers = await _side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))

@@ -24,7 +24,7 @@ def reader(path: Path, cache_kib: int, migrations: Sequence[str]) -> sqlite3.Con
 
 
 def asked(work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> T:
-    """What the work gives; a failure of SQLite becomes `Unavailable` or `StorageFull`."""
+    """Run the work and return its result. A failure of SQLite becomes `Unavailable` or `StorageFull`."""
     try:
         return work(connection)
     except sqlite3.Error as error:

@@ -20,10 +20,10 @@ and in no index besides: an entry writes one page, and not two. What is ended or
 a list is read without passing it. To add a type takes a schema version, which moves its rows as the third one does.
 """
 IN_PLACE = 2
-"""What `alive` is of those in `association`. The index by time has those with 1."""
+"""The value of `alive` for rows that stand in `association`. Rows in the index by time have 1."""
 COUNTS = -1
-"""What `alive` is of the last row of a list, whose `id2` is `LAST`: its `time` counts the live entries. A post that comes to the
-end of a list changes the count on the page that it changes anyway."""
+"""The value of `alive` in the last row of a list. Its `id2` is `LAST`, and its `time` counts the live entries. A post
+that comes to the end of a list changes the count on the page that it changes anyway."""
 LAST = "9e999"
 """Infinity, which SQLite sorts behind every id."""
 _BY_ID = ", ".join(map(str, BY_ID))

@@ -196,7 +196,7 @@ class Writer:
         return answers, changes
 
     def _owed(self, changes: Resolution, owed: Sequence[InverseOp]) -> Owed:
-        """What the batch judged last owes, with the jobs that its last events are to be."""
+        """Pair each inverse owed by the batch judged last with the job that its event becomes."""
         first = len(changes.events) - len(owed)
         return [(Job(self._seq + 1 + index, changes.events[index]), op) for index, op in enumerate(owed, first)]
 
@@ -265,7 +265,7 @@ def _again(error: OutcomeUnknown) -> OutcomeUnknown:
 
 
 def refusal(error: Exception) -> Exception:
-    """What the caller may see of a failure of the database."""
+    """Return the error that the caller may see for a failure of the database."""
     if isinstance(error, ShoalError):
         return error
     code = getattr(error, "sqlite_errorcode", None)
