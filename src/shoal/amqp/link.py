@@ -72,7 +72,7 @@ class Link:
         return self._over is not None
 
     async def ask(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of `work`, which uses a channel of this connection. Raises `Unavailable` if the connection ends first.
+        """Return the result of `work`, which uses a channel here. Raises `Unavailable` if the connection ends first.
 
         The library leaves some that wait on a lost connection waiting, and cancels others: neither may reach the caller.
         """

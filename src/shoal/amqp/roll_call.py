@@ -1,4 +1,4 @@
-"""What processes have in hand, asked of all of them over the broker.
+"""A question to all processes over the broker: how much does each have in hand?
 
 The broker itself tells only what waits in its queues, and how many consume them. Every process that does answers a question that
 is put to the exchange, with a value of one kind.
@@ -43,7 +43,7 @@ class RollCall(Generic[T]):
         self._channel = channel
 
     async def take(self, expected: int) -> list[T]:
-        """What so many processes say; fewer answers when some of them are silent."""
+        """Ask so many processes and return their answers; fewer when some of them are silent."""
         async with self._asking:
             self._questions += 1
             question = str(self._questions)

@@ -1,4 +1,4 @@
-"""What the broker has delivered to this process and what has not been acknowledged: jobs that wait, and jobs in hand.
+"""Jobs that the broker has delivered to this process and that are not acknowledged: some wait, some are in hand.
 
 All of it ends with the connection: then the broker gives the same jobs to somebody else, or to us again.
 """
@@ -37,7 +37,7 @@ class Delivery(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """What to acknowledge on a channel: this delivery, or every one up to it."""
+    """A receipt to acknowledge on a channel: this delivery, or every one up to it."""
 
     channel: AbstractChannel
     tag: int
@@ -57,7 +57,7 @@ class _Held:
 
 
 def key_of(job: Job) -> Key:
-    """What tells jobs apart. The event too: after a change of the shard map a store's number may be another's."""
+    """Return a job's identity. The event is part of it: a new shard map may give a store's number to another store."""
     return job.store, job.seq, job.event
 
 
@@ -130,7 +130,7 @@ class InFlight:
         return None if held is None else held.at
 
     def lay_down(self, job: Job) -> list[Delivery]:
-        """What a job came with that is being put back: from now on, if it comes again, that is a job of its own."""
+        """Forget a job that is being put back, and return its deliveries. If it comes again, it is a new job."""
         held = self._held.pop(key_of(job), None)
         return held.deliveries if held is not None else []
 

@@ -88,7 +88,7 @@ class RabbitOutbox:
         await self._putting.publish(self._queues.work, [write(job._replace(attempt=0), at) for job in jobs])
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """What the broker has delivered, oldest first; never waits for more. A suspicious job is given alone."""
+        """Claim jobs that the broker has delivered, oldest first; never wait for more. Give a suspicious job alone."""
         jobs = self._hands.due(limit, lease)
         arrived, aside = self._hands.arrived, list[Delivery]()
         while arrived and len(jobs) < limit:
@@ -174,7 +174,7 @@ class RabbitOutbox:
         await self._tell(self._hands.release([job]))
 
     async def backlog(self) -> int:
-        """What waits, is delayed, or is in the hands of a worker anywhere; a worker that does not answer has one job."""
+        """Count jobs that wait, are delayed, or are in hand anywhere. A worker that is silent counts as one job."""
         before = await self.tally()
         # In the order in which jobs go, so that one that moves meanwhile is counted twice rather than not at all.
         names = [*self._queues.waiting.values(), self._queues.work, self._queues.again]
@@ -184,7 +184,7 @@ class RabbitOutbox:
         return count or int(before.taken != after.taken)
 
     async def tally(self) -> WorkerFigures:
-        """What all workers of this network have in hand and finish."""
+        """Ask all workers of this network what they have in hand and finish."""
         return await self._asked(self._take_census())
 
     async def lag(self) -> float:

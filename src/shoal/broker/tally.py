@@ -1,4 +1,4 @@
-"""What workers say of themselves: how many jobs they have in hand, since when, and how many they finish."""
+"""Workers' reports: how many jobs they have in hand, since when, and how many they finish."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _RATE_SECONDS = 10.0
 
 
 class WorkerFigures(msgspec.Struct, array_like=True):
-    """What a worker says of itself; several add up. `silent`: workers that did not answer."""
+    """A worker's report; several add up. `silent`: workers that did not answer."""
 
     workers: int = 0
     silent: int = 0
@@ -33,7 +33,7 @@ class WorkerFigures(msgspec.Struct, array_like=True):
 
 
 def summed(answers: Iterable[WorkerFigures], workers: int) -> WorkerFigures:
-    """What so many workers say, as one. Those that are silent count as having something in hand."""
+    """Add up the answers of so many workers. Silent ones count as having something in hand."""
     total = WorkerFigures()
     for tally in answers:
         total.add(tally)

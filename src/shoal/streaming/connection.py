@@ -49,7 +49,7 @@ class Connection:
             self._wake.set()
 
     def miss(self, position: Position) -> None:
-        """What waits is dropped: the viewer has to look again, and is told what comes after this position."""
+        """Drop what waits: the viewer has to look again, and is told what comes after this position."""
         self._waiting.clear()
         self._missed = Missed(position)
         self._wake.set()

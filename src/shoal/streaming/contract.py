@@ -1,4 +1,4 @@
-"""What a channel promises: one bounded log of messages, which every process of a network appends to and follows.
+"""The contract of a channel: one bounded log of messages, which every process of a network appends to and follows.
 
 Messages have one order, the same for every follower, and each follower gets all of them, once. The log keeps the newest
 `length` messages or a few more; whoever falls farther behind, or follows a log that has lost something since - it was
@@ -19,7 +19,7 @@ event. It is good for its own log alone: one of another history, or made up, is 
 
 
 class Gap(ShoalError):
-    """What came after a position is no longer all there: whoever follows starts afresh, from the end."""
+    """Messages after a position have been lost. The follower starts afresh, from the end."""
 
 
 class Told(NamedTuple):

@@ -1,4 +1,4 @@
-"""What a viewer follows, and who is in a list, as the graph has it at this moment."""
+"""Reads from the graph, at this moment: the sources that a viewer follows, and the members of a list."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Hub:
             self._outdated.pop(connection, None)
 
     async def _reached(self) -> UpdateHistory:
-        """What was heard, once that is everything whose publishing was done before this call."""
+        """Return the replay once it has all that was published before this call. Raises `Unavailable` on closing."""
         while not self._closed:
             replay, end = self._replay, await self._channel.end()
             self._start()
@@ -224,7 +224,7 @@ class Hub:
                 connection.offer(PlacedUpdate(self._at, update))
 
     def _catch_up(self, connection: Connection, replay: UpdateHistory) -> None:
-        """What was heard while they were away, or while what they follow was loaded."""
+        """Offer the updates that were heard while the viewer was away, or while their sources were loaded."""
         if connection.since < replay.first:
             connection.miss(self._at)
             return

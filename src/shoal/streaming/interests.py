@@ -1,4 +1,4 @@
-"""What a connected viewer wants to hear of: which sources, and what of that which names the viewer."""
+"""Interests of a connected viewer: which sources to hear of, and which updates that name the viewer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALL: frozenset[int] = frozenset()
 
 
 class Interest(msgspec.Struct, frozen=True):
-    """Of nothing at all: to be there is enough. The others say what they add."""
+    """An interest in no updates at all: the viewer is only present. Subclasses say what they add."""
 
     def hears(self, update: Told) -> bool:  # noqa: ARG002  # the others look at it
         """Whether a viewer whom the update names is told of it, whatever its sources."""
@@ -43,7 +43,7 @@ class Interest(msgspec.Struct, frozen=True):
 
 
 class Home(Interest, frozen=True):
-    """What comes to the viewer's home, and what comes to them by name."""
+    """Updates of the viewer's home, and updates that name the viewer."""
 
     def hears(self, update: Told) -> bool:
         return not isinstance(update, ConversationChanged)
@@ -59,7 +59,7 @@ class Home(Interest, frozen=True):
 
 
 class NotificationInterest(Interest, frozen=True):
-    """What the viewer is notified of."""
+    """Notifications of the viewer."""
 
     def hears(self, update: Told) -> bool:
         return isinstance(update, NotificationMade)
@@ -91,7 +91,7 @@ class TagInterest(Interest, frozen=True):
 
 
 class Listed(Interest, frozen=True):
-    """What comes from the members of a list of the viewer's."""
+    """Updates from the members of one of the viewer's lists."""
 
     list_id: int
 

@@ -26,9 +26,9 @@ class Matching:
         return self._by_viewer.get(viewer, _NOBODY)
 
     def concerned(self, update: Told) -> Collection[Connection]:
-        """Those who follow one of its sources, or are named in it and hear of that, each once."""
+        """Return the connections that follow a source of the update, or are named in it and hear of that, each once."""
         found = [self._by_source.get(source, _NOBODY) for source in update.sources()]
-        # Of whom it is not known yet what they follow: they are told everything in its order, when it is.
+        # Connections that still load their sources are left out: they are told everything in order afterwards.
         found += [
             {one for one in self.of(member) if one.loaded and one.interest.hears(update)} for member in update.named()
         ]

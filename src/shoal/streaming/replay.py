@@ -62,7 +62,7 @@ class UpdateHistory:
     def of(
         self, sources: Iterable[int], since: int, viewer: int = 0, interest: Interest = PRESENCE
     ) -> Iterator[PlacedUpdate]:
-        """What concerns the followers of these sources, or names this viewer who hears of it; each once, in order."""
+        """Yield what concerns followers of these sources, or names this viewer who hears of it; each once, in order."""
         named = self._heard_at(self._numbers_of([(viewer,)], since))
         found = self._numbers_of(sources, since)
         found |= {number for number, heard in named if interest.hears(heard.update)}

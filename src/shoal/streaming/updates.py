@@ -1,4 +1,4 @@
-"""What is told of changes, as it travels on a channel: ids only.
+"""Updates that travel on a channel: they tell of changes by ids only.
 
 Whoever hears of one reads the thing itself, so what a viewer may see is decided when it is shown, by the one rule. An update
 may be told twice, and late; it says that something happened, never what is so now.
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 class Update(msgspec.Struct, frozen=True, array_like=True):
-    """What every update is."""
+    """The base of all updates."""
 
     def sources(self) -> tuple[int, ...]:
         """The members, tags and lists of all (`EVERYBODY`) whose followers it concerns."""
@@ -29,7 +29,7 @@ class Update(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _OfPost(Update, frozen=True, array_like=True):
-    """Of a post or a comment."""
+    """An update on a post or a comment."""
 
     post_id: int
     author_id: int
@@ -39,7 +39,7 @@ class _OfPost(Update, frozen=True, array_like=True):
 
     @property
     def entry_id(self) -> int:
-        """What it is called in timelines."""
+        """The id of the post in timelines."""
         return self.post_id
 
     def sources(self) -> tuple[int, ...]:
@@ -70,14 +70,14 @@ class PostHidden(_OfPost, frozen=True, array_like=True, tag=13):
 
 
 class _OfShare(Update, frozen=True, array_like=True):
-    """Of a share, by whoever shared."""
+    """An update on a share, told of the member who shared."""
 
     share_id: int
     author_id: int
 
     @property
     def entry_id(self) -> int:
-        """What it is called in timelines."""
+        """The id of the share in timelines."""
         return self.share_id
 
     def sources(self) -> tuple[int, ...]:
@@ -151,9 +151,9 @@ class MemberSuspended(Update, frozen=True, array_like=True, tag=12):
 OfEntry = PostCreated | PostEdited | PostDeleted | PostHidden | ShareCreated | ShareDeleted
 OfMember = NotificationMade | ConversationChanged | FiltersChanged
 Told = OfEntry | OfMember
-"""What viewers are told of."""
+"""Updates that viewers are told of."""
 OfListening = FollowChanged | ListChanged | SessionsEnded | MemberSuspended
-"""What changes who is told of what."""
+"""Updates that change who is told of what."""
 AnyUpdate = Told | OfListening
 
 _encoder = msgspec.msgpack.Encoder()

@@ -1,4 +1,4 @@
-"""What an operator changes of the cloud - rules, and tags that were counted anew - as a version of its own.
+"""Changes that an operator makes to the cloud (rules, and tags that were recounted), each as a version of its own.
 
 It is decided under the lock, with the rules that hold then: so two operators at the same moment cannot contradict each other.
 """

@@ -49,7 +49,7 @@ class Reasons(NamedTuple):
     today: int
     """Uses of the last 24 to 48 hours: today's and yesterday's, UTC."""
     members: int
-    """Who used it in that time (of a tag that others were merged into: at most)."""
+    """Members who used it in that time; an upper bound for a tag that others were merged into."""
     loudest: float
     """The share of those uses by the member who used it most, 0 to 1."""
     surprise: float
@@ -99,7 +99,7 @@ def reasons(shown: CloudEntry | TagRow, now: int) -> Reasons:
 
 
 def _recent(days: Mapping[int, Day], now: int) -> tuple[int, int, float]:
-    """Of today and yesterday: uses, members, and the share of the loudest."""
+    """Return the uses and members of today and yesterday, and the share of the loudest member."""
     today = now // DAY_MS
     recent = [held for day in (today, today - 1) if (held := days.get(day)) is not None]
     uses, members = sum(day.uses for day in recent), sum(day.members for day in recent)
@@ -136,7 +136,7 @@ def levels(weights: Sequence[float]) -> list[int]:
 
 
 def weight(shown: CloudEntry | TagRow, order: str, now: int) -> float:
-    """What the size of a tag says in an order."""
+    """Return the number behind a tag's size in an order: uses, surprise, or warmth."""
     if order == "all":
         return float(shown.n)
     if order == "rising":

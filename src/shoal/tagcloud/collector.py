@@ -34,7 +34,7 @@ _ACTIVE_MS = 10_000
 
 
 class Phase(Enum):
-    """What a collector is at."""
+    """The phase that a collector is in."""
 
     STARTED = "started"
     PROCESSING = "processing"
@@ -186,7 +186,7 @@ class Collector:
         self._look_again = time.monotonic() + _LOOK_AGAIN_SECONDS
 
     def _next(self) -> dict[bytes, tuple[Parcel, Increment]]:
-        """What is merged together, oldest first: however much has come, a merge is soon over, and the lock is held for so long."""
+        """Return the next increments to merge, oldest first, with few enough changes to hold the lock only briefly."""
         taken: dict[bytes, tuple[Parcel, Increment]] = {}
         changes = 0
         for id_, held in self._pending.items():

@@ -1,4 +1,4 @@
-"""What a store of the tag cloud promises, and what carries increments to the collectors.
+"""The contracts of a store of the tag cloud, and of the transport that carries increments to the collectors.
 
 The cloud is derived from the graph: it may be dropped at any time, and is counted again. It has *versions*: a merge reads what it
 touches, and writes all that it changes with the next version in one step, if nobody else has written that version meanwhile.
@@ -20,7 +20,7 @@ LOCK_SECONDS = 30.0
 
 
 _NOISE = 1e-9
-"""What is left of a heat, beside its hottest use, when all that was added has been taken back."""
+"""The rounding error that is left of a heat, relative to its hottest use, when everything added has been taken back."""
 
 
 class Overtaken(Conflict):
@@ -36,7 +36,7 @@ class Day(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TagRow(msgspec.Struct, frozen=True, array_like=True):
-    """What is counted of one tag. The name is canonical; `forms` are spellings with how often each is used."""
+    """The counts of one tag. The name is canonical; `forms` are spellings with how often each is used."""
 
     id: int
     name: str
@@ -56,7 +56,7 @@ class TagRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TagRule(msgspec.Struct, frozen=True, array_like=True):
-    """What an admin says of a tag: it is not to be shown (`denied`), or counts as another one (`target`, canonical)."""
+    """An admin's rule on a tag: it is hidden (`denied`), or counts as another one (`target`, canonical)."""
 
     name: str
     denied: bool = False

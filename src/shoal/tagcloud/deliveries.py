@@ -1,4 +1,4 @@
-"""What a broker has delivered to a collector and was not told to be done: each increment once, however many queues brought it.
+"""Increments delivered to a collector and not yet acknowledged: each once, however many queues brought it.
 
 A receipt is good for the connection that brought it. When that ends, everything here is forgotten: the broker delivers it again.
 """
@@ -49,7 +49,7 @@ class Deliveries:
         self.arrived = list(self._parcels.values())
 
     def take(self) -> list[Parcel]:
-        """What has arrived since the last time."""
+        """Take the increments that have arrived since the last call."""
         taken, self.arrived = self.arrived, []
         return taken
 
@@ -65,7 +65,7 @@ class Deliveries:
         return given
 
     def forget(self, place: QueuePlace) -> None:
-        """What came from there goes to others. What came from elsewhere too stays here."""
+        """Forget a place's deliveries: the broker gives them to others. Those that also came from elsewhere stay."""
         for id_, receipts in list(self._receipts.items()):
             left = [receipt for receipt in receipts if receipt.place is not place]
             if left:

@@ -77,7 +77,7 @@ class DynamoCloud:
 
     @property
     def capacity(self) -> Capacity:
-        """What the requests have cost."""
+        """The cost of this store's requests so far."""
         return self._service.capacity
 
     async def lock(self, holder: bytes, seconds: float = LOCK_SECONDS) -> bool:

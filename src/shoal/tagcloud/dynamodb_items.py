@@ -82,12 +82,12 @@ class ItemChange(msgspec.Struct, frozen=True, array_like=True):
 
 
 def change(address: ItemKey, values: Mapping[str, Value] | None, spot: Spot | None = None) -> ItemChange:
-    """What becomes of an item."""
+    """Return the change that puts these values into an item, or deletes it for None."""
     return ItemChange(address.id, address.sort, dict(values) if values is not None else None, spot)
 
 
 def state_item(stored: StoredVersion) -> Item:
-    """What `stored_in` reads."""
+    """Return the item that `stored_in` reads."""
     values: dict[str, Value] = {**_plain(stored.state)}
     if stored.next is not None:
         values |= {"intent": stored.intent, "next": _encoder.encode(stored.next)}

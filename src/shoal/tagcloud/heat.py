@@ -14,7 +14,7 @@ import msgspec
 HOUR_MS = 3_600_000
 
 HALF_LIVES_MS = (HOUR_MS // 2, 12 * HOUR_MS, 84 * HOUR_MS)
-"""Of the windows hour, day and week: half as long as they are."""
+"""Half-lives of the windows hour, day and week (ms): half the length of each."""
 HOUR, DAY, WEEK = range(3)
 NEVER = -math.inf
 

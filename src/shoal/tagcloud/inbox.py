@@ -33,7 +33,7 @@ class Inbox:
             self._came.clear()
 
     async def look(self) -> list[Parcel]:
-        """What lies there."""
+        """Return the increments that lie in the inbox, up to a fixed number."""
         return [Parcel(id_, body) for id_, body in await self._store.inbox(_AT_ONCE)]
 
     async def done(self, parcels: Sequence[Parcel]) -> None:

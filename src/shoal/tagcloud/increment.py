@@ -26,11 +26,11 @@ class TagChange(NamedTuple):
 
 
 class Use(msgspec.Struct, frozen=True, array_like=True):
-    """What one event changed about the tags of one post."""
+    """The change that one event made to the tags of one post."""
 
     post_id: int
     version: int
-    """Of the post, after the change; at most one use of a post has it. 1 to 2**32 - 1."""
+    """Version of the post after the change; at most one use of a post has it. 1 to 2**32 - 1."""
     author_id: int
     written: int
     """When the post was written (Unix ms): in which windows its tags count."""

@@ -50,7 +50,7 @@ class MergedTags:
 
 
 class Amendment(NamedTuple):
-    """What an operator changes: rules, and rows with their authors that were counted anew (of those days, all)."""
+    """An operator's change: rules, and recounted rows with their authors (for the days they cover, all authors)."""
 
     rules: Sequence[TagRule] = ()
     rows: Sequence[TagRow] = ()
@@ -113,7 +113,7 @@ class Merger:
         return merge.head
 
     async def _fresh(self, version: int, increments: Iterable[Increment]) -> list[Use]:
-        """Those uses that no version contains, each once."""
+        """Return the uses that no version contains yet, each once."""
         await self._recall(version, {use.bucket for increment in increments for use in increment.uses})
         fresh: dict[int, Use] = {}
         for increment in increments:
@@ -167,7 +167,7 @@ class _State:
         self._joined: dict[int, TagRow] = {}
 
     async def after(self, head: Head, touched: Collection[str]) -> tuple[Cloud, bytes]:
-        """What is shown, and the rankings as bytes."""
+        """Return the cloud as it is shown after a merge, and the rankings as bytes."""
         rankings = ranking.decode(head.state)
         before = clouds.decode(head.cloud)
         await self._join(touched)

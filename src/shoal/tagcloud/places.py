@@ -32,7 +32,7 @@ Deliver = Callable[["QueuePlace", int, bytes], Awaitable[None]]
 
 
 class QueueNames:
-    """Of one network; `namespace` tells networks on one broker apart."""
+    """The names of one network's exchange and queues. `namespace` tells networks on one broker apart."""
 
     def __init__(self, namespace: str) -> None:
         self.exchange = f"{namespace}.tags"

@@ -25,12 +25,12 @@ from shoal.tagcloud.places import QueueNames, QueuePlace, too_many
 _log = logging.getLogger(__name__)
 
 MOST_BYTES = 1_000_000
-"""Of an increment: emitters send a tenth of that at most."""
+"""Largest increment that is accepted, in bytes. Emitters send a tenth of that at most."""
 _LOOK_SECONDS = 0.2
 
 
 class Hand(msgspec.Struct, array_like=True):
-    """What a collector says of itself: deliveries without receipt by queue, and how many there ever were."""
+    """A collector's report: unacknowledged deliveries by queue, and how many there ever were."""
 
     held: dict[str, int]
     taken: int

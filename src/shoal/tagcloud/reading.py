@@ -33,13 +33,13 @@ from shoal.tagcloud.merger import SIZES, MergedTags, Sizes
 from shoal.tagcloud.words import MAX_WORDS, Counted, Shown, Word, check_words, history
 
 _LEAST = 0.001
-"""What is less warm than this many uses of this moment is not in a window's cloud."""
+"""Least warmth, in uses of this moment, at which a tag is in a window's cloud."""
 
 _SERVES_MS = 10_000
 
 
 class _Held(NamedTuple):
-    """What is remembered of the newest version, when it was looked up, and for which moment warmth is reckoned."""
+    """The newest version as it is remembered, when it was looked up, and the moment for which warmth is computed."""
 
     looked: int
     now: int
@@ -122,7 +122,7 @@ class TagCloud:
         return () if held.hides(lead) else (lead, *others)
 
     async def rules(self) -> list[TagRule]:
-        """What admins said, by name."""
+        """Return the admins' rules, by name."""
         return sorted((await self._store.rules()).values(), key=lambda rule: rule.name)
 
     async def deny(self, name: str) -> TagRule:
@@ -179,7 +179,7 @@ class TagCloud:
 
 
 def _looked_at(held: _Held, now: int) -> _Held:
-    """The same version. What is made of it serves for a while: no warmth changes by more than a few thousandths."""
+    """Note a look. Computed words serve for a while: no warmth changes by more than a few thousandths."""
     if abs(now - held.now) < _SERVES_MS:
         return held._replace(looked=now)
     return held._replace(looked=now, now=now, shown={})
@@ -194,7 +194,7 @@ def _shown(held: _Held, order: str, limit: int) -> Shown:
 
 
 def _entries(held: _Held, order: str) -> Iterator[tuple[CloudEntry, float]]:
-    """What may be shown, with what it weighs now."""
+    """Yield the entries that may be shown, each with its present weight."""
     for id_ in held.cloud.orders.get(order, ()):
         one = held.cloud.entries[id_]
         heavy = weight(one, order, held.now)

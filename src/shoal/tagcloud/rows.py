@@ -32,7 +32,7 @@ def rows_of(found: Iterable[Any]) -> list[TagRow]:
 
 
 class Parts:
-    """What a merge does to each table, in the order of the table's key: neighbours share a page.
+    """The changes of a merge to each table, in the order of the table's key: neighbours share a page.
 
     And two writers that change the same rows do so in one order, so that they never wait for each other in a circle.
     """

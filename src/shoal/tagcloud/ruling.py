@@ -1,4 +1,4 @@
-"""What an admin says of tags: checked against what was said before, and part of the cloud's next version.
+"""Admins' rules on tags: checked against the earlier rules, and made part of the cloud's next version.
 
 A rule is decided under the lock of the cloud, so two admins at the same moment cannot make a chain of what counts as what.
 """

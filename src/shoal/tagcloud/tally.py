@@ -1,4 +1,4 @@
-"""What some uses change about tags: pure arithmetic, the same in any order."""
+"""The changes that uses make to tags: pure arithmetic, with one result in any order."""
 
 from __future__ import annotations
 

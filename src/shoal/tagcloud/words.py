@@ -1,4 +1,4 @@
-"""What the tag cloud tells: a tag in numbers, a word of a cloud, a cloud."""
+"""The answers of the tag cloud: a tag in numbers, a word of a cloud, a cloud."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class DayCount(NamedTuple):
 
 
 class Counted(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a tag, and why it is where it is."""
+    """The numbers of a tag, and the reasons for its place."""
 
     name: str
     form: str
@@ -44,7 +44,7 @@ class Word(Counted, frozen=True, kw_only=True):
     """A tag in a cloud."""
 
     weight: float
-    """What its size says: uses, uses of this moment, or surprise, by the order."""
+    """The number behind its size: uses, uses of this moment, or surprise, by the order."""
     level: int
     """1 to 9, by the logarithm of the weight between the least and the greatest shown."""
     why: str = ""

@@ -1,4 +1,4 @@
-"""Who a new entry is pushed to: the warm followers of a source, as packed seats, kept between posts.
+"""Audiences, kept between posts: the packed seats of a source's warm followers, to whom a new entry is pushed.
 
 A cache of the graph: it may be dropped at any time. It follows the changes that go through it (`add`, `discard`), also
 those that come while an audience is being read from the graph, page by page.

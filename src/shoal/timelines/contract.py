@@ -1,4 +1,4 @@
-"""What a store of home timelines promises.
+"""The contract of a store of home timelines.
 
 A timeline is a set of entry ids (of posts and shares), read in order of id, with a `floor`: above it the timeline is complete
 once events are done, at and below it nothing is promised and the reader goes on by pull. A timeline that has been created
@@ -48,7 +48,7 @@ class Timelines(Protocol):
 
     @property
     def seat_type(self) -> type[np.signedinteger[Any]]:
-        """What seats are made of."""
+        """The integer type of seats."""
         ...
 
     def seats(self, members: Sequence[int]) -> Seats:

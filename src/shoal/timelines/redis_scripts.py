@@ -1,4 +1,4 @@
-"""What is done to timelines inside Redis.
+"""Scripts that change and read timelines inside Redis.
 
 A timeline is one string: a head of 32 bytes - the history of the server that began it (16), the beginning it is of (7),
 `b` for begun or `f` for filled, and the floor (8) - and then the entries, 8 bytes each (little-endian), in the order in
