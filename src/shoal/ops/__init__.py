@@ -1,1 +1,1 @@
-"""What operators do with a network: check it, move it, take data in and out, run its processes."""
+"""Operations on a network: check it, move it, take data in and out, run its processes."""

@@ -1,4 +1,4 @@
-"""What waits in the outboxes of a network, what was set aside and why, and giving that another chance.
+"""Work of a network: jobs that wait in its outboxes, jobs that were set aside and why, and how to retry those.
 
 A network has one outbox, the store's; with a broker it has the broker's too, where the work is done.
 """
@@ -48,7 +48,7 @@ class CountedOutbox(Protocol):
     """An outbox that knows its workers."""
 
     async def tally(self) -> WorkerFigures:
-        """What they say."""
+        """Ask the workers what they have in hand, and add it up."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What operations ask of an open network: `wiring.Network` is one."""
+"""The interface of an open network that operations use: `wiring.Network` is one."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class AnyNetwork(Protocol):
 
     @property
     def effects(self) -> Effects:
-        """What consequences touch."""
+        """The resources that consequences use."""
         ...
 
     @property
     def reads(self) -> Reads:
-        """What feeds are read with."""
+        """The resources that feeds are read with."""
         ...
 
     @property
     def writes(self) -> Writes:
-        """What services write with."""
+        """The resources that services write with."""
         ...
 
     @property

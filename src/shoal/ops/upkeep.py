@@ -1,4 +1,4 @@
-"""What a running network does now and then: idle timelines become cold, loud sources with few followers fade, old
+"""Upkeep of a running network: idle timelines become cold, loud sources with few followers fade, old
 tombstones and expired keys are forgotten."""
 
 from __future__ import annotations

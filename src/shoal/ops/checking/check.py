@@ -84,7 +84,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
 async def _confirmed(
     network: AnyNetwork, sample: int | None, progress: Progress, *, read_only: bool, young: float
 ) -> Look:
-    """What two looks find alike; timelines look twice themselves."""
+    """Return the findings that two looks agree on. The check of timelines looks twice by itself."""
     stored, objects, counts = await _look(network, progress, read_only=read_only, young=young)
     if any(found.wrong for found in stored.values()):
         again, objects, counts = await _look(network, progress, read_only=read_only, young=young)

@@ -68,7 +68,7 @@ def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
 
 
 async def _settled_difference(network: AnyNetwork, member: int) -> str | None:
-    """What differs at every look, with all events done in between: on a network in use something may come between two reads."""
+    """Return the difference that every look finds, with all events done between: others may write between reads."""
     found = await _difference(network, member)
     for _ in range(_LOOKS - 1):
         if not found:

@@ -129,7 +129,7 @@ def tags(links: Links, objects: Objects) -> Found:
 
 
 def lists(links: Links, objects: Objects) -> Found:
-    """What a member posted, shared and uploaded is in their lists, and nothing else is."""
+    """Check that each member's lists have what the member posted, shared and uploaded, and nothing else."""
     parts = [_listed(atype, links, objects) for atype in LISTED]
     return Found(
         sum(part.checked for part in parts),
@@ -161,7 +161,7 @@ def _made(atype: AssocType, id1: int, id2: int) -> int:
 
 
 def ends(links: Links, objects: Objects) -> Found:
-    """What is alive leads from and to objects that exist. Of a pair of inverses one is looked at."""
+    """Check that live associations lead from and to objects that exist. One of each pair of inverses is looked at."""
     # A thread stays muted when its root is deleted: it goes on below.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]

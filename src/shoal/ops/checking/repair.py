@@ -206,7 +206,7 @@ async def _recount(network: AnyNetwork, id1: int, atype: int, *, of_posts: bool)
 
 
 class _Counted(NamedTuple):
-    """What a count should say, with what tells that the list moved between two readings."""
+    """The right value of a count, with numbers that tell whether the list changed between two readings."""
 
     n: int
     rows: int

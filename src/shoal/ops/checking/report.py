@@ -1,4 +1,4 @@
-"""What a check found: numbers, examples as plain sentences, and how each finding is put right."""
+"""The result of a check: numbers, examples as plain sentences, and how each finding is put right."""
 
 from __future__ import annotations
 

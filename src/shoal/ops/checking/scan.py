@@ -116,7 +116,7 @@ class Links(NamedTuple):
         )
 
     def of(self, atype: int, *, alive: bool = True) -> Links:
-        """Those of one type: the live ones, or all."""
+        """Return the links of one type: the live ones, or all."""
         return self.only((self.atype == atype) & self.alive if alive else self.atype == atype)
 
     def triple(self, at: int) -> Triple:

@@ -50,7 +50,7 @@ class TagCounts:
         self.authors.update(after)
 
     async def compared(self, store: CloudStore) -> Found:
-        """What the cloud counts otherwise."""
+        """Return the tags that the cloud counts differently."""
         findings: list[Finding] = []
         seen: set[int] = set()
         checked, after = 0, FIRST
@@ -85,7 +85,7 @@ def _use(post: Post) -> Use | None:
 
 
 async def still_wrong(network: AnyNetwork, found: Found) -> Found:
-    """Of what two looks found: the tags that go on differing by as much, on a network in use too, where looks come between."""
+    """Return the findings of two looks that persist: tags that go on differing by as much, even on a network in use."""
     if found.wrong > _LOOKED_AT:
         return found
     differ = {finding: await _difference(network, finding.tag) for finding in found.findings}

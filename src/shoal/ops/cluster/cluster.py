@@ -34,21 +34,21 @@ _SHARES = ("0-31", "32-63")
 _MASTERS = 3
 _LONGEST_PAUSE_SECONDS = 30.0
 _HEALTHY_SECONDS = 60.0
-"""What ran for so long is started again without a pause when it ends."""
+"""Seconds of running after which a program that ends is started again without a pause."""
 
 Through = Callable[[str], str]
 """Gives the address under which our own processes are to find an engine: a test may stand in between."""
 
 
 class Engines(NamedTuple):
-    """What is not ours."""
+    """The servers that are not Shoal's own programs."""
 
     postgres: list[Program]
     redis: redis.RedisCluster
     rabbitmq: Program
 
     def stop(self) -> None:
-        """Who keeps things last is stopped last."""
+        """Stop the servers, the ones that keep the data last."""
         self.rabbitmq.stop()
         self.redis.stop()
         for program in self.postgres:

@@ -100,7 +100,7 @@ class Ports:
     def __init__(self, folder: Path) -> None:
         self._path = folder / _PORTS
         self.known: dict[str, int] = {}
-        """Those that were given out so far, here or by an earlier cluster."""
+        """Ports that were given out so far, by name, here or by an earlier cluster."""
         if self._path.exists():
             try:
                 self.known = msgspec.json.decode(self._path.read_bytes(), type=dict[str, int])

@@ -110,7 +110,7 @@ class Program:
 
     @property
     def log(self) -> Path:
-        """What it says."""
+        """The file that the program's output goes to."""
         return self.folder / f"{self.name}.log"
 
     @property

@@ -58,7 +58,7 @@ class RedisServer:
     port: int
     bus: int
     id: str = ""
-    """What the Cluster calls it."""
+    """The id of this server in the Cluster."""
 
     def ask(self, *words: str | int) -> str:
         """A command and its answer, as text. Raises `redis.RedisError`."""

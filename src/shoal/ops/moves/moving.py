@@ -71,13 +71,13 @@ class Sums:
 
     @property
     def digest(self) -> str:
-        """Of everything, for people to compare."""
+        """One hash of all rows, for people to compare."""
         whole = repr(sorted((place, count, self._hashes[place]) for place, count in self._counts.items()))
         return blake2b(whole.encode(), digest_size=8).hexdigest()
 
 
 class MovedNetwork(NamedTuple):
-    """What there was, and is now at the other end."""
+    """The result of a move: the rows that were there, and are now at the other end."""
 
     sums: Sums
     written: int
@@ -288,7 +288,7 @@ async def _move_events(here: WholeStore, there: WholeStore, tell: Progress) -> t
 
 
 async def _forget_events(store: WholeStore) -> None:
-    """Those that a move brought that was interrupted after them."""
+    """Drop the events that an earlier move brought before it was interrupted."""
     await store.unbury([job for job, _ in await store.buried()])
     await store.ack(await _claimed(store))
     while await store.backlog():  # noqa: ASYNC110  # an acknowledgement may be written a moment later
@@ -319,7 +319,7 @@ async def _claimed(store: WholeStore) -> list[Job]:
 
 
 def told(moved: MovedNetwork) -> Iterable[str]:
-    """What a person wants to know of it, a line each."""
+    """Describe the move for a person, a line for each fact."""
     for kind in _KINDS:
         yield f"{moved.sums.rows(kind.name):,} {kind.name}, counts and hashes equal on both sides"
     yield f"{moved.events:,} events, {moved.buried:,} buried"

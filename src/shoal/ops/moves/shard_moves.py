@@ -40,7 +40,7 @@ _POLL_SECONDS = 0.01
 
 
 class MoveResult(NamedTuple):
-    """What a move came to."""
+    """The result of a move of data sources."""
 
     sources: list[int]
     rows: int

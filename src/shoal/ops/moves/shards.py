@@ -16,7 +16,7 @@ from shoal.ops.checking.scan import FIRST, OBJECTS_AT_ONCE, ROWS_AT_ONCE
 
 
 class Evenness(NamedTuple):
-    """Of some numbers: their mean, standard deviation, least and greatest."""
+    """The mean, standard deviation, least and greatest of some numbers."""
 
     mean: float
     deviation: float
@@ -30,18 +30,18 @@ class Evenness(NamedTuple):
 
 
 async def spread_of(store: Store, tell: Progress) -> list[Spread]:
-    """What lies on each of the 64 data sources. A store that cannot tell is read through."""
+    """Return what each of the 64 data sources holds. A store that cannot tell is read through."""
     held = await store.spread() if isinstance(store, Spreading) else await _counted(store, tell)
     return [held.get(source, Spread()) for source in range(DATA_SOURCES)]
 
 
 def by_store(known: ShardMap, held: Sequence[Spread]) -> list[Spread]:
-    """The same for each store of a map."""
+    """Add up the data sources that each store of a map has."""
     return [_total(held[source] for source in known.of(place)) for place in range(len(known.stores))]
 
 
 def evenness(held: Sequence[Spread]) -> Mapping[str, Evenness]:
-    """Of members, posts and bytes."""
+    """Return how evenly members, posts and bytes lie."""
     parts: Mapping[str, Callable[[Spread], int]] = {
         "members": lambda each: each.members,
         "posts": lambda each: each.posts,

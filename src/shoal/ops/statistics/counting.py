@@ -108,7 +108,7 @@ class _Counting:
             self._languages[day][post.language] += 1
 
     def figures(self) -> Figures:
-        """What was counted."""
+        """Return the figures that were counted."""
         active = self._activity.settled()
         return Figures(
             first=self._first,
@@ -126,7 +126,7 @@ class _Counting:
 
 
 class _Activity:
-    """Who was active when: pairs of a day and a member, which become bits a hundred thousand at a time.
+    """Activity by day: pairs of a day and a member, which become bits a hundred thousand at a time.
 
     Members come in the order of their ids. They come before what they post, but for imports: whoever is not known when a
     pair is looked at is looked for again later.

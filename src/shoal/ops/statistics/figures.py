@@ -1,4 +1,4 @@
-"""What one reading of the network found, day by day, and the questions that it answers without reading again.
+"""The figures of one reading of the network, day by day, and the questions that they answer without reading again.
 
 A day is a number: days since 1970-01-01 UTC. Who was active on a day is one bit a member, in the order in which members
 stand in `joined`. So the members who were active at any time in a period are found by putting the bits of its days together,
@@ -72,7 +72,7 @@ class Figures:
     joined: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     """The day when each member joined."""
     active: Mapping[int, Bits] = field(default_factory=dict)
-    """Who posted, by day."""
+    """Members who posted, by day."""
     interactions: Mapping[int, int] = field(default_factory=dict)
     """Likes, shares and comments on posts of others, by day."""
     opened: Mapping[int, int] = field(default_factory=dict)
@@ -136,7 +136,7 @@ def by_day(table: Mapping[int, int], period: Period) -> list[int]:
 
 
 def summed(tables: Mapping[int, Counter[Kind]], period: Period) -> Counter[Kind]:
-    """What the tables of the days of a period come to."""
+    """Add up the tables of the days of a period."""
     total: Counter[Kind] = Counter()
     for day in period.days:
         total.update(tables.get(day, {}))

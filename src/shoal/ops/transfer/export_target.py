@@ -17,7 +17,7 @@ Open = Callable[[str], AbstractContextManager[IO[bytes]]]
 """Begins a file by its name, to be written in one go and closed before the next one begins."""
 
 _STORED = (".jpg", ".png", ".webp", ".gif", ".avif")
-"""What is compressed already."""
+"""Suffixes of files that are compressed already."""
 
 
 @contextmanager

@@ -95,7 +95,7 @@ async def _posts(export: Export, noun: str, atype: AssocType) -> None:
 
 
 async def _votes(export: Export) -> None:
-    """What the member chose in polls that are still there, in words where they may see them."""
+    """Export the member's votes in polls that still exist, with the texts that the member may see."""
 
     async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
         nodes = await export.graph.obj_get([assoc.id2 for assoc in page])

@@ -1,4 +1,4 @@
-"""What a member wrote, writes later and uploaded, in their export."""
+"""Posts, scheduled posts and uploads in a member's export."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def _names(export: Export, ids: Sequence[int]) -> list[str]:
 
 
 async def _scheduled(export: Export) -> AsyncGenerator[dict[str, Any], None]:
-    """What is to be written at a moment to come."""
+    """Yield the posts that are scheduled."""
     async with aclosing(export.pages(SCHEDULES)) as pages:
         async for page in pages:
             nodes = await export.graph.obj_get([entry.id2 for entry in page])

@@ -1,4 +1,4 @@
-"""What a member has set up for themselves, in their export."""
+"""Profile, lists and filters in a member's export."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def write(export: Export) -> None:
 
 
 async def _profile(export: Export) -> None:
-    """What others see of the member, and their settings."""
+    """Export the member's profile, as others see it, and their settings."""
     values = {name: value for name, value in msgspec.structs.asdict(export.member).items() if name != "login_id"}
     values["id"] = str(export.member.id)
     values["created_at"] = values.pop("dated")
@@ -59,7 +59,7 @@ async def _names(export: Export, list_id: int) -> list[str]:
 
 
 async def _filters(export: Export) -> None:
-    """What the member does not want to read."""
+    """Export the member's filters."""
     export.document(
         "filters",
         [

@@ -127,7 +127,7 @@ async def _registered(network: AnyNetwork, job: _Job, joined: int, summary: Summ
 
 
 async def members_there(network: AnyNetwork, names: Iterable[str]) -> ImportedMembers:
-    """Those of the names that are members already: whom an import without a file of members is about."""
+    """Return the names that are members already. An import without a file of members is about them."""
     wanted = {name: name.lower().replace("-", "_") for name in dict.fromkeys(names)}
     keys = {user_name_key(name): name for name in wanted.values()}
     found = await bulk_keys(network, list(keys))

@@ -66,7 +66,7 @@ class PostJob(NamedTuple):
 
     record: PostRecord
     name: str
-    """Of the record, in the store."""
+    """Name of the record, in the store."""
     author: int
     id: int
     photo: Path | None
@@ -98,7 +98,7 @@ def read_posts(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: 
 
 
 def authors_by_connection(records: Sequence[PostRecord], degrees: Column) -> dict[str, int]:
-    """Who posted most is given to the best-connected member, and so on; equals in the order of their ids."""
+    """Pair the author who posted most with the best-connected member, and so on; equals in the order of their ids."""
     wrote = Counter(record.author for record in records)
     ranked = sorted(wrote, key=lambda author: (-wrote[author], author))
     best = np.argsort(-degrees, kind="stable")
@@ -178,7 +178,7 @@ async def take_posts(
 
 
 async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: Summary) -> None:
-    """Of posts that are there already, not all have their picture: it was refused then, or nobody named any."""
+    """Count the pictures of posts that are there already. Some lack theirs: it was refused, or none was named."""
     keys = {import_key(shard_of(job.author), f"photo:{job.name}"): job.photo for job in there if job.photo}
     known = await bulk_keys(network, list(keys))
     summary["photos"].there += len(known)

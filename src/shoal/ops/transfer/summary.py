@@ -1,4 +1,4 @@
-"""What an import did: how many records of each kind were taken, were there already, or were refused, and why."""
+"""The result of an import: how many records of each kind were taken, were there already, or were refused, and why."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Summary:
         self.seconds: dict[str, float] = {}
         """How long each phase took."""
         self.notes: dict[tuple[str, str], int] = {}
-        """What was changed on the way in, in words for one and for many, and how often."""
+        """Changes made to records on the way in, in words for one and for many, and how often."""
         self._refusals = refusals
 
     def __getitem__(self, kind: str) -> RecordCounts:
