@@ -371,8 +371,8 @@ async def test_a_page_that_is_read_while_the_mark_goes_lacks_nothing() -> None:
         timelines = stage.network.timelines
         read = timelines.read
 
-        async def overtaken(member: int, **cursor: Any) -> Window | None:
-            window = await read(member, **cursor)
+        async def overtaken(member: int, at: Cursor) -> Window | None:
+            window = await read(member, at)
             await stage.merge(event)
             return window
 
