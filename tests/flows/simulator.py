@@ -530,7 +530,7 @@ class Simulator:
             *world.wrong_votes(),
             *world.wrong_threads(),
             *world.wrong_loudness(self.quiet_below),
-            *(world.remains() if self.stores == 1 else ()),
+            *world.remains(),
         ]
         assert not wrong, wrong
         await self._check_cloud(world)

@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
 from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.events import InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Poll, Post
+from shoal.fanout import inverses
 from shoal.feeds.hydrate import PollView, hydrate
+from shoal.graph.contract import AssocOp, Batch
 from shoal.graph.schema import CHOOSES, CHOSEN_BY, VOTED_BY, VOTES, vote_key
 from shoal.ops.checking.check import check
 from shoal.services import polls, posts
@@ -289,3 +292,35 @@ def test_every_count_is_the_number_of_those_who_chose_it(
             assert not [*world.wrong_votes(), *world.wrong_counts(), *world.missing_inverses(), *world.remains()]
 
     run(story())
+
+
+@in_loop
+async def test_a_vote_from_another_store_that_arrives_after_the_poll_was_cleared_ends() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ask(shoal, ann)
+        node = (await shoal.network.store.obj_get((post.poll_id,)))[post.poll_id]
+        assert isinstance(node, Poll)
+        option = node.options[1].id
+        await ann.delete(post)
+        await shoal.settle()
+        effects = shoal.network.effects
+        batch = Batch(shard_of(ben.id))
+        now = effects.new_id(batch.shard)
+        # The near ends alone, as a store commits them that owes the others.
+        batch.put(AssocOp(ben.id, VOTES.number, node.id, now, alive=True, data=b"\1", plain=True))
+        batch.put(AssocOp(ben.id, CHOOSES.number, option, now, alive=True, data=node.id.to_bytes(8), plain=True))
+        batch.key_add(vote_key(ben.id, batch.shard, node.id), now)
+        await shoal.network.store.commit(batch)
+        for op in (
+            InverseOp(node.id, VOTED_BY.number, ben.id, now, alive=True, data=b"\1", tally=0),
+            InverseOp(option, CHOSEN_BY.number, ben.id, now, alive=True, data=node.id.to_bytes(8), tally=0),
+        ):
+            for _ in range(2):
+                await inverses.settle_inverse(effects, InverseOwed(op=op), 0)
+        await shoal.settle()
+        assert not list((await World.of(shoal.network.store)).remains())
+        key = vote_key(ben.id, batch.shard, node.id)
+        assert await shoal.network.store.key_get([key]) == {}
+        held = await shoal.network.store.assoc_get(ben.id, (VOTES, CHOOSES), (node.id, option))
+        assert held == {VOTES: {}, CHOOSES: {}}

@@ -10,13 +10,14 @@ import pytest
 
 from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import NotFound
-from shoal.core.events import PostDeleted
+from shoal.core.events import InverseOp, InverseOwed, PostDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.fanout import cleanup
+from shoal.fanout import cleanup, inverses
 from shoal.feeds.hydrate import Entry
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
-from shoal.graph.schema import BOOKMARKED_BY, LIKED_BY, SHARED_BY, AssocType
+from shoal.graph.schema import BOOKMARKED_BY, BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
+from shoal.ops.checking.check import check
 from shoal.services import members, posts, reactions
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
@@ -253,3 +254,28 @@ async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_clear
             assert pages <= 3
         assert await network.store.assoc_range(post.id, atype, Cursor(limit=10)) == []
         assert await network.store.assoc_count((post.id, ann.id), (atype,)) == {atype: {}}
+
+
+@pytest.mark.parametrize(("near", "far"), [(LIKES, LIKED_BY), (BOOKMARKS, BOOKMARKED_BY)])
+@in_loop
+async def test_a_reaction_from_another_store_that_arrives_after_the_post_was_cleared_ends(
+    near: AssocType, far: AssocType
+) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        post = await ann.create("hello")
+        await ann.delete(post)
+        await shoal.settle()
+        effects = shoal.network.effects
+        batch = Batch(shard_of(ben.id))
+        now = effects.new_id(batch.shard)
+        # The near end alone, as a store commits it that owes the other end.
+        batch.put(AssocOp(ben.id, near.number, post.id, now, alive=True, tally=ann.id, plain=True))
+        await shoal.network.store.commit(batch)
+        owed = InverseOp(post.id, far.number, ben.id, now, alive=True, data=b"", tally=ann.id)
+        for _ in range(2):
+            await inverses.settle_inverse(effects, InverseOwed(op=owed), 0)
+            await shoal.settle()
+            assert await ann.received() == (0, 0)
+            report = await check(shoal.network)
+            assert report.clean, report

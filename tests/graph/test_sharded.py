@@ -125,13 +125,29 @@ async def test_what_belongs_to_another_store_is_refused(stray: Callable[[Batch],
 
 
 @in_loop
-async def test_what_a_batch_expects_is_looked_for_in_its_own_store_only() -> None:
+async def test_an_association_with_what_another_store_does_not_have_begins_and_its_inverse_stays_owed() -> None:
     graph, _, _ = two_stores()
     batch = Batch(ANNS)
     batch.expect(BEN)
     batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
     await graph.commit(batch)
+    assert await graph.assoc_range(ANN, FOLLOWS, Cursor()) == [Assoc(BEN, moment(1), b"")]
+    assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor()) == []
+    assert await graph.backlog() == 1
+    await settle_what_is_owed(graph)
     assert await broken_promises(graph) == []
+
+
+@in_loop
+async def test_an_association_with_what_another_store_has_is_whole_at_once() -> None:
+    graph, _, _ = two_stores()
+    await add(graph, Member(id=BEN, name="ben"))
+    batch = Batch(ANNS)
+    batch.expect(BEN)
+    batch.assoc_add(ANN, FOLLOWS, BEN, moment(1))
+    await graph.commit(batch)
+    assert await broken_promises(graph) == []
+    assert await graph.backlog() == 0
 
 
 @in_loop

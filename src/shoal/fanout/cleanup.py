@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import partial
 
-from shoal.core.events import PollRemoved, PostDeleted, ShareDeleted
+from shoal.core.events import InverseOp, PollRemoved, PostDeleted, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Revision
 from shoal.fanout.effects import Effects
@@ -19,6 +20,7 @@ from shoal.graph.schema import (
     BOOKMARKED_BY,
     BOOKMARKS,
     CHOOSES,
+    CHOSEN_BY,
     LIKED_BY,
     LIKES,
     POSTED,
@@ -173,3 +175,38 @@ async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, held: Ma
     for key, vote in held.items():
         batch.key_del(key, vote)
     await effects.graph.commit(batch)
+
+
+async def clear_late(effects: Effects, op: InverseOp) -> None:
+    """End an association whose inverse arrived from another store after its post or poll was deleted and cleared."""
+    gone = int.from_bytes(op.data) if op.atype == CHOSEN_BY.number else op.id1
+    if op.atype not in _LATE or not op.alive or not gone or gone in await effects.graph.obj_get((gone,)):
+        return
+    await _LATE[op.atype](effects, op)
+
+
+async def _late_reaction(clear: Clear, effects: Effects, op: InverseOp) -> None:
+    await clear(effects, PostDeleted(post_id=op.id1, author_id=op.tally), Assoc(op.id2, op.time, op.data))
+
+
+async def _late_vote(effects: Effects, op: InverseOp) -> None:
+    # Its data are the options that were chosen: there were no more votes than these.
+    event = PollRemoved(poll_id=op.id1, option_ids=(0,) * len(op.data))
+    held = await effects.graph.key_get(_vote_keys(op.id2, event))
+    await _clear_vote(effects, PollRemoved(poll_id=op.id1, option_ids=()), op.id2, held)
+
+
+async def _late_choice(effects: Effects, op: InverseOp) -> None:
+    batch = Batch(shard_of(op.id2))
+    batch.assoc_del(op.id2, CHOOSES, op.id1, effects.new_id(batch.shard))
+    await effects.graph.commit(batch)
+
+
+_LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
+    LIKED_BY.number: partial(_late_reaction, _clear_like),
+    BOOKMARKED_BY.number: partial(_late_reaction, _clear_bookmark),
+    SHARED_BY.number: partial(_late_reaction, _clear_share),
+    VOTED_BY.number: _late_vote,
+    CHOSEN_BY.number: _late_choice,
+}
+"""How each late association is ended, by the number of its inverse."""

@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 from shoal.core.events import FollowChanged, InverseOwed, PostCreated, PostUpdated, RequestChanged
 from shoal.core.ids import shard_of
+from shoal.fanout.cleanup import clear_late
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import ASSOC_TYPES, REQUESTS, TAGGED, AssocType, following
 
 
 async def settle_inverse(effects: Effects, event: InverseOwed, mark: int) -> int | None:
-    """Apply the inverse in its own store. It keeps its time, so a second time changes nothing."""
+    """Apply the inverse in its own store. It keeps its time, so a second time changes nothing.
+
+    The post or poll may have been deleted since, and all that led to it cleared: this has to be cleared too then.
+    """
     await _put(effects, AssocOp(*event.op))
+    await clear_late(effects, event.op)
     return None
 
 

@@ -144,7 +144,11 @@ class Batch:
         self.objects.append(ObjOp(id_, None, expected))
 
     def expect(self, id_: int) -> None:
-        """Fail with `Missing` unless this object exists, where its shard is in the same store."""
+        """Fail with `Missing` unless this object exists, where its shard is in the same store.
+
+        In another store, the inverses of this batch that belong to the object are not applied at once unless it exists. They
+        stay owed to a worker, who sees that it is gone.
+        """
         self.expects.append(id_)
 
     def assoc_add(self, id1: int, atype: AssocType, id2: int, time: int, data: bytes = b"", *, tally: int = 0) -> None:

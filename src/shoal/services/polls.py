@@ -127,7 +127,8 @@ async def vote(writes: Writes, member_id: int, poll_id: int, choices: Sequence[i
         batch.key_add(vote_key(member_id, shard, poll.id, turn), now)
         batch.assoc_add(member_id, VOTES, poll.id, now, bytes((*before, *choices)))
         for choice in choices:
-            batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now)
+            # An option does not know its poll: this tells whether the poll is still there when the inverse arrives.
+            batch.assoc_add(member_id, CHOOSES, poll.options[choice].id, now, poll.id.to_bytes(8))
         batch.expect(poll.id)
         try:
             await writes.graph.commit(batch)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from shoal.core.errors import InvalidInput, Unavailable
@@ -150,8 +150,11 @@ class ShardedGraph:
         store, owed = await self._patiently(lambda: self._commit(batch))
         for target, jobs in self._by_target(owed).items():
             try:
-                await self.settle([op for _, op in jobs])
+                await self.settle([op for _, op in jobs], batch.expects)
                 await store.ack([job for job, _ in jobs])
+            except Missing:
+                # What the batch leads to was deleted at this moment: whoever does the job sees it, and ends the association.
+                continue
             except Unavailable:
                 # The batch is stored all the same.
                 _log.warning("a store cannot be reached; %d inverses stay owed to store %d", len(jobs), target)
@@ -185,16 +188,21 @@ class ShardedGraph:
             parts.setdefault(self._at(shard_of(op.id1)), []).append((job, op))
         return parts
 
-    async def settle(self, ops: Sequence[InverseOp]) -> None:
-        """Apply inverses where they belong, as they stand."""
-        await self._patiently(lambda: self._settle(ops))
+    async def settle(self, ops: Sequence[InverseOp], expected: Collection[int] = ()) -> None:
+        """Apply inverses where they belong, as they stand.
 
-    async def _settle(self, ops: Sequence[InverseOp]) -> None:
+        Raises `Missing` when one belongs to an object that is expected and does not exist.
+        """
+        await self._patiently(lambda: self._settle(ops, expected))
+
+    async def _settle(self, ops: Sequence[InverseOp], expected: Collection[int]) -> None:
         batches: list[tuple[Store, Batch]] = []
         for store, part in await self._split(ops, lambda op: shard_of(op.id1)):
             batch = Batch(shard_of(part[0].id1))
             for op in part:
                 batch.put(AssocOp(*op, plain=True))
+                if op.id1 in expected:
+                    batch.expect(op.id1)
             batches.append((store, batch))
         await _side_by_side(store.commit(batch) for store, batch in batches)
 
