@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import patch
 
 import asyncpg
 import pytest
@@ -394,6 +396,34 @@ async def _answers(graph: PostgresGraph) -> bool:
     except Unavailable:
         return False
     return True
+
+
+@in_loop
+async def test_a_connection_that_ends_between_preparing_and_sending_is_lost_and_replaced(database: Database) -> None:
+    prepare = asyncpg.Connection._get_statement
+
+    async def and_end(connection: asyncpg.Connection, *args: Any, **more: Any) -> Any:
+        statement = await prepare(connection, *args, **more)
+        connection.terminate()
+        return statement
+
+    async with opened(database) as graph:
+        await add(graph, ann())
+        with patch.object(asyncpg.Connection, "_get_statement", and_end), pytest.raises(Unavailable):
+            await graph.obj_get([ANN])
+        assert await graph.obj_get([ANN]) == {ANN: ann()}
+        # The lock's own connection, too, is found lost, and the lock taken again.
+        owner: Any = graph._owner
+        with patch.object(asyncpg.Connection, "_get_statement", and_end):
+            await owner._beat(owner._connection)
+        await eventually(lambda: _committed(graph), True, 60)
+
+
+async def _committed(graph: PostgresGraph) -> bool:
+    with contextlib.suppress(Unavailable):
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1))
+        return True
+    return False
 
 
 @in_loop

@@ -140,7 +140,9 @@ class ConnectionPool:
         timer = asyncio.get_running_loop().call_later(patience, self._give_up, connection)
         try:
             return await work(connection)
-        except _LOST as error:
+        except (*_LOST, AttributeError) as error:
+            if not was_lost(connection, error):
+                raise
             connection.terminate()
             raise lost() from error
         except asyncpg.PostgresError as error:
@@ -199,6 +201,14 @@ async def connect(url: str, settings: Mapping[str, str] = _SETTINGS, patience: f
         )
     except (*_LOST, asyncpg.PostgresError, ValueError) as error:
         raise Unavailable(_UNREACHABLE) from error
+
+
+def was_lost(connection: asyncpg.Connection, error: Exception) -> bool:
+    """Return whether an error says that the connection ended.
+
+    Where a statement was prepared and the connection ended before it was sent, asyncpg raises `AttributeError`.
+    """
+    return isinstance(error, _LOST) or (isinstance(error, AttributeError) and connection.is_closed())
 
 
 async def goodbye(connection: asyncpg.Connection) -> None:

@@ -15,7 +15,7 @@ import asyncpg
 
 from shoal.core.errors import Unavailable
 from shoal.graph.postgres import sql
-from shoal.graph.postgres.connections import PATIENCE, connect, goodbye
+from shoal.graph.postgres.connections import PATIENCE, connect, goodbye, was_lost
 
 _TAKEN = "the store is in use by another process: stop that one first, or let all of them share the store's timelines"
 MEANWHILE = "another process has used the store meanwhile: start this one again"
@@ -67,7 +67,9 @@ class Owner:
             await self._watch
         if self._connection is not None:
             # The server would notice the end of the connection a little later.
-            with contextlib.suppress(OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            with contextlib.suppress(
+                OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, AttributeError
+            ):
                 await self._connection.execute(sql.DISOWN, timeout=_RETRY_SECONDS)
             await goodbye(self._connection)
 
@@ -81,7 +83,9 @@ class Owner:
                     taken = False
                 else:
                     await self._sign(connection)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError, AttributeError) as error:
+            if isinstance(error, AttributeError) and not was_lost(connection, error):
+                raise
             connection.terminate()
             raise Unavailable(_WAITING) from error
         if not taken:
@@ -125,7 +129,9 @@ class Owner:
         timer = loop.call_later(_BEAT_SECONDS, connection.terminate)
         try:
             await connection.fetchval("SELECT 1")
-        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, AttributeError) as error:
+            if isinstance(error, AttributeError) and not was_lost(connection, error):
+                raise
             connection.terminate()
             # Its listeners are told in a later turn of the loop.
             self._lost(connection)
