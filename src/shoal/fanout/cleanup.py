@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 
 from shoal.core.events import InverseOp, PollRemoved, PostDeleted, ShareDeleted
-from shoal.core.ids import shard_of
+from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.model import Revision
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
@@ -38,6 +38,8 @@ from shoal.graph.schema import (
 )
 
 _PAGE = 200
+_CLOCKS_MS = 60_000
+"""The clocks of two processes do not differ by more."""
 
 Clear = Callable[[Effects, PostDeleted, Assoc], Coroutine[None, None, None]]
 
@@ -191,9 +193,22 @@ async def _late_reaction(clear: Clear, effects: Effects, op: InverseOp) -> None:
 
 async def _late_vote(effects: Effects, op: InverseOp) -> None:
     # Its data are the options that were chosen: there were no more votes than these.
-    event = PollRemoved(poll_id=op.id1, option_ids=(0,) * len(op.data))
-    held = await effects.graph.key_get(_vote_keys(op.id2, event))
-    await _clear_vote(effects, PollRemoved(poll_id=op.id1, option_ids=()), op.id2, held)
+    held = await effects.graph.key_get(_vote_keys(op.id2, PollRemoved(poll_id=op.id1, option_ids=(0,) * len(op.data))))
+    options = await _chosen(effects, op.id2, op.id1)
+    await _clear_vote(effects, PollRemoved(poll_id=op.id1, option_ids=tuple(options)), op.id2, held)
+
+
+async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
+    """Find the options of a deleted poll that a member chose, among all choices since about when it was made."""
+    at = Cursor(after=floor_at(milliseconds_of(poll_id) - _CLOCKS_MS), limit=_PAGE, oldest_first=True)
+    options: set[int] = set()
+    while True:
+        page = await effects.graph.assoc_range(voter, CHOOSES, at)
+        options.update(choice.id2 for choice in page if choice.data == poll_id.to_bytes(8))
+        if len(page) < _PAGE:
+            return options
+        # The choices of one vote have one time, and a page may end among them.
+        at = at.past(page[-1].time - 1)
 
 
 async def _late_choice(effects: Effects, op: InverseOp) -> None:
