@@ -240,7 +240,7 @@ def test_the_plumbing_of_a_signed_in_get_is_cheap() -> None:
         return
 
     async def measured() -> float:
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(1000):
             scope = {
                 "type": "http",
@@ -250,7 +250,7 @@ def test_the_plumbing_of_a_signed_in_get_is_cheap() -> None:
                 "headers": headers,
             }
             await app(scope, receive, send)
-        return (time.perf_counter() - began) / 1000
+        return (time.process_time() - began) / 1000
 
     # The budget is 60 microseconds and it takes about 17; ten times the budget is a mistake, not a busy machine.
     assert min(asyncio.run(measured()) for _ in range(5)) < 600e-6

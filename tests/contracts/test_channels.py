@@ -33,7 +33,7 @@ async def in_memory(length: int) -> AsyncIterator[Channel]:
 
 @asynccontextmanager
 async def on_redis(url: str, length: int) -> AsyncIterator[Channel]:
-    nodes = Nodes(url)
+    nodes = Nodes(url, **redis.PATIENT)
     channel = RedisChannel(nodes, length, block_seconds=0.1)
     yield channel
     await channel.close()
@@ -241,7 +241,7 @@ async def test_several_processes_have_one_log(backend: str) -> None:
 
 @in_loop
 async def test_who_waits_on_redis_asks_for_nothing_meanwhile() -> None:
-    nodes = Nodes(redis.single())
+    nodes = Nodes(redis.single(), **redis.PATIENT)
     channel = RedisChannel(nodes, 100, block_seconds=60)
     async with following(channel, await channel.end()) as follower:
         await publish(channel, numbers(0, 3))

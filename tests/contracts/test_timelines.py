@@ -33,7 +33,7 @@ async def in_memory(length: int) -> AsyncIterator[Timelines]:
 
 @asynccontextmanager
 async def on_redis(url: str, length: int) -> AsyncIterator[Timelines]:
-    nodes = Nodes(url)
+    nodes = Nodes(url, **redis.PATIENT)
     timelines = RedisTimelines(nodes, length)
     await timelines.clear()
     yield timelines

@@ -98,9 +98,9 @@ def _seconds(text: str, keyword: str) -> float:
     """The least of some runs."""
     least = float("inf")
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.process_time()
         found(text, keyword)
-        least = min(least, time.perf_counter() - began)
+        least = min(least, time.process_time() - began)
     return least
 
 

@@ -19,6 +19,9 @@ from shoal.ops.engines.program import NotInstalled, Program, find
 from tests.engines.ending import at_the_end
 from tests.engines.wanted import wanted
 
+PATIENT = {"connect_seconds": 30.0, "answer_seconds": 30.0}
+"""For tests in which no server is away: what is promised holds however busy the machine is."""
+
 NODE_TIMEOUT = 1.5
 
 

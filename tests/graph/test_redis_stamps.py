@@ -120,7 +120,7 @@ async def test_stamps_live_a_day_at_the_most() -> None:
 
 @in_loop
 async def test_those_who_ask_in_one_turn_share_a_call() -> None:
-    nodes = Nodes(redis.single())
+    nodes = Nodes(redis.single(), **redis.PATIENT)
     stamps = RedisStamps(nodes, settling_seconds=1.0)
     answers = await asyncio.gather(*(stamps.read([id_ << 10, 7 << 10]) for id_ in range(10)))
     assert nodes.calls == 1

@@ -46,7 +46,7 @@ def long_ago() -> float:
 
 @asynccontextmanager
 async def nodes_at(url: str) -> AsyncIterator[Nodes]:
-    nodes = Nodes(url)
+    nodes = Nodes(url, **redis.PATIENT)
     yield nodes
     await nodes.close()
 
