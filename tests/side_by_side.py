@@ -5,10 +5,10 @@ from __future__ import annotations
 LONGEST = (
     "tests/faults/test_cluster_faults.py",
     "tests/ops/test_import_real.py",
-    "tests/flows/test_simulation.py",
+    "tests/flows/simulation/test_simulation.py",
     "tests/benchmarks/test_smallest.py",
     "tests/contracts/test_graph_model.py",
-    "tests/api/test_schemathesis.py",
+    "tests/api/reference/test_schemathesis.py",
     "tests/contracts/test_graph.py",
     "tests/ops/test_shard_moves.py",
     "tests/faults/test_tag_cloud.py",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.streams import a_place
+from tests.api.live.streams import a_place
 from tests.api.world import Someone, World
 from tests.running import in_loop
 

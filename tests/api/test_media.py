@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from shoal.media.library import MediaLibrary
-from tests.api.signing_up import signed_up
+from tests.api.login.signing_up import signed_up
 from tests.api.world import Someone, World, picture, served, world
 from tests.media.clips import clip, film, moving_gif, needed, silent, tone
 from tests.serving import served as served_process

@@ -11,7 +11,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Member, Role
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EVERYBODY, SERVES
-from tests.api.test_server import reads_of
+from tests.api.http.test_server import reads_of
 from tests.api.world import Someone, World
 
 pytestmark = pytest.mark.usefixtures("stepwise")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.api.test_server import reads_of
+from tests.api.http.test_server import reads_of
 from tests.api.world import Someone, World
 
 

@@ -16,7 +16,7 @@ from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.reading import TagCloud
 from shoal.tagcloud.words import Word
-from tests.api.test_bad_input import refused
+from tests.api.http.test_bad_input import refused
 from tests.api.world import Someone, World, world
 from tests.tagcloud.filled import NOW, a_cloud, uses
 

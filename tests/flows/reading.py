@@ -13,7 +13,7 @@ from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import RememberingReader
 from shoal.graph.sqlite import SqliteGraph
 from shoal.wiring import Network
-from tests.flows.chaos import Between
+from tests.flows.simulation.chaos import Between
 
 Read = Callable[[Reads], Awaitable[object]]
 

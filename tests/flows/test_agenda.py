@@ -31,7 +31,7 @@ from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.writes import Limits, Writes
 from tests.flows.people import register, texts
-from tests.flows.recount import World
+from tests.flows.simulation.recount import World
 from tests.running import in_loop, run
 
 MINUTE = 60_000

@@ -32,7 +32,7 @@ from shoal.services.discarding import discard
 from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
-from tests.flows.chaos import Between, Crash, Dice, Lossy, Unruly
+from tests.flows.simulation.chaos import Between, Crash, Dice, Lossy, Unruly
 from tests.stores import all_objects
 
 DAY_MS = 25 * 60 * 60 * 1_000

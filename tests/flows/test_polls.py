@@ -26,7 +26,7 @@ from shoal.services.posts import Draft
 from shoal.services.writes import Limits, Writes
 from tests.flows.people import register
 from tests.flows.reading import calls
-from tests.flows.recount import World
+from tests.flows.simulation.recount import World
 from tests.running import in_loop, run
 
 ASKED = PollDraft(options=("tea", "coffee", "water"), seconds=600)

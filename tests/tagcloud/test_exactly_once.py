@@ -28,7 +28,7 @@ from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
 from shoal.tagcloud.sqlite import SqliteCloud
 from tests.examples import examples
-from tests.flows.chaos import Between, Crash, Dice
+from tests.flows.simulation.chaos import Between, Crash, Dice
 from tests.running import run
 from tests.tagcloud.recount import differences, first_of, horizon_at, recounted, stored_rows
 

@@ -15,7 +15,7 @@ from shoal.tagcloud.memory import MemoryCloud
 from shoal.tagcloud.merger import Sizes
 from shoal.tagcloud.reading import TagCloud
 from shoal.tagcloud.words import HISTORY, Shown
-from tests.flows.chaos import Between
+from tests.flows.simulation.chaos import Between
 from tests.running import in_loop
 from tests.tagcloud.filled import HOUR_MS, NOW, Clock, a_cloud, count_into, use, uses
 

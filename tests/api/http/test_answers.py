@@ -18,7 +18,7 @@ from shoal.api.table import parts, table
 from shoal.core.model import Role
 from shoal.services import moderation
 from shoal.settings import Settings
-from tests.api.golden import answers, small_world
+from tests.api.entities.golden import answers, small_world
 from tests.api.world import SCOPES, Someone, World, picture
 
 ENDLESS = "/api/v1/streaming"

@@ -22,7 +22,7 @@ from shoal.ops.checking.check import check
 from shoal.services import moderation
 from tests.flows.people import register, texts
 from tests.flows.reading import calls
-from tests.flows.recount import World
+from tests.flows.simulation.recount import World
 from tests.running import in_loop, run
 
 NAMES = ("ann", "ben", "cyd", "dan")

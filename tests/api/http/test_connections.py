@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 from shoal.api.http.limits.connections import OpenConnections, Patience
 from shoal.api.http.proxies import Doubts, Proxies
 from shoal.settings import load
-from tests.api.streams import SLOW, Place, a_place
+from tests.api.live.streams import SLOW, Place, a_place
 from tests.running import eventually, in_loop
 
 QUICK = Patience(interval=0.02, head=0.2, rate=100_000, grace=0.2, advance=0.4, idle=0.3, idle_proxy=0.3, unread=0.2)

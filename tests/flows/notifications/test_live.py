@@ -15,7 +15,7 @@ from shoal.feeds.live import Arrived
 from shoal.streaming import updates
 from shoal.streaming.hub import Hub
 from tests.engines import redis
-from tests.flows.listening import Listener, listening
+from tests.flows.notifications.listening import Listener, listening
 from tests.flows.people import home_texts, register
 from tests.flows.scene import a_scene
 from tests.flows.sharing import Place, processes

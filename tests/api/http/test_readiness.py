@@ -15,7 +15,7 @@ from shoal.api.http.readiness import Readiness
 from shoal.api.http.routing import build_app
 from shoal.api.instance.instance import health, ready
 from tests.api.harness import authenticate
-from tests.api.streams import a_place
+from tests.api.live.streams import a_place
 from tests.engines import redis
 from tests.running import eventually, in_loop
 

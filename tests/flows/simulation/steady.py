@@ -21,8 +21,8 @@ from shoal.core.model import Post
 from shoal.feeds import home
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Cursor, Graph, Store
-from tests.flows.chaos import Haltable, Unruly
-from tests.flows.recount import World
+from tests.flows.simulation.chaos import Haltable, Unruly
+from tests.flows.simulation.recount import World
 
 _HARMLESS = (PostCreated, ShareCreated, LikeChanged, TagsUsed, LoudnessLost)
 """Commits with these take nothing out of a home."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.api.golden import FOLDER, answers, small_world, written
+from tests.api.entities.golden import FOLDER, answers, small_world, written
 
 with small_world() as shoal:
     for name, value in answers(shoal).items():

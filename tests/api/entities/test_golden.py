@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.golden import FOLDER, answers, small_world, steady, written
+from tests.api.entities.golden import FOLDER, answers, small_world, steady, written
 
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
 

@@ -1,4 +1,4 @@
-"""Real answers of a small world, as they should stay: `python -m tests.api.golden` writes them anew.
+"""Real answers of a small world, as they should stay: `python -m tests.api.entities.golden` writes them anew.
 
 What differs from run to run is replaced by a word: ids (numbered as they come), moments, hashes and secrets. Keys, types and all
 other values are compared as they are.
@@ -14,7 +14,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from tests.api.golden.others import more_answers
+from tests.api.entities.golden.others import more_answers
 from tests.api.world import World, picture, world
 from tests.media.clips import film, moving_gif, needed, tone
 

@@ -18,8 +18,8 @@ from shoal.services import moderation
 from shoal.services.login import apps
 from shoal.streaming import updates
 from shoal.streaming.hub import Hub
-from tests.api.streams import SLOW, Place, a_place
-from tests.api.test_streaming import a_list, tell
+from tests.api.live.streams import SLOW, Place, a_place
+from tests.api.live.test_streaming import a_list, tell
 from tests.api.world import Someone, World
 from tests.running import eventually, in_loop
 

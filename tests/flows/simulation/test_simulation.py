@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.flows.simulator import NAMES, run, run_on_engines
+from tests.flows.simulation.simulator import NAMES, run, run_on_engines
 
 Ops = list[tuple[str, int, int, int]]
 """Operations as tuples of the simulator's `Op`."""

@@ -20,7 +20,7 @@ from shoal.graph.schema import LISTS
 from shoal.services import members, moderation
 from shoal.services.login import apps
 from shoal.streaming import updates
-from tests.api.streams import SLOW, Ear, Heard, Place, a_place, served
+from tests.api.live.streams import SLOW, Ear, Heard, Place, a_place, served
 from tests.api.world import Someone, World, picture
 from tests.flows.sharing import Place as Databases
 from tests.flows.sharing import processes

@@ -27,8 +27,8 @@ from shoal.outbox import Runner
 from shoal.services import members, notifications, posts, reactions, relationships
 from shoal.services.posts import Draft
 from shoal.wiring import Network, open_network
-from tests.flows.chaos import Between, Crash, Dice, Unruly
-from tests.flows.recount import World
+from tests.flows.simulation.chaos import Between, Crash, Dice, Unruly
+from tests.flows.simulation.recount import World
 
 NAMES = ("ann", "ben", "cyd", "dan")
 VERBS = {

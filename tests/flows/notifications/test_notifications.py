@@ -27,8 +27,7 @@ from shoal.ops.checking.check import check
 from shoal.services import notifications as verbs
 from shoal.services import reactions, relationships
 from shoal.streaming.updates import NotificationMade, decode
-from tests.flows.chaos import Between
-from tests.flows.noting import (
+from tests.flows.notifications.noting import (
     a_poll,
     a_report,
     all_of,
@@ -43,6 +42,7 @@ from tests.flows.noting import (
     watch,
 )
 from tests.flows.people import register
+from tests.flows.simulation.chaos import Between
 from tests.running import eventually, in_loop
 
 # Every kind
