@@ -161,7 +161,7 @@ def _public(module: Module, node: ast.ClassDef) -> list[Method]:
 
 
 def _init(node: ast.ClassDef, homes: dict[str, str], imports: set[str]) -> list[str]:
-    """What the object has besides methods: each thing that is made for it when it is made."""
+    """Write the constructor: what an object has besides methods is made when it is made."""
     things = [
         f"        self.{line.targets[0].attr} = {line.value.func.id}(loop, of.{line.targets[0].attr})"
         for one in node.body

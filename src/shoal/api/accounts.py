@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities.statuses import Account, Received, Status
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
@@ -50,20 +50,20 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
 
 async def several(context: Context, params: AccountIds) -> object:
     """Accounts by id; those who are gone are left out."""
-    front: Front = context.deps
+    front = context.deps
     return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
 
 
 async def one(context: Context, params: One) -> object:
     """An account by id."""
-    front: Front = context.deps
+    front = context.deps
     await access_member(front.graph, params.id)
     return front.present.account(await profile_of(context, params.id))
 
 
 async def lookup(context: Context, params: Lookup) -> object:
     """An account by name."""
-    front: Front = context.deps
+    front = context.deps
     name, _, domain = params.acct.strip().removeprefix("@").partition("@")
     if domain.lower() not in {"", front.at.domain.lower(), front.at.netloc.lower()}:
         raise NotFound("Record not found")
@@ -77,7 +77,7 @@ async def lookup(context: Context, params: Lookup) -> object:
 
 async def statuses(context: Context, params: Statuses) -> object:
     """List the statuses that an account posted and shared, or those that it pinned."""
-    front: Front = context.deps
+    front = context.deps
     await access_member(front.graph, params.id)
     tag = canonical_tag(params.tagged.removeprefix("#"))
     if params.tagged and not tag:
@@ -107,7 +107,7 @@ async def following(context: Context, params: PageOf) -> object:
 
 
 async def _connections(context: Context, params: PageOf, atype: AssocType) -> object:
-    front: Front = context.deps
+    front = context.deps
     viewer, member = context.caller.member_id, await access_member(front.graph, params.id)
     if member.hides_connections and viewer != member.id:
         return b"[]"
@@ -117,7 +117,7 @@ async def _connections(context: Context, params: PageOf, atype: AssocType) -> ob
 
 async def received(context: Context, params: One) -> object:
     """Total likes and shares of everything that an account posted: `{"likes": n, "shares": n}`."""
-    front: Front = context.deps
+    front = context.deps
     await access_member(front.graph, params.id)
     found = await people.received(front.reads, params.id)
     return {"likes": found.likes, "shares": found.shares}

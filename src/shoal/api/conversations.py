@@ -18,7 +18,7 @@ from shoal.services import conversations as verbs
 
 async def several(context: Context, params: StatusesQuery) -> object:
     """The caller's conversations, that which went on last first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params)
     page = await feed.page(front.reads, actor(context), cursor)
     body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
@@ -37,13 +37,13 @@ async def unread(context: Context, params: One) -> object:
 
 async def remove(context: Context, params: One) -> object:
     """The conversation leaves the list, until somebody writes in it."""
-    front: Front = context.deps
+    front = context.deps
     await verbs.remove(front.writes, actor(context), params.id)
     return {}
 
 
 async def _marked(context: Context, params: One, *, unread: bool) -> Conversation:
-    front: Front = context.deps
+    front = context.deps
     await verbs.mark(front.writes, actor(context), params.id, unread=unread)
     found = await feed.one(front.reads, actor(context), params.id)
     return (await shown(front, actor(context), (found,)))[0]

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import people as people_entities
 from shoal.api.entities import presenter
 from shoal.api.entities import statuses as entities
@@ -78,7 +78,7 @@ async def verify(context: Context, _params: None) -> object:
 
 async def update(context: Context, params: CredentialChanges) -> object:
     """Change the profile."""
-    front: Front = context.deps
+    front = context.deps
     fields, source = params.fields_attributes, params.source
     changes = ProfileChange(
         display_name=params.display_name,
@@ -104,26 +104,26 @@ async def update(context: Context, params: CredentialChanges) -> object:
 
 async def remove_avatar(context: Context, _params: None) -> object:
     """Take the picture of the profile away."""
-    front: Front = context.deps
+    front = context.deps
     await members.remove_picture(front.writes, actor(context), "avatar")
     return await _shown(context)
 
 
 async def remove_header(context: Context, _params: None) -> object:
     """Take the picture at the head of the profile away."""
-    front: Front = context.deps
+    front = context.deps
     await members.remove_picture(front.writes, actor(context), "header")
     return await _shown(context)
 
 
 async def preferences(context: Context, _params: None) -> object:
     """How the caller posts and reads, unless they say otherwise."""
-    front: Front = context.deps
+    front = context.deps
     return people_entities.preferences(await access_member(front.graph, actor(context)))
 
 
 async def _shown(context: Context) -> entities.CredentialAccount:
-    front: Front = context.deps
+    front = context.deps
     member = actor(context)
     asking = (await front.graph.assoc_count((member,), (REQUESTED_BY,)))[REQUESTED_BY].get(member, 0)
     return presenter.credential_account(await profile_of(context, member), front.at, asking)

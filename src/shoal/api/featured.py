@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import people as people_entities
 from shoal.api.entities.people import FeaturedTag
 from shoal.api.entities.tags import Tag
@@ -32,33 +32,33 @@ async def mine(context: Context, _params: None) -> object:
 
 async def of_account(context: Context, params: One) -> object:
     """The tags on an account's profile, with how much it posted under each."""
-    front: Front = context.deps
+    front = context.deps
     await access_member(front.graph, params.id)
     return await _of(context, params.id)
 
 
 async def add(context: Context, params: NewTag) -> object:
     """Show a tag on the caller's profile; at most ten."""
-    front: Front = context.deps
+    front = context.deps
     held = await featured_tags.feature(front.writes, actor(context), params.name)
     return people_entities.featured_tag((await featured.counted(front.graph, actor(context), (held,)))[0], front.at)
 
 
 async def remove(context: Context, params: One) -> object:
     """Show a tag there no longer."""
-    front: Front = context.deps
+    front = context.deps
     await featured_tags.unfeature_at(front.writes, actor(context), params.id)
     return {}
 
 
 async def suggestions(context: Context, _params: None) -> object:
     """The tags that the caller used most of late and does not show."""
-    front: Front = context.deps
+    front = context.deps
     return await shown_tags(context, await featured.suggested(front.reads, actor(context)))
 
 
 async def _of(context: Context, member_id: int) -> list[people_entities.FeaturedTag]:
-    front: Front = context.deps
+    front = context.deps
     return [people_entities.featured_tag(one, front.at) for one in await featured.featured(front.graph, member_id)]
 
 

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import filters as filter_entities
 from shoal.api.entities.filters import Filter, FilterKeyword, FilterStatus
 from shoal.api.http.convert import Id
@@ -86,45 +86,45 @@ def _wish(params: FilterParams) -> FilterChange:
 
 async def several(context: Context, _params: None) -> object:
     """The caller's filters."""
-    front: Front = context.deps
+    front = context.deps
     return [filter_entities.whole(filter_) for filter_ in await filters_of(front.graph, actor(context))]
 
 
 async def create(context: Context, params: FilterParams) -> object:
     """A new filter, with its keywords."""
-    front: Front = context.deps
+    front = context.deps
     return filter_entities.whole(await filters.create(front.writes, actor(context), _wish(params)))
 
 
 async def one(context: Context, params: One) -> object:
     """A filter of the caller's."""
-    front: Front = context.deps
+    front = context.deps
     return filter_entities.whole(await filters.own_filter(front.graph, actor(context), params.id))
 
 
 async def update(context: Context, params: ChangedFilter) -> object:
     """Change a filter: what is not given stays, and keywords are added, changed or (`_destroy`) taken away."""
-    front: Front = context.deps
+    front = context.deps
     return filter_entities.whole(await filters.update(front.writes, actor(context), params.id, _wish(params)))
 
 
 async def delete(context: Context, params: One) -> object:
     """A filter ends."""
-    front: Front = context.deps
+    front = context.deps
     await filters.delete(front.writes, actor(context), params.id)
     return {}
 
 
 async def keywords(context: Context, params: One) -> object:
     """The keywords of a filter."""
-    front: Front = context.deps
+    front = context.deps
     filter_ = await filters.own_filter(front.graph, actor(context), params.id)
     return [filter_entities.keyword(word) for word in filter_.keywords]
 
 
 async def add_keyword(context: Context, params: KeywordOf) -> object:
     """A new keyword of a filter."""
-    front: Front = context.deps
+    front = context.deps
     word = KeywordChange(keyword=params.keyword, whole_word=params.whole_word)
     changed = await filters.update(front.writes, actor(context), params.id, FilterChange(words=[word]))
     return filter_entities.keyword(changed.keywords[-1])
@@ -132,13 +132,13 @@ async def add_keyword(context: Context, params: KeywordOf) -> object:
 
 async def keyword(context: Context, params: One) -> object:
     """A keyword by its id."""
-    front: Front = context.deps
+    front = context.deps
     return filter_entities.keyword((await filters.filter_of_keyword(front.graph, actor(context), params.id))[1])
 
 
 async def change_keyword(context: Context, params: KeywordOf) -> object:
     """Change a keyword."""
-    front: Front = context.deps
+    front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
     word = KeywordChange(id=held.id, keyword=params.keyword, whole_word=params.whole_word)
     changed = await filters.update(front.writes, actor(context), filter_.id, FilterChange(words=[word]))
@@ -147,7 +147,7 @@ async def change_keyword(context: Context, params: KeywordOf) -> object:
 
 async def remove_keyword(context: Context, params: One) -> object:
     """Take a keyword out of its filter."""
-    front: Front = context.deps
+    front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
     await filters.update(
         front.writes, actor(context), filter_.id, FilterChange(words=[KeywordChange(id=held.id, gone=True)])
@@ -157,26 +157,26 @@ async def remove_keyword(context: Context, params: One) -> object:
 
 async def statuses(context: Context, params: One) -> object:
     """The statuses of a filter."""
-    front: Front = context.deps
+    front = context.deps
     filter_ = await filters.own_filter(front.graph, actor(context), params.id)
     return [filter_entities.status(held) for held in filter_.posts]
 
 
 async def add_status(context: Context, params: StatusOf) -> object:
     """A status that the filter matches from now on, whatever it says."""
-    front: Front = context.deps
+    front = context.deps
     return filter_entities.status(await filters.add_post(front.writes, actor(context), params.id, params.status_id))
 
 
 async def status(context: Context, params: One) -> object:
     """A status of a filter, by the id that it has there."""
-    front: Front = context.deps
+    front = context.deps
     return filter_entities.status((await filters.filter_of_post(front.graph, actor(context), params.id))[1])
 
 
 async def remove_status(context: Context, params: One) -> object:
     """Take a status out of its filter."""
-    front: Front = context.deps
+    front = context.deps
     await filters.remove_post(front.writes, actor(context), params.id)
     return {}
 

@@ -64,7 +64,7 @@ class OneGroup(msgspec.Struct, frozen=True):
 
 async def several(context: Context, params: GroupsPage) -> object:
     """List the caller's notifications in groups, the group with the newest one first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.grouped(front.reads, actor(context), cursor, wish_of(params), _kinds(params.grouped_types))
     results = await _results(
@@ -75,21 +75,21 @@ async def several(context: Context, params: GroupsPage) -> object:
 
 async def one(context: Context, params: OneGroup) -> object:
     """One group of notifications."""
-    front: Front = context.deps
+    front = context.deps
     group, items = await _found(context, params.group_key)
     return await _results(front, actor(context), (feed.Grouped(group, items),), "full")
 
 
 async def accounts(context: Context, params: OneGroup) -> object:
     """Everybody who is in a group of notifications, the newest first."""
-    front: Front = context.deps
+    front = context.deps
     _, items = await _found(context, params.group_key)
     return front.present.accounts(_people(items))
 
 
 async def dismiss(context: Context, params: OneGroup) -> object:
     """A group of notifications goes."""
-    front: Front = context.deps
+    front = context.deps
     key = _parsed(params.group_key)
     if isinstance(key, Group):
         await verbs.dismiss_group(front.writes, actor(context), key)
@@ -100,7 +100,7 @@ async def dismiss(context: Context, params: OneGroup) -> object:
 
 async def unread_count(context: Context, params: UnreadGroups) -> object:
     """How many groups of notifications came since the marker of that timeline; up to 100, or the limit."""
-    front: Front = context.deps
+    front = context.deps
     kinds = _kinds(params.grouped_types)
     return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), wish_of(params), kinds))
 
@@ -110,7 +110,7 @@ def _kinds(types: Sequence[str]) -> frozenset[Kind]:
 
 
 async def _found(context: Context, text: str) -> tuple[Group | None, list[feed.Notification]]:
-    front: Front = context.deps
+    front = context.deps
     key = _parsed(text)
     if isinstance(key, Group):
         return key, await feed.of_group(front.reads, actor(context), key)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import PageQuery, link_header
 from shoal.api.http.replies import Reply
@@ -54,7 +54,7 @@ async def entries_page(
 
     Other people's come with up to so many bytes of `data`.
     """
-    front: Front = context.deps
+    front = context.deps
     viewer, entries = context.caller.member_id, page.entries
     if where is not None:
         entries = await filtered(front.reads.graph, viewer, entries, where)
@@ -64,7 +64,7 @@ async def entries_page(
 
 def people_page(context: Context, people: MemberPage, cursor: Cursor) -> Reply:
     """A page of accounts; its cursors are the times of the associations, which stand in the Link header only."""
-    front: Front = context.deps
+    front = context.deps
     return paged(context, front.present.accounts(people.profiles), people.times, people.next, cursor)
 
 
@@ -78,14 +78,14 @@ def paged(context: Context, body: bytes, cursors: Sequence[int], after: int | No
 
 def address_of(context: Context) -> str:
     """The address of the request below our own root, whatever a proxy in front made of it."""
-    front: Front = context.deps
+    front = context.deps
     scope = context.request.scope
     return f"{front.at.root}{quote(scope['path'])}?{scope['query_string'].decode('latin-1')}"
 
 
 async def entry_of(context: Context, id_: int) -> Entry:
     """A post or share as the caller sees it. Raises `NotFound`."""
-    front: Front = context.deps
+    front = context.deps
     found = await hydrate(front.graph, context.caller.member_id, (id_,), unasked=False)
     if not found:
         raise NotFound("Record not found")
@@ -94,7 +94,7 @@ async def entry_of(context: Context, id_: int) -> Entry:
 
 async def show(context: Context, id_: int) -> bytes:
     """A status as the caller sees it. Raises `NotFound`."""
-    front: Front = context.deps
+    front = context.deps
     viewer = context.caller.member_id
     (entry,) = await filtered(front.reads.graph, viewer, (await entry_of(context, id_),), FilterContext.THREAD)
     return await front.present.status(viewer, entry)
@@ -102,7 +102,7 @@ async def show(context: Context, id_: int) -> bytes:
 
 async def show_taken_back(context: Context, id_: int) -> bytes:
     """A status that the caller takes something of their own back from, whether they may still see it or not."""
-    front: Front = context.deps
+    front = context.deps
     entry = await hydrate_taken_back(front.graph, actor(context), id_)
     if entry is None:
         raise NotFound("Record not found")
@@ -111,7 +111,7 @@ async def show_taken_back(context: Context, id_: int) -> bytes:
 
 async def profile_of(context: Context, member_id: int) -> Profile:
     """A member with their numbers. Raises `NotFound`."""
-    front: Front = context.deps
+    front = context.deps
     found = await profiles_by_id(front.graph, context.caller.member_id, (member_id,))
     if not found:
         raise NotFound("Record not found")

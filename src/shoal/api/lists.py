@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import people as people_entities
 from shoal.api.entities.people import UserList
 from shoal.api.entities.statuses import Account, Status
@@ -58,19 +58,19 @@ class AccountsOf(PageOf, frozen=True, kw_only=True):
 
 async def several(context: Context, _params: None) -> object:
     """The caller's lists, oldest first."""
-    front: Front = context.deps
+    front = context.deps
     return [people_entities.user_list(one) for one in await feed.owned(front.graph, actor(context))]
 
 
 async def one(context: Context, params: One) -> object:
     """An own list."""
-    front: Front = context.deps
+    front = context.deps
     return people_entities.user_list(await own_list(front.graph, actor(context), params.id))
 
 
 async def create(context: Context, params: NewList) -> object:
     """A new list, of nobody."""
-    front: Front = context.deps
+    front = context.deps
     made = await lists.create(
         front.writes, actor(context), params.title, replies=params.replies_policy, exclusive=params.exclusive
     )
@@ -79,7 +79,7 @@ async def create(context: Context, params: NewList) -> object:
 
 async def update(context: Context, params: ListChanges) -> object:
     """Change an own list."""
-    front: Front = context.deps
+    front = context.deps
     changed = await lists.update(
         front.writes,
         actor(context),
@@ -93,14 +93,14 @@ async def update(context: Context, params: ListChanges) -> object:
 
 async def delete(context: Context, params: One) -> object:
     """Delete an own list."""
-    front: Front = context.deps
+    front = context.deps
     await lists.delete(front.writes, actor(context), params.id)
     return {}
 
 
 async def accounts(context: Context, params: AccountsOf) -> object:
     """List the accounts on a list of the caller's, newest first; all of them for a limit of 0."""
-    front: Front = context.deps
+    front = context.deps
     member = actor(context)
     await own_list(front.graph, member, params.id)
     cursor = cursor_of(params, 40, 80)
@@ -112,21 +112,21 @@ async def accounts(context: Context, params: AccountsOf) -> object:
 
 async def put_on(context: Context, params: Accounts) -> object:
     """Put accounts that the caller follows on an own list: all of them, or none."""
-    front: Front = context.deps
+    front = context.deps
     await lists.put_on(front.writes, actor(context), params.id, params.account_ids)
     return {}
 
 
 async def take_off(context: Context, params: Accounts) -> object:
     """Take accounts off an own list."""
-    front: Front = context.deps
+    front = context.deps
     await lists.take_off(front.writes, actor(context), params.id, params.account_ids)
     return {}
 
 
 async def with_account(context: Context, params: One) -> object:
     """Return the caller's lists that contain an account."""
-    front: Front = context.deps
+    front = context.deps
     await access_member(front.graph, params.id)
     found = await feed.with_member(front.graph, actor(context), params.id)
     return [people_entities.user_list(one) for one in found]
@@ -134,7 +134,7 @@ async def with_account(context: Context, params: One) -> object:
 
 async def timeline(context: Context, params: StatusesOf) -> object:
     """The newest by those on an own list."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params)
     page = await feed.page(front.reads, actor(context), params.id, cursor)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import presenter
 from shoal.api.entities.notifications import Marker
 from shoal.api.http.convert import Id
@@ -42,14 +42,14 @@ class MarkerPositions(msgspec.Struct, frozen=True):
 
 async def show(context: Context, params: MarkersQuery) -> object:
     """The markers of these timelines; one that was never set is left out."""
-    front: Front = context.deps
+    front = context.deps
     wanted = [name for name in TIMELINES if name in params.timeline]
     return _shown(await marks(front.graph, actor(context), wanted))
 
 
 async def mark(context: Context, params: MarkerPositions) -> object:
     """Set markers; what they are now is the answer."""
-    front: Front = context.deps
+    front = context.deps
     given = {"home": params.home, NOTIFICATIONS: params.notifications}
     read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
     return _shown(await markers.mark(front.writes, actor(context), read))

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities.media import MediaAttachment
 from shoal.api.entities.media_presenter import attachment
 from shoal.api.http.calls import Route
@@ -63,7 +63,7 @@ async def upload(context: Context, params: NewMedia) -> object:
 
 async def upload_and_wait(context: Context, params: NewMedia) -> object:
     """Upload a file and answer when it is ready, or after half a minute."""
-    front: Front = context.deps
+    front = context.deps
     made = await _uploaded(context, params)
     until = time.monotonic() + _PATIENCE_SECONDS
     while made.state is MediaState.PROCESSING and time.monotonic() < until:
@@ -75,13 +75,13 @@ async def upload_and_wait(context: Context, params: NewMedia) -> object:
 
 async def one(context: Context, params: One) -> object:
     """An own file; 206 until it is ready."""
-    front: Front = context.deps
+    front = context.deps
     return _shown(context, await media.own_media(front.writes, actor(context), params.id), 206)
 
 
 async def describe(context: Context, params: Described) -> object:
     """Say something else of an own file, or give it another picture."""
-    front: Front = context.deps
+    front = context.deps
     changed = await media.describe(
         front.writes,
         actor(context),
@@ -95,13 +95,13 @@ async def describe(context: Context, params: Described) -> object:
 
 async def delete(context: Context, params: One) -> object:
     """Delete an own file that stands in no status and that no scheduled one names."""
-    front: Front = context.deps
+    front = context.deps
     await discard(front.writes, actor(context), params.id)
     return {}
 
 
 async def _uploaded(context: Context, params: NewMedia) -> Media:
-    front: Front = context.deps
+    front = context.deps
     try:
         return await media.upload(
             front.writes,
@@ -117,7 +117,7 @@ async def _uploaded(context: Context, params: NewMedia) -> Media:
 
 
 def _shown(context: Context, made: Media, unready: int) -> Reply:
-    front: Front = context.deps
+    front = context.deps
     if made.state is MediaState.FAILED:
         raise Unfit(_FAILED)
     return Reply(attachment(made, front.at), 200 if made.state is MediaState.READY else unready)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities.notifications import (
     Merged,
     NotificationPolicy,
@@ -80,7 +80,7 @@ async def change_old_policy(context: Context, params: OldPolicy) -> object:
 
 async def requests(context: Context, params: PageQuery) -> object:
     """Senders whose notifications are held back, the one with the newest notification first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.page(front.reads, actor(context), cursor)
     shown = [await _shown(context, item) for item in page.items]
@@ -89,34 +89,34 @@ async def requests(context: Context, params: PageQuery) -> object:
 
 async def request(context: Context, params: One) -> object:
     """A sender whose notifications are held back."""
-    front: Front = context.deps
+    front = context.deps
     return await _shown(context, await feed.one(front.reads, actor(context), params.id))
 
 
 async def accept(context: Context, params: One) -> object:
     """Show the held notifications of a sender, and hold back none of theirs from now on."""
-    front: Front = context.deps
+    front = context.deps
     await verbs.accept(front.writes, actor(context), {params.id})
     return {}
 
 
 async def dismiss(context: Context, params: One) -> object:
     """Dismiss the held notifications of a sender."""
-    front: Front = context.deps
+    front = context.deps
     await verbs.dismiss(front.writes, actor(context), {params.id})
     return {}
 
 
 async def accept_several(context: Context, params: RequestIds) -> object:
     """Show the held notifications of several senders, and hold back none of theirs from now on."""
-    front: Front = context.deps
+    front = context.deps
     await verbs.accept(front.writes, actor(context), {*params.id})
     return {}
 
 
 async def dismiss_several(context: Context, params: RequestIds) -> object:
     """Dismiss the held notifications of several senders."""
-    front: Front = context.deps
+    front = context.deps
     await verbs.dismiss(front.writes, actor(context), {*params.id})
     return {}
 
@@ -127,14 +127,14 @@ async def merged(_context: Context, _params: None) -> object:
 
 
 async def _own(context: Context) -> NoticePolicy:
-    front: Front = context.deps
+    front = context.deps
     return (await access_member(front.reads.graph, actor(context))).notices
 
 
 async def _changed(
     context: Context, params: Policy | OldPolicy, rules: Mapping[str, str], treatment: Callable[[Any], Treatment]
 ) -> NoticePolicy:
-    front: Front = context.deps
+    front = context.deps
     changes = {rule: treatment(value) for name, rule in rules.items() if (value := getattr(params, name)) is not None}
     return await verbs.set_policy(front.writes, actor(context), changes)
 
@@ -154,12 +154,12 @@ async def _old_policy(context: Context, policy: NoticePolicy) -> OldNotification
 
 
 async def _summary(context: Context) -> PolicySummary:
-    front: Front = context.deps
+    front = context.deps
     return PolicySummary(*await feed.held_back(front.reads, actor(context)))
 
 
 async def _shown(context: Context, item: NoticeRequest) -> NotificationRequest:
-    front: Front = context.deps
+    front = context.deps
     statuses = await front.present.each(actor(context), [item.entry] if item.entry else [])
     return NotificationRequest(
         id=str(item.sender.member.id),

@@ -77,7 +77,7 @@ def kinds_of(types: Sequence[str]) -> frozenset[Kind]:
 
 async def several(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await feed.page(front.reads, actor(context), cursor, wish_of(params))
     body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
@@ -86,28 +86,28 @@ async def several(context: Context, params: NotificationsQuery) -> object:
 
 async def one(context: Context, params: One) -> object:
     """One notification."""
-    front: Front = context.deps
+    front = context.deps
     found = await feed.one(front.reads, actor(context), params.id)
     return (await shown(front, actor(context), (found,)))[0]
 
 
 async def dismiss(context: Context, params: One) -> object:
     """One notification goes."""
-    front: Front = context.deps
+    front = context.deps
     await verbs.dismiss(front.writes, actor(context), params.id)
     return {}
 
 
 async def clear(context: Context, _params: None) -> object:
     """All notifications go."""
-    front: Front = context.deps
+    front = context.deps
     await verbs.clear(front.writes, actor(context))
     return {}
 
 
 async def unread_count(context: Context, params: Unread) -> object:
     """How many notifications came since the marker of that timeline; up to 100, or the limit."""
-    front: Front = context.deps
+    front = context.deps
     return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), wish_of(params)))
 
 

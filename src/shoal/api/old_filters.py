@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import filters as filter_entities
 from shoal.api.entities.filters import OldFilter
 from shoal.api.filters import Contexts, Seconds, lasting
@@ -46,7 +46,7 @@ class ChangedPhrase(PhraseParams, frozen=True, kw_only=True):
 
 async def several(context: Context, _params: None) -> object:
     """The caller's filters in the older shape, one for each keyword."""
-    front: Front = context.deps
+    front = context.deps
     return [
         filter_entities.old(filter_, word)
         for filter_ in await filters_of(front.graph, actor(context))
@@ -56,7 +56,7 @@ async def several(context: Context, _params: None) -> object:
 
 async def create(context: Context, params: PhraseParams) -> object:
     """A new filter with one phrase."""
-    front: Front = context.deps
+    front = context.deps
     word = KeywordChange(keyword=params.phrase, whole_word=params.whole_word)
     made = await filters.create(
         front.writes,
@@ -68,13 +68,13 @@ async def create(context: Context, params: PhraseParams) -> object:
 
 async def one(context: Context, params: One) -> object:
     """A filter of the older shape."""
-    front: Front = context.deps
+    front = context.deps
     return filter_entities.old(*await filters.filter_of_keyword(front.graph, actor(context), params.id))
 
 
 async def update(context: Context, params: ChangedPhrase) -> object:
     """Change a filter of the older shape."""
-    front: Front = context.deps
+    front = context.deps
     filter_, held = await filters.filter_of_keyword(front.graph, actor(context), params.id)
     alone = len(filter_.keywords) == 1 and not filter_.posts
     if not alone and _changes_more(filter_, params):
@@ -87,7 +87,7 @@ async def update(context: Context, params: ChangedPhrase) -> object:
 
 async def delete(context: Context, params: One) -> object:
     """A filter of the older shape ends; with its last keyword the whole of it."""
-    front: Front = context.deps
+    front = context.deps
     member = actor(context)
     filter_, held = await filters.filter_of_keyword(front.graph, member, params.id)
     if len(filter_.keywords) == 1 and not filter_.posts:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import presenter
 from shoal.api.entities.statuses import Poll
 from shoal.api.http.convert import Id
@@ -60,7 +60,7 @@ async def one(context: Context, params: One) -> object:
 
 async def vote(context: Context, params: Votes) -> object:
     """Vote; where several options are allowed, again for others."""
-    front: Front = context.deps
+    front = context.deps
     if not params.choices:
         raise Malformed("choices is missing", field="choices")
     await polls.vote(front.writes, actor(context), params.id, params.choices)
@@ -68,7 +68,7 @@ async def vote(context: Context, params: Votes) -> object:
 
 
 async def _shown(context: Context, poll_id: int) -> object:
-    front: Front = context.deps
+    front = context.deps
     poll = await access_poll(front.graph, context.caller.member_id, poll_id)
     view = (await entry_of(context, poll.post_id)).poll
     if view is None:

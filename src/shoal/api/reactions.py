@@ -33,7 +33,7 @@ class Reblog(msgspec.Struct, frozen=True):
 
 def _handler(verb: Verb) -> Handler[One]:
     async def handler(context: Context, params: One) -> object:
-        front: Front = context.deps
+        front = context.deps
         return await show(context, (await verb(front.writes, actor(context), params.id)).id)
 
     handler.__doc__ = verb.__doc__
@@ -44,7 +44,7 @@ def _taking_back(verb: Verb, atype: AssocType) -> Handler[One]:
     """Return a handler that ends the caller's own reaction, even to a status that is hidden from them by now."""
 
     async def handler(context: Context, params: One) -> object:
-        front: Front = context.deps
+        front = context.deps
         ended = await _stands(front, actor(context), atype, params.id)
         post = await verb(front.writes, actor(context), params.id)
         return await (show_taken_back if ended else show)(context, post.id)
@@ -73,7 +73,7 @@ unreblog = _taking_back(reactions.unshare, SHARES)
 
 async def reblog(context: Context, params: Reblog) -> object:
     """The share, with the status that it shows inside; a second time gives the same share."""
-    front: Front = context.deps
+    front = context.deps
     visibility = VISIBILITY[params.visibility]
     return await show(context, (await reactions.share(front.writes, actor(context), params.id, visibility)).id)
 
@@ -89,7 +89,7 @@ async def reblogged_by(context: Context, params: PageOf) -> object:
 
 
 async def _people(context: Context, params: PageOf, atype: AssocType) -> object:
-    front: Front = context.deps
+    front = context.deps
     viewer, cursor = context.caller.member_id, cursor_of(params, 40, 80)
     post = await access_post(front.graph, viewer, params.id)
     return people_page(context, await people.page(front.reads, viewer, post.id, atype, cursor), cursor)
@@ -106,7 +106,7 @@ async def bookmarks(context: Context, params: StatusesQuery) -> object:
 
 
 async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> object:
-    front: Front = context.deps
+    front = context.deps
     cursor, member = cursor_of(params), actor(context)
     page = await saved.page(front.reads, member, atype, cursor)
     body = await front.present.page(member, page.entries, listed_data(wanted=params.with_data))
@@ -115,7 +115,7 @@ async def _kept(context: Context, params: StatusesQuery, atype: AssocType) -> ob
 
 async def likers(context: Context, params: One) -> object:
     """How many like a status, and the newest five of them: `{"count": n, "newest": [Account]}`."""
-    front: Front = context.deps
+    front = context.deps
     found = await people.likers(front.reads, context.caller.member_id, params.id)
     return b'{"count":%d,"newest":%b}' % (found.total, front.present.accounts(found.newest))
 

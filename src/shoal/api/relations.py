@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front, Handler
+from shoal.api.context import Context, Handler
 from shoal.api.entities import people as people_entities
 from shoal.api.entities import presenter
 from shoal.api.entities.people import FamiliarFollowers, MutedAccount
@@ -68,7 +68,7 @@ class Others(msgspec.Struct, frozen=True):
 
 async def several(context: Context, params: Others) -> object:
     """One relationship for each id asked for, in that order."""
-    front: Front = context.deps
+    front = context.deps
     ids = tuple(dict.fromkeys(params.id))
     stands = await full_relations(front.graph, actor(context), ids)
     return [presenter.relationship(id_, stands[id_]) for id_ in ids]
@@ -77,7 +77,7 @@ async def several(context: Context, params: Others) -> object:
 def _handler(verb: Verb) -> Handler[One]:
     async def handler(context: Context, params: One) -> object:
         await _access(context, params.id)
-        front: Front = context.deps
+        front = context.deps
         return presenter.relationship(params.id, await verb(front.writes, actor(context), params.id))
 
     handler.__doc__ = verb.__doc__
@@ -85,7 +85,7 @@ def _handler(verb: Verb) -> Handler[One]:
 
 
 async def _access(context: Context, id_: int) -> None:
-    front: Front = context.deps
+    front = context.deps
     if not await members_by_id(front.graph, (id_,)):
         raise NotFound("Record not found")
 
@@ -103,7 +103,7 @@ reject = _handler(follow_requests.reject)
 
 async def follow(context: Context, params: FollowParams) -> object:
     """Follow an account, or ask to when it is locked. A repeated follow changes what it brings; what is not given stays."""
-    front: Front = context.deps
+    front = context.deps
     await _access(context, params.id)
     wish = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
     return presenter.relationship(params.id, await relationships.follow(front.writes, actor(context), params.id, wish))
@@ -111,7 +111,7 @@ async def follow(context: Context, params: FollowParams) -> object:
 
 async def mute(context: Context, params: MuteParams) -> object:
     """Mute an account, with its notifications unless told otherwise, for `duration` seconds (0: for ever)."""
-    front: Front = context.deps
+    front = context.deps
     await _access(context, params.id)
     stand = await relationships.mute(
         front.writes, actor(context), params.id, notifications=params.notifications, seconds=params.duration
@@ -121,7 +121,7 @@ async def mute(context: Context, params: MuteParams) -> object:
 
 async def note(context: Context, params: NoteParams) -> object:
     """Keep a note about an account, for oneself; an empty one takes it away."""
-    front: Front = context.deps
+    front = context.deps
     await _access(context, params.id)
     stand = await relationships.note(front.writes, actor(context), params.id, params.comment)
     return presenter.relationship(params.id, stand)
@@ -144,7 +144,7 @@ async def endorsements(context: Context, params: PageQuery) -> object:
 
 async def endorsed_by(context: Context, params: PageOf) -> object:
     """Whom an account shows on its profile, newest first."""
-    front: Front = context.deps
+    front = context.deps
     await access_member(front.graph, params.id)
     cursor, viewer = cursor_of(params, 40, 80), context.caller.member_id
     found = await people.page(front.reads, viewer, params.id, ENDORSES, cursor, followed_by=params.id)
@@ -153,7 +153,7 @@ async def endorsed_by(context: Context, params: PageOf) -> object:
 
 async def mutes(context: Context, params: PageQuery) -> object:
     """Whom the caller mutes, newest first, and until when."""
-    front: Front = context.deps
+    front = context.deps
     cursor, member = cursor_of(params, 40, 80), actor(context)
     found = await people.page(front.reads, member, member, MUTES, cursor, severed=True)
     muted = [
@@ -170,7 +170,7 @@ def _expiry(data: bytes) -> bytes:
 
 
 async def _page(context: Context, params: PageQuery, atype: AssocType, *, followed_by: int = 0) -> object:
-    front: Front = context.deps
+    front = context.deps
     cursor, member = cursor_of(params, 40, 80), actor(context)
     found = await people.page(
         front.reads, member, member, atype, cursor, severed=atype is BLOCKS, followed_by=followed_by
@@ -180,7 +180,7 @@ async def _page(context: Context, params: PageQuery, atype: AssocType, *, follow
 
 async def familiar(context: Context, params: Others) -> object:
     """For each account those whom the caller follows among its followers; nobody where an account hides them."""
-    front: Front = context.deps
+    front = context.deps
     found = await people.familiar(front.reads, actor(context), tuple(dict.fromkeys(params.id))[:_FAMILIAR])
     return [
         people_entities.FamiliarFollowers(str(id_), [raw(front.present.account(one)) for one in profiles])

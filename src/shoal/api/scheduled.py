@@ -39,7 +39,7 @@ class Rescheduled(msgspec.Struct, frozen=True):
 
 async def several(context: Context, params: PageQuery) -> object:
     """List the caller's scheduled statuses, the one scheduled last first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params)
     page = await waiting(front.graph, actor(context), cursor)
     body = _encode(await _shown(front, page.posts))
@@ -48,28 +48,28 @@ async def several(context: Context, params: PageQuery) -> object:
 
 async def one(context: Context, params: One) -> object:
     """A scheduled status by id."""
-    front: Front = context.deps
+    front = context.deps
     scheduled = await scheduling.own_scheduled(front.graph, actor(context), params.id)
     return (await _shown(front, [scheduled]))[0]
 
 
 async def move(context: Context, params: Rescheduled) -> object:
     """Schedule a status for another moment."""
-    front: Front = context.deps
+    front = context.deps
     at = moment_of(params.scheduled_at)
     return (await _shown(front, [await scheduling.put_off(front.writes, actor(context), params.id, at)]))[0]
 
 
 async def cancel(context: Context, params: One) -> object:
     """A scheduled status is not to be posted."""
-    front: Front = context.deps
+    front = context.deps
     await scheduling.cancel(front.writes, actor(context), params.id)
     return None
 
 
 async def plan(context: Context, draft: Draft, moment: str, *, request: str) -> object:
     """Schedule a status. A request that is repeated after its moment is answered with the status itself."""
-    front: Front = context.deps
+    front = context.deps
     at = moment_of(moment)
     made = await scheduling.schedule(
         front.writes, actor(context), draft, at, request=request, app_id=context.caller.app_id

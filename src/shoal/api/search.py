@@ -74,7 +74,7 @@ class _Found(msgspec.Struct):
 
 async def everything(context: Context, params: Query) -> object:
     """Accounts, statuses and hashtags."""
-    front: Front = context.deps
+    front = context.deps
     result = await _search(context, params)
     hashtags = await _tags(front, context.caller.member_id, result.hashtags)
     return {**await _people_and_posts(context, result, listed_data(wanted=params.with_data)), _HASHTAGS: hashtags}
@@ -91,7 +91,7 @@ async def as_before(context: Context, params: Query) -> object:
 
 async def accounts(context: Context, params: AccountQuery) -> object:
     """Accounts by name."""
-    front: Front = context.deps
+    front = context.deps
     limit, offset = page_size(params.limit, 40, 80), max(0, params.offset)
     part = ResultRange(limit, min(offset, search.MOST))
     if params.resolve and (named := await _at_address(context, params.q.strip())) is not None:
@@ -139,7 +139,7 @@ def _is_for_accounts(text: str, people: Sequence[Profile]) -> bool:
 
 
 async def _accounts(context: Context, text: str, part: ResultRange, *, following: bool) -> list[Profile]:
-    front: Front = context.deps
+    front = context.deps
     if text.startswith("#") or "://" in text:
         return []
     match = _NAME.fullmatch(text)
@@ -156,7 +156,7 @@ def _domains(front: Front) -> set[str]:
 
 async def _at_address(context: Context, text: str) -> _Found | None:
     """Return what a URL of this server leads to, as far as the caller may see it; None when the text is no such URL."""
-    front: Front = context.deps
+    front = context.deps
     scheme, _, rest = text.partition("://")
     host, _, path = rest.partition("/")
     base = front.at.path[1:] and f"{front.at.path[1:]}/"
@@ -179,7 +179,7 @@ def _only(result: _Found, kind: str) -> _Found:
 
 
 async def _people_and_posts(context: Context, result: _Found, data: int) -> dict[str, msgspec.Raw]:
-    front: Front = context.deps
+    front = context.deps
     return {
         _ACCOUNTS: msgspec.Raw(front.present.accounts(result.accounts)),
         _STATUSES: msgspec.Raw(await front.present.page(context.caller.member_id, result.statuses, data)),

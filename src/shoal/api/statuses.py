@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from shoal.api import rows, scheduled
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import presenter
 from shoal.api.entities import statuses as entities
 from shoal.api.entities.media_presenter import attachment
@@ -114,7 +114,7 @@ class Around(WithData, frozen=True, kw_only=True):
 
 async def create(context: Context, params: NewStatus) -> object:
     """A new status, or a scheduled one. The same Idempotency-Key within an hour gives the first one again."""
-    front: Front = context.deps
+    front = context.deps
     _refuse_quotes(params)
     author = await access_member(front.graph, actor(context))
     draft = Draft(
@@ -138,7 +138,7 @@ async def create(context: Context, params: NewStatus) -> object:
 
 async def update(context: Context, params: Edit) -> object:
     """New words for an own status; what it said before is kept."""
-    front: Front = context.deps
+    front = context.deps
     _refuse_quotes(params)
     author = actor(context)
     post = await own_post(front.graph, author, params.id)
@@ -194,7 +194,7 @@ def focus_of(text: str) -> tuple[float, float]:
 
 async def delete(context: Context, params: Deletion) -> object:
     """Delete an own status, or take an own share back. The answer is what it was, with the text to write it anew."""
-    front: Front = context.deps
+    front = context.deps
     author = actor(context)
     node = (await front.graph.obj_get((params.id,))).get(params.id)
     if not isinstance(node, Post | Share) or node.author_id != author:
@@ -219,7 +219,7 @@ async def one(context: Context, params: One) -> object:
 
 async def several(context: Context, params: StatusIds) -> object:
     """Statuses by id; those that may not be seen are left out."""
-    front: Front = context.deps
+    front = context.deps
     viewer = context.caller.member_id
     found = await hydrate(front.graph, viewer, params.id, unasked=False)
     return await front.present.page(
@@ -229,7 +229,7 @@ async def several(context: Context, params: StatusIds) -> object:
 
 async def around(context: Context, params: Around) -> object:
     """Return the statuses above and below one in its thread."""
-    front: Front = context.deps
+    front = context.deps
     viewer = context.caller.member_id
     above, below = (60, 60) if viewer is None else (4_096, 4_096)
     talk = await thread_feed.thread(front.reads, viewer, params.id, above=above, below=below)
@@ -245,7 +245,7 @@ async def around(context: Context, params: Around) -> object:
 
 async def replies(context: Context, params: StatusesOf) -> object:
     """The replies to a status itself, newest first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params)
     page = await thread_feed.replies(front.reads, context.caller.member_id, params.id, cursor)
     return await entries_page(context, page, cursor, FilterContext.THREAD, data=listed_data(wanted=params.with_data))
@@ -253,14 +253,14 @@ async def replies(context: Context, params: StatusesOf) -> object:
 
 async def source(context: Context, params: One) -> object:
     """Return a status as it was typed, to be edited."""
-    front: Front = context.deps
+    front = context.deps
     post = await access_post(front.graph, context.caller.member_id, params.id)
     return entities.StatusSource(str(post.id), post.text, post.spoiler)
 
 
 async def history(context: Context, params: One) -> object:
     """Every wording of a status (of very many, the last), oldest first; the last one is what it says now."""
-    front: Front = context.deps
+    front = context.deps
     entry = await entry_of(context, params.id)
     post = entry.post
     wordings = await revisions(front.graph, context.caller.member_id, params.id)

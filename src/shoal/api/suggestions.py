@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities.search import Suggestion
 from shoal.api.entities.statuses import Account, Status
 from shoal.api.http.convert import Id, Limit
@@ -60,7 +60,7 @@ class Dismissed(msgspec.Struct, frozen=True):
 
 async def suggested(context: Context, params: Count) -> object:
     """Accounts that the caller may want to follow: those whom many whom they follow follow, then those whom many do."""
-    front: Front = context.deps
+    front = context.deps
     found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
     return [
         {
@@ -74,21 +74,21 @@ async def suggested(context: Context, params: Count) -> object:
 
 async def suggested_accounts(context: Context, params: Count) -> object:
     """List accounts that the caller may want to follow, without saying why."""
-    front: Front = context.deps
+    front = context.deps
     found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
     return front.present.accounts(one.profile for one in found)
 
 
 async def dismiss(context: Context, params: Dismissed) -> object:
     """An account is not suggested to the caller again."""
-    front: Front = context.deps
+    front = context.deps
     await services.dismiss(front.writes, actor(context), params.account_id)
     return {}
 
 
 async def directory(context: Context, params: DirectoryQuery) -> object:
     """Accounts that want to be found."""
-    front: Front = context.deps
+    front = context.deps
     limit, offset = page_size(params.limit, 40, 80), min(max(0, params.offset), _DEEPEST)
     found = await directory_feed.page(front.reads, context.caller.member_id, params.order or "active", limit, offset)
     return _positioned(context, front.present.accounts(found), offset, limit, more=len(found) == limit)
@@ -96,7 +96,7 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
 
 async def trending(context: Context, params: TrendingQuery) -> object:
     """Statuses that many favourite and reblog these days."""
-    front: Front = context.deps
+    front = context.deps
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id
     found = await popular.page(front.reads, viewer, limit, offset)

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front, Handler
+from shoal.api.context import Context, Handler
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.tags import Tag
 from shoal.api.http.calls import Route
@@ -39,19 +39,19 @@ async def one(context: Context, params: ByName) -> object:
 
 async def follow(context: Context, params: ByName) -> object:
     """Public statuses under the tag come to the caller's home."""
-    front: Front = context.deps
+    front = context.deps
     return await _shown(context, await relationships.follow_tag(front.writes, actor(context), params.name))
 
 
 async def unfollow(context: Context, params: ByName) -> object:
     """They come no longer."""
-    front: Front = context.deps
+    front = context.deps
     return await _shown(context, await relationships.unfollow_tag(front.writes, actor(context), params.name))
 
 
 async def feature(context: Context, params: ByName) -> object:
     """Show a tag on the caller's profile."""
-    front: Front = context.deps
+    front = context.deps
     name = tag_named(params.name)
     await featured_tags.feature(front.writes, actor(context), name)
     return await _shown(context, name)
@@ -59,7 +59,7 @@ async def feature(context: Context, params: ByName) -> object:
 
 async def unfeature(context: Context, params: ByName) -> object:
     """Show it there no longer."""
-    front: Front = context.deps
+    front = context.deps
     name = tag_named(params.name)
     await featured_tags.unfeature(front.writes, actor(context), name)
     return await _shown(context, name)
@@ -67,7 +67,7 @@ async def unfeature(context: Context, params: ByName) -> object:
 
 async def followed(context: Context, params: PageQuery) -> object:
     """The tags that the caller follows, newest follow first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params, 100, 200)
     found = await featured.followed(front.reads, actor(context), cursor)
     shown = await shown_tags(context, [tag.data.decode() for tag in found.tags])
@@ -88,7 +88,7 @@ async def _shown(context: Context, name: str) -> tag_entities.Tag:
 
 async def shown_tags(context: Context, names: Sequence[str]) -> list[tag_entities.Tag]:
     """Tags by canonical name, with how the caller stands to them; three reads."""
-    front: Front = context.deps
+    front = context.deps
     tags, viewer = front.reads.tags, context.caller.member_id
     counted: dict[str, Counted] = {}
     # A follow is done, and must not be answered as if it were not, because numbers beside it cannot be had.

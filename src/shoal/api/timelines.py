@@ -8,7 +8,7 @@ from typing import Annotated
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities.statuses import Status
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import actor, cursor_of, entries_page
@@ -55,7 +55,7 @@ _EMPTY = Page([], None)
 
 async def home(context: Context, params: StatusesQuery) -> object:
     """The newest by the caller, by those they follow and under the tags they follow."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params)
     page = await home_feed.page(front.reads, actor(context), cursor)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
@@ -63,7 +63,7 @@ async def home(context: Context, params: StatusesQuery) -> object:
 
 async def tag(context: Context, params: TagTimelineQuery) -> object:
     """The newest public statuses under a tag, or several."""
-    front: Front = context.deps
+    front = context.deps
     name = _known(params.tag)
     if name is None:
         raise NotFound("Record not found")
@@ -82,7 +82,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
 
 async def public(context: Context, params: Public) -> object:
     """The newest public statuses of everybody, without replies to others and shares."""
-    front: Front = context.deps
+    front = context.deps
     cursor, viewer = cursor_of(params), context.caller.member_id
     page = _EMPTY
     if not params.only_remote:

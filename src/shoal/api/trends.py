@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 from starlette.responses import Response
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.tags import AlikeTag, Cloud, Tag
 from shoal.api.http.calls import Body
@@ -52,7 +52,7 @@ class RelatedQuery(msgspec.Struct, frozen=True):
 
 async def tags(context: Context, params: RisingQuery) -> object:
     """Tags on the rise; those of the day, the week and all time where there are too few."""
-    front: Front = context.deps
+    front = context.deps
     limit, offset = page_size(params.limit, 10, 20), min(params.offset, _MOST_TRENDS)
     words = await trends.trending(front.reads, limit, offset)
     viewer = context.caller.member_id
@@ -79,13 +79,13 @@ async def tags(context: Context, params: RisingQuery) -> object:
 
 async def cloud(context: Context, params: CloudQuery) -> object:
     """The tag cloud, with what brought each tag there."""
-    front: Front = context.deps
+    front = context.deps
     return tag_entities.cloud(await _cloud(context, params), front.at)
 
 
 async def picture(context: Context, params: CloudQuery) -> object:
     """Draw the tag cloud as a picture, whose words are links."""
-    front: Front = context.deps
+    front = context.deps
     shown = await _cloud(context, params)
     title = f"Tags of {front.settings.title}"
     drawn = await front.pictures.of(front.reads.tags, shown, _limit(params), front.at.tag, title)
@@ -95,13 +95,13 @@ async def picture(context: Context, params: CloudQuery) -> object:
 
 async def alike(context: Context, params: RelatedQuery) -> object:
     """Tags that stand in the same posts."""
-    front: Front = context.deps
+    front = context.deps
     found = await related.related(front.reads, tag_named(params.name), page_size(params.limit, 20, related.MOST))
     return [tag_entities.alike(each, front.at) for each in found]
 
 
 async def _cloud(context: Context, params: CloudQuery) -> Shown:
-    front: Front = context.deps
+    front = context.deps
     limit, order = _limit(params), params.order or "all"
     if order != trends.FOR_YOU:
         return await front.reads.tags.cloud(order, limit)

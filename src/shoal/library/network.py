@@ -31,7 +31,7 @@ class Shoal:
         self.moderation = Moderation(network)
         self.visitor = Visitor(network)
         self.closing = AsyncExitStack()
-        """What must end before the network is closed."""
+        """Tasks and streams that must end before the network is closed."""
 
     @staticmethod
     @asynccontextmanager

@@ -137,7 +137,7 @@ def _roles(staff: bool, ids: Sequence[str]) -> frozenset[Role]:
 
 
 async def _several(context: Context, params: AccountsQuery | WantedNow, test: _Test) -> object:
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params, 100, 200)
     if params.email:
         found = Members([], None)
@@ -166,7 +166,7 @@ async def _staff(front: Front, cursor: Cursor, test: _Test) -> Members:
 
 async def shown(context: Context, found: Sequence[Member]) -> list[AdminAccount]:
     """Members as moderators see them; two reads. The address is for those of a higher role than the member's alone."""
-    front: Front = context.deps
+    front = context.deps
     members = {member.id: member for member in found}
     known = await profiles(front.graph, members, None, dict.fromkeys(members, STRANGER))
     logins = await front.graph.obj_get([member.login_id for member in found if member.login_id])
@@ -197,7 +197,7 @@ async def delete(context: Context, params: One) -> object:
 
 async def act(context: Context, params: Act) -> object:
     """Suspend, silence, mark as sensitive or lock out an account, or only close the report about it (`none`)."""
-    front: Front = context.deps
+    front = context.deps
     if params.warning_preset_id:
         raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
     target = await _target(context, params.id)
@@ -224,7 +224,7 @@ _ACTS: dict[str, Verb] = {
 
 def _undoing(verb: Verb, what: str) -> Handler[One]:
     async def handler(context: Context, params: One) -> object:
-        front: Front = context.deps
+        front = context.deps
         target = await _target(context, params.id)
         changed = await verb(front.writes, target.id)
         _log.info("%s: %s %s (%s)", actor(context), verb.__name__, target.name, target.id)
@@ -245,7 +245,7 @@ approve = _undoing(moderation.approve, "The account, which waited for approval, 
 
 async def reject(context: Context, params: One) -> object:
     """The account, which waited for approval, is deleted. Its name and address are free again."""
-    front: Front = context.deps
+    front = context.deps
     target = await _target(context, params.id)
     told = (await shown(context, [target]))[0]
     await moderation.reject(front.writes, target.id)
@@ -255,7 +255,7 @@ async def reject(context: Context, params: One) -> object:
 
 async def _target(context: Context, id_: int) -> Member:
     """A member on whom the caller may act. Raises `NotFound` or `NotAllowed`."""
-    front: Front = context.deps
+    front = context.deps
     found = await members_by_id(front.graph, (actor(context), id_))
     if id_ not in found:
         raise NotFound("Record not found")

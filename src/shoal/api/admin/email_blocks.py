@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import presenter
 from shoal.api.entities.tags import TagDay
 from shoal.api.http.errors import Blank
@@ -114,7 +114,7 @@ async def test_address(context: Context, params: Tested) -> list[AdminCanonicalE
 
 async def block_address(context: Context, params: NewAddress) -> AdminCanonicalEmailBlock:
     """Nobody signs up with this address any more, nor with one that differs in dots, case or `+tag` alone."""
-    front: Front = context.deps
+    front = context.deps
     if params.email.strip():
         block = await email_blocks.block_address(front.writes, params.email)
     elif params.canonical_email_hash.strip():

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities import presenter
 from shoal.api.http.convert import Id
 from shoal.api.http.errors import Blank
@@ -78,7 +78,7 @@ async def one(context: Context, params: One) -> AdminIpBlock:
 
 async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
     """Keep a network out, or those who would sign up from there. The caller's own address cannot be kept out."""
-    front: Front = context.deps
+    front = context.deps
     if not params.ip.strip():
         raise Blank("Ip can't be blank", field="ip")
     if params.severity is None:
@@ -92,7 +92,7 @@ async def create(context: Context, params: NewIpBlock) -> AdminIpBlock:
 
 async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
     """Change a block. The caller's own address cannot be kept out."""
-    front: Front = context.deps
+    front = context.deps
     before = await ip_blocks.access(front.graph, params.id)
     network = check_network(params.ip) if params.ip.strip() else None
     _check_not_own(context, network or before.network, params.severity or before.severity)
@@ -113,7 +113,7 @@ def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None
 
 
 async def _done(context: Context, what: str, block: IpBlock) -> AdminIpBlock:
-    front: Front = context.deps
+    front = context.deps
     await front.ip_guard.look()
     _log.info("%s: %s %s (%s)", actor(context), what, block.network, block.severity)
     return _shown(block)

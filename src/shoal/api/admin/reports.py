@@ -49,7 +49,7 @@ class Sorted(msgspec.Struct, frozen=True, kw_only=True):
 
 async def several(context: Context, params: ReportsQuery) -> object:
     """Reports that are open (or `resolved`), newest first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params, 100, 200)
     wanted = WantedReports(params.resolved, params.account_id, params.target_account_id)
     found, after = await reported.page(front.graph, cursor, wanted)
@@ -63,7 +63,7 @@ async def one(context: Context, params: One) -> object:
 
 async def sort(context: Context, params: Sorted) -> object:
     """Say otherwise what a report is about."""
-    front: Front = context.deps
+    front = context.deps
     changed = await reports.sort(
         front.writes, params.id, category=params.category, rule_ids=params.rule_ids, rules=known_rules(front)
     )
@@ -101,7 +101,7 @@ async def _answer(context: Context, report: Report) -> AdminReport:
 
 async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]:
     """Reports with all that they name; people and statuses are read for all of them together."""
-    front: Front = context.deps
+    front = context.deps
     ids = {id_ for report in found for id_ in _people(report) if id_}
     people = await members_by_id(front.graph, list(ids))
     accounts = {int(account.id): account for account in await shown(context, list(people.values()))}

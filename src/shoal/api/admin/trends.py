@@ -59,7 +59,7 @@ class Which(msgspec.Struct, frozen=True):
 
 async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
     """Tags on the rise, and those that are denied."""
-    front: Front = context.deps
+    front = context.deps
     words = await trends.trending(front.reads, page_size(params.limit, 10, 20), 0)
     shown = [_tag(front, word.name, word, trendable=True) for word in words]
     return shown + [_tag(front, name, None, trendable=False) for name in await _denied(front)]
@@ -67,7 +67,7 @@ async def tags(context: Context, params: AdminTrendsQuery) -> list[AdminTag]:
 
 async def approve(context: Context, params: Which) -> AdminTag:
     """The tag may be shown."""
-    front: Front = context.deps
+    front = context.deps
     name = await _named(front, params.id)
     await front.reads.tags.allow(name)
     _log.info("%s: allow #%s", actor(context), name)
@@ -76,7 +76,7 @@ async def approve(context: Context, params: Which) -> AdminTag:
 
 async def reject(context: Context, params: Which) -> AdminTag:
     """The tag is shown in no trend, cloud or list of tags."""
-    front: Front = context.deps
+    front = context.deps
     name = await _named(front, params.id)
     await front.reads.tags.deny(name)
     _log.info("%s: deny #%s", actor(context), name)
@@ -85,7 +85,7 @@ async def reject(context: Context, params: Which) -> AdminTag:
 
 async def statuses(context: Context, params: Position) -> list[object]:
     """Statuses that many favourite and reblog these days, and those among them that were rejected."""
-    front: Front = context.deps
+    front = context.deps
     limit, offset = page_size(params.limit), max(0, params.offset)
     found = await popular.judged(front.reads, limit, offset)
     return [await _status(front, entry, trendable=not entry.post.untrendable) for entry in found]
@@ -103,7 +103,7 @@ async def reject_status(context: Context, params: One) -> object:
 
 async def _judge(context: Context, id_: int, *, trendable: bool) -> object:
     """Judge a status that everybody may see: no other can trend. Raises `NotFound`."""
-    front: Front = context.deps
+    front = context.deps
     found = await hydrate(front.graph, None, (id_,))
     if not found or found[0].share is not None:
         raise NotFound("Record not found")

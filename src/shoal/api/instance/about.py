@@ -42,20 +42,20 @@ class Domain(msgspec.Struct, frozen=True):
 
 async def rules(context: Context, _params: None) -> list[Rule]:
     """The rules of this server."""
-    front: Front = context.deps
+    front = context.deps
     return moderation_entities.rules_of(front.settings)
 
 
 async def activity(context: Context, _params: None) -> list[Activity]:
     """The last twelve weeks, this one first: statuses, members who wrote one, and members who came."""
-    front: Front = context.deps
+    front = context.deps
     totals = await front.census.totals()
     return [Activity(str(week.began), str(week.posts), str(week.authors), str(week.members)) for week in totals.weeks]
 
 
 async def extended_description(context: Context, _params: None) -> ExtendedDescription:
     """Return the server's description of itself, as HTML."""
-    front: Front = context.deps
+    front = context.deps
     return ExtendedDescription(None, f"<p>{escape(front.settings.description)}</p>")
 
 

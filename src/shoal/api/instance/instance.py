@@ -32,7 +32,7 @@ _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 
 async def v1(context: Context, _params: None) -> object:
     """Instance, the older shape."""
-    front: Front = context.deps
+    front = context.deps
     settings, totals = front.settings, await front.census.totals()
     return {
         "uri": front.at.netloc,
@@ -56,7 +56,7 @@ async def v1(context: Context, _params: None) -> object:
 
 async def v2(context: Context, _params: None) -> object:
     """Instance, the newer shape."""
-    front: Front = context.deps
+    front = context.deps
     settings, totals = front.settings, await front.census.totals()
     return {
         "domain": front.at.netloc,
@@ -139,7 +139,7 @@ async def health(_context: Context, _params: None) -> object:
 
 async def ready(context: Context, _params: None) -> object:
     """Whether the stores, timelines and broker answer; 503 says which does not."""
-    front: Front = context.deps
+    front = context.deps
     parts = await front.readiness.parts()
     said = {name: "ok" if well else "does not answer" for name, well in parts.items()}
     return Reply(said, 200 if all(parts.values()) else 503)
@@ -147,13 +147,13 @@ async def ready(context: Context, _params: None) -> object:
 
 async def nodeinfo_links(context: Context, _params: None) -> object:
     """Where the node information is."""
-    front: Front = context.deps
+    front = context.deps
     return {"links": [{"rel": _NODEINFO, "href": f"{front.at.root}/nodeinfo/2.0"}]}
 
 
 async def nodeinfo(context: Context, _params: None) -> object:
     """Return the software of this server and its size, in the form that surveys of the network read."""
-    front: Front = context.deps
+    front = context.deps
     totals = await front.census.totals()
     return {
         "version": "2.0",

@@ -31,13 +31,13 @@ class Resource(msgspec.Struct, frozen=True):
 
 async def host_meta(context: Context, _params: None) -> Response:
     """Where WebFinger is, as XRD."""
-    front: Front = context.deps
+    front = context.deps
     return Response(_XRD.format(root=front.at.root), media_type="application/xrd+xml")
 
 
 async def webfinger(context: Context, params: Resource) -> Response:
     """Where an account is."""
-    front: Front = context.deps
+    front = context.deps
     member = await members.find(front.writes, _name(front, params.resource))
     if member is None or member.pending:
         raise NotFound("Record not found")

@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from shoal.api import rows
-from shoal.api.context import Context, Front, Handler
+from shoal.api.context import Context, Handler
 from shoal.api.http.authentication import caller_of
 from shoal.api.http.calls import Body
 from shoal.api.http.convert import Id
@@ -56,7 +56,7 @@ def stream(name: str) -> Handler[StreamQuery]:
 
 
 async def _stream(name: str, context: Context, params: StreamQuery) -> object:
-    front: Front = context.deps
+    front = context.deps
     media = params.only_media and name.startswith("public")
     asked = StreamName(f"{name}:media" if media else name, params.list, params.tag)
     found = await stream_of(front, context.caller, asked)
@@ -101,7 +101,7 @@ class _EventStream(Response):
             await asyncio.gather(watching, return_exceptions=True)
 
     async def _tell(self, write: Callable[[bytes], Awaitable[None]]) -> None:
-        front: Front = self._context.deps
+        front = self._context.deps
 
         async def check() -> None:
             front.ip_guard.check(self._context.request.scope)
@@ -112,12 +112,12 @@ class _EventStream(Response):
                 await write(await self._lines(heard) if heard else b":thump\n")
 
     async def _lines(self, heard: list[PlacedUpdate | Missed]) -> bytes:
-        front: Front = self._context.deps
+        front = self._context.deps
         return b"".join(map(_line, await events(front, self._context.caller, self._connection, heard, self._data)))
 
     async def _write(self, send: Send, body: bytes) -> None:
         if body:
-            front: Front = self._context.deps
+            front = self._context.deps
             async with asyncio.timeout(front.streams.pace.patience):
                 await send({"type": "http.response.body", "body": body, "more_body": True})
 

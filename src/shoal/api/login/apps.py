@@ -35,7 +35,7 @@ class AppForm(msgspec.Struct, frozen=True):
 
 async def register(context: Context, params: AppForm) -> object:
     """A new app with its secret."""
-    front: Front = context.deps
+    front = context.deps
     website = params.website.strip()
     if website and urlsplit(website).scheme not in {"http", "https"}:
         raise InvalidInput("website: an http or https address", field="website")
@@ -51,7 +51,7 @@ async def register(context: Context, params: AppForm) -> object:
 
 async def verify(context: Context, _params: None) -> object:
     """The app that the token belongs to."""
-    front: Front = context.deps
+    front = context.deps
     return presenter.application(await app_of(front, context.caller.app_id))
 
 

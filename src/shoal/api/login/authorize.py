@@ -41,7 +41,7 @@ class Decision(Authorization, frozen=True):
 
 async def show(context: Context, params: Authorization) -> object:
     """The page where a member logs in and lets an app in."""
-    front: Front = context.deps
+    front = context.deps
     try:
         asked = await read(front.graph, params)
     except SentBack as back:
@@ -53,7 +53,7 @@ async def show(context: Context, params: Authorization) -> object:
 
 async def decide(context: Context, params: Decision) -> object:
     """Handle an answer on the authorize page: log in, allow, deny, or switch to another member."""
-    front: Front = context.deps
+    front = context.deps
     browser = _browser(context)
     try:
         asked = await read(front.graph, params)
@@ -75,7 +75,7 @@ async def decide(context: Context, params: Decision) -> object:
 
 
 async def _log_in(context: Context, browser: Browser, asked: AuthorizeRequest, params: Decision) -> Response:
-    front: Front = context.deps
+    front = context.deps
     try:
         member = await guesses.log_in(context, params.username, params.password)
     except Unauthenticated:
@@ -101,7 +101,7 @@ async def _log_out(front: Front, browser: Browser, params: Decision) -> Response
 
 
 def _browser(context: Context) -> Browser:
-    front: Front = context.deps
+    front = context.deps
     return Browser(context.request, secure=front.at.root.startswith("https:"))
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 from starlette.types import Scope
 
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.http.limits.admission import outside
 from shoal.api.http.limits.ratelimit import Limiter, RateKey, address_of, network_key
 from shoal.core.errors import TooMany
@@ -56,18 +56,18 @@ class Attempt:
 
 async def log_in(context: Context, name: str, password: str) -> Member:
     """The member with this name or address and this password. Raises as `members.log_in`."""
-    front: Front = context.deps
+    front = context.deps
     async with hashing(context.request.scope):
         return await members.log_in(front.writes, name, password, _attempt(context))
 
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
     """A new password for a member who knows the one they have. Raises as `members.change_password`."""
-    front: Front = context.deps
+    front = context.deps
     async with hashing(context.request.scope):
         await members.change_password(front.writes, member_id, current, password, _attempt(context))
 
 
 def _attempt(context: Context) -> Attempt:
-    front: Front = context.deps
+    front = context.deps
     return Attempt(front.limiter, address_of(context.request.scope))

@@ -55,7 +55,7 @@ class Revocation(msgspec.Struct, frozen=True):
 
 async def token(context: Context, params: TokenRequest) -> object:
     """A new token for each time it is asked for."""
-    front: Front = context.deps
+    front = context.deps
     grant = _GRANTS.get(params.grant_type)
     if not params.grant_type:
         raise OAuthRefused("invalid_request", "Missing required parameter: grant_type")
@@ -69,7 +69,7 @@ async def token(context: Context, params: TokenRequest) -> object:
 
 async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken:
     """The scopes are those that the member was asked for, whatever stands here."""
-    front: Front = context.deps
+    front = context.deps
     if not params.code or not params.redirect_uri:
         raise OAuthRefused("invalid_request", "Missing required parameter: code and redirect_uri")
     try:
@@ -79,7 +79,7 @@ async def _by_code(context: Context, app: App, params: TokenRequest) -> NewToken
 
 
 async def _by_password(context: Context, app: App, params: TokenRequest) -> NewToken:
-    front: Front = context.deps
+    front = context.deps
     if not params.username or not params.password:
         raise OAuthRefused("invalid_request", "Missing required parameter: username and password")
     asked = _scopes(params.scope, app)
@@ -91,7 +91,7 @@ async def _by_password(context: Context, app: App, params: TokenRequest) -> NewT
 
 
 async def _by_app_alone(context: Context, app: App, params: TokenRequest) -> NewToken:
-    front: Front = context.deps
+    front = context.deps
     return await apps.issue_token(front.writes, app.id, 0, _scopes(params.scope, app))
 
 
@@ -110,7 +110,7 @@ def grant_types(settings: Settings) -> list[str]:
 
 async def revoke(context: Context, params: Revocation) -> object:
     """The token ends. One that is unknown has ended already; one of another app's is not the caller's to end."""
-    front: Front = context.deps
+    front = context.deps
     app = await _client(front, context.request, params)
     if not params.token:
         raise OAuthRefused("invalid_request", "Missing required parameter: token")

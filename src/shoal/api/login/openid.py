@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.http.scopes import KNOWN
 from shoal.api.listing import actor, profile_of
 from shoal.api.login.oauth import grant_types
@@ -42,7 +42,7 @@ class UserInfo(msgspec.Struct, kw_only=True):
 
 async def metadata(context: Context, _params: None) -> object:
     """Where a client of OAuth finds everything; only on https, as its clients refuse other addresses."""
-    front: Front = context.deps
+    front = context.deps
     root = front.at.root
     if not root.startswith("https:"):
         raise NotFound
@@ -64,7 +64,7 @@ async def metadata(context: Context, _params: None) -> object:
 
 async def userinfo(context: Context, _params: None) -> object:
     """Return the member's identity as OpenID Connect's claims."""
-    front: Front = context.deps
+    front = context.deps
     member = (await profile_of(context, actor(context))).member
     return UserInfo(
         iss=f"{front.at.root}/",

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from shoal.api import rows
-from shoal.api.context import Context, Front
+from shoal.api.context import Context
 from shoal.api.entities.sessions import SessionEntity, shown
 from shoal.api.http.pages import PageQuery
 from shoal.api.http.replies import encode
@@ -28,7 +28,7 @@ class NewPassword(msgspec.Struct, frozen=True):
 
 async def listed(context: Context, params: PageQuery) -> object:
     """Where the caller is logged in, newest first."""
-    front: Front = context.deps
+    front = context.deps
     cursor = cursor_of(params, 40, 80)
     page = await sessions.page(front.writes, actor(context), cursor)
     body = encode([shown(session, context.caller.token_id) for session in page.sessions])
@@ -37,7 +37,7 @@ async def listed(context: Context, params: PageQuery) -> object:
 
 async def end(context: Context, params: One) -> object:
     """Log out there: the token is worth nothing from now on."""
-    front: Front = context.deps
+    front = context.deps
     await sessions.end(front.writes, actor(context), params.id)
     return {}
 

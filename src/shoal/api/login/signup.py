@@ -45,7 +45,7 @@ class SignUp(msgspec.Struct, frozen=True):
 
 async def sign_up(context: Context, params: SignUp) -> object:
     """A new member; the token can be used at once, or after approval where the client's network needs one."""
-    front: Front = context.deps
+    front = context.deps
     if not front.settings.registrations:
         raise NotAllowed("This server takes no new members")
     severity = front.ip_guard.severity(context.request.scope)
