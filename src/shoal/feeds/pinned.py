@@ -9,7 +9,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS
 
 _MOST = 100
-"""More than a member may pin; some may have been pinned when the limit was higher."""
+"""Pins that are read at most: more than a member may have now, as the limit may have been higher once."""
 
 
 _EVERYWHERE = Cursor()
@@ -20,7 +20,7 @@ async def pinned(
 ) -> list[Entry]:
     """Return all wanted pins between the ids of the cursor that the viewer may see.
 
-    The limit does not matter: pins are few.
+    The cursor's limit is not applied: a member has only a few pins.
     """
     pins = await reads.graph.assoc_range(member, PINS, Cursor(limit=_MOST))
     seen = sight(reads.graph, viewer, unasked=False)

@@ -10,7 +10,7 @@ from shoal.services.discarding import discard
 
 
 class Uploads(Acting):
-    """Media as their owner sees to them."""
+    """The media of one member: upload, describe, delete."""
 
     async def upload(
         self,
@@ -20,7 +20,7 @@ class Uploads(Acting):
         focus: tuple[float, float] = (0.0, 0.0),
         thumbnail: bytes | None = None,
     ) -> Media:
-        """Store a picture, video or sound. A picture is ready at once; `state` says how far others are.
+        """Store a picture, video or sound. A picture is ready at once; `state` tells the progress of videos and sounds.
 
         `focus` is the point that a crop keeps, x and y in -1..1; `thumbnail` the picture of a video or sound.
         Raises `InvalidInput`: `TooLarge`, and `Unsupported` for a kind of file that is not taken; and `StorageFull`.
@@ -30,7 +30,7 @@ class Uploads(Acting):
         )
 
     async def media(self, which: AnyMedia) -> Media:
-        """Own media as they are now. Raises `NotFound`."""
+        """Return one of the member's media as it is now. Raises `NotFound`."""
         return await media.own_media(self._writes, self.id, id_of(which))
 
     async def describe(
@@ -41,11 +41,11 @@ class Uploads(Acting):
         focus: tuple[float, float] | None = None,
         thumbnail: bytes | None = None,
     ) -> Media:
-        """Change the given values of own media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
+        """Change values of one of the member's media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
         return await media.describe(
             self._writes, self.id, id_of(which), description=description, focus=focus, thumbnail=thumbnail
         )
 
     async def discard(self, which: AnyMedia) -> None:
-        """Delete own media with their files. Raises `NotFound`, and `Unfit` for media that a post has or is to have."""
+        """Delete media with their files. Raises `NotFound`, and `Unfit` for media that a post has or is to have."""
         await discard(self._writes, self.id, id_of(which))

@@ -12,7 +12,7 @@ from shoal.sync.calling import Acting
 
 
 class Uploads(Acting):
-    """Media as their owner sees to them."""
+    """The media of one member: upload, describe, delete."""
 
     _awaited: awaited.Uploads
 
@@ -24,7 +24,7 @@ class Uploads(Acting):
         focus: tuple[float, float] = (0.0, 0.0),
         thumbnail: bytes | None = None,
     ) -> Media:
-        """Store a picture, video or sound. A picture is ready at once; `state` says how far others are.
+        """Store a picture, video or sound. A picture is ready at once; `state` tells the progress of videos and sounds.
 
         `focus` is the point that a crop keeps, x and y in -1..1; `thumbnail` the picture of a video or sound.
         Raises `InvalidInput`: `TooLarge`, and `Unsupported` for a kind of file that is not taken; and `StorageFull`.
@@ -32,7 +32,7 @@ class Uploads(Acting):
         return self._loop.call(self._awaited.upload(file, description=description, focus=focus, thumbnail=thumbnail))
 
     def media(self, which: AnyMedia) -> Media:
-        """Own media as they are now. Raises `NotFound`."""
+        """Return one of the member's media as it is now. Raises `NotFound`."""
         return self._loop.call(self._awaited.media(which))
 
     def describe(
@@ -43,9 +43,9 @@ class Uploads(Acting):
         focus: tuple[float, float] | None = None,
         thumbnail: bytes | None = None,
     ) -> Media:
-        """Change the given values of own media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
+        """Change values of one of the member's media. Raises `NotFound`, and `InvalidInput` (`TooLarge`, `Unsupported`)."""
         return self._loop.call(self._awaited.describe(which, description=description, focus=focus, thumbnail=thumbnail))
 
     def discard(self, which: AnyMedia) -> None:
-        """Delete own media with their files. Raises `NotFound`, and `Unfit` for media that a post has or is to have."""
+        """Delete media with their files. Raises `NotFound`, and `Unfit` for media that a post has or is to have."""
         self._loop.call(self._awaited.discard(which))

@@ -1,6 +1,6 @@
 """Changes that an operator makes to the cloud (rules, and tags that were recounted), each as a version of its own.
 
-It is decided under the lock, with the rules that hold then: so two operators at the same moment cannot contradict each other.
+A change is decided while the lock is held, from the rules at that moment, so two operators cannot overwrite each other.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ async def amend(
     clock: Callable[[], int] = now_ms,
     sizes: Sizes = SIZES,
 ) -> Amendment:
-    """Write what `decide` makes of the rules that hold; `NOTHING` of it writes nothing.
+    """Hand the current rules to `decide`, and write the change that it returns; `NOTHING` writes none.
 
     Raises what `decide` raises, and `Unavailable` when nobody gets the lock.
     """
@@ -42,7 +42,7 @@ async def amend(
         except Overtaken:
             pass
         finally:
-            # Also when it was given up while it asked for the lock.
+            # Let go of the lock even when the caller was cancelled while asking for it.
             await store.unlock(holder)
         await asyncio.sleep(_RETRY_SECONDS)
     raise Unavailable("the tag cloud is busy", retry_after=1.0)

@@ -1,4 +1,4 @@
-"""The outboxes of a network by themselves, for whoever only looks at the work that waits, or replays it."""
+"""The outboxes of a network without the rest of it: for commands that show waiting jobs, or replay them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shoal.wiring.stores import open_store
 
 @asynccontextmanager
 async def open_outboxes(settings: Settings, *, read_only: bool) -> AsyncIterator[dict[str, Outbox]]:
-    """By where they are: `store`, and `broker` if there is one. Raises `Unavailable` for one that cannot be opened."""
+    """Open the outboxes, by name: `store`, and `broker` if there is one. Raises `Unavailable` if one cannot be opened."""
     async with AsyncExitStack() as stack:
         outboxes: dict[str, Outbox] = {"store": await open_store(settings, stack, read_only=read_only, sole=False)}
         if (broker := await open_broker(settings, stack, taking=False)) is not None:

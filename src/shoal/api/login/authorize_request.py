@@ -1,7 +1,7 @@
 """Checks an app's request on the authorize page: RFC 6749, 4.1.1, with PKCE (RFC 7636).
 
-What is wrong with the app or its address is shown to the person, and nobody is sent anywhere. Everything else that is wrong
-goes back to the app, at an address that it registered.
+An unknown app or redirect address is shown to the person, and nobody is redirected. Any other error is sent to the app, at
+an address that it registered.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ class SentBack(Exception):
 
     @property
     def url(self) -> str:
-        """The address of the app with the answer in its query; what was in the query stays."""
+        """Return the redirect address with the answer added to its query."""
         joint = "&" if "?" in self.redirect_uri else "?"
         return f"{self.redirect_uri}{joint}{urlencode(self.answer)}"
 
 
 async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
-    """The request, checked. Raises `OAuthRefused` for what the person is told, `SentBack` for what the app is."""
+    """Check a request. Raises `OAuthRefused` for an error that the person is told, `SentBack` for one that the app is told."""
     app = await _app(graph, params.client_id)
     if not redirects_to(app, params.redirect_uri):
         raise OAuthRefused(
@@ -90,12 +90,12 @@ async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
 
 
 def redirects_to(app: App, redirect_uri: str) -> bool:
-    """Whether the app may be answered there: at an address that it registered, to the letter, and that leads where it seems to."""
+    """Return whether the app may be answered at this address: it is registered, letter for letter, and leads where it seems to."""
     return redirect_uri in app.redirect_uris and leads_where_it_seems(redirect_uri)
 
 
 def leads_where_it_seems(redirect_uri: str) -> bool:
-    """Whether everybody reads the same host in an address.
+    """Return whether every program reads the same host in an address.
 
     Browsers take a backslash for a slash, others do not; and `https://bank.example@evil.example/` shows one host to people
     and goes to another.
@@ -110,7 +110,7 @@ def _authority(uri: str) -> str:
 
 
 def address_of(at: Addresses, params: Authorization) -> str:
-    """The page with this request again, for a browser that is logged in by now."""
+    """Return the address of the authorize page with this request, for a browser that has logged in since."""
     asked = {
         "response_type": params.response_type,
         "client_id": params.client_id,

@@ -1,4 +1,4 @@
-"""Signing up: an app makes a member, and gets the member's first token. Nobody has to confirm an e-mail address."""
+"""Signing up: an app makes a member, and gets the member's first token. E-mail addresses are not confirmed."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
 
 
 class SignUp(msgspec.Struct, frozen=True):
-    """Fields of the sign-up form. Four are needed; all that is wrong is reported at once, field by field.
+    """Fields of the sign-up form. Four are required. All errors are reported at once, field by field.
 
-    Nobody lets members in by their age here, so it is not asked for; a client that sends one is not refused.
+    A date of birth is not asked for; a client may send one, and it is ignored.
     """
 
     username: _Word = ""
@@ -40,11 +40,11 @@ class SignUp(msgspec.Struct, frozen=True):
     agreement: bool = False
     locale: Annotated[str, Meta(max_length=35)] = ""
     reason: Annotated[str, Meta(max_length=20_000)] = ""
-    """Why the member wants to join: kept, with at most 420 characters, where they have to wait for approval."""
+    """Why the member wants to join: at most 420 characters, kept where members wait for approval."""
 
 
 async def sign_up(context: Context, params: SignUp) -> object:
-    """A new member; the token can be used at once, or after approval where the client's network needs one."""
+    """Create a member and return their token, which is valid at once, or from approval on where sign-ups wait for one."""
     front = context.deps
     if not front.settings.registrations:
         raise NotAllowed("This server takes no new members")
@@ -75,7 +75,7 @@ def _language(locale: str) -> str:
 
 
 async def _check(front: Front, params: SignUp, client: str, *, pending: bool) -> None:
-    """Raises `SeveralErrors` with everything that is wrong."""
+    """Check all fields of the form. Raises `SeveralErrors` with every error found."""
     wrong: list[InvalidInput] = []
     name = _checked(wrong, "username", params.username, check_user_name)
     email = _checked(wrong, "email", params.email, check_email)
@@ -88,7 +88,7 @@ async def _check(front: Front, params: SignUp, client: str, *, pending: bool) ->
         if email:
             await email_blocks.check_sign_up(front.writes, email, client)
     except InvalidInput as error:
-        # Whether somebody has it already is not told as well.
+        # Whether the address is taken is not revealed.
         wrong.append(error)
         email = ""
     keys = {
@@ -105,7 +105,7 @@ async def _check(front: Front, params: SignUp, client: str, *, pending: bool) ->
 
 
 def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
-    """The value as it is stored; empty when something is wrong with it, which is noted."""
+    """Return the value as it will be stored. An invalid one is noted among the errors, and empty here."""
     if not text.strip():
         wrong.append(Blank(f"{field.title()} can't be blank", field=field))
         return ""
@@ -117,7 +117,7 @@ def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[
 
 
 async def confirm(_context: Context, _params: None) -> object:
-    """Refused: an e-mail address needs no confirmation here."""
+    """Refuse to send a confirmation: e-mail addresses are not confirmed."""
     raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
 
 

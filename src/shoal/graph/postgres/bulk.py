@@ -1,4 +1,4 @@
-"""Whole rows in and out of a PostgreSQL store, for moving a network and for seeing how it lies."""
+"""Reading and writing whole rows of a PostgreSQL store: for moving a network, and for seeing how its data are distributed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEYS = """
     SELECT space, name, id, until FROM shoal.key
     WHERE (space, name) > ($1::text, $2::text) ORDER BY space, name LIMIT $3"""
 
-# A row that is replaced has another revision from then on, whatever the one before was.
+# A replaced row gets a new revision, so that a reader notices the change.
 _PUT = (
     """
     INSERT INTO shoal.object (id, version, revision, data)
@@ -64,7 +64,7 @@ _SPREAD = """
 
 
 class PostgresBulk:
-    """The rows of one store. `lazy` reads; what is written is durable."""
+    """The rows of one store. `lazy` is the pool that reads; a write is durable when it returns."""
 
     def __init__(self, lazy: ConnectionPool, durable: ConnectionPool, check: Callable[[], None]) -> None:
         self._check = check
@@ -72,7 +72,7 @@ class PostgresBulk:
         self._durable = durable
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
-        """A page of keys."""
+        """Return a page of keys."""
         return [KeyRow(*row) for row in await self._lazy.ask(_KEYS, *after, limit, patience=LONG_PATIENCE)]
 
     async def put_rows(self, rows: Rows) -> None:
@@ -83,7 +83,7 @@ class PostgresBulk:
         await self._each(_PUT, (objects, assocs, rows.counts, keys))
 
     async def remove_rows(self, rows: Rows) -> None:
-        """Take rows away."""
+        """Delete rows."""
         objects = [(node.id,) for node in rows.objects]
         parts = ((3, rows.assocs), (2, rows.counts), (2, rows.keys))
         await self._each(_REMOVE, (objects, *([row[:width] for row in part] for width, part in parts)))
@@ -99,11 +99,11 @@ class PostgresBulk:
         await self._durable.use(write, patience=LONG_PATIENCE)
 
     async def spread(self) -> dict[int, Spread]:
-        """How much lies on each data source."""
+        """Return how many members, posts and bytes each data source has."""
 
         async def read(connection: asyncpg.Connection) -> list[Any]:
             async with connection.transaction(readonly=True):
-                # Everything is read, in the order in which it lies.
+                # A scan of the whole table in its physical order is cheapest here: every row is read.
                 await connection.execute("SET LOCAL enable_seqscan = on")
                 rows: list[Any] = await connection.fetch(_SPREAD, MEMBER_MARK, POST_MARK, ASSOC_BYTES)
             return rows

@@ -1,4 +1,4 @@
-"""RabbitMQ, as Debian installs it: one node with its own name, ports and epmd, all it writes in one folder.
+"""RabbitMQ, as Debian installs it: one node with a name, ports and an epmd of its own; everything it writes is in one folder.
 
 Only this machine can reach it; `guest` may log in.
 """
@@ -28,8 +28,10 @@ disk_free_limit.absolute = 50MB
 
 
 def start(folder: Path, *, port: int | None = None) -> Program:
-    """A node in `folder`, answering. Raises `NotInstalled`. What is durable is there again at the next start there."""
-    # Not the one on the PATH: that one takes its own folders and becomes the user that we become already.
+    """Start a node with its files in `folder`, and wait until it answers. A later start in the same folder finds what is durable.
+
+    Raises `NotInstalled`."""
+    # The `rabbitmq-server` on the PATH is a wrapper that uses the system's folders and changes the user, so it is not used.
     server = f"{_FOLDER}/rabbitmq-server"
     find("rabbitmq-server", "rabbitmq-server", _FOLDER, "/usr/sbin")
     port = port or free_port()
@@ -57,7 +59,7 @@ def _environ(folder: Path) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "ERL_EPMD_PORT": str(free_port()),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
-        # Its data go by this name. Nodes with an epmd each may all have the same.
+        # The name of the folder of its data. Nodes with an epmd each may share one.
         "RABBITMQ_NODENAME": "shoal@localhost",
         "RABBITMQ_DIST_PORT": str(free_port()),
         # The port by which nodes and their tools talk to each other: a client with the cookie may run anything there.
@@ -73,7 +75,7 @@ def _environ(folder: Path) -> dict[str, str]:
 
 
 def _greets(port: int) -> bool:
-    """Whether the node speaks its protocol: it takes connections a moment before."""
+    """Return whether the node speaks AMQP: it accepts connections a moment before it does."""
     with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1) as client:
         client.sendall(b"AMQP\x00\x00\x09\x01")
         return client.recv(1) == b"\x01"
