@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Sequence
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,21 +18,8 @@ from shoal.core.errors import Conflict, OutcomeUnknown
 from shoal.core.events import AnyEvent, InverseOwed, PostCreated
 from shoal.core.ids import milliseconds_of, named, shard_of
 from shoal.core.model import (
-    App,
-    Login,
-    Media,
     Member,
-    Mention,
-    Place,
-    Poll,
-    PollOption,
     Post,
-    ProfileField,
-    Revision,
-    ScheduledPost,
-    Share,
-    Token,
-    Visibility,
 )
 from shoal.graph.contract import MAX_TIME, Assoc, AssocOp, AssocRow, Batch, Cursor, IdTaken, KeyTaken, Missing, Store
 from shoal.graph.payloads.agenda import put_on, take_off
@@ -54,6 +42,7 @@ from shoal.graph.schema import (
     Key,
 )
 from tests.examples import examples
+from tests.filled import KINDS, bare, filled
 from tests.running import eventually, in_loop, run
 from tests.stores import (
     ANN,
@@ -77,26 +66,9 @@ from tests.stores import (
 )
 
 NODES: list[AnyNode] = [
-    Member(id=id_on(7, 1), name="ann", note="ünï ☂", fields=(ProfileField("a", "b"),), bot=True),
-    Login(id=id_on(7, 2), member_id=ANN, email="ann@example.org", password="$argon2id$"),
-    Post(
-        id=id_on(7, 3),
-        author_id=ANN,
-        text="a\0b 🐟",
-        visibility=Visibility.DIRECT,
-        media=(1, 2),
-        tags=("fish",),
-        mentions=(Mention(BEN, "ben"),),
-        place=Place(-33.9, 151.2),
-    ),
-    Revision(id=id_on(7, 4), post_id=POST_OF_BEN, text="before", written=5),
-    Share(id=id_on(7, 5), author_id=ANN, post_id=POST_OF_BEN, post_author_id=BEN),
-    Poll(id=id_on(7, 9), owner_id=ANN, post_id=POST_OF_BEN, options=(PollOption(1, "a"), PollOption(2, "ü"))),
-    ScheduledPost(id=id_on(7, 10), owner_id=ANN, at=5, draft=b"\x00\xff", ticket_id=6),
-    Media(id=id_on(7, 6), owner_id=ANN, key="a/b", focus=(0.5, -1.0)),
-    App(id=id_on(7, 7), name="app", redirect_uris=("https://a.example/",), secret_hash=b"\x00\xff"),
-    Token(id=id_on(7, 8), app_id=id_on(7, 7), secret_hash=bytes(32)),
+    make(kind, id_on(7, number)) for number, (kind, make) in enumerate(product(KINDS, (bare, filled)), 1)
 ]
+"""One of every kind with no more than it needs, and one with a value of its own in every field."""
 
 
 def ann(version: int = 1, note: str = "") -> Member:
