@@ -283,7 +283,7 @@ async def test_a_batch_whose_condition_ceased_to_hold_after_it_was_read_is_refus
         moods.next("TransactWriteItems", after(lambda: race.between(graph)))
         with pytest.raises(race.error):
             await behind.commit(race.batch())
-        assert behind.capacity.retries == {"Overtaken": 1}
+        assert behind.capacity.retries == {"TransactionOvertaken": 1}
         assert await all_links(graph) == []
 
 

@@ -18,7 +18,7 @@ import msgspec
 from shoal.core.errors import Unavailable
 from shoal.graph.dynamodb.items import END, Item, ItemKey, address_of, digits, item_of, typed
 from shoal.graph.dynamodb.service import Backoff, Service
-from shoal.graph.dynamodb.service import TransactionConflict as Contested
+from shoal.graph.dynamodb.service import TransactionOvertaken as Contested
 from shoal.graph.dynamodb.writes import ABSENT, PRESENT, Condition, Transaction, still
 from shoal.tagcloud.contract import KEEP_CLOUDS, KEEP_INCREMENTS_MS, Merge, Overtaken
 from shoal.tagcloud.dynamodb_items import (

@@ -39,7 +39,7 @@ from shoal.graph.dynamodb.items import (
     out_spot,
     outbox_at,
 )
-from shoal.graph.dynamodb.service import Backoff, ConditionFailed, Service, TransactionConflict
+from shoal.graph.dynamodb.service import Backoff, ConditionFailed, Service, TransactionOvertaken
 from shoal.graph.dynamodb.writes import ABSENT, PRESENT, Condition, Transaction, still
 
 _REMEMBERED = 10_000
@@ -170,7 +170,7 @@ class DynamoOutbox:
         exhumation.put(item_of(address, job_values(job), spot), ABSENT)
         try:
             await self._service.transact(exhumation.writes)
-        except TransactionConflict:
+        except TransactionOvertaken:
             return False
         return True
 
@@ -184,7 +184,7 @@ class DynamoOutbox:
         while True:
             try:
                 return await self._service.transact(transaction.writes)
-            except TransactionConflict as error:
+            except TransactionOvertaken as error:
                 await patience.pause(error)
 
     async def buried(self) -> list[tuple[Job, str]]:

@@ -83,7 +83,7 @@ class ConditionFailed(Exception):
     """An item is not as the request expected it."""
 
 
-class TransactionConflict(Exception):
+class TransactionOvertaken(Exception):
     """Another transaction changed, or is just changing, an item of this one: read again, and decide anew.
 
     `unknown`: it was sent before without an answer, and that first attempt may still be made.
@@ -111,7 +111,7 @@ class Capacity:
         self.requests: Counter[str] = Counter()
         """Requests that were answered, by operation."""
         self.retries: Counter[str] = Counter()
-        """Retries by cause: the service's error code, the client's error, or `TransactionConflict`."""
+        """Retries by cause: the service's error code, the client's error, or `TransactionOvertaken`."""
         self.last: Spent | None = None
         """The cost of the last request."""
         self.on_request: Callable[[Spent], None] | None = None
@@ -191,7 +191,7 @@ class Service:
     async def call(self, operation: str, **parameters: Any) -> dict[str, Any]:
         """One request, sent again while the service is busy or out of reach.
 
-        Raises `ConditionFailed`, `TransactionConflict`, and `Unavailable` when patience ends: `OutcomeUnknown` for a change that
+        Raises `ConditionFailed`, `TransactionOvertaken`, and `Unavailable` when patience ends: `OutcomeUnknown` for a change that
         was sent, and of which nothing was heard. Other errors of the service are ours.
         """
         patience, unknown = Backoff(self.patience), False
@@ -203,7 +203,7 @@ class Service:
                 unknown = unknown or (operation in _CHANGES and _is_unanswered(error))
                 try:
                     self.capacity.retries[_passing(error)] += 1
-                except TransactionConflict as overtaken:
+                except TransactionOvertaken as overtaken:
                     overtaken.unknown = unknown
                     raise
                 await patience.pause(error, unknown=unknown)
@@ -363,7 +363,7 @@ def _cancelled(error: ClientError) -> str:
         "None"
     }
     if reasons & {"ConditionalCheckFailed", "TransactionConflict"}:
-        raise TransactionConflict from error
+        raise TransactionOvertaken from error
     if reasons and reasons <= _BUSY:
         return min(reasons)
     raise error

@@ -32,7 +32,7 @@ from shoal.graph.dynamodb.items import (
 )
 from shoal.graph.dynamodb.outbox import DynamoOutbox
 from shoal.graph.dynamodb.scans import Scans
-from shoal.graph.dynamodb.service import UNANSWERED, Backoff, Capacity, Service, TransactionConflict
+from shoal.graph.dynamodb.service import UNANSWERED, Backoff, Capacity, Service, TransactionOvertaken
 from shoal.graph.dynamodb.table import parse, prepare
 from shoal.graph.dynamodb.writes import Transaction, check_number
 from shoal.graph.resolve import Known, Owns, Resolution, Touched, decide
@@ -143,8 +143,8 @@ class DynamoGraph:
             while True:
                 try:
                     return await self._commit(batch, touched)
-                except TransactionConflict as error:
-                    self.capacity.retries["TransactionConflict"] += 1
+                except TransactionOvertaken as error:
+                    self.capacity.retries["TransactionOvertaken"] += 1
                     unknown = unknown or error.unknown
                     await patience.pause(error, unknown=unknown)
                 except Conflict as conflict:
