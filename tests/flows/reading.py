@@ -33,16 +33,18 @@ async def calls(network: Network, read: Read) -> Counter[str]:
 
 
 async def statements(network: Network, read: Read) -> int:
-    """How many statements SQLite ran for a read that found nothing in memory but the timelines."""
-    store = cast("CachedGraph", network.store)._store
-    assert isinstance(store, SqliteGraph)
+    """How many statements SQLite ran for a read that found nothing in memory but the timelines.
+
+    The read has connections of its own: on those of the network the workers look for jobs twice a second.
+    """
+    running = cast("CachedGraph", network.store)._store
+    assert isinstance(running, SqliteGraph)
+    store = await SqliteGraph.open(running._path, read_only=True)
     ran: list[str] = []
-    connections = (store._reading, store._scanning)
-    for connection in connections:
-        connection.set_trace_callback(ran.append)
     try:
+        for connection in (store._reading, store._scanning):
+            connection.set_trace_callback(ran.append)
         await read(replace(network.reads, graph=CachedGraph(store)))
     finally:
-        for connection in connections:
-            connection.set_trace_callback(None)
+        await store.close()
     return len(ran)
