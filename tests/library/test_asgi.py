@@ -141,7 +141,7 @@ def test_every_address_in_an_answer_leads_back_below_the_path(root: str, ann: Ma
 
 
 def test_pages_have_their_style_below_the_path(root: str) -> None:
-    for path, status in (("@ann", 200), ("nobody", 404), ("oauth/authorize?client_id=1&response_type=code", 401)):
+    for path, status in (("@ann", 200), ("nobody", 404), ("oauth/authorize?client_id=1&response_type=code", 400)):
         page = GET(f"{root}/{path}")
         assert page.status_code == status, page.text
         (style,) = re.findall(r'stylesheet" href="([^"]+)"', page.text)

@@ -34,6 +34,7 @@ class Words(TypedDict, total=False):
     what: str
     delivers: bool
     page: bool
+    once: bool
     stub: bool
 
 
@@ -94,6 +95,8 @@ route = RouteKind({"limit_class": "api"})
 """For members."""
 public = route.having(auth="public")
 """For everybody; nobody asks who it is."""
+oauth = public.having(once=True)
+"""For everybody, in the words of OAuth: a parameter that comes twice is refused."""
 seen = route.having(auth="optional")
 """For everybody; who has a token may see more."""
 staff = route.having(role=Role.MODERATOR)

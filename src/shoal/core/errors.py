@@ -55,6 +55,13 @@ class Unauthenticated(ShoalError):
     """No token, or one that is unknown, expired or revoked; or a wrong password."""
 
 
+class InvalidToken(Unauthenticated):
+    """A token that is unknown, expired or revoked."""
+
+    def __init__(self) -> None:
+        super().__init__("The access token is invalid")
+
+
 class NotAllowed(ShoalError):
     """The caller is known, and may not do this."""
 

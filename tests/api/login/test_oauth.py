@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import re
 from dataclasses import replace
 from typing import Any
@@ -423,6 +424,87 @@ def test_the_server_describes_itself_on_https_alone(shared: World) -> None:
     assert said["code_challenge_methods_supported"] == ["S256"]
     assert said["grant_types_supported"] == ["authorization_code", "client_credentials"]
     assert {"read", "write", "follow", "push", "profile"} <= set(said["scopes_supported"])
+
+
+def test_an_answer_to_an_app_names_the_server_on_https(shared: World) -> None:
+    """RFC 9207: an app that uses two servers sees which one answered, in errors as in codes."""
+    with world() as shoal:
+        shoal.app = build(replace(shoal.deps, base_url="https://shoal.test"))
+        register(shoal, "ann")
+        client, visitor = Client(shoal), Visitor(shoal, "https://shoal.test")
+        said = shoal.run(visitor.web.get("/.well-known/oauth-authorization-server")).json()
+        assert said["authorization_response_iss_parameter_supported"] is True
+        visitor.open(client.query(state="s"))
+        visitor.log_in("ann")
+        refused = told(visitor.press("deny"))
+        assert (refused["error"], refused["iss"]) == ("access_denied", said["issuer"])
+        visitor.open(client.query(state="s"))
+        assert told(visitor.press("allow"))["iss"] == said["issuer"]
+        wrong = visitor.open(client.query(scope="nonsense"))
+        assert told(wrong)["iss"] == said["issuer"]
+    plain = shared.ask("GET", "/oauth/authorize", params=Client(shared).query(scope="nonsense"))
+    assert "iss" not in told(plain)
+
+
+@pytest.mark.parametrize("name", ["response_type", "client_id", "redirect_uri", "scope", "state", "code_challenge"])
+def test_a_parameter_that_comes_twice_is_refused_and_nobody_is_sent_anywhere(shared: World, name: str) -> None:
+    """RFC 6749, 3.1: else two programs that read the same request may each believe another of the two."""
+    query = {"state": "s", "code_challenge": CHALLENGE, "code_challenge_method": "S256", **Client(shared).query()}
+    for second in (query[name], "https://evil.example/"):
+        answer = shared.ask("GET", "/oauth/authorize", params=[*query.items(), (name, second)])
+        assert (answer.status_code, "location" in answer.headers) == (400, False)
+        assert f"`{name}` is given more than once" in html.unescape(answer.text)
+
+
+@pytest.mark.parametrize("kind", ["urlencoded", "multipart"])
+@pytest.mark.parametrize("path", ["/oauth/token", "/oauth/revoke"])
+def test_a_field_of_a_form_that_comes_twice_is_refused(shared: World, path: str, kind: str) -> None:
+    client = Client(shared)
+    form = {"grant_type": ["client_credentials"], "token": ["x"], "client_id": [client.keys["client_id"]] * 2}
+    form["client_secret"] = [client.keys["client_secret"]]
+    if kind == "urlencoded":
+        answer = shared.ask("POST", path, data=form)
+    else:
+        parts = [(name, (None, value)) for name, values in form.items() for value in values]
+        answer = shared.ask("POST", path, files=parts)
+    assert answer.status_code == 400
+    assert answer.json() == {"error": "invalid_request", "error_description": "`client_id` is given more than once"}
+
+
+def test_an_app_may_name_itself_in_basic_and_in_the_body_but_not_as_two(shared: World) -> None:
+    client, other = Client(shared), Client(shared)
+    form = {"grant_type": "client_credentials", "scope": "read"}
+    basic = (client.keys["client_id"], client.keys["client_secret"])
+    for same in ({"client_id": basic[0]}, client.keys):
+        assert shared.json("POST", "/oauth/token", data={**form, **same}, auth=basic)["scope"] == "read"
+    for two in ({"client_id": other.keys["client_id"]}, other.keys, {"client_secret": other.keys["client_secret"]}):
+        answer = shared.ask("POST", "/oauth/token", data={**form, **two}, auth=basic)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "header", ["Basic", "Basic !", "Basic YQ==", "Basic YTpi", "Basic /w==", "invalid token", "Bearer x"]
+)
+def test_a_header_that_names_no_app_is_an_invalid_client(shared: World, header: str) -> None:
+    for path in ("/oauth/token", "/oauth/revoke"):
+        data = {"grant_type": "client_credentials", "token": "x"}
+        answer = shared.ask("POST", path, data=data, headers={"Authorization": header})
+        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+        assert answer.headers["www-authenticate"] == 'Basic realm="Shoal"'
+
+
+def test_a_refused_token_is_told_from_a_missing_one(shared: World) -> None:
+    """RFC 6750, 3.1: an app that reads `invalid_token` asks its user to log in again; a wrong password is no such thing."""
+    ann = shared.join("wyn", ("read",))
+    challenges: dict[str, tuple[int, str]] = {
+        "": (401, 'Bearer realm="Shoal"'),
+        "nonsense": (401, 'Bearer realm="Shoal", error="invalid_token"'),
+        ann.token: (403, 'Bearer realm="Shoal", error="insufficient_scope"'),
+    }
+    for token, expected in challenges.items():
+        answer = shared.ask("POST", "/api/v1/statuses", token, data={"status": "hello"})
+        assert (answer.status_code, answer.headers["www-authenticate"]) == expected
+    assert "www-authenticate" not in shared.ask("GET", "/api/v1/accounts/verify_credentials", ann).headers
 
 
 def test_who_a_member_is_may_be_asked_with_the_scope_for_it(shared: World) -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from starlette.requests import HTTPConnection
 
 from shoal.api.http.calls import Caller
-from shoal.core.errors import Unauthenticated
+from shoal.core.errors import InvalidToken
 from shoal.graph.contract import Reader
 from shoal.services.login.apps import check_token, check_welcome
 
@@ -23,7 +23,7 @@ async def caller_with(graph: Reader, text: str) -> Caller:
     token, member = await check_token(graph, text)
     if not token.app_id:
         # The cookie of a browser opens pages of ours, and is no token of the API.
-        raise Unauthenticated("The access token is invalid")
+        raise InvalidToken
     if member is None:
         return Caller(token.id, token.app_id, None, _scopes(token.scopes))
     check_welcome(member)

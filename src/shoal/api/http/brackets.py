@@ -2,14 +2,14 @@
 
 `a[k]=v` is a dictionary, `a[]=1&a[]=2` a list, `a[][name]=` a list of dictionaries in which a name that comes again begins the
 next one (Rails), and `a[0][name]=` a dictionary of numbers, which `convert` reads as a list. A plain name that comes twice
-keeps its last value. A name whose brackets do not match is taken as it is.
+keeps its last value, or is refused where the caller asks for that. A name whose brackets do not match is taken as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from shoal.api.http.errors import Malformed
+from shoal.api.http.errors import Malformed, OAuthRefused
 from shoal.core.errors import InvalidInput
 
 MAX_DEPTH = 8
@@ -19,8 +19,11 @@ MAX_FIELDS = 1000
 """How many values a request may have, in all its levels."""
 
 
-def unfold(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
-    """The tree of all pairs. Names that contradict each other (`a=1&a[k]=2`) are `Malformed`."""
+def unfold(pairs: Iterable[tuple[str, object]], *, once: bool = False) -> dict[str, object]:
+    """The tree of all pairs. Names that contradict each other (`a=1&a[k]=2`) are `Malformed`.
+
+    With `once` a plain name that comes twice raises `OAuthRefused`, as RFC 6749, 3.1 asks.
+    """
     tree: dict[str, object] = {}
     for count, (name, value) in enumerate(pairs):
         if count >= MAX_FIELDS:
@@ -28,6 +31,8 @@ def unfold(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
         if "[" in name:
             keys = _keys(name)
             _put(tree, keys[0], keys[1:], value)
+        elif once and name in tree:
+            raise OAuthRefused("invalid_request", f"`{name[:80]}` is given more than once")
         elif isinstance(tree.get(name), dict | list):
             raise Malformed(f"`{name[:80]}` is given both as one value and as several")
         else:

@@ -93,6 +93,8 @@ class Route(_Address, frozen=True, kw_only=True):
     """Whether what it does is delivered to others: it is refused, before anything else, while deliveries are behind."""
     page: bool = False
     """Whether it answers HTML for a person to read; its refusals are pages too."""
+    once: bool = False
+    """Whether a parameter that comes twice is refused, as RFC 6749, 3.1 asks; elsewhere the last one counts."""
     stub: bool = False
     """Whether it answers the empty shape alone: there is no such thing here."""
 

@@ -165,7 +165,8 @@ class Api:
         path = dict(zip(names, values, strict=True))
         params = None
         if route.params is not None:
-            params = convert({**await read_params(request, intake, max_body=route.max_body), **path}, route.params)
+            said = await read_params(request, intake, max_body=route.max_body, once=route.once)
+            params = convert({**said, **path}, route.params)
             await intake.load()
         answer = await route.handler(Context(caller, request, self._deps, path), params)
         return answer if isinstance(answer, Reply | Response) else Reply(answer)

@@ -112,10 +112,15 @@ _CODES: tuple[tuple[type[errors.ShoalError], str], ...] = (
 )
 
 
+_BASIC: tuple[Header, ...] = (("WWW-Authenticate", 'Basic realm="Shoal"'),)
+"""Which way an app may say who it is (RFC 6749, 5.2)."""
+
+
 def reply_for(error: Exception, *, where: str = "") -> Reply:
     """The answer to a request that ended with `error`; `where` names the request in the log."""
     if isinstance(error, OAuthRefused):
-        return Reply({"error": error.code, "error_description": str(error)}, error.status)
+        refused = {"error": error.code, "error_description": str(error)}
+        return Reply(refused, error.status, headers=_BASIC if error.status == 401 else ())
     row = _row(error)
     if row is not None and isinstance(error, errors.ShoalError):
         return Reply(_body(error, row), row.status, _headers(error))
@@ -157,5 +162,12 @@ def _headers(error: errors.ShoalError) -> tuple[Header, ...]:
     if isinstance(error, MethodNotAllowed):
         return (("Allow", error.allowed),)
     if isinstance(error, errors.Unauthenticated):
-        return (("WWW-Authenticate", 'Bearer realm="Shoal"'),)
+        return (("WWW-Authenticate", _bearer("invalid_token" if isinstance(error, errors.InvalidToken) else "")),)
+    if isinstance(error, OutsideScopes):
+        return (("WWW-Authenticate", _bearer("insufficient_scope")),)
     return ()
+
+
+def _bearer(code: str) -> str:
+    """Return the challenge of RFC 6750, 3: it has an error only when a token was given."""
+    return f'Bearer realm="Shoal", error="{code}"' if code else 'Bearer realm="Shoal"'

@@ -37,18 +37,21 @@ MAX_WORDS = 1 << 20
 _MULTIPART = b"multipart/form-data"
 
 
-async def read_params(request: Request, intake: Intake, *, max_body: int = MAX_BODY) -> Params:
-    """Everything that the request says; `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503)."""
+async def read_params(request: Request, intake: Intake, *, max_body: int = MAX_BODY, once: bool = False) -> Params:
+    """Everything that the request says; `Malformed` (400), `InvalidInput` (422), `TooLarge` (413) or `Unavailable` (503).
+
+    With `once` a parameter that comes twice in the query, or twice in a form, is refused: see `unfold`.
+    """
     raw_query: bytes = request.scope["query_string"]
-    params = unfold(_form(raw_query)) if raw_query else {}
+    params = unfold(_form(raw_query), once=once) if raw_query else {}
     headers = request.headers
     if headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers:
         return params
     kind, options = parse_options_header(headers.get("content-type", ""))
     if kind == _MULTIPART:
-        params.update(unfold(await _multipart(pieces(request, max_body), options, intake)))
+        params.update(unfold(await _multipart(pieces(request, max_body), options, intake), once=once))
     elif body := await _words(request, intake, max_body):
-        params.update(_parse(body, kind))
+        params.update(_parse(body, kind, once=once))
     return params
 
 
@@ -66,14 +69,14 @@ def is_multipart(request: Request) -> bool:
     return parse_options_header(request.headers.get("content-type", ""))[0] == _MULTIPART
 
 
-def _parse(body: bytes, kind: bytes) -> Params:
+def _parse(body: bytes, kind: bytes, *, once: bool) -> Params:
     if kind == b"application/x-www-form-urlencoded":
-        return unfold(_form(body))
+        return unfold(_form(body), once=once)
     # A body that opens a brace is JSON whatever it is called: Mastodon.py and curl users mislabel it.
     if kind.endswith((b"/json", b"+json")) or body.lstrip()[:1] == b"{":
         return _json(body)
     if not kind:
-        return unfold(_form(body))
+        return unfold(_form(body), once=once)
     raise Malformed("the body must be application/json, application/x-www-form-urlencoded or multipart/form-data")
 
 

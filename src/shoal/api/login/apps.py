@@ -14,7 +14,7 @@ from shoal.api.entities import presenter
 from shoal.api.entities.clients import Application, CredentialApplication
 from shoal.api.http import scopes
 from shoal.api.login.authorize_request import leads_where_it_seems
-from shoal.core.errors import InvalidInput, Unauthenticated
+from shoal.core.errors import InvalidInput, InvalidToken
 from shoal.core.model import App
 from shoal.services.login import apps
 from shoal.services.writes import Limits
@@ -59,7 +59,7 @@ async def app_of(front: Front, app_id: int) -> App:
     """An app by id. Raises `Unauthenticated`: a token of an app that is gone is worth nothing."""
     node = (await front.graph.obj_get((app_id,))).get(app_id)
     if not isinstance(node, App):
-        raise Unauthenticated("The access token is invalid")
+        raise InvalidToken
     return node
 
 

@@ -17,7 +17,15 @@ from shoal.api.context import Context, Front
 from shoal.api.http.calls import Body
 from shoal.api.login import authorize_pages as pages
 from shoal.api.login import guesses
-from shoal.api.login.authorize_request import OUT_OF_BAND, Authorization, AuthorizeRequest, SentBack, address_of, read
+from shoal.api.login.authorize_request import (
+    OUT_OF_BAND,
+    Authorization,
+    AuthorizeRequest,
+    SentBack,
+    address_of,
+    issuer_of,
+    read,
+)
 from shoal.api.login.browser import Browser
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.core.model import Member
@@ -142,14 +150,14 @@ def _send(front: Front, back: SentBack) -> Response:
     """To the app; where it has no address, to the person."""
     if back.redirect_uri != OUT_OF_BAND:
         # 303: the browser is to ask for it, whatever it posted here.
-        return RedirectResponse(back.url, 303, _HEADERS)
+        return RedirectResponse(back.url(issuer_of(front.at)), 303, _HEADERS)
     if code := back.answer.get("code"):
         return pages.code(front, code)
     return pages.refused(front, back.answer["error"], str(back))
 
 
 ROUTES = (
-    rows.public(
+    rows.oauth(
         "GET",
         "/oauth/authorize",
         show,
@@ -158,7 +166,7 @@ ROUTES = (
         page=True,
         answer=Body("text/html"),
     ),
-    rows.public(
+    rows.oauth(
         "POST",
         "/oauth/authorize",
         decide,

@@ -60,11 +60,15 @@ class SentBack(Exception):
         self.redirect_uri = redirect_uri
         self.answer = {name: value for name, value in answer.items() if value}
 
-    @property
-    def url(self) -> str:
-        """Return the redirect address with the answer added to its query."""
+    def url(self, issuer: str) -> str:
+        """Return the redirect address with the answer added to its query, and with the server that answers (RFC 9207).
+
+        An app that uses several servers sees by `iss` that this answer is not of another one than it asked. `issuer` is empty
+        where there is none.
+        """
         joint = "&" if "?" in self.redirect_uri else "?"
-        return f"{self.redirect_uri}{joint}{urlencode(self.answer)}"
+        answer = {**self.answer, "iss": issuer} if issuer else self.answer
+        return f"{self.redirect_uri}{joint}{urlencode(answer)}"
 
 
 async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
@@ -87,6 +91,11 @@ async def read(graph: Reader, params: Authorization) -> AuthorizeRequest:
             params.redirect_uri, error=error.code, error_description=str(error), state=params.state
         ) from None
     return AuthorizeRequest(app, params.redirect_uri, asked, params.state, params.code_challenge)
+
+
+def issuer_of(at: Addresses) -> str:
+    """Return the name of this server among OAuth servers (RFC 8414, 2), which exists on https only; else an empty text."""
+    return f"{at.root}/" if at.root.startswith("https:") else ""
 
 
 def redirects_to(app: App, redirect_uri: str) -> bool:
@@ -128,7 +137,7 @@ async def _app(graph: Reader, client_id: str) -> App:
     id_ = min(int(client_id), MAX_ID) if digits else 0
     node = (await graph.obj_get((id_,))).get(id_) if id_ else None
     if not isinstance(node, App):
-        raise OAuthRefused("invalid_client", "Client authentication failed due to unknown client", status=401)
+        raise OAuthRefused("invalid_client", "Client authentication failed due to unknown client")
     return node
 
 

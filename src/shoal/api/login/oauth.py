@@ -125,10 +125,17 @@ async def revoke(context: Context, params: Revocation) -> object:
 
 
 async def _client(front: Front, request: Request, params: TokenRequest | Revocation) -> App:
-    """The app, by what stands in the body or in HTTP Basic."""
-    id_text, secret = params.client_id, params.client_secret
+    """The app, by what stands in HTTP Basic or in the body.
+
+    Clients that use Basic may name themselves in the body as well (RFC 6749, 3.2.1), but not as somebody else.
+    """
+    id_text, secret = _basic(request.headers.get("authorization", ""))
     if not id_text:
-        id_text, secret = _basic(request.headers.get("authorization", ""))
+        id_text, secret = params.client_id, params.client_secret
+    elif params.client_id not in {"", id_text} or params.client_secret not in {"", secret}:
+        raise OAuthRefused(
+            "invalid_request", "The client is named differently in the body and in the Authorization header"
+        )
     digits = id_text.isascii() and id_text.isdigit() and len(id_text) < 20
     try:
         return await apps.check_app(front.graph, min(int(id_text), MAX_ID) if digits else 0, secret)
@@ -156,7 +163,7 @@ def _scopes(asked: str, app: App) -> tuple[str, ...]:
 
 
 ROUTES = (
-    rows.public(
+    rows.oauth(
         "POST",
         "/oauth/token",
         token,
@@ -164,5 +171,5 @@ ROUTES = (
         params=TokenRequest,
         answer=Token,
     ),
-    rows.public("POST", "/oauth/revoke", revoke, params=Revocation, answer=dict),
+    rows.oauth("POST", "/oauth/revoke", revoke, params=Revocation, answer=dict),
 )

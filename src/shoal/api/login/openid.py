@@ -8,6 +8,7 @@ from shoal.api import rows
 from shoal.api.context import Context
 from shoal.api.http.scopes import KNOWN
 from shoal.api.listing import actor, profile_of
+from shoal.api.login.authorize_request import issuer_of
 from shoal.api.login.oauth import grant_types
 from shoal.core.errors import NotFound
 
@@ -27,6 +28,7 @@ class Metadata(msgspec.Struct, kw_only=True):
     grant_types_supported: list[str]
     token_endpoint_auth_methods_supported: list[str]
     code_challenge_methods_supported: list[str]
+    authorization_response_iss_parameter_supported: bool
 
 
 class UserInfo(msgspec.Struct, kw_only=True):
@@ -43,11 +45,12 @@ class UserInfo(msgspec.Struct, kw_only=True):
 async def metadata(context: Context, _params: None) -> object:
     """Where a client of OAuth finds everything; only on https, as its clients refuse other addresses."""
     front = context.deps
-    root = front.at.root
-    if not root.startswith("https:"):
+    issuer = issuer_of(front.at)
+    if not issuer:
         raise NotFound
+    root = front.at.root
     return Metadata(
-        issuer=f"{root}/",
+        issuer=issuer,
         authorization_endpoint=f"{root}/oauth/authorize",
         token_endpoint=f"{root}/oauth/token",
         app_registration_endpoint=f"{root}/api/v1/apps",
@@ -59,6 +62,7 @@ async def metadata(context: Context, _params: None) -> object:
         grant_types_supported=grant_types(front.settings),
         token_endpoint_auth_methods_supported=["client_secret_basic", "client_secret_post"],
         code_challenge_methods_supported=["S256"],
+        authorization_response_iss_parameter_supported=True,
     )
 
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.errors import NotAllowed, Unauthenticated
+from shoal.core.errors import InvalidToken, NotAllowed, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
@@ -193,12 +193,12 @@ async def check_token(graph: Reader, text: str) -> Bearer:
     id_, secret = opened(text)
     token = (await graph.obj_get((id_,))).get(id_) if len(secret) == _SECRET_BYTES else None
     if not isinstance(token, Token) or not fits(token.secret_hash, secret):
-        raise Unauthenticated("The access token is invalid")
+        raise InvalidToken
     if not token.member_id:
         return Bearer(token, None)
     member = (await graph.obj_get((token.member_id,))).get(token.member_id)
     if not isinstance(member, Member) or token.generation != member.generation:
-        raise Unauthenticated("The access token is invalid")
+        raise InvalidToken
     return Bearer(token, member)
 
 
