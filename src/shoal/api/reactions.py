@@ -11,6 +11,7 @@ from shoal.api import rows
 from shoal.api.context import Context, Front, Handler
 from shoal.api.entities.presenter import VISIBILITY
 from shoal.api.entities.statuses import Account, Likers, Status
+from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
 from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
@@ -60,15 +61,20 @@ async def _stands(front: Front, member_id: int, atype: AssocType, id_: int) -> b
     return post_id in (await front.graph.assoc_get(member_id, (atype,), (post_id,)))[atype]
 
 
-favourite = _handler(reactions.like)
-unfavourite = _taking_back(reactions.unlike, LIKES)
-bookmark = _handler(reactions.bookmark)
-unbookmark = _taking_back(reactions.unbookmark, BOOKMARKS)
-pin = _handler(reactions.pin)
-unpin = _handler(reactions.unpin)
-mute_thread = _handler(reactions.mute_thread)
-unmute_thread = _handler(reactions.unmute_thread)
 unreblog = _taking_back(reactions.unshare, SHARES)
+
+
+def _pair(name: str, begin: Verb, end: Verb, scope: str, atype: AssocType | None = None) -> tuple[Route, Route]:
+    """Return the two routes of something that a member does to a status, and takes back.
+
+    With `atype` it can be taken back even from a status that is hidden from them by now.
+    """
+    undo = _handler(end) if atype is None else _taking_back(end, atype)
+    path = "/api/v1/statuses/{id}"
+    return (
+        rows.one("POST", f"{path}/{name}", _handler(begin), scope=scope, answer=Status),
+        rows.one("POST", f"{path}/un{name}", undo, scope=scope, answer=Status),
+    )
 
 
 async def reblog(context: Context, params: Reblog) -> object:
@@ -121,8 +127,7 @@ async def likers(context: Context, params: One) -> object:
 
 
 ROUTES = (
-    rows.one("POST", "/api/v1/statuses/{id}/favourite", favourite, scope="write:favourites", answer=Status),
-    rows.one("POST", "/api/v1/statuses/{id}/unfavourite", unfavourite, scope="write:favourites", answer=Status),
+    *_pair("favourite", reactions.like, reactions.unlike, "write:favourites", LIKES),
     rows.route(
         "POST",
         "/api/v1/statuses/{id}/reblog",
@@ -141,12 +146,9 @@ ROUTES = (
         params=One,
         answer=Status,
     ),
-    rows.one("POST", "/api/v1/statuses/{id}/bookmark", bookmark, scope="write:bookmarks", answer=Status),
-    rows.one("POST", "/api/v1/statuses/{id}/pin", pin, scope="write:accounts", answer=Status),
-    rows.one("POST", "/api/v1/statuses/{id}/unpin", unpin, scope="write:accounts", answer=Status),
-    rows.one("POST", "/api/v1/statuses/{id}/mute", mute_thread, scope="write:mutes", answer=Status),
-    rows.one("POST", "/api/v1/statuses/{id}/unmute", unmute_thread, scope="write:mutes", answer=Status),
-    rows.one("POST", "/api/v1/statuses/{id}/unbookmark", unbookmark, scope="write:bookmarks", answer=Status),
+    *_pair("bookmark", reactions.bookmark, reactions.unbookmark, "write:bookmarks", BOOKMARKS),
+    *_pair("pin", reactions.pin, reactions.unpin, "write:accounts"),
+    *_pair("mute", reactions.mute_thread, reactions.unmute_thread, "write:mutes"),
     rows.seen(
         "GET",
         "/api/v1/statuses/{id}/favourited_by",

@@ -46,12 +46,12 @@ Clear = Callable[[Effects, PostDeleted, Assoc], Coroutine[None, None, None]]
 
 async def clear_likes(effects: Effects, event: PostDeleted, mark: int) -> int | None:
     """End the likes of a deleted post."""
-    return await _clear(effects, event, LIKED_BY, _clear_like)
+    return await _clear(effects, event, LIKED_BY, partial(_clear_link, LIKES))
 
 
 async def clear_bookmarks(effects: Effects, event: PostDeleted, mark: int) -> int | None:
     """End the bookmarks of a deleted post."""
-    return await _clear(effects, event, BOOKMARKED_BY, _clear_bookmark)
+    return await _clear(effects, event, BOOKMARKED_BY, partial(_clear_link, BOOKMARKS))
 
 
 async def clear_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
@@ -98,15 +98,10 @@ async def _end_strays(effects: Effects, id1: int, atype: AssocType, page: Sequen
         await effects.graph.commit(batch)
 
 
-async def _clear_like(effects: Effects, event: PostDeleted, liker: Assoc) -> None:
-    batch = Batch(shard_of(liker.id2))
-    batch.assoc_del(liker.id2, LIKES, event.post_id, effects.new_id(batch.shard), tally=event.author_id)
-    await effects.graph.commit(batch)
-
-
-async def _clear_bookmark(effects: Effects, event: PostDeleted, keeper: Assoc) -> None:
-    batch = Batch(shard_of(keeper.id2))
-    batch.assoc_del(keeper.id2, BOOKMARKS, event.post_id, effects.new_id(batch.shard))
+async def _clear_link(atype: AssocType, effects: Effects, event: PostDeleted, member: Assoc) -> None:
+    """End an association of a member to the post that has nothing else to it."""
+    batch = Batch(shard_of(member.id2))
+    batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), tally=event.author_id)
     await effects.graph.commit(batch)
 
 
@@ -218,8 +213,8 @@ async def _late_choice(effects: Effects, op: InverseOp) -> None:
 
 
 _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
-    LIKED_BY.number: partial(_late_reaction, _clear_like),
-    BOOKMARKED_BY.number: partial(_late_reaction, _clear_bookmark),
+    LIKED_BY.number: partial(_late_reaction, partial(_clear_link, LIKES)),
+    BOOKMARKED_BY.number: partial(_late_reaction, partial(_clear_link, BOOKMARKS)),
     SHARED_BY.number: partial(_late_reaction, _clear_share),
     VOTED_BY.number: _late_vote,
     CHOSEN_BY.number: _late_choice,

@@ -29,22 +29,22 @@ _encode = msgspec.json.Encoder().encode
 _COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
 WHOLE = -1
 """No limit on the data of a post."""
-_LIKED, _SHARED, _BOOKMARKED, _MUTED, _PINNED, _OWN = 1, 2, 4, 8, 16, 32
+_STATE = (b"favourited", b"reblogged", b"bookmarked", b"muted")
+"""What the viewer did to a status: each has its place here for its bit among the flags of a tail. Two more bits follow."""
+_PINNED, _OWN = 1 << len(_STATE), 2 << len(_STATE)
 _BOOLS = (b"false", b"true")
 
 
 def _tail(flags: int, poll: bytes, filtered: bytes) -> bytes:
     """The end of a status for a member, less the three counts."""
-    state = b',"favourited":%b,"reblogged":%b,"bookmarked":%b,"muted":%b' % tuple(
-        _BOOLS[bool(flags & flag)] for flag in (_LIKED, _SHARED, _BOOKMARKED, _MUTED)
-    )
+    state = b"".join(b',"%b":%b' % (name, _BOOLS[flags >> bit & 1]) for bit, name in enumerate(_STATE))
     pinned = b',"pinned":' + _BOOLS[bool(flags & _PINNED)] if flags & _OWN else b""
     return b',"poll":' + poll + _COUNTS + state + b',"filtered":' + filtered + pinned + b"}"
 
 
-_TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(64))
+_TAILS = tuple(_tail(flags, b"%b", b"%b") for flags in range(2 * _OWN))
 """Tails by flags; to be formatted with the poll, the three counts and the matches of filters."""
-_PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(64))
+_PLAIN_TAILS = tuple(_tail(flags, b"null", b"[]") for flags in range(2 * _OWN))
 """Tails by flags for a status without a poll that matches no filter, as most are; to be formatted with the counts."""
 _AUTHOR = b',"reblog":null,"account":'
 _SHOWN = b',"reblog":'

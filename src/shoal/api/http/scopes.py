@@ -12,22 +12,23 @@ from functools import lru_cache
 
 from shoal.core.errors import InvalidInput
 
-_AREAS = (
-    "accounts",
-    "blocks",
-    "bookmarks",
-    "conversations",
-    "favourites",
-    "filters",
-    "follows",
-    "lists",
-    "media",
-    "mutes",
-    "notifications",
-    "reports",
-    "search",
-    "statuses",
-)
+AREAS = {
+    "accounts": "your profile and settings",
+    "blocks": "whom you block",
+    "bookmarks": "your bookmarks",
+    "conversations": "your direct conversations",
+    "favourites": "what you like",
+    "filters": "your filters",
+    "follows": "whom you follow, and who follows you",
+    "lists": "your lists",
+    "media": "your pictures and videos",
+    "mutes": "whom you mute",
+    "notifications": "your notifications",
+    "reports": "what you reported",
+    "search": "what you search for",
+    "statuses": "posts as you see them",
+}
+"""The areas that a member's app may read or write, each in words for the member who is asked."""
 _ADMIN_AREAS = (
     "accounts",
     "reports",
@@ -42,7 +43,7 @@ _FOLLOW = frozenset(f"{verb}:{area}" for verb in ("read", "write") for area in (
 
 KNOWN = frozenset(
     {"read", "write", "follow", "push", "profile", "admin:read", "admin:write"}
-    | {f"{verb}:{area}" for verb in ("read", "write") for area in _AREAS}
+    | {f"{verb}:{area}" for verb in ("read", "write") for area in AREAS}
     | {f"admin:{verb}:{area}" for verb in ("read", "write") for area in _ADMIN_AREAS}
 )
 """Every scope that may be asked for."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.api.http.scopes import granted
+from shoal.api.http.scopes import AREAS, granted
 
 _WHOLE = {
     "read": "read everything that you can read, direct messages and settings included",
@@ -21,22 +21,6 @@ _WHOLE = {
     "write:reports": "report others for you",
     "write:statuses": "post, edit, share and delete for you",
 }
-_THINGS = {
-    "accounts": "your profile and settings",
-    "blocks": "whom you block",
-    "bookmarks": "your bookmarks",
-    "conversations": "your direct conversations",
-    "favourites": "what you like",
-    "filters": "your filters",
-    "follows": "whom you follow, and who follows you",
-    "lists": "your lists",
-    "media": "your pictures and videos",
-    "mutes": "whom you mute",
-    "notifications": "your notifications",
-    "reports": "what you reported",
-    "search": "what you search for",
-    "statuses": "posts as you see them",
-}
 _VERBS = {"read": "see", "write": "change"}
 
 
@@ -52,4 +36,4 @@ def _words(scope: str) -> str:
     head, _, area = scope.rpartition(":")
     if head.startswith("admin:"):
         return f"{_VERBS[head.removeprefix('admin:')]}, as your role lets you, {area.replace('_', ' ')} of the network"
-    return f"{_VERBS[head]} {_THINGS[area]}"
+    return f"{_VERBS[head]} {AREAS[area]}"
