@@ -57,7 +57,7 @@ class _Mounted:
         network = self._shoal.network
         parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
         front = front_of(Deps(*parts, network.limiter, root, probes=network.probes))
-        self._shoal.closing.push_async_callback(front.census.close)
+        self._shoal.closing.push_async_callback(front.network_totals.close)
         self._shoal.closing.push_async_callback(front.ledger.close)
         self._shoal.closing.callback(front.streams.stop)
         # Whether browsers may use plain HTTP is for the application around this one to say: it is about the whole host.

@@ -108,7 +108,7 @@ async def test_a_new_store_is_empty(backend: CloudBackend) -> None:
         assert await store.marks([1], 0) == {}
         assert await store.tags([DAWN]) == {}
         assert await store.authors([(DAWN, DAY, 1)]) == {}
-        assert await store.crowds([(DAWN, DAY)]) == {}
+        assert await store.author_counts([(DAWN, DAY)]) == {}
         assert await store.top(-1, 5) == []
         assert await store.scan(FIRST, 5) == []
         assert await store.rules() == {}
@@ -122,7 +122,7 @@ async def test_nothing_is_asked_for_by_an_empty_question(backend: CloudBackend) 
         await store.write(merge(1, rows=[row("dawn", 1)], authors={(DAWN, DAY, 1): 1}, marks={1: b"m"}))
         assert await store.tags([]) == {}
         assert await store.authors([]) == {}
-        assert await store.crowds([]) == {}
+        assert await store.author_counts([]) == {}
         assert await store.merged([]) == set()
         assert await store.marks([], 0) == {}
         await store.discard([])
@@ -319,8 +319,8 @@ async def test_a_crowd_is_all_who_used_a_tag_on_a_day(backend: CloudBackend) -> 
     async with backend.open() as store:
         await store.write(merge(1, authors=authors))
         wanted = [(DAWN, DAY), (REEF, DAY - 1), (SURF, DAY)]
-        crowds = {key: n for key, n in authors.items() if key[:2] in wanted}
-        assert await store.crowds(wanted) == crowds
+        author_counts = {key: n for key, n in authors.items() if key[:2] in wanted}
+        assert await store.author_counts(wanted) == author_counts
 
 
 @in_loop
@@ -333,7 +333,7 @@ async def test_authors_of_past_days_are_forgotten(backend: CloudBackend) -> None
         await store.write(merge(2, before_day=DAY))
         for _ in range(3):
             assert await store.authors([*authors]) == {(DAWN, DAY, 1): 5}
-            assert await store.crowds([key[:2] for key in authors]) == {(DAWN, DAY, 1): 5}
+            assert await store.author_counts([key[:2] for key in authors]) == {(DAWN, DAY, 1): 5}
             await store.write(merge(await store.version() + 1, before_day=DAY))
 
 

@@ -77,7 +77,7 @@ async def everything(store: CloudStore) -> dict[str, Any]:
         "tags": await store.tags(TAGS),
         "scan": await store.scan(FIRST, 4),
         "authors": await store.authors(every),
-        "crowds": await store.crowds({key[:2] for key in every[::2]}),
+        "crowds": await store.author_counts({key[:2] for key in every[::2]}),
         **{f"top {window}": await store.top(window, 4) for window in range(-1, 3)},
         "rules": await store.rules(),
         "inbox": await store.inbox(4),

@@ -14,7 +14,7 @@ from shoal.api.login.authorize_request import OUT_OF_BAND, redirects_to
 from shoal.core.errors import Unauthenticated
 from shoal.core.ids import IdMaker, milliseconds_of
 from shoal.core.model import App, Grant, Token
-from shoal.graph.schema import LAPSES, LOGGED_IN
+from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.services import members
 from shoal.services.login import apps, grants, sessions
 from shoal.services.login.expiring_credentials import BROWSER_MS
@@ -103,8 +103,8 @@ async def test_codes_and_browser_logins_end_by_themselves_and_do_not_pile_up() -
         much_later = later(writes, BROWSER_MS)
         assert await sessions.browser(much_later, browser.text) is None
         await sessions.begin(much_later, member)
-        counts = await store.assoc_count((ann,), (LOGGED_IN, LAPSES))
-        assert counts == {LOGGED_IN: {ann: 2}, LAPSES: {ann: 1}}
+        counts = await store.assoc_count((ann,), (LOGGED_IN, EXPIRING))
+        assert counts == {LOGGED_IN: {ann: 2}, EXPIRING: {ann: 1}}
         assert (await store.obj_get((kept.id,)))[kept.id] == kept
         assert browser.token.id not in await store.obj_get((browser.token.id,))
 

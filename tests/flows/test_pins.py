@@ -116,7 +116,7 @@ async def test_of_pinned_posts_only_those_that_are_wanted_come() -> None:
         for post in (one, two):
             await pin(shoal, ann, post)
         reads = shoal.network.reads
-        assert texts(await pinned(reads, None, ann.id, wish=MemberFeedQuery(tag="reef"))) == ["one #reef"]
-        assert await pinned(reads, None, ann.id, wish=MemberFeedQuery(only_media=True)) == []
+        assert texts(await pinned(reads, None, ann.id, query=MemberFeedQuery(tag="reef"))) == ["one #reef"]
+        assert await pinned(reads, None, ann.id, query=MemberFeedQuery(only_media=True)) == []
         assert texts(await pinned(reads, None, ann.id, Cursor(before=two.id))) == ["one #reef"]
         assert await pinned(reads, None, ann.id, Cursor(before=one.id)) == []

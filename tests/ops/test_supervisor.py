@@ -28,7 +28,7 @@ async def main():
         await until_told()
         (folder / f"{os.getpid()}.ended").touch()
 
-if "SHOAL_PULSE" in os.environ:
+if "SHOAL_HEARTBEAT" in os.environ:
     asyncio.run(main())
 else:
     Supervisor([sys.executable, __file__, sys.argv[1]], 2, limit=1.5, first_pause=0.05).run()

@@ -82,7 +82,7 @@ async def statuses(context: Context, params: Statuses) -> object:
     tag = canonical_tag(params.tagged.removeprefix("#"))
     if params.tagged and not tag:
         return b"[]"
-    wish = MemberFeedQuery(
+    query = MemberFeedQuery(
         only_media=params.only_media,
         no_comments=params.exclude_replies,
         no_shares=params.exclude_reblogs,
@@ -90,9 +90,9 @@ async def statuses(context: Context, params: Statuses) -> object:
     )
     cursor = cursor_of(params)
     if params.pinned:
-        entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, wish)
+        entries = await pinned(front.reads, context.caller.member_id, params.id, cursor, query)
         return await front.present.page(context.caller.member_id, entries, listed_data(wanted=params.with_data))
-    page = await user.page(front.reads, context.caller.member_id, params.id, cursor, wish)
+    page = await user.page(front.reads, context.caller.member_id, params.id, cursor, query)
     return await entries_page(context, page, cursor, FilterContext.ACCOUNT, data=listed_data(wanted=params.with_data))
 
 

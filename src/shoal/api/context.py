@@ -16,7 +16,7 @@ from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.api.http.limits.listeners import USUAL, Pace, Streams
 from shoal.api.http.limits.ratelimit import Limiter, MemoryLimiter, rules
 from shoal.api.http.readiness import Probe, Readiness
-from shoal.api.roll_call import NetworkCensus
+from shoal.api.network_totals import NetworkTotals
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Graph, Scanner, Store
 from shoal.media.library import MediaLibrary
@@ -62,7 +62,7 @@ class Front:
     media: MediaLibrary
     at: Addresses
     present: Presenter
-    census: NetworkCensus
+    network_totals: NetworkTotals
     ledger: Ledger
     limiter: Limiter
     pictures: Pictures
@@ -94,7 +94,7 @@ def front_of(deps: Deps) -> Front:
         media=deps.media,
         at=at,
         present=Presenter(deps.writes.graph, at, settings.object_cache),
-        census=NetworkCensus(deps.store),
+        network_totals=NetworkTotals(deps.store),
         ledger=Ledger(deps.store),
         limiter=deps.limiter or MemoryLimiter(rules(settings)),
         pictures=Pictures(),

@@ -71,7 +71,7 @@ def lasting(expires_in: int | UnsetType | None) -> int | None:
     return -1 if expires_in is None else expires_in
 
 
-def _wish(params: FilterParams) -> FilterChange:
+def _change_of(params: FilterParams) -> FilterChange:
     return FilterChange(
         title=params.title,
         contexts=params.context,
@@ -93,7 +93,7 @@ async def several(context: Context, _params: None) -> object:
 async def create(context: Context, params: FilterParams) -> object:
     """A new filter, with its keywords."""
     front = context.deps
-    return filter_entities.whole(await filters.create(front.writes, actor(context), _wish(params)))
+    return filter_entities.whole(await filters.create(front.writes, actor(context), _change_of(params)))
 
 
 async def one(context: Context, params: One) -> object:
@@ -105,7 +105,7 @@ async def one(context: Context, params: One) -> object:
 async def update(context: Context, params: ChangedFilter) -> object:
     """Change a filter: what is not given stays, and keywords are added, changed or (`_destroy`) taken away."""
     front = context.deps
-    return filter_entities.whole(await filters.update(front.writes, actor(context), params.id, _wish(params)))
+    return filter_entities.whole(await filters.update(front.writes, actor(context), params.id, _change_of(params)))
 
 
 async def delete(context: Context, params: One) -> object:

@@ -25,8 +25,8 @@ from shoal.api.notifications import (
     key_of,
     kinds_of,
     moment_of,
+    query_of,
     reported,
-    wish_of,
 )
 from shoal.core.errors import NotFound
 from shoal.core.ids import MAX_ID
@@ -66,7 +66,7 @@ async def several(context: Context, params: GroupsPage) -> object:
     """List the caller's notifications in groups, the group with the newest one first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await feed.grouped(front.reads, actor(context), cursor, wish_of(params), _kinds(params.grouped_types))
+    page = await feed.grouped(front.reads, actor(context), cursor, query_of(params), _kinds(params.grouped_types))
     results = await _results(
         front, actor(context), page.groups, params.expand_accounts, listed_data(wanted=params.with_data)
     )
@@ -102,7 +102,7 @@ async def unread_count(context: Context, params: UnreadGroups) -> object:
     """How many groups of notifications came since the marker of that timeline; up to 100, or the limit."""
     front = context.deps
     kinds = _kinds(params.grouped_types)
-    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), wish_of(params), kinds))
+    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), query_of(params), kinds))
 
 
 def _kinds(types: Sequence[str]) -> frozenset[Kind]:

@@ -63,7 +63,7 @@ class Unread(msgspec.Struct, frozen=True, kw_only=True):
         return page_size(self.limit, 100, 1_000)
 
 
-def wish_of(params: NotificationsQuery | Unread) -> NotificationQuery:
+def query_of(params: NotificationsQuery | Unread) -> NotificationQuery:
     """Which notifications are wanted."""
     kinds = kinds_of(params.types) if params.types else None
     held = isinstance(params, NotificationsQuery) and (params.include_filtered or params.account_id is not None)
@@ -79,7 +79,7 @@ async def several(context: Context, params: NotificationsQuery) -> object:
     """List the caller's notifications, newest first."""
     front = context.deps
     cursor = cursor_of(params, 40, 80)
-    page = await feed.page(front.reads, actor(context), cursor, wish_of(params))
+    page = await feed.page(front.reads, actor(context), cursor, query_of(params))
     body = msgspec.json.encode(await shown(front, actor(context), page.items, listed_data(wanted=params.with_data)))
     return paged(context, body, [item.time for item in page.items], page.next, cursor)
 
@@ -108,7 +108,7 @@ async def clear(context: Context, _params: None) -> object:
 async def unread_count(context: Context, params: Unread) -> object:
     """How many notifications came since the marker of that timeline; up to 100, or the limit."""
     front = context.deps
-    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), wish_of(params)))
+    return UnreadCount(await feed.unread(front.reads, actor(context), params.most(), query_of(params)))
 
 
 async def shown(front: Front, viewer: int, items: Sequence[feed.Notification], data: int = 0) -> list[Notification]:

@@ -61,7 +61,7 @@ async def create(context: Context, params: PhraseParams) -> object:
     made = await filters.create(
         front.writes,
         actor(context),
-        _wish(params, title=params.phrase or "", irreversible=bool(params.irreversible), word=word),
+        _change_of(params, title=params.phrase or "", irreversible=bool(params.irreversible), word=word),
     )
     return filter_entities.old(made, made.keywords[0])
 
@@ -80,8 +80,8 @@ async def update(context: Context, params: ChangedPhrase) -> object:
     if not alone and _changes_more(filter_, params):
         raise InvalidInput(_SHARED)
     word = KeywordChange(id=held.id, keyword=params.phrase, whole_word=params.whole_word)
-    wish = _wish(params, title=params.phrase if alone else None, irreversible=params.irreversible, word=word)
-    changed = await filters.update(front.writes, actor(context), filter_.id, wish)
+    change = _change_of(params, title=params.phrase if alone else None, irreversible=params.irreversible, word=word)
+    changed = await filters.update(front.writes, actor(context), filter_.id, change)
     return filter_entities.old(changed, next(word for word in changed.keywords if word.id == held.id))
 
 
@@ -99,7 +99,9 @@ async def delete(context: Context, params: One) -> object:
     return {}
 
 
-def _wish(params: PhraseParams, *, title: str | None, irreversible: bool | None, word: KeywordChange) -> FilterChange:
+def _change_of(
+    params: PhraseParams, *, title: str | None, irreversible: bool | None, word: KeywordChange
+) -> FilterChange:
     action = None
     if irreversible is not None:
         action = FilterAction.HIDE if irreversible else FilterAction.WARN

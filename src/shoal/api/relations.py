@@ -105,8 +105,10 @@ async def follow(context: Context, params: FollowParams) -> object:
     """Follow an account, or ask to when it is locked. A repeated follow changes what it brings; what is not given stays."""
     front = context.deps
     await _access(context, params.id)
-    wish = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
-    return presenter.relationship(params.id, await relationships.follow(front.writes, actor(context), params.id, wish))
+    options = FollowOptions(shares=params.reblogs, notify=params.notify, languages=params.languages)
+    return presenter.relationship(
+        params.id, await relationships.follow(front.writes, actor(context), params.id, options)
+    )
 
 
 async def mute(context: Context, params: MuteParams) -> object:

@@ -98,7 +98,7 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
             async with counted.watching(), front.ip_guard.watching():
                 await _run(server, listener)
     finally:
-        await front.census.close()
+        await front.network_totals.close()
         await front.ledger.close()
 
 

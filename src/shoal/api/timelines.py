@@ -68,7 +68,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
     if name is None:
         raise NotFound("Record not found")
     cursor, every = cursor_of(params), [_known(tag) for tag in params.all]
-    wish = tagged.TagQuery(
+    query = tagged.TagQuery(
         any_of=frozenset((name, *_all_known(params.any))),
         all_of=frozenset(_all_known(params.all)),
         none_of=frozenset(_all_known(params.none)),
@@ -76,7 +76,7 @@ async def tag(context: Context, params: TagTimelineQuery) -> object:
     )
     # What is no tag at all is on no status.
     nothing = params.only_remote or None in every
-    page = _EMPTY if nothing else await tagged.page(front.reads, context.caller.member_id, wish, cursor)
+    page = _EMPTY if nothing else await tagged.page(front.reads, context.caller.member_id, query, cursor)
     return await entries_page(context, page, cursor, FilterContext.PUBLIC, data=listed_data(wanted=params.with_data))
 
 

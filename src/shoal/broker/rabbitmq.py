@@ -48,13 +48,13 @@ class RabbitOutbox:
         self._queues = Queues(namespace)
         self._prefetch = prefetch
         self._deaths = deaths
-        self._hands = InFlight()
+        self._in_flight = InFlight()
         self._rate = Rate()
         self._connection: AbstractConnection | None = None
         self._counting: AbstractChannel | None = None
         self._work: AbstractChannel | None = None
         self._wake: WakeUp | None = None
-        self._census = RollCall(self._queues.census, WorkerFigures, self._own if taking else None)
+        self._roll_call = RollCall(self._queues.census, WorkerFigures, self._own if taking else None)
         # Two connections: a broker that is short of memory stops to read from those that publish, acknowledgements too.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if taking else None
@@ -89,8 +89,8 @@ class RabbitOutbox:
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Claim jobs that the broker has delivered, oldest first; never wait for more. Give a suspicious job alone."""
-        jobs = self._hands.due(limit, lease)
-        arrived, aside = self._hands.arrived, list[Delivery]()
+        jobs = self._in_flight.due(limit, lease)
+        arrived, aside = self._in_flight.arrived, list[Delivery]()
         while arrived and len(jobs) < limit:
             alone = arrived[0].alone
             if alone and jobs:
@@ -98,7 +98,7 @@ class RabbitOutbox:
             delivery = arrived.popleft()
             if delivery.job is None or self._goes_elsewhere(delivery):
                 aside.append(delivery)
-            elif self._hands.hold(delivery.job, delivery, lease):
+            elif self._in_flight.hold(delivery.job, delivery, lease):
                 jobs.append(delivery.job)
                 if alone:
                     break
@@ -121,9 +121,9 @@ class RabbitOutbox:
             for queue, there in bodies.items():
                 await self._putting.publish(queue, there)
         except Unavailable:
-            self._hands.arrive_again(deliveries)
+            self._in_flight.arrive_again(deliveries)
             return
-        await self._tell(self._hands.settle(deliveries))
+        await self._tell(self._in_flight.settle(deliveries))
 
     def _next(self, delivery: Delivery) -> tuple[str, bytes]:
         """Where a job goes that is not given to the runner, and as what."""
@@ -140,7 +140,7 @@ class RabbitOutbox:
 
     async def ack(self, jobs: Sequence[Job]) -> None:
         self._rate.add(len(jobs))
-        await self._tell(self._hands.release(jobs))
+        await self._tell(self._in_flight.release(jobs))
 
     async def _tell(self, receipts: Sequence[Receipt]) -> None:
         """Acknowledge. When the connection has ended the jobs come again: that does no harm."""
@@ -154,24 +154,24 @@ class RabbitOutbox:
             await channel.basic_ack(tag, multiple=up_to, wait=False)
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
-        at = self._hands.since(job)
+        at = self._in_flight.since(job)
         if at is None:
             # The connection ended since: the broker gives it again as it was.
             return
         queue, rest = self._queues.after(round(delay * 1000))
         # The broker may give it again before it says that it has it: that delivery must not be acknowledged with these.
-        deliveries = self._hands.lay_down(job)
+        deliveries = self._in_flight.lay_down(job)
         try:
             await self._putting.publish(queue, [write(job, at, rest=rest)])
         except Unavailable:
-            self._hands.take_up(job, deliveries, max(delay, _AWAY_SECONDS))
+            self._in_flight.take_up(job, deliveries, max(delay, _AWAY_SECONDS))
             return
-        await self._tell(self._hands.settle(deliveries))
+        await self._tell(self._in_flight.settle(deliveries))
 
     async def bury(self, job: Job, error: str) -> None:
-        at = self._hands.since(job)
+        at = self._in_flight.since(job)
         await self._putting.publish(self._queues.buried, [write(job, at or now_ms(), error=error)])
-        await self._tell(self._hands.release([job]))
+        await self._tell(self._in_flight.release([job]))
 
     async def backlog(self) -> int:
         """Count jobs that wait, are delayed, or are in hand anywhere. A worker that is silent counts as one job."""
@@ -185,7 +185,7 @@ class RabbitOutbox:
 
     async def tally(self) -> WorkerFigures:
         """Ask all workers of this network what they have in hand and finish."""
-        return await self._asked(self._take_census())
+        return await self._asked(self._take_roll_call())
 
     async def lag(self) -> float:
         oldest = [(await self.tally()).oldest]
@@ -215,12 +215,12 @@ class RabbitOutbox:
     async def _asked(self, question: Coroutine[Any, Any, T]) -> T:
         return await self._putting.ask(question)
 
-    async def _take_census(self) -> WorkerFigures:
+    async def _take_roll_call(self) -> WorkerFigures:
         if self._counting is None:
             raise Unavailable("the message broker cannot be reached")
         work = await self._counting.queue_declare(self._queues.work, passive=True)
         workers = work.consumer_count or 0
-        return summed(await self._census.take(workers), workers)
+        return summed(await self._roll_call.take(workers), workers)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
         """How many messages are in these queues and in nobody's hands."""
@@ -261,7 +261,7 @@ class RabbitOutbox:
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         counting, asking = await connection.channel(), await connection.channel(publisher_confirms=False)
         await self._queues.declare(counting)
-        await self._census.prepare(asking)
+        await self._roll_call.prepare(asking)
         self._connection, self._counting = connection, counting
         return counting, asking
 
@@ -287,7 +287,7 @@ class RabbitOutbox:
         else:
             rest = message.rest
             delivery = Delivery(delivered.channel, _tag(delivered), b"", job, message.at, rest, before, alone)
-        self._hands.arrive(delivery)
+        self._in_flight.arrive(delivery)
         if self._wake is not None:
             self._wake()
 
@@ -297,12 +297,12 @@ class RabbitOutbox:
             self._taking.renew()
 
     def _lost(self) -> None:
-        self._hands.clear()
+        self._in_flight.clear()
 
     def _own(self) -> WorkerFigures:
-        hands = self._hands
+        in_flight = self._in_flight
         return WorkerFigures(
-            workers=1, in_hand=len(hands), oldest=hands.oldest, taken=hands.taken, rate=self._rate.value
+            workers=1, in_hand=len(in_flight), oldest=in_flight.oldest, taken=in_flight.taken, rate=self._rate.value
         )
 
 

@@ -10,7 +10,7 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
-from shoal.graph.schema import LAPSES, LOGGED_IN, AssocType
+from shoal.graph.schema import EXPIRING, LOGGED_IN, AssocType
 
 _PAGE = 200
 
@@ -22,7 +22,7 @@ async def clear_tokens(effects: Effects, event: SessionsEnded, mark: int) -> int
 
 async def clear_grants(effects: Effects, event: SessionsEnded, mark: int) -> int | None:
     """And codes that nobody will exchange any more."""
-    return await _clear(effects, event, LAPSES, mark) if event.every else None
+    return await _clear(effects, event, EXPIRING, mark) if event.every else None
 
 
 async def _clear(effects: Effects, event: SessionsEnded, atype: AssocType, mark: int) -> int | None:
@@ -44,7 +44,7 @@ async def _drop(effects: Effects, owner: int, ids: Sequence[int]) -> None:
         now = effects.new_id(batch.shard)
         batch.obj_del(id_)
         batch.assoc_del(owner, LOGGED_IN, id_, now)
-        batch.assoc_del(owner, LAPSES, id_, now)
+        batch.assoc_del(owner, EXPIRING, id_, now)
         await effects.graph.commit(batch)
 
     await asyncio.gather(*map(drop, ids))

@@ -93,9 +93,9 @@ class NotificationQuery:
 ALL = NotificationQuery()
 
 
-async def page(reads: Reads, viewer: int, cursor: Cursor, wish: NotificationQuery = ALL) -> NotificationPage:
+async def page(reads: Reads, viewer: int, cursor: Cursor, query: NotificationQuery = ALL) -> NotificationPage:
     """Return a page of the viewer's notifications. Raises `InvalidInput` for a limit below 1."""
-    return await _read(reads, viewer, cursor, wish)
+    return await _read(reads, viewer, cursor, query)
 
 
 async def one(reads: Reads, viewer: int, time: int) -> Notification:
@@ -107,7 +107,7 @@ async def one(reads: Reads, viewer: int, time: int) -> Notification:
 
 
 async def grouped(
-    reads: Reads, viewer: int, cursor: Cursor, wish: NotificationQuery = ALL, kinds: Collection[Kind] = GROUPED
+    reads: Reads, viewer: int, cursor: Cursor, query: NotificationQuery = ALL, kinds: Collection[Kind] = GROUPED
 ) -> GroupedPage:
     """Return a page of `cursor.limit` groups; notifications of `kinds` are grouped.
 
@@ -122,7 +122,7 @@ async def grouped(
                 return at
         return len(found)
 
-    items, after = await _read(reads, viewer, cursor, wish, fitting, _A_GROUP * cursor.limit)
+    items, after = await _read(reads, viewer, cursor, query, fitting, _A_GROUP * cursor.limit)
     groups: dict[object, Grouped] = {}
     for item in items:
         group = _together(item, kinds)
@@ -132,22 +132,22 @@ async def grouped(
 
 async def of_group(reads: Reads, viewer: int, group: Group) -> list[Notification]:
     """Return the notifications of a group, newest first. Raises `NotFound` when it is empty."""
-    wish = NotificationQuery(frozenset({group.kind}), about=group.about)
-    found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), wish)
+    query = NotificationQuery(frozenset({group.kind}), about=group.about)
+    found = await page(reads, viewer, Cursor(group.last, max(group.first, 0), MOST_OF_A_GROUP), query)
     if not found.items:
         raise NotFound("Record not found")
     return found.items
 
 
 async def unread(
-    reads: Reads, viewer: int, limit: int, wish: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
+    reads: Reads, viewer: int, limit: int, query: NotificationQuery = ALL, kinds: Collection[Kind] | None = None
 ) -> int:
     """Count the notifications since the viewer's read marker, up to `limit`; with `kinds`, groups instead."""
     read = (await marks(reads.graph, viewer, (NOTIFICATIONS,))).get(NOTIFICATIONS)
     cursor = Cursor(after=read.last_read_id if read else 0, limit=limit)
     if kinds is None:
-        return len((await page(reads, viewer, cursor, wish)).items)
-    return len((await grouped(reads, viewer, cursor, wish, kinds)).groups)
+        return len((await page(reads, viewer, cursor, query)).items)
+    return len((await grouped(reads, viewer, cursor, query, kinds)).groups)
 
 
 def _together(item: Notification, kinds: Collection[Kind]) -> Group | None:
@@ -158,7 +158,7 @@ async def _read(
     reads: Reads,
     viewer: int,
     cursor: Cursor,
-    wish: NotificationQuery,
+    query: NotificationQuery,
     fitting: Fit[Notification] | None = None,
     at_once: int = 0,
 ) -> NotificationPage:
@@ -168,13 +168,13 @@ async def _read(
 
     async def read(at: Cursor) -> list[Assoc]:
         lists = await asyncio.gather(
-            *(reads.graph.assoc_range(viewer, atype, at) for atype in ((NOTIFIED, HELD) if wish.held else (NOTIFIED,)))
+            *(reads.graph.assoc_range(viewer, atype, at) for atype in ((NOTIFIED, HELD) if query.held else (NOTIFIED,)))
         )
         return heapq.nsmallest(at.limit, chain(*lists), key=_time if at.oldest_first else _newest)
 
     async def sift(found: Sequence[Assoc]) -> list[tuple[Assoc, Notice]]:
         rows = [(assoc, notice_of(assoc)) for assoc in found]
-        return rows if wish == ALL else [row for row in rows if wish.admits(row[1])]
+        return rows if query == ALL else [row for row in rows if query.admits(row[1])]
 
     async def show(rows: Sequence[tuple[Assoc, Notice]]) -> list[Notification]:
         return await shown(reads, viewer, rows)

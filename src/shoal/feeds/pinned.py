@@ -16,7 +16,7 @@ _EVERYWHERE = Cursor()
 
 
 async def pinned(
-    reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, wish: MemberFeedQuery = ALL
+    reads: Reads, viewer: int | None, member: int, cursor: Cursor = _EVERYWHERE, query: MemberFeedQuery = ALL
 ) -> list[Entry]:
     """Return all wanted pins between the ids of the cursor that the viewer may see.
 
@@ -25,4 +25,4 @@ async def pinned(
     pins = await reads.graph.assoc_range(member, PINS, Cursor(limit=_MOST))
     seen = sight(reads.graph, viewer, unasked=False)
     ids = [pin.id2 for pin in pins if cursor.after < pin.id2 < cursor.before]
-    return await seen.entries(await seen.look(ids, wish.admits))
+    return await seen.entries(await seen.look(ids, query.admits))

@@ -31,9 +31,9 @@ class TagQuery:
         return bool(row[1].media) or not self.only_media
 
 
-async def page(reads: Reads, viewer: int | None, wish: TagQuery, cursor: Cursor) -> Page:
+async def page(reads: Reads, viewer: int | None, query: TagQuery, cursor: Cursor) -> Page:
     """A page of the public posts that are wanted."""
-    sources = [tag_id(tag) for tag in wish.any_of]
+    sources = [tag_id(tag) for tag in query.any_of]
 
     async def skeleton(at: Cursor) -> list[int]:
         if len(sources) > 1:
@@ -44,4 +44,4 @@ async def page(reads: Reads, viewer: int | None, wish: TagQuery, cursor: Cursor)
     async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
         return [row for row in rows if listed_publicly(seen, row[1])]
 
-    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wish.admits)
+    return await read_page(reads, viewer, cursor, skeleton, keep, wanted=query.admits)

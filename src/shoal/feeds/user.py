@@ -41,7 +41,7 @@ class MemberFeedQuery:
 ALL = MemberFeedQuery()
 
 
-async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, wish: MemberFeedQuery = ALL) -> Page:
+async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, query: MemberFeedQuery = ALL) -> Page:
     """A page of what the member posted and shared, as the viewer may see it.
 
     Whoever asks for a member whom they mute gets them; others whom they mute still do not come by way of a share.
@@ -54,7 +54,7 @@ async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, wi
         # Somebody else's post, whom the viewer mutes.
         return [row for row in rows if row[1].author_id == member or not seen.stands[row[1].author_id].muting]
 
-    wanted = None if wish == ALL else wish.admits
+    wanted = None if query == ALL else query.admits
     return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted, unasked=False)
 
 

@@ -107,7 +107,7 @@ FILED = AssocType(49, "filed", inverse=50)  # report -> everybody
 REPORTED = AssocType(50, "reported", inverse=49)
 SERVES = AssocType(51, "serves", inverse=52)  # member with a role -> everybody
 STAFF = AssocType(52, "staff", inverse=51)
-LAPSES = AssocType(53, "lapses")  # member -> what ends by itself: an authorization code, the login of a browser
+EXPIRING = AssocType(53, "expiring")  # member -> what ends by itself: an authorization code, the login of a browser
 ATTACHED = AssocType(54, "attached")  # media -> post that it was put into; whether it still is, the post says
 COMMENTS_ASIDE_ON = AssocType(55, "comments_aside_on", inverse=56)  # comment that is not open -> post
 COMMENTED_ASIDE_BY = AssocType(56, "commented_aside_by", inverse=55)

@@ -57,14 +57,14 @@ class SeesFeeds(Seeing):
 
         Raises `InvalidInput` for text that is no tag, and for a limit below 1.
         """
-        wish = tagged.TagQuery(
+        query = tagged.TagQuery(
             any_of=frozenset(map(check_tag, (tag, *any_of))),
             all_of=frozenset(map(check_tag, all_of)),
             none_of=frozenset(map(check_tag, none_of)),
             only_media=only_media,
         )
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        return await self._filtered(await tagged.page(self._reads, self._viewer, wish, cursor), FilterContext.PUBLIC)
+        return await self._filtered(await tagged.page(self._reads, self._viewer, query, cursor), FilterContext.PUBLIC)
 
     async def posts_by(
         self,
@@ -84,11 +84,11 @@ class SeesFeeds(Seeing):
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for a limit below 1.
         """
         member = await access_member(self._reads.graph, await self._resolve(who))
-        wish = user.MemberFeedQuery(
+        query = user.MemberFeedQuery(
             only_media=only_media, no_comments=no_comments, no_shares=no_shares, tag=check_tag(tag) if tag else ""
         )
         cursor = part(before, limit, after, oldest_first=oldest_first)
-        found = await user.page(self._reads, self._viewer, member.id, cursor, wish)
+        found = await user.page(self._reads, self._viewer, member.id, cursor, query)
         return await self._filtered(found, FilterContext.ACCOUNT)
 
     async def _filtered(self, page: Page, where: FilterContext) -> Page:

@@ -49,14 +49,14 @@ class OwnFilters:
 
         Raises `InvalidInput` for a text that is empty or too long, and for one filter or keyword too many.
         """
-        wish = FilterChange(
+        change = FilterChange(
             title=title,
             contexts=_contexts(contexts),
             action=one_of(FilterAction, action, "action"),
             lasts=seconds,
             words=[KeywordChange(keyword=keyword, whole_word=whole_word) for keyword in keywords],
         )
-        return await filters.create(self._writes, self._owner, wish)
+        return await filters.create(self._writes, self._owner, change)
 
     async def update(
         self,
@@ -68,13 +68,13 @@ class OwnFilters:
         seconds: int | None = None,
     ) -> Filter:
         """Change the given values of a filter; None stays. Raises `NotFound`, and `InvalidInput` as `create`."""
-        wish = FilterChange(
+        change = FilterChange(
             title=title,
             contexts=None if contexts is None else _contexts(contexts),
             action=None if action is None else one_of(FilterAction, action, "action"),
             lasts=seconds,
         )
-        return await filters.update(self._writes, self._owner, _id(which), wish)
+        return await filters.update(self._writes, self._owner, _id(which), change)
 
     async def delete(self, which: AnyFilter) -> None:
         """Delete a filter. Raises `NotFound`."""

@@ -51,8 +51,8 @@ class OwnNotifications:
 
         Raises `InvalidInput` for a limit below 1 and for another kind, and `NotFound` for a name that nobody has.
         """
-        wish = await self._wish(kinds, without, actor, held=held)
-        return await feed.page(self._reads, self._owner, part(before, limit, after, oldest_first=oldest_first), wish)
+        query = await self._query(kinds, without, actor, held=held)
+        return await feed.page(self._reads, self._owner, part(before, limit, after, oldest_first=oldest_first), query)
 
     async def grouped(
         self,
@@ -68,9 +68,9 @@ class OwnNotifications:
 
         Raises `InvalidInput` for a limit below 1 and for another kind, and `NotFound` for a name that nobody has.
         """
-        wish = await self._wish(kinds, without, actor)
+        query = await self._query(kinds, without, actor)
         together = GROUPED & _kinds(grouping)
-        return await feed.grouped(self._reads, self._owner, part(before, limit), wish, together)
+        return await feed.grouped(self._reads, self._owner, part(before, limit), query, together)
 
     async def group(self, which: Group) -> list[Notification]:
         """The notifications of a group, newest first. Raises `NotFound` for an empty one."""
@@ -82,11 +82,11 @@ class OwnNotifications:
 
     async def unread(self, limit: int = 100, *, kinds: Collection[Kind | KindName] | None = None) -> int:
         """Count the notifications since the mark of what was read, up to `limit`. Raises `InvalidInput` for another kind."""
-        return await feed.unread(self._reads, self._owner, limit, await self._wish(kinds))
+        return await feed.unread(self._reads, self._owner, limit, await self._query(kinds))
 
     async def unread_groups(self, limit: int = 100, *, kinds: Collection[Kind | KindName] | None = None) -> int:
         """Count the groups since the mark of what was read, up to `limit`. Raises `InvalidInput` for another kind."""
-        return await feed.unread(self._reads, self._owner, limit, await self._wish(kinds), GROUPED)
+        return await feed.unread(self._reads, self._owner, limit, await self._query(kinds), GROUPED)
 
     async def dismiss(self, which: AnyNotification) -> None:
         """Dismiss a notification. Raises `NotFound`."""
@@ -157,7 +157,7 @@ class OwnNotifications:
         read = {name: id_ for name, id_ in given.items() if id_ is not None}
         return await markers.mark(self._writes, self._owner, read)
 
-    async def _wish(
+    async def _query(
         self,
         kinds: Collection[Kind | KindName] | None,
         without: Collection[Kind | KindName] = (),

@@ -65,8 +65,8 @@ class Relates(Acting):
 
         Raises `NotFound`, `NotAllowed` for oneself and where one has blocked the other, and `InvalidInput` for one too many.
         """
-        wish = FollowOptions(shares=shares, notify=notify, languages=languages)
-        return await relationships.follow(self._writes, self.id, await self._other(who), wish)
+        options = FollowOptions(shares=shares, notify=notify, languages=languages)
+        return await relationships.follow(self._writes, self.id, await self._other(who), options)
 
     async def unfollow(self, who: AnyMember) -> Relation:
         """End a follow, or withdraw the request. Raises `NotFound`."""

@@ -39,9 +39,9 @@ async def run_bounded(
             done(finished)
 
     try:
-        async with asyncio.TaskGroup() as crowd:
+        async with asyncio.TaskGroup() as tasks:
             for _ in range(at_once):
-                crowd.create_task(work())
+                tasks.create_task(work())
     except BaseExceptionGroup as group:
         raise group.exceptions[0] from None
 

@@ -57,21 +57,21 @@ class FilterChange(msgspec.Struct, frozen=True, kw_only=True):
     words: Sequence[KeywordChange] = ()
 
 
-async def create(writes: Writes, member_id: int, wish: FilterChange) -> Filter:
+async def create(writes: Writes, member_id: int, change: FilterChange) -> Filter:
     """Create a filter. Raises `InvalidInput`."""
-    if wish.title is None:
+    if change.title is None:
         raise InvalidInput("Title can't be blank", field="title")
-    if wish.contexts is None:
+    if change.contexts is None:
         raise InvalidInput("Context None or invalid context supplied", field="context")
     shard = shard_of(member_id)
     empty = Filter(id=0, owner_id=member_id, title="")
-    wished = _wished(writes, wish)
+    apply = _checked_change(writes, change)
 
     async def attempt(claim: Claim) -> Filter:
         owned = await filters_of(writes.graph, member_id)
         if len(owned) >= MAX_FILTERS:
             raise InvalidInput(f"a member has at most {MAX_FILTERS} filters", field="title")
-        made = wished(empty)
+        made = apply(empty)
         _check_room(owned, made)
 
         def build(id_: int) -> tuple[Filter, Batch]:
@@ -88,9 +88,9 @@ async def create(writes: Writes, member_id: int, wish: FilterChange) -> Filter:
     return await in_turn(writes, member_id, attempt)
 
 
-async def update(writes: Writes, member_id: int, filter_id: int, wish: FilterChange) -> Filter:
+async def update(writes: Writes, member_id: int, filter_id: int, change: FilterChange) -> Filter:
     """Change the given values. Raises `NotFound` for anybody else's filter."""
-    return await _change(writes, member_id, filter_id, _wished(writes, wish))
+    return await _change(writes, member_id, filter_id, _checked_change(writes, change))
 
 
 async def delete(writes: Writes, member_id: int, filter_id: int) -> None:
@@ -177,18 +177,18 @@ async def _change(writes: Writes, member_id: int, filter_id: int, change: Change
     return await in_turn(writes, member_id, attempt)
 
 
-def _wished(writes: Writes, wish: FilterChange) -> Change:
-    """Return the change that a wish means. Everything that does not depend on the filter is checked at once."""
-    title = None if wish.title is None else _said(wish.title, "title", "Title can't be blank")
-    contexts = None if wish.contexts is None else tuple(dict.fromkeys(wish.contexts))
+def _checked_change(writes: Writes, change: FilterChange) -> Change:
+    """Return a function that applies the change to a filter. Everything that does not depend on the filter is checked at once."""
+    title = None if change.title is None else _said(change.title, "title", "Title can't be blank")
+    contexts = None if change.contexts is None else tuple(dict.fromkeys(change.contexts))
     if contexts == ():
         raise InvalidInput("Context None or invalid context supplied", field="context")
-    words = [_checked(word) for word in wish.words]
-    expires_at = _end(writes, wish.lasts)
+    words = [_checked(word) for word in change.words]
+    expires_at = _end(writes, change.lasts)
 
-    def change(filter_: Filter) -> Filter:
-        action = filter_.action if wish.action is None else wish.action
-        irreversible = filter_.irreversible if wish.irreversible is None else wish.irreversible
+    def apply(filter_: Filter) -> Filter:
+        action = filter_.action if change.action is None else change.action
+        irreversible = filter_.irreversible if change.irreversible is None else change.irreversible
         return replace(
             filter_,
             title=filter_.title if title is None else title,
@@ -200,7 +200,7 @@ def _wished(writes: Writes, wish: FilterChange) -> Change:
             keywords=_with(writes, filter_, words),
         )
 
-    return change
+    return apply
 
 
 def _end(writes: Writes, lasts: int | None) -> int | None:

@@ -66,7 +66,7 @@ class FollowOptions(msgspec.Struct, frozen=True, kw_only=True):
 AS_IS = FollowOptions()
 
 
-async def follow(writes: Writes, member_id: int, other_id: int, wish: FollowOptions = AS_IS) -> Relation:
+async def follow(writes: Writes, member_id: int, other_id: int, options: FollowOptions = AS_IS) -> Relation:
     """Follow a member, or send a request if they are locked.
 
     A repeated follow changes its terms. Raises `NotAllowed` for oneself, and where one has blocked the other.
@@ -79,7 +79,7 @@ async def follow(writes: Writes, member_id: int, other_id: int, wish: FollowOpti
     atype = REQUESTS if other.locked and not stand.following else FOLLOWS
     old = held[atype].get(other_id)
     before = _terms(old, watching=other_id in held[WATCHES])
-    after = _wished(before, wish)
+    after = _with_options(before, options)
     if old is None:
         await _begin_one_more(writes, member_id, atype, other_id, after)
     elif after != before:
@@ -125,18 +125,18 @@ def _terms(held: Assoc | None, *, watching: bool) -> FollowTerms:
     return msgspec.structs.replace(terms, notify=terms.notify or watching)
 
 
-def _wished(terms: FollowTerms, wish: FollowOptions) -> FollowTerms:
-    """Apply a wish to the terms of a follow. Raises `InvalidInput` for too many languages, or one that is too long."""
+def _with_options(terms: FollowTerms, options: FollowOptions) -> FollowTerms:
+    """Apply the options to the terms of a follow. Raises `InvalidInput` for too many languages, or one that is too long."""
     languages = terms.languages
-    if wish.languages is not None:
-        if len(wish.languages) > MAX_LANGUAGES:
+    if options.languages is not None:
+        if len(options.languages) > MAX_LANGUAGES:
             raise InvalidInput(f"languages: at most {MAX_LANGUAGES}", field="languages")
-        checked = (check_text(word, field="languages", maximum=MAX_LANGUAGE) for word in wish.languages)
+        checked = (check_text(word, field="languages", maximum=MAX_LANGUAGE) for word in options.languages)
         languages = tuple(dict.fromkeys(filter(None, checked)))
     return FollowTerms(
-        shares=terms.shares if wish.shares is None else wish.shares,
+        shares=terms.shares if options.shares is None else options.shares,
         languages=languages,
-        notify=terms.notify if wish.notify is None else wish.notify,
+        notify=terms.notify if options.notify is None else options.notify,
         since=terms.since,
     )
 

@@ -138,7 +138,7 @@ class CloudStore(Protocol):
         """How often these members used these tags on these days; 0 is left out."""
         ...
 
-    async def crowds(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
+    async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         """All members who used these tags on these days (pairs of tag and day), and how often; 0 is left out."""
         ...
 

@@ -163,7 +163,7 @@ class DynamoCloud:
         wanted = [author_at(key, self._spread) for key in keys if key[1] >= state.before_day]
         return dict(map(author_in, await self._service.get(wanted)))
 
-    async def crowds(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
+    async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         state = await self._intents.settled()
         found = await asyncio.gather(
             *[

@@ -69,7 +69,7 @@ class MemoryCloud:
     async def authors(self, keys: Collection[AuthorKey]) -> dict[AuthorKey, int]:
         return {key: self._authors[key] for key in keys if key in self._authors}
 
-    async def crowds(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
+    async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         return {key: n for key, n in self._authors.items() if key[:2] in days}
 
     async def top(self, window: int, limit: int) -> list[TagRow]:

@@ -147,9 +147,9 @@ class Merger:
         before = await self._store.tags(found.tags)
         authors = await self._store.authors(found.authors)
         shrunk = shrinking(found)
-        crowds = await self._store.crowds(shrunk) if shrunk else {}
+        author_counts = await self._store.author_counts(shrunk) if shrunk else {}
         after = authors_after(found, authors)
-        return rows_after(found, before, authors, after, crowds, horizon), after
+        return rows_after(found, before, authors, after, author_counts, horizon), after
 
 
 class _State:

@@ -102,7 +102,7 @@ class PostgresCloud:
         wanted = sorted((day, tag, member) for tag, day, member in keys)
         return _authors(await self._reading.ask(sql.AUTHORS, *_columns(wanted, 3)))
 
-    async def crowds(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
+    async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         wanted = sorted((day, tag) for tag, day in days)
         return _authors(await self._reading.ask(sql.CROWDS, *_columns(wanted, 2)))
 

@@ -29,7 +29,7 @@ MOST_BYTES = 1_000_000
 _LOOK_SECONDS = 0.2
 
 
-class Hand(msgspec.Struct, array_like=True):
+class CollectorReport(msgspec.Struct, array_like=True):
     """A collector's report: unacknowledged deliveries by queue, and how many there ever were."""
 
     held: dict[str, int]
@@ -52,7 +52,7 @@ class RabbitTransport:
         self._came = asyncio.Event()
         self._counting: AbstractChannel | None = None
         self._looking: AbstractChannel | None = None
-        self._census = RollCall(self._names.census, Hand, self._hand if collecting else None)
+        self._roll_call = RollCall(self._names.census, CollectorReport, self._report if collecting else None)
         # Two connections: a broker that is short of memory stops to read from those that publish, receipts too.
         self._putting = Link(url, self._prepare_putting, lambda: None)
         self._taking = Link(url, self._prepare_taking, self._lost) if collecting else None
@@ -115,24 +115,24 @@ class RabbitTransport:
             raise Unavailable("the message broker cannot be reached")
         # Asked before and after: what moves from a queue into somebody's hands meanwhile is counted.
         collectors = await self._names.collectors(counting)
-        before = await self._census.take(collectors)
+        before = await self._roll_call.take(collectors)
         queues = [await counting.queue_declare(queue, passive=True) for queue in self._names.queues]
-        after = await self._census.take(collectors)
+        after = await self._roll_call.take(collectors)
         fullest = max(
             (queue.message_count or 0) + max(_held(before, queue.queue), _held(after, queue.queue)) for queue in queues
         )
-        moved = sum(hand.taken for hand in before) != sum(hand.taken for hand in after)
+        moved = sum(report.taken for report in before) != sum(report.taken for report in after)
         silent = max(0, collectors - len(after))
         return fullest + silent or int(moved)
 
-    def _hand(self) -> Hand:
+    def _report(self) -> CollectorReport:
         held = self._deliveries.by_place()
-        return Hand({place.queue: n for place, n in held.items()}, self._deliveries.taken)
+        return CollectorReport({place.queue: n for place, n in held.items()}, self._deliveries.taken)
 
     async def _prepare_putting(self, connection: AbstractConnection) -> Sequence[AbstractChannel]:
         counting, asking = await connection.channel(), await connection.channel(publisher_confirms=False)
         await self._names.declare(counting)
-        await self._census.prepare(asking)
+        await self._roll_call.prepare(asking)
         self._counting = counting
         return counting, asking
 
@@ -194,8 +194,8 @@ class RabbitTransport:
             await place.channel.basic_qos(prefetch_count=self._prefetch)
 
 
-def _held(hands: Sequence[Hand], queue: str | None) -> int:
-    return sum(hand.held.get(queue or "", 0) for hand in hands)
+def _held(reports: Sequence[CollectorReport], queue: str | None) -> int:
+    return sum(report.held.get(queue or "", 0) for report in reports)
 
 
 async def _nothing(_message: DeliveredMessage) -> None:

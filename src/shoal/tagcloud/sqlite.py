@@ -114,7 +114,7 @@ class SqliteCloud:
         wanted = sorted((day, tag, member) for tag, day, member in keys)
         return _authors(await self._aside(lambda read: _in_slices(read, sql.AUTHORS, wanted, 3)))
 
-    async def crowds(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
+    async def author_counts(self, days: Collection[tuple[int, int]]) -> dict[AuthorKey, int]:
         wanted = sorted((day, tag) for tag, day in days)
         return _authors(await self._aside(lambda read: _in_slices(read, sql.CROWDS, wanted, 2)))
 

@@ -80,7 +80,7 @@ def rows_after(
     rows: Mapping[int, TagRow],
     before: Mapping[AuthorKey, int],
     after: Mapping[AuthorKey, int],
-    crowds: Mapping[AuthorKey, int],
+    author_counts: Mapping[AuthorKey, int],
     horizon: int,
 ) -> dict[int, TagRow]:
     """The rows of all tags that the uses touch, as they are now.
@@ -96,7 +96,7 @@ def rows_after(
         if n > loudest.get(day, 0):
             loudest[day] = n
     shrunk = shrinking(found)
-    for key, n in crowds.items():
+    for key, n in author_counts.items():
         if key not in after and n > loudest.get(key[:2], 0):
             loudest[key[:2]] = n
 

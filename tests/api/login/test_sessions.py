@@ -6,7 +6,7 @@ import pytest
 
 from shoal.core.events import SessionsEnded
 from shoal.core.model import Grant, Token
-from shoal.graph.schema import LAPSES, LOGGED_IN
+from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.ops.checking.check import check
 from shoal.services import members
 from shoal.services.login import apps
@@ -139,8 +139,8 @@ def test_what_a_password_ended_is_cleared_away_however_much_it_is(shoal: World) 
     shoal.run(members.set_password(writes, id_, NEW))
     fresh = shoal.run(apps.issue_token(writes, client.app.id, id_, ("read",)))
     shoal.settle()
-    counts = shoal.run(shoal.network.store.assoc_count((id_,), (LOGGED_IN, LAPSES)))
-    assert counts == {LOGGED_IN: {id_: 1}, LAPSES: {}}
+    counts = shoal.run(shoal.network.store.assoc_count((id_,), (LOGGED_IN, EXPIRING)))
+    assert counts == {LOGGED_IN: {id_: 1}, EXPIRING: {}}
     kept = [node.id for node in shoal.state().objects if isinstance(node, Token | Grant)]
     assert kept == [fresh.token.id]
     assert works(shoal, fresh.text)

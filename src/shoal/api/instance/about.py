@@ -49,7 +49,7 @@ async def rules(context: Context, _params: None) -> list[Rule]:
 async def activity(context: Context, _params: None) -> list[Activity]:
     """The last twelve weeks, this one first: statuses, members who wrote one, and members who came."""
     front = context.deps
-    totals = await front.census.totals()
+    totals = await front.network_totals.totals()
     return [Activity(str(week.began), str(week.posts), str(week.authors), str(week.members)) for week in totals.weeks]
 
 

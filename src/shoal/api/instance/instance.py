@@ -33,7 +33,7 @@ _NODEINFO = "http://nodeinfo.diaspora.software/ns/schema/2.0"
 async def v1(context: Context, _params: None) -> object:
     """Instance, the older shape."""
     front = context.deps
-    settings, totals = front.settings, await front.census.totals()
+    settings, totals = front.settings, await front.network_totals.totals()
     return {
         "uri": front.at.netloc,
         "title": settings.title,
@@ -57,7 +57,7 @@ async def v1(context: Context, _params: None) -> object:
 async def v2(context: Context, _params: None) -> object:
     """Instance, the newer shape."""
     front = context.deps
-    settings, totals = front.settings, await front.census.totals()
+    settings, totals = front.settings, await front.network_totals.totals()
     return {
         "domain": front.at.netloc,
         "title": settings.title,
@@ -154,7 +154,7 @@ async def nodeinfo_links(context: Context, _params: None) -> object:
 async def nodeinfo(context: Context, _params: None) -> object:
     """Return the software of this server and its size, in the form that surveys of the network read."""
     front = context.deps
-    totals = await front.census.totals()
+    totals = await front.network_totals.totals()
     return {
         "version": "2.0",
         "software": {"name": "shoal", "version": _SHOAL},

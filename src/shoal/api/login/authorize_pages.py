@@ -39,14 +39,14 @@ def login(front: Front, asked: AuthorizeRequest, stamp: str, told: str, name: st
 
 def question(front: Front, asked: AuthorizeRequest, member: Member, stamp: str, told: str, status: int) -> Response:
     """May this app come in?"""
-    wishes = "".join(f"<li>{escape(words)}</li>" for words in in_words(asked.scopes))
+    permissions = "".join(f"<li>{escape(words)}</li>" for words in in_words(asked.scopes))
     shown = member.display_name or member.name
     body = (
         f"{_head(asked)}<h1>Let <b>{escape(asked.app.name)}</b> into your account?</h1>"
         f"{_told(told)}"
         f'<p class="you"><img src="{escape(front.at.avatar(member.avatar))}" alt="">'
         f'<span><b>{escape(shown)}</b><br><span class="handle">@{escape(member.name)}@{escape(front.at.domain)}</span>'
-        f'</span></p><p>It will be able to</p><ul class="wishes">{wishes}</ul>'
+        f'</span></p><p>It will be able to</p><ul class="permissions">{permissions}</ul>'
         f'<form method="post">{_stamp(stamp)}'
         '<div class="choices"><button name="do" value="allow">Allow</button>'
         '<button name="do" value="deny" class="quiet">Deny</button></div>'

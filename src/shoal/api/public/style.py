@@ -68,8 +68,8 @@ code { background: var(--page); padding: 2px 6px; border-radius: 6px; }
 .you { display: flex; align-items: center; gap: 12px; padding: 10px 12px; background: var(--page); border-radius: 12px; }
 .you { margin-top: 14px !important; line-height: 1.35; }
 .you img { width: 44px; height: 44px; border-radius: 12px; object-fit: cover; flex: none; }
-.wishes { margin: -6px 0 14px; padding-left: 20px; }
-.wishes li { margin: 4px 0; }
+.permissions { margin: -6px 0 14px; padding-left: 20px; }
+.permissions li { margin: 4px 0; }
 .fine { color: var(--soft); font-size: .87rem; }
 .wrong { border-left: 4px solid var(--bad); background: color-mix(in srgb, var(--bad) 10%, transparent); }
 .wrong { padding: 9px 12px; border-radius: 8px; margin-top: 12px !important; }

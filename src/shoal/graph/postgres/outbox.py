@@ -35,7 +35,7 @@ class PostgresOutbox:
         self._back: dict[int, tuple[Job, float]] = {}
         # One at a time: what is being settled must not be given again meanwhile.
         self._turn = asyncio.Lock()
-        self._gathering: asyncio.Task[None] | None = None
+        self._batching: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
     def on_event(self, wake: WakeUp) -> None:
@@ -102,8 +102,8 @@ class PostgresOutbox:
     async def close(self) -> None:
         """Write what was gathered, and let others have at once what this opener still holds."""
         self._closing.set()
-        if self._gathering is not None:
-            await self._gathering
+        if self._batching is not None:
+            await self._batching
         try:
             await self._flush()
             await self._lazy.ask(sql.LET_GO, self._me, patience=LONG_PATIENCE)
@@ -127,8 +127,8 @@ class PostgresOutbox:
             return rows
 
     def _gather(self) -> None:
-        if self._gathering is None or self._gathering.done():
-            self._gathering = asyncio.create_task(self._write_soon(), name="shoal-outbox-settle")
+        if self._batching is None or self._batching.done():
+            self._batching = asyncio.create_task(self._write_soon(), name="shoal-outbox-settle")
 
     async def _write_soon(self) -> None:
         pause = _GATHER_SECONDS

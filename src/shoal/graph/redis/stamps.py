@@ -224,8 +224,8 @@ class RedisStamps:
 
     async def close(self) -> None:
         """Finish what was asked for; what is owed is tried once more."""
-        for gathering in (self._reading, self._beginning, self._ending):
-            await gathering.close()
+        for batching in (self._reading, self._beginning, self._ending):
+            await batching.close()
         if self._telling is not None:
             self._telling.cancel()
             with contextlib.suppress(asyncio.CancelledError):

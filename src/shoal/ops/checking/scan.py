@@ -28,8 +28,8 @@ from shoal.graph.schema import (
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     EVERYBODY,
+    EXPIRING,
     IN_THREAD,
-    LAPSES,
     LOGGED_IN,
     OWNS,
     POSTED,
@@ -75,7 +75,7 @@ LISTED = (
     OWNS,
     REVISED,
     LOGGED_IN,
-    LAPSES,
+    EXPIRING,
     SCHEDULES,
     ATTACHED,
     BLOCKS_EMAIL_DOMAIN,
@@ -214,9 +214,9 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
         case Token():
             yield node.member_id or node.app_id, LOGGED_IN.number, node.id
             if not node.app_id:
-                yield node.member_id, LAPSES.number, node.id
+                yield node.member_id, EXPIRING.number, node.id
         case Grant():
-            yield node.member_id, LAPSES.number, node.id
+            yield node.member_id, EXPIRING.number, node.id
         case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock():
             yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
 
@@ -245,7 +245,7 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
     return ()
 
 
-class _Gathering:
+class _ObjectArrays:
     """Objects on their way into arrays."""
 
     def __init__(self) -> None:
@@ -283,15 +283,15 @@ async def read_objects(
     store: Scanner, watch: Callable[[list[AnyNode]], Awaitable[None]], progress: Progress
 ) -> Objects:
     """Every object; `watch` is given each page of them."""
-    gathering = _Gathering()
+    arrays = _ObjectArrays()
     after = FIRST
     while page := await store.obj_scan(after, OBJECTS_AT_ONCE):
         for node in page:
-            gathering.take(node)
+            arrays.take(node)
         await watch(page)
         after = page[-1].id
-        progress("objects", len(gathering.ids), 0)
-    return gathering.objects()
+        progress("objects", len(arrays.ids), 0)
+    return arrays.objects()
 
 
 async def read_links(store: Scanner, progress: Progress) -> Links:

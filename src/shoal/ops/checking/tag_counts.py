@@ -151,6 +151,6 @@ async def _counted_anew(network: AnyNetwork, name: str) -> tuple[TagRow, dict[Au
         counts.take(posts.values())
         before = page[-1].time
     stored = (await network.tag_store.tags((id_,))).get(id_) or empty_row(id_, name)
-    gone = await network.tag_store.crowds({(id_, day) for day in stored.days})
+    gone = await network.tag_store.author_counts({(id_, day) for day in stored.days})
     authors = {key: n for key, n in counts.authors.items() if key[0] == id_}
     return counts.rows.get(id_) or empty_row(id_, name), {**dict.fromkeys(gone, 0), **authors}

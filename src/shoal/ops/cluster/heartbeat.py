@@ -10,8 +10,8 @@ import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
-VARIABLE = "SHOAL_PULSE"
-"""In the environment of a child: the number of the file that it writes its pulse to, and the id of its supervisor."""
+VARIABLE = "SHOAL_HEARTBEAT"
+"""In the environment of a child: the number of the file that it writes its heartbeat to, and the id of its supervisor."""
 
 _BEAT_SECONDS = 0.25
 _SET_PARENT_DEATH_SIGNAL = 1
@@ -28,16 +28,16 @@ async def beating(environ: Mapping[str, str] = os.environ) -> AsyncIterator[None
     if not is_child(environ):
         yield
         return
-    pulse, parent = map(int, environ[VARIABLE].split(":"))
-    os.set_inheritable(pulse, False)
+    heartbeat, parent = map(int, environ[VARIABLE].split(":"))
+    os.set_inheritable(heartbeat, False)
     _end_with(parent)
-    task = asyncio.create_task(_beat(pulse), name="shoal-pulse")
+    task = asyncio.create_task(_beat(heartbeat), name="shoal-heartbeat")
     try:
         yield
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        os.close(pulse)
+        os.close(heartbeat)
 
 
 async def until_told() -> None:
@@ -53,11 +53,11 @@ async def until_told() -> None:
             loop.remove_signal_handler(number)
 
 
-async def _beat(pulse: int) -> None:
+async def _beat(heartbeat: int) -> None:
     while True:
         # A supervisor that does not read for a while has enough of it in the pipe.
         with contextlib.suppress(BlockingIOError):
-            os.write(pulse, b".")
+            os.write(heartbeat, b".")
         await asyncio.sleep(_BEAT_SECONDS)
 
 

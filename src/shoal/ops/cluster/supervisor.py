@@ -31,7 +31,7 @@ class _Child:
 
     def __init__(self) -> None:
         self.process: subprocess.Popen[bytes] | None = None
-        self.pulse = -1
+        self.heartbeat = -1
         self.started = 0.0
         self.last_beat = 0.0
         self.failures = 0
@@ -95,9 +95,9 @@ class Supervisor:
             self._kill(child)
 
     def _start(self, child: _Child) -> None:
-        child.pulse, theirs = os.pipe()
+        child.heartbeat, theirs = os.pipe()
         try:
-            for end in (child.pulse, theirs):
+            for end in (child.heartbeat, theirs):
                 os.set_blocking(end, False)
             child.process = subprocess.Popen(  # noqa: S603  # our own program
                 self._command,
@@ -107,18 +107,18 @@ class Supervisor:
         finally:
             os.close(theirs)
         child.started = child.last_beat = time.monotonic()
-        self._selector.register(child.pulse, selectors.EVENT_READ, child)
+        self._selector.register(child.heartbeat, selectors.EVENT_READ, child)
 
     def _listen(self) -> None:
         """Hear the children, or wait a moment."""
         for key, _ in self._selector.select(_LOOK_SECONDS):
             child: _Child = key.data
             with contextlib.suppress(BlockingIOError):
-                if os.read(child.pulse, 4096):
+                if os.read(child.heartbeat, 4096):
                     child.last_beat = time.monotonic()
                 else:
                     # It has closed its end, or died: `_look_after` will see.
-                    self._selector.unregister(child.pulse)
+                    self._selector.unregister(child.heartbeat)
 
     def _kill(self, child: _Child) -> None:
         if child.process is not None:
@@ -138,8 +138,8 @@ class Supervisor:
         child.not_before = now + min(pause, _LONGEST_PAUSE_SECONDS)
         child.process = None
         with contextlib.suppress(KeyError):
-            self._selector.unregister(child.pulse)
-        os.close(child.pulse)
+            self._selector.unregister(child.heartbeat)
+        os.close(child.heartbeat)
 
     def _end(self) -> None:
         """Tell the children to end, and wait for them."""
@@ -168,7 +168,7 @@ class Supervisor:
 
         before = {number: signal.signal(number, told) for number in (signal.SIGTERM, signal.SIGINT)}
         woken = _Child()
-        woken.pulse = ours
+        woken.heartbeat = ours
         self._selector.register(ours, selectors.EVENT_READ, woken)
         try:
             yield

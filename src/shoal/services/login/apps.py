@@ -19,7 +19,7 @@ from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
-from shoal.graph.schema import AGENDA, DUE_ON, LAPSES, LOGGED_IN
+from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
 from shoal.services.login.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.services.writes import Writes, add_node
 
@@ -184,7 +184,7 @@ def put_token(
     batch.obj_add(token)
     batch.assoc_add(member_id or app_id, LOGGED_IN, id_, id_)
     if not app_id:
-        batch.assoc_add(member_id, LAPSES, id_, id_)
+        batch.assoc_add(member_id, EXPIRING, id_, id_)
     return token
 
 
@@ -224,4 +224,4 @@ def drop_token(batch: Batch, token: Token, now: int) -> None:
     batch.obj_del(token.id)
     batch.assoc_del(owner, LOGGED_IN, token.id, now)
     if not token.app_id:
-        batch.assoc_del(owner, LAPSES, token.id, now)
+        batch.assoc_del(owner, EXPIRING, token.id, now)

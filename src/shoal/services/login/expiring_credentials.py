@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Grant, Token
 from shoal.graph.contract import Batch, Cursor
-from shoal.graph.schema import LAPSES, LOGGED_IN
+from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.services.writes import Writes
 
 BROWSER_MS = 14 * 86_400_000
@@ -19,26 +19,26 @@ BROWSER_MS = 14 * 86_400_000
 _AT_ONCE = 20
 
 
-async def lapsed(writes: Writes, member_id: int) -> list[int]:
+async def expired(writes: Writes, member_id: int) -> list[int]:
     """Return the member's oldest expired credentials, a few at a time: more than are added meanwhile."""
-    oldest = await writes.graph.assoc_range(member_id, LAPSES, Cursor(limit=_AT_ONCE, oldest_first=True))
+    oldest = await writes.graph.assoc_range(member_id, EXPIRING, Cursor(limit=_AT_ONCE, oldest_first=True))
     if not oldest:
         return []
     now = milliseconds_of(writes.new_id(shard_of(member_id)))
     found = await writes.graph.obj_get([assoc.id2 for assoc in oldest])
-    return [assoc.id2 for assoc in oldest if has_lapsed(found.get(assoc.id2), now)]
+    return [assoc.id2 for assoc in oldest if has_expired(found.get(assoc.id2), now)]
 
 
-def has_lapsed(node: object, now: int) -> bool:
+def has_expired(node: object, now: int) -> bool:
     """Return whether a credential has expired by `now`, in Unix milliseconds. A missing one has."""
     if isinstance(node, Grant):
         return now >= node.expires_at
     return not isinstance(node, Token) or now >= milliseconds_of(node.id) + BROWSER_MS
 
 
-def drop_lapsed(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> None:
+def drop_expired(batch: Batch, member_id: int, ids: Sequence[int], now: int) -> None:
     """Delete expired credentials with the batch."""
     for id_ in ids:
         batch.obj_del(id_)
-        batch.assoc_del(member_id, LAPSES, id_, now)
+        batch.assoc_del(member_id, EXPIRING, id_, now)
         batch.assoc_del(member_id, LOGGED_IN, id_, now)

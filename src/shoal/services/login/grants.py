@@ -19,10 +19,10 @@ from shoal.core.errors import Conflict, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.graph.contract import Batch
-from shoal.graph.schema import LAPSES
+from shoal.graph.schema import EXPIRING
 from shoal.services.login.apps import NewToken, put_token, revoke_token, use
 from shoal.services.login.bearer import fits, hash_of, new_secret, opened, text_of
-from shoal.services.login.expiring_credentials import drop_lapsed, lapsed
+from shoal.services.login.expiring_credentials import drop_expired, expired
 from shoal.services.writes import Writes, add_node
 
 LIFE_MS = 10 * 60_000
@@ -46,7 +46,7 @@ async def issue(
     await use(writes, app_id)
     secret = new_secret(_CODE_BYTES)
     shard = shard_of(member.id)
-    old = await lapsed(writes, member.id)
+    old = await expired(writes, member.id)
 
     def build(id_: int) -> tuple[Grant, Batch]:
         grant = Grant(
@@ -62,8 +62,8 @@ async def issue(
         )
         batch = Batch(shard)
         batch.obj_add(grant)
-        batch.assoc_add(member.id, LAPSES, id_, id_)
-        drop_lapsed(batch, member.id, old, id_)
+        batch.assoc_add(member.id, EXPIRING, id_, id_)
+        drop_expired(batch, member.id, old, id_)
         return grant, batch
 
     grant = await add_node(writes, shard, build)

@@ -11,7 +11,7 @@ from shoal.graph.contract import Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services.login.apps import NewToken, check_token, check_welcome, put_token, revoke_token
 from shoal.services.login.bearer import new_secret, text_of
-from shoal.services.login.expiring_credentials import drop_lapsed, has_lapsed, lapsed
+from shoal.services.login.expiring_credentials import drop_expired, expired, has_expired
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
@@ -34,12 +34,12 @@ class Sessions(NamedTuple):
 async def begin(writes: Writes, member: Member) -> NewToken:
     """Begin a browser session of a member who has proved who they are."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member.id)
-    old = await lapsed(writes, member.id)
+    old = await expired(writes, member.id)
 
     def build(id_: int) -> tuple[Token, Batch]:
         batch = Batch(shard)
         token = put_token(batch, id_, secret, 0, member.id, (), member.generation)
-        drop_lapsed(batch, member.id, old, id_)
+        drop_expired(batch, member.id, old, id_)
         return token, batch
 
     token = await add_node(writes, shard, build)
@@ -55,7 +55,7 @@ async def browser(writes: Writes, text: str) -> Member | None:
         token, member = await check_token(writes.graph, text)
     except Unauthenticated:
         return None
-    if token.app_id or member is None or has_lapsed(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
+    if token.app_id or member is None or has_expired(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
         return None
     check_welcome(member)
     return member
@@ -84,7 +84,7 @@ async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
         if isinstance(node := found.get(assoc.id2), Token)
         and isinstance(member, Member)
         and node.generation == member.generation
-        and (node.app_id or not has_lapsed(node, now))
+        and (node.app_id or not has_expired(node, now))
     ]
     apps = await graph.obj_get(list({token.app_id for token in tokens if token.app_id}))
     sessions = [Session(token, app if isinstance(app := apps.get(token.app_id), App) else None) for token in tokens]

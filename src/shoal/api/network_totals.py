@@ -47,7 +47,7 @@ class Totals(NamedTuple):
     """The last ones, this one first."""
 
 
-class NetworkCensus:
+class NetworkTotals:
     """Counts when it is asked and its numbers are old; whoever asks meanwhile gets the old ones."""
 
     def __init__(self, store: Scanner) -> None:
@@ -59,7 +59,7 @@ class NetworkCensus:
     async def totals(self) -> Totals:
         """The numbers as last counted."""
         if time.monotonic() - self._tried_at > _FRESH_SECONDS and self._counting is None:
-            self._counting = asyncio.create_task(self._count(), name="shoal-census")
+            self._counting = asyncio.create_task(self._count(), name="shoal-network-totals")
         if self._counting is not None:
             await asyncio.wait({self._counting}, timeout=_PATIENCE_SECONDS)
         return self._totals

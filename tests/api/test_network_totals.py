@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shoal import Shoal, Visibility
-from shoal.api.roll_call import NetworkCensus, Totals
+from shoal.api.network_totals import NetworkTotals, Totals
 from shoal.graph.memory import MemoryGraph
 from shoal.graph.schema import AnyNode
 from tests.running import run
@@ -20,7 +20,7 @@ def test_only_what_everybody_may_find_is_counted() -> None:
             for visibility in Visibility:
                 await ann.create("hello", visibility=visibility)
             await shoal.hide(await ann.create("hello"))
-            totals = await NetworkCensus(shoal.network.store).totals()
+            totals = await NetworkTotals(shoal.network.store).totals()
             return totals.posts, totals.weeks[0].posts
 
     assert run(story()) == (2, 2)
@@ -40,10 +40,10 @@ class Failing(MemoryGraph):
 def test_a_scan_that_failed_is_not_tried_again_at_once(caplog: pytest.LogCaptureFixture) -> None:
     async def story() -> tuple[list[Totals], int]:
         store = Failing()
-        census = NetworkCensus(store)
+        network_totals = NetworkTotals(store)
         told = []
         for _ in range(3):
-            told.append(await census.totals())
+            told.append(await network_totals.totals())
             await asyncio.sleep(0)
         return told, store.scans
 
