@@ -64,9 +64,9 @@ class Visitor:
 
     def press(self, do: str, **fields: str) -> httpx.Response:
         """Fill in the form of the page and press a button of it."""
-        stamp = re.search(r'name="stamp" value="([0-9a-f]+)"', self.page.text)
-        assert stamp is not None, self.page.text
-        form = {"stamp": stamp[1], "do": do, **fields}
+        form_token = re.search(r'name="form_token" value="([0-9a-f]+)"', self.page.text)
+        assert form_token is not None, self.page.text
+        form = {"form_token": form_token[1], "do": do, **fields}
         self.page = self._world.run(self.web.post(self.page.url, data=form))
         return self.page
 

@@ -1,6 +1,8 @@
 """Facts that are committed with the graph and acted on later. `fanout/table.py` lists the consequences of each.
 
 An event carries what its consequences would otherwise have to read again, and nothing that may change in between.
+
+Glossary (`docs/glossary.md`): loud, owed.
 """
 
 from __future__ import annotations

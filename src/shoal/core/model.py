@@ -23,7 +23,7 @@ class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Visibility(StrEnum):
-    """The audience of a post. `unlisted` is public but in no public list; `direct` is for the members it mentions."""
+    """Readers that a post is for. `unlisted` is public but in no public list; `direct` is for the members it mentions."""
 
     PUBLIC = "public"
     UNLISTED = "unlisted"

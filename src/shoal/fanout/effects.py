@@ -1,4 +1,7 @@
-"""Everything that consequences may read and write."""
+"""Everything that consequences may read and write.
+
+Glossary (`docs/glossary.md`): loud, seat.
+"""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ entry or sees one twice, wherever the merge has come. Post `p` of a loud source,
 
 A follower who comes meanwhile is merged by the event of the follow; most of them stand at the end of the list, where the merge
 ends. If the source grows loud again, its mark is another one: the merge stops, and takes nothing away.
+
+Glossary (`docs/glossary.md`): loud.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A fan-out goes down the list by time, so any process can go on where another one stopped. The followers of a source that
 has no more than a page of them are remembered, under a stamp that a follow or an unfollow takes away before it merges or
 subtracts: an entry that is in no merge meets the new followers when it is pushed.
+
+Glossary (`docs/glossary.md`): stamp.
 """
 
 from __future__ import annotations

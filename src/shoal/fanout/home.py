@@ -2,6 +2,8 @@
 
 Each consequence looks at the graph as it is now, not at what an event once said of it, acts, and looks again: so they may
 come late, twice or in another order. Readers filter all the same; nobody sees what a consequence has not yet taken away.
+
+Glossary (`docs/glossary.md`): audience, floor.
 """
 
 from __future__ import annotations

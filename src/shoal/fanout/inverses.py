@@ -1,4 +1,7 @@
-"""Delivery of inverses that are owed to another store."""
+"""Delivery of inverses that are owed to another store.
+
+Glossary (`docs/glossary.md`): owed.
+"""
 
 from __future__ import annotations
 

@@ -6,6 +6,8 @@ the timelines of its followers (`fading`). Then the mark goes, and the source is
 
 Nothing is left out of a push unless the mark, read after the entry was committed, says "loud". So an entry that was
 left out had been committed before the mark said "fading", and whoever reads the source's list after that finds it.
+
+Glossary (`docs/glossary.md`): loud.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ two followers at a time:
 2. The rest is read: 1. The seats are now those of 3, 2 and 1.
 3. The graph is asked about the touched: 3 does not follow, so the seat goes; 4 does, so the seat is added.
 4. The audience, 1, 2 and 4, is whole. The post is pushed to them, and the next push from 8 reads no followers.
+
+Glossary (`docs/glossary.md`): audience, loud, seat.
 """
 
 from __future__ import annotations

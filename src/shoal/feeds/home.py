@@ -3,6 +3,8 @@
 Entries that an irreversible filter of the viewer matches are left out; the others say which filters match them.
 `definition` computes it by pull alone; `page` reads the materialised timeline and must give an equal result once events
 are done.
+
+Glossary (`docs/glossary.md`): audience, loud.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Every reading method takes many ids and costs one round trip; what is not there is left out of the answer. `commit` is all
 or nothing, and returns once the batch is durable. One suite (`tests/contracts/`) runs on every graph.
+
+Glossary (`docs/glossary.md`): lift, owed, tally.
 """
 
 from __future__ import annotations

@@ -11,6 +11,8 @@ For example, A follows B, and B belongs to another store:
    A's store keeps a tombstone of 106, and owes the end of the inverse, with the time 106 too.
 3. B's store gets the end first. It is `plain`: it keeps its time, and leaves a tombstone of 106; no count moves.
 4. The beginning, 105, comes late. It loses to 106 and changes nothing: both ends agree, and B has no follower too many.
+
+Glossary (`docs/glossary.md`): lift, owed.
 """
 
 from __future__ import annotations

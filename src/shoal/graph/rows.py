@@ -2,6 +2,8 @@
 
 Rows are put as they stand: no time is lifted, no count moves, no inverse follows. So only a mover may do it, while nobody
 else writes.
+
+Glossary (`docs/glossary.md`): lift.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Upkeep of a running network: idle timelines become cold, loud sources with few followers fade, old
-tombstones and expired keys are forgotten."""
+tombstones and expired keys are forgotten.
+
+Glossary (`docs/glossary.md`): loud.
+"""
 
 from __future__ import annotations
 

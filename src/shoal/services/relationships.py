@@ -1,6 +1,8 @@
 """Follows, blocks and mutes between members. Every verb may be repeated: the second time changes nothing.
 
 A follow of a locked member is a request first (`services/follow_requests.py`).
+
+Glossary (`docs/glossary.md`): lift.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 A cache of the graph: it may be dropped at any time. It follows the changes that go through it (`add`, `discard`), also
 those that come while an audience is being read from the graph, page by page.
+
+Glossary (`docs/glossary.md`): audience, seat.
 """
 
 from __future__ import annotations

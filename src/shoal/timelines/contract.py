@@ -15,6 +15,8 @@ For example, in memory, member 7's timeline holds three entries:
 
 Members are addressed by *seats*, which only the store understands: packed integers, for writing to many at once. A store may
 forget any timeline at any time. One that several processes share raises `Unavailable` when it cannot be reached.
+
+Glossary (`docs/glossary.md`): floor, seat.
 """
 
 from __future__ import annotations

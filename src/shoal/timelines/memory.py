@@ -4,6 +4,8 @@ A row is `length` slots. A push writes the same id to one slot of many rows: one
 latency. What a write pushes out of a full ring raises the floor, so the promise of `contract.Timelines` holds in whatever
 order entries come. Memory is reserved once and taken page by page as rows come into use, in huge pages where the kernel
 gives them.
+
+Glossary (`docs/glossary.md`): floor, seat.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 What `redis_scripts` says of its layout decides how a timeline is read here: the last `length` entries that came count, and
 what they pushed out is the floor. A timeline that was begun under another history of its server - before a failover, or a
 restart from an old snapshot - is cold: a write to it may have been lost. Writing needs no look at that.
+
+Glossary (`docs/glossary.md`): floor, seat.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ the greatest of that is the floor, and it is cut off now and then. An entry that
 
 Positive 64-bit integers have the order of the floating-point numbers with the same bits (below 0x7FF0 << 48, which ids
 reach in 2058), so Lua compares them as such: nothing is converted, nothing rounded.
+
+Glossary (`docs/glossary.md`): floor.
 """
 
 from __future__ import annotations

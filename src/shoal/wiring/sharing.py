@@ -1,4 +1,7 @@
-"""Parts that processes share beside the graph: home timelines, stamps, rate limits, live updates, and the broker."""
+"""Parts that processes share beside the graph: home timelines, stamps, rate limits, live updates, and the broker.
+
+Glossary (`docs/glossary.md`): stamp.
+"""
 
 from __future__ import annotations
 

@@ -184,32 +184,35 @@ def test_a_form_from_anywhere_else_does_nothing(shared: World) -> None:
     client, visitor = Client(shared), Visitor(shared)
     visitor.open(client.query())
     visitor.log_in("hal")
-    stamp = re.search(r'name="stamp" value="([0-9a-f]+)"', visitor.page.text)
-    assert stamp is not None
+    form_token = re.search(r'name="form_token" value="([0-9a-f]+)"', visitor.page.text)
+    assert form_token is not None
     before = shared.state()
 
-    def post(stamp: str, **headers: str) -> httpx.Response:
+    def post(form_token: str, **headers: str) -> httpx.Response:
         return shared.run(
             visitor.web.post(
-                "/oauth/authorize", params=client.query(), data={"do": "allow", "stamp": stamp}, headers=headers
+                "/oauth/authorize",
+                params=client.query(),
+                data={"do": "allow", "form_token": form_token},
+                headers=headers,
             )
         )
 
     stranger = Visitor(shared)
     stranger.open(client.query())
-    theirs = re.search(r'name="stamp" value="([0-9a-f]+)"', stranger.page.text)
+    theirs = re.search(r'name="form_token" value="([0-9a-f]+)"', stranger.page.text)
     assert theirs is not None
     for answer in (
         post(""),
         post("0" * 64),
         post(theirs[1]),
-        post(stamp[1], **{"Sec-Fetch-Site": "cross-site"}),
-        post(stamp[1], **{"Sec-Fetch-Site": "same-site"}),
+        post(form_token[1], **{"Sec-Fetch-Site": "cross-site"}),
+        post(form_token[1], **{"Sec-Fetch-Site": "same-site"}),
     ):
         assert answer.status_code == 403
         assert "This page has expired" in answer.text
     visitor.web.cookies.delete("shoal_form")
-    assert post(stamp[1]).status_code == 403
+    assert post(form_token[1]).status_code == 403
     assert shared.state() == before
 
 

@@ -42,7 +42,7 @@ class Decision(Authorization, frozen=True):
     """Fields of the forms on the authorize page, by which a person decides."""
 
     do: Literal["login", "allow", "deny", "switch"] = "login"
-    stamp: Annotated[str, Meta(max_length=200)] = ""
+    form_token: Annotated[str, Meta(max_length=200)] = ""
     username: Annotated[str, Meta(max_length=2_000)] = ""
     password: Annotated[str, Meta(max_length=2_000)] = ""
 
@@ -66,7 +66,7 @@ async def decide(context: Context, params: Decision) -> object:
     try:
         asked = await read(front.graph, params)
         member, told = await _visitor(front, browser, params)
-        if not browser.sent(params.stamp):
+        if not browser.sent(params.form_token):
             return _page(front, browser, asked, member, _OLD, status=403)
         if params.do == "login":
             return await _log_in(context, browser, asked, params)
@@ -135,9 +135,9 @@ def _page(
 ) -> Response:
     """The question for who is logged in, the form to log in for who is not. `told` is what went wrong."""
     if member is not None:
-        response = pages.question(front, asked, member, browser.stamp, told, status or 200)
+        response = pages.question(front, asked, member, browser.form_token, told, status or 200)
     else:
-        response = pages.login(front, asked, browser.stamp, told, name, status or (403 if told else 200))
+        response = pages.login(front, asked, browser.form_token, told, name, status or (403 if told else 200))
     browser.keep(response)
     return response
 

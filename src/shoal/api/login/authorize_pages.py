@@ -18,13 +18,13 @@ _POLICY = "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'"
 _HEADERS = {"Cache-Control": "no-store"}
 
 
-def login(front: Front, asked: AuthorizeRequest, stamp: str, told: str, name: str, status: int) -> Response:
+def login(front: Front, asked: AuthorizeRequest, form_token: str, told: str, name: str, status: int) -> Response:
     """Return the login form. `name` is the user name that was typed before."""
     title = escape(front.settings.title)
     body = (
         f"{_head(asked)}<h1>Log in to {title}</h1>"
         f"<p>to let <b>{escape(asked.app.name)}</b> into your account.</p>{_told(told)}"
-        f'<form method="post">{_stamp(stamp)}'
+        f'<form method="post">{_form_token(form_token)}'
         '<label for="username">User name or e-mail address</label>'
         f'<input id="username" name="username" value="{escape(name)}" required maxlength="300" autocapitalize="none"'
         f' autocomplete="username" spellcheck="false"{"" if name else " autofocus"}>'
@@ -37,7 +37,9 @@ def login(front: Front, asked: AuthorizeRequest, stamp: str, told: str, name: st
     return _card(front, f"Log in to {front.settings.title}", body, status)
 
 
-def question(front: Front, asked: AuthorizeRequest, member: Member, stamp: str, told: str, status: int) -> Response:
+def question(
+    front: Front, asked: AuthorizeRequest, member: Member, form_token: str, told: str, status: int
+) -> Response:
     """May this app come in?"""
     permissions = "".join(f"<li>{escape(words)}</li>" for words in in_words(asked.scopes))
     shown = member.display_name or member.name
@@ -47,7 +49,7 @@ def question(front: Front, asked: AuthorizeRequest, member: Member, stamp: str, 
         f'<p class="you"><img src="{escape(front.at.avatar(member.avatar))}" alt="">'
         f'<span><b>{escape(shown)}</b><br><span class="handle">@{escape(member.name)}@{escape(front.at.domain)}</span>'
         f'</span></p><p>It will be able to</p><ul class="permissions">{permissions}</ul>'
-        f'<form method="post">{_stamp(stamp)}'
+        f'<form method="post">{_form_token(form_token)}'
         '<div class="choices"><button name="do" value="allow">Allow</button>'
         '<button name="do" value="deny" class="quiet">Deny</button></div>'
         f'<p class="fine">{_whither(asked)} A new password ends its access.</p>'
@@ -106,5 +108,5 @@ def _told(told: str) -> str:
     return f'<p class="wrong" role="alert">{escape(told)}</p>' if told else ""
 
 
-def _stamp(stamp: str) -> str:
-    return f'<input type="hidden" name="stamp" value="{escape(stamp)}">'
+def _form_token(form_token: str) -> str:
+    return f'<input type="hidden" name="form_token" value="{escape(form_token)}">'

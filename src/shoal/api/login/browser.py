@@ -1,6 +1,6 @@
 """The browser of a person: who is logged in in it, and whether a form came from a page that we gave to it.
 
-Two cookies, both for us alone: the login, and a random key that forms are stamped with. A stamp is of the key and of the login,
+Two cookies, both for us alone: the login, and a random key. Each form carries a token made of the key and the login (against CSRF),
 so no other site can make one, and a page that was shown to one member is no good for another (as with a page left open).
 """
 
@@ -37,16 +37,20 @@ class Browser:
         self._site = request.headers.get("sec-fetch-site", "")
 
     @property
-    def stamp(self) -> str:
+    def form_token(self) -> str:
         """Return the token that a form must send back, bound to the browser and its login (CSRF)."""
         return hmac.new(self._key.encode(), self.login.encode(), sha256).hexdigest()
 
-    def sent(self, stamp: str) -> bool:
-        """Whether a form with this stamp is from a page that this browser was given, as who it is logged in now."""
-        return self._known and self._site in _OURS and hmac.compare_digest(stamp.encode("utf-8"), self.stamp.encode())
+    def sent(self, form_token: str) -> bool:
+        """Whether a form with this token is from a page that this browser was given, as who it is logged in now."""
+        return (
+            self._known
+            and self._site in _OURS
+            and hmac.compare_digest(form_token.encode("utf-8"), self.form_token.encode())
+        )
 
     def keep(self, response: Response) -> None:
-        """The page that goes out stamps its forms with the key: the browser keeps it."""
+        """The page that goes out has forms made with the key: the browser keeps it."""
         if not self._known:
             self._set(response, _KEY, self._key, None)
 

@@ -3,6 +3,8 @@
 One process that owns its store knows of every change itself (`SoleGuard`). Where several write to the same stores, each object
 has a *stamp* in a place that all of them see: whoever changes it marks it before the commit and takes the stamp away after
 it, and whoever remembers it asks for the stamp first (`StampGuard`). What is remembered is then never older than the request.
+
+Glossary (`docs/glossary.md`): stamp.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ only, so a change that does not move an item costs nothing there. It follows the
 that a member reads comes from it, only scans, sweeps, and candidates for claims, each looked up again in the table.
 
 Numbers in keys are 16 hexadecimal digits, lifted by 2**63 so that text order is their order.
+
+Glossary (`docs/glossary.md`): lift.
 """
 
 from __future__ import annotations

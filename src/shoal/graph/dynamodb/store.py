@@ -4,6 +4,8 @@ A commit is one transaction. What the batch touches is read, the batch is decide
 that it is still as it was read; when it is not, the batch is decided anew. Whatever a member reads is read consistently from
 the table itself, each kind of question in one request. Two limits are the service's: a batch that takes more than 100 items
 or 4 MB is refused with `TooLarge`, and one list that many members change at once takes one change after the other.
+
+Glossary (`docs/glossary.md`): tally.
 """
 
 from __future__ import annotations

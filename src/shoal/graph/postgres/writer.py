@@ -6,6 +6,8 @@ stop at any moment and others write to the same rows. What was refused is loaded
 
 Groups go side by side, but never two with a row in common, so batches of this process see each other in order. A batch is
 answered when its group is durable; a group whose connection was lost may have been stored or not (`OutcomeUnknown`).
+
+Glossary (`docs/glossary.md`): owed.
 """
 
 from __future__ import annotations

@@ -1,1 +1,4 @@
-"""Shared state of several processes on Redis: the servers, and the stamps of what each process remembers."""
+"""Shared state of several processes on Redis: the servers, and the stamps of what each process remembers.
+
+Glossary (`docs/glossary.md`): stamp.
+"""

@@ -4,6 +4,8 @@ An object has either a stamp or marks of those who are changing it, in one key. 
 holder died; a stamp goes when a change begins and when it ends. A server that took over from another, or started again,
 has another history, which is a part of every stamp: then all are new. For the first seconds of a new history there are none:
 whoever changed something while the old one ended may still be on the way to say so.
+
+Glossary (`docs/glossary.md`): owed, stamp.
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ dies - the outbox has them still, and `settle` applies them later. They keep the
 Data sources may move from store to store while all this goes on (`ops/moves/shard_moves.py`). What meets one at the moment of its
 switch is repeated until the new map is there. A store may hold rows of data sources that are not its own: no longer, or not
 yet. They are never read.
+
+Glossary (`docs/glossary.md`): owed.
 """
 
 from __future__ import annotations

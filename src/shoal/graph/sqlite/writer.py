@@ -3,6 +3,8 @@
 A group costs a fixed handful of statements and one sync to disk, however many batches are in it. Batches are judged one
 after the other (`resolve.decide`), so one that fails does not touch its neighbours. A batch is answered only after its
 group is on disk. Statements run without the interpreter's lock, beside the event loop.
+
+Glossary (`docs/glossary.md`): owed.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Two walks of each timeline: the first pages as a reader turns them, over the seam between what is materialised and what is
 pulled; and everything above the floor, where nothing is pulled but what is never pushed.
+
+Glossary (`docs/glossary.md`): floor.
 """
 
 from __future__ import annotations
