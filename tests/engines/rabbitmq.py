@@ -6,6 +6,7 @@ import functools
 import itertools
 import os
 import shutil
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -52,6 +53,15 @@ def stop(program: Program) -> None:
     """End a node, and forget what it had."""
     program.kill()
     shutil.rmtree(program.folder, ignore_errors=True)
+
+
+def evaluate(program: Program, code: str) -> None:
+    """Run Erlang in the node, and wait until it has ended."""
+    command = ["/usr/lib/rabbitmq/bin/rabbitmqctl", "--quiet", "eval", code]
+    ran = subprocess.run(
+        command, env=program._environ, user=program._user, check=False, capture_output=True, text=True, timeout=300
+    )
+    assert ran.returncode == 0, ran.stderr
 
 
 def namespace() -> str:

@@ -18,6 +18,7 @@ import msgspec
 from aiormq import spec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 
+from shoal.amqp.depth import depth_of
 from shoal.amqp.link import Link
 from shoal.amqp.roll_call import RollCall
 from shoal.broker.in_flight import Delivery, InFlight, Key, Receipt, key_of
@@ -218,16 +219,14 @@ class RabbitOutbox:
     async def _take_roll_call(self) -> WorkerFigures:
         if self._counting is None:
             raise Unavailable("the message broker cannot be reached")
-        work = await self._counting.queue_declare(self._queues.work, passive=True)
-        workers = work.consumer_count or 0
+        workers = (await depth_of(self._counting, self._queues.work)).consumers
         return summed(await self._roll_call.take(workers), workers)
 
     async def _count(self, channel: AbstractChannel | None, names: Sequence[str]) -> int:
         """How many messages are in these queues and in nobody's hands."""
         if channel is None:
             raise Unavailable("the message broker cannot be reached")
-        declared = [await channel.queue_declare(name, passive=True) for name in names]
-        return sum(queue.message_count or 0 for queue in declared)
+        return sum([(await depth_of(channel, name)).messages for name in names])
 
     async def _look(self, queue: str, limit: int = sys.maxsize) -> list[tuple[DeliveredMessage, Message]]:
         """The first messages of a queue, which go back to where they were when the channel is closed."""

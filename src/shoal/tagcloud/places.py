@@ -14,6 +14,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiormq.abc import AbstractChannel, DeliveredMessage
 from pamqp.common import FieldValue
 
+from shoal.amqp.depth import depth_of
+
 QUEUES = 3
 _numbers = itertools.count(1)
 _ARGUMENTS: dict[str, FieldValue] = {
@@ -52,7 +54,7 @@ class QueueNames:
 
     async def collectors(self, channel: AbstractChannel) -> int:
         """How many collectors there are."""
-        return (await channel.queue_declare(self.roll, passive=True)).consumer_count or 0
+        return (await depth_of(channel, self.roll)).consumers
 
 
 class QueuePlace:

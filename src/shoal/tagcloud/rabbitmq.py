@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Sequence
 import msgspec
 from aiormq.abc import AbstractChannel, AbstractConnection, DeliveredMessage
 
+from shoal.amqp.depth import depth_of
 from shoal.amqp.link import Link
 from shoal.amqp.roll_call import RollCall
 from shoal.core.errors import TooLarge, Unavailable
@@ -116,11 +117,9 @@ class RabbitTransport:
         # Asked before and after: what moves from a queue into somebody's hands meanwhile is counted.
         collectors = await self._names.collectors(counting)
         before = await self._roll_call.take(collectors)
-        queues = [await counting.queue_declare(queue, passive=True) for queue in self._names.queues]
+        waiting = {queue: (await depth_of(counting, queue)).messages for queue in self._names.queues}
         after = await self._roll_call.take(collectors)
-        fullest = max(
-            (queue.message_count or 0) + max(_held(before, queue.queue), _held(after, queue.queue)) for queue in queues
-        )
+        fullest = max(n + max(_held(before, queue), _held(after, queue)) for queue, n in waiting.items())
         moved = sum(report.taken for report in before) != sum(report.taken for report in after)
         silent = max(0, collectors - len(after))
         return fullest + silent or int(moved)
@@ -194,8 +193,8 @@ class RabbitTransport:
             await place.channel.basic_qos(prefetch_count=self._prefetch)
 
 
-def _held(reports: Sequence[CollectorReport], queue: str | None) -> int:
-    return sum(report.held.get(queue or "", 0) for report in reports)
+def _held(reports: Sequence[CollectorReport], queue: str) -> int:
+    return sum(report.held.get(queue, 0) for report in reports)
 
 
 async def _nothing(_message: DeliveredMessage) -> None:
