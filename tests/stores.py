@@ -168,7 +168,7 @@ class Backend:
         if not self._durable:
             return MemoryGraph(owns, self._clock)
         if self._tables:
-            return await DynamoGraph.open(self._tables[index], owns=owns)
+            return await DynamoGraph.open(self._tables[index], owns=owns, patience=dynamodb.PATIENT_SECONDS)
         if self._postgres:
             if index not in self._databases:
                 self._databases[index] = await postgres.database(self)

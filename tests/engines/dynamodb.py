@@ -19,6 +19,9 @@ from tests.engines.wanted import wanted
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "tests"}
 """It takes any."""
 
+PATIENT_SECONDS = 60.0
+"""How long a store waits in tests where nothing is away: a busy machine is no broken one."""
+
 _SHORT_LIFE = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For a server of some minutes: the second compiler of Java takes a third of its processor time, and earns nothing by then."""
 

@@ -29,7 +29,7 @@ from shoal.graph.schema import (
     TAGGED,
     user_name_key,
 )
-from tests.engines.dynamodb import new_table
+from tests.engines.dynamodb import PATIENT_SECONDS, new_table
 from tests.engines.dynamodb_faults import (
     Fault,
     Moods,
@@ -63,7 +63,7 @@ NAME = user_name_key("ben")
 
 
 @asynccontextmanager
-async def opened(*urls: str, patience: float = 10.0) -> AsyncIterator[list[DynamoGraph]]:
+async def opened(*urls: str, patience: float = PATIENT_SECONDS) -> AsyncIterator[list[DynamoGraph]]:
     """Several graphs, as if each were in a process of its own."""
     async with AsyncExitStack() as stack:
         graphs = []

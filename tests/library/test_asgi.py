@@ -164,8 +164,8 @@ def test_a_member_lets_an_app_in_below_the_path(root: str) -> None:
         page = browser.get(f"{root}/oauth/authorize", params=asked)
         leads = ""
         for filled in ({"do": "login", "username": "ann", "password": PASSWORD}, {"do": "allow"}):
-            stamp = re.findall(r'name="stamp" value="(\w+)"', page.text)[0]
-            sent = browser.post(page.url, data={"stamp": stamp, **filled})
+            form_token = re.findall(r'name="form_token" value="(\w+)"', page.text)[0]
+            sent = browser.post(page.url, data={"form_token": form_token, **filled})
             assert sent.status_code == 303
             leads = sent.headers["location"]
             if filled["do"] == "login":

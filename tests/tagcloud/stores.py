@@ -54,7 +54,9 @@ async def opened(name: str, url: str) -> CloudStore:
     """A store that outlives its process."""
     if name == "sqlite":
         return await SqliteCloud.open(Path(url))
-    return await PostgresCloud.open(url) if name == "postgres" else await DynamoCloud.open(url)
+    if name == "postgres":
+        return await PostgresCloud.open(url)
+    return await DynamoCloud.open(url, patience=dynamodb.PATIENT_SECONDS)
 
 
 def increment_id(number: int) -> bytes:

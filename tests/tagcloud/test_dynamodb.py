@@ -13,7 +13,7 @@ from shoal.core.errors import Unavailable
 from shoal.tagcloud import dynamodb_intent
 from shoal.tagcloud.contract import KEEP_CLOUDS, Overtaken
 from shoal.tagcloud.dynamodb import DynamoCloud
-from tests.engines.dynamodb import new_table
+from tests.engines.dynamodb import PATIENT_SECONDS, new_table
 from tests.engines.dynamodb_faults import after, loses_its_answer, moody, says
 from tests.running import in_loop
 from tests.tagcloud.stores import DAY, FIRST, increment_id, large, merge, row, whole
@@ -53,7 +53,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def opened(url: str) -> AsyncIterator[DynamoCloud]:
-    store = await DynamoCloud.open(url)
+    store = await DynamoCloud.open(url, patience=PATIENT_SECONDS)
     try:
         yield store
     finally:
