@@ -16,7 +16,8 @@ from shoal.core.model import Post
 from shoal.fanout import cleanup, inverses
 from shoal.feeds.hydrate import Entry
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
-from shoal.graph.schema import BOOKMARKED_BY, BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
+from shoal.graph.payloads.emoji import encode_chosen
+from shoal.graph.schema import BOOKMARKED_BY, BOOKMARKS, LIKED_BY, LIKES, REACTED_BY, SHARED_BY, AssocType
 from shoal.ops.checking.check import check
 from shoal.services import members, posts, reactions
 from shoal.services.posts import Draft
@@ -231,19 +232,25 @@ async def test_a_late_unshare_does_not_end_a_share_that_was_made_since(monkeypat
         assert (entry.shared, entry.shares) == (False, 0)
 
 
-@pytest.mark.parametrize("atype", [LIKED_BY, SHARED_BY, BOOKMARKED_BY], ids=repr)
+@pytest.mark.parametrize("atype", [LIKED_BY, SHARED_BY, BOOKMARKED_BY, REACTED_BY], ids=repr)
 @in_loop
 async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_cleared_too(
     atype: AssocType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cleanup, "_PAGE", 2)
-    clear = {LIKED_BY: cleanup.clear_likes, SHARED_BY: cleanup.clear_shares, BOOKMARKED_BY: cleanup.clear_bookmarks}
+    clear = {
+        LIKED_BY: cleanup.clear_likes,
+        SHARED_BY: cleanup.clear_shares,
+        BOOKMARKED_BY: cleanup.clear_bookmarks,
+        REACTED_BY: cleanup.clear_reactions,
+    }
+    data = encode_chosen(()) if atype is REACTED_BY else bytes(8)
     async with open_network(build(store="memory://"), background=False) as network:
         ann, ben = [await members.register(network.writes, name) for name in ("ann", "ben")]
         post = await posts.create(network.writes, ann.id, Draft(text="hello"))
         batch = Batch(shard_of(post.id))
         for n in range(5):
-            stray = AssocOp(post.id, atype.number, ben.id + n, post.id + n, alive=True, data=bytes(8), plain=True)
+            stray = AssocOp(post.id, atype.number, ben.id + n, post.id + n, alive=True, data=data, plain=True)
             batch.put(stray._replace(tally=ann.id if atype.tallied else 0))
         await network.store.commit(batch)
         await posts.delete(network.writes, ann.id, post.id)

@@ -108,10 +108,19 @@ async def likers(scene: Scene, viewer: str) -> set[Cell]:
     return await _granted(scene, one)
 
 
+async def reactors(scene: Scene, viewer: str) -> set[Cell]:
+    async def one(cell: Cell) -> None:
+        await people.emoji_reactors(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id)
+        await people.emoji_page(scene.network.reads, scene.id_of(viewer), scene.posts[cell].id, "👍", EVERYTHING)
+
+    return await _granted(scene, one)
+
+
 async def like_and_keep(scene: Scene, viewer: str) -> set[Cell]:
     async def one(cell: Cell) -> None:
         await reactions.like(scene.network.writes, scene.people[viewer].id, scene.posts[cell].id)
         await scene.people[viewer].bookmark(scene.posts[cell])
+        await scene.people[viewer].react(scene.posts[cell], "👍")
         await scene.people[viewer].comment(scene.posts[cell], "me too")
 
     return await _granted(scene, one)
@@ -205,6 +214,7 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     read_as_a_handle: lambda kind: ASKED,
     access: lambda kind: ASKED,
     likers: lambda kind: ASKED,
+    reactors: lambda kind: ASKED,
     like_and_keep: lambda kind: ASKED,
     share: lambda kind: SHAREABLE,
     thread_of_it: lambda kind: ASKED,
@@ -300,4 +310,4 @@ async def test_a_post_counts_the_replies_that_everybody_may_find() -> None:
 def test_the_matrix_is_whole() -> None:
     for table in (ASKED, UNASKED, HOME, TAGGED_HOME, COMMENT_HOME, SHARE_HOME, SHARE_LISTED, SHAREABLE):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 16 * 12 * 4 * 7
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 17 * 12 * 4 * 7

@@ -29,6 +29,7 @@ SURFACES: dict[str, type] = {
 """The classes of the library by the words of the table below."""
 
 _STATUS, _ACCOUNT, _LIST = "/api/v1/statuses/{id}", "/api/v1/accounts/{id}", "/api/v1/lists/{id}"
+_REACTIONS = "/api/v1/pleroma/statuses/{id}/reactions"
 _FILTER, _ADMIN = "/api/v2/filters", "/api/v1/admin"
 
 METHODS: dict[str, str] = {
@@ -89,6 +90,13 @@ METHODS: dict[str, str] = {
     f"POST {_STATUS}/unpin": "member.unpin",
     f"POST {_STATUS}/mute": "member.mute_thread",
     f"POST {_STATUS}/unmute": "member.unmute_thread",
+    f"PUT {_STATUS}/react/{{emoji}}": "member.react",
+    f"POST {_STATUS}/react/{{emoji}}": "member.react",
+    f"POST {_STATUS}/unreact/{{emoji}}": "member.unreact",
+    f"PUT {_REACTIONS}/{{emoji}}": "member.react",
+    f"DELETE {_REACTIONS}/{{emoji}}": "member.unreact",
+    f"GET {_REACTIONS}": "visitor.reactions",
+    f"GET {_REACTIONS}/{{emoji}}": "visitor.reacted_by",
     f"GET {_STATUS}/favourited_by": "visitor.liked_by",
     f"GET {_STATUS}/reblogged_by": "visitor.shared_by",
     "GET /api/v1/favourites": "member.likes",

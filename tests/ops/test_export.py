@@ -66,6 +66,9 @@ async def ann_in(shoal: Shoal) -> Handle:
     await ann.comment(theirs, "Hi!")
     await ann.like(theirs)
     await ann.share(theirs)
+    for emoji in ("👍", "❤", "🎉"):
+        await ann.react(theirs, emoji)
+    await ann.unreact(theirs, "👍")
     await ann.unfollow(ben)
     await ann.follow_tag("dawn")
     await ben.follow(ann)
@@ -95,6 +98,8 @@ async def test_all_that_a_member_has_is_there(tmp_path: Path) -> None:
     assert [comment["text"] for comment in read(to / "comments.json")] == ["Hi!"]
     for noun in ("likes", "shares"):
         assert [(row["author"], row["text"]) for row in table(to / f"{noun}.csv")] == [("ben", "Hello, “Ann”")]
+    (reaction,) = table(to / "reactions.csv")
+    assert (reaction["author"], reaction["text"], reaction["emoji"]) == ("ben", "Hello, “Ann”", "❤️ 🎉")
     for noun, names in {"follows": ["cyd"], "followers": ["ben"], "mutes": ["dan"], "blocks": ["eve"]}.items():
         assert [row["name"] for row in table(to / f"{noun}.csv")] == names
     assert [row["tag"] for row in table(to / "followed_tags.csv")] == ["dawn"]

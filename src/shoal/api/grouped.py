@@ -159,6 +159,7 @@ def _group(front: Front, found: feed.Grouped, sample: Sequence[Profile]) -> Noti
         sample_account_ids=[str(profile.member.id) for profile in sample],
         status_id=str(newest.entry.id) if newest.entry else UNSET,
         report=reported(front, newest),
+        emoji=newest.notice.emoji or UNSET,
     )
 
 

@@ -28,6 +28,7 @@ WIRE_KINDS = {
     Kind.POST: "status",
     Kind.LIKE: "favourite",
     Kind.SHARE: "reblog",
+    Kind.REACTION: "pleroma:emoji_reaction",
     Kind.EDIT: "update",
     Kind.POLL: "poll",
     Kind.FOLLOW: "follow",
@@ -126,6 +127,7 @@ def _notification(front: Front, item: feed.Notification, status: bytes | None) -
         account=raw(front.present.account(item.actor)),
         status=UNSET if status is None else raw(status),
         report=reported(front, item),
+        emoji=item.notice.emoji or UNSET,
     )
 
 

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from shoal.api import rows
 from shoal.api.context import Context, Front, Handler
 from shoal.api.entities.presenter import VISIBILITY
-from shoal.api.entities.statuses import Account, Likers, Status
+from shoal.api.entities.statuses import Account, EmojiReactors, Likers, Status
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
-from shoal.api.http.pages import StatusesQuery, listed_data
+from shoal.api.http.pages import PageQuery, StatusesQuery, listed_data
+from shoal.api.http.replies import Reply, raw
 from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page, show, show_taken_back
+from shoal.core.emoji import checked_emoji
 from shoal.core.model import Post, Share
 from shoal.feeds import people, saved
 from shoal.graph.access import access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, SHARES, AssocType
-from shoal.services import reactions
+from shoal.services import emoji_reactions, reactions
 from shoal.services.writes import Writes
+
+_NEWEST = 10
+"""Accounts of each emoji, where all emoji are asked for."""
+
+Emoji = Annotated[str, Meta(max_length=100)]
 
 Verb = Callable[[Writes, int, int], Awaitable[Post]]
 
@@ -30,6 +38,20 @@ class Reblog(msgspec.Struct, frozen=True):
 
     id: Id
     visibility: Literal["public", "unlisted", "private"] = "public"
+
+
+class OnStatus(msgspec.Struct, frozen=True):
+    """Which status, and an emoji."""
+
+    id: Id
+    emoji: Emoji
+
+
+class PageOfEmoji(PageQuery, frozen=True, kw_only=True):
+    """A page of the accounts that put an emoji on a status."""
+
+    id: Id
+    emoji: Emoji
 
 
 def _handler(verb: Verb) -> Handler[One]:
@@ -126,6 +148,46 @@ async def likers(context: Context, params: One) -> object:
     return b'{"count":%d,"newest":%b}' % (found.total, front.present.accounts(found.newest))
 
 
+async def react(context: Context, params: OnStatus) -> object:
+    """Put an emoji on a status; a second time changes nothing."""
+    front = context.deps
+    return await show(context, (await emoji_reactions.react(front.writes, actor(context), params.id, params.emoji)).id)
+
+
+async def unreact(context: Context, params: OnStatus) -> object:
+    """Take an emoji off a status, also off one that the caller may no longer see."""
+    front = context.deps
+    post = await emoji_reactions.unreact(front.writes, actor(context), params.id, params.emoji)
+    return await show_taken_back(context, post.id)
+
+
+async def emoji(context: Context, params: One) -> object:
+    """List the emoji on a status, the oldest first, each with the newest ten accounts that put it there."""
+    front = context.deps
+    found = await people.emoji_reactors(front.reads, context.caller.member_id, params.id, _NEWEST)
+    return [
+        EmojiReactors(one.emoji, one.count, one.me, [raw(front.present.account(profile)) for profile in one.newest])
+        for one in found
+    ]
+
+
+async def emoji_by(context: Context, params: PageOfEmoji) -> Reply:
+    """List the accounts that put one emoji on a status, newest first, in an array of one emoji (or of none)."""
+    front = context.deps
+    cursor = cursor_of(params, 40, 80)
+    emoji = checked_emoji(params.emoji)
+    counted, page = await people.emoji_page(front.reads, context.caller.member_id, params.id, emoji, cursor)
+    accounts = [raw(front.present.account(profile)) for profile in page.profiles]
+    found = [EmojiReactors(counted.emoji, counted.count, counted.me, accounts)] if counted.count else []
+    return paged(context, msgspec.json.encode(found), page.times, page.next, cursor)
+
+
+_STATUS = "/api/v1/statuses/{id}"
+_PLEROMA = "/api/v1/pleroma/statuses/{id}/reactions"
+
+_verb = rows.route.having(scope="write:favourites", answer=Status).taking(OnStatus)
+_list = rows.seen.having(scope="read:accounts", answer=list[EmojiReactors])
+
 ROUTES = (
     *_pair("favourite", reactions.like, reactions.unlike, "write:favourites", LIKES),
     rows.route(
@@ -175,4 +237,11 @@ ROUTES = (
         params=One,
         answer=Likers,
     ),
+    _verb("PUT", f"{_STATUS}/react/{{emoji}}", react),
+    _verb("POST", f"{_STATUS}/react/{{emoji}}", react),
+    _verb("POST", f"{_STATUS}/unreact/{{emoji}}", unreact),
+    _verb("PUT", f"{_PLEROMA}/{{emoji}}", react),
+    _verb("DELETE", f"{_PLEROMA}/{{emoji}}", unreact),
+    _list("GET", _PLEROMA, emoji, params=One),
+    _list("GET", f"{_PLEROMA}/{{emoji}}", emoji_by, params=PageOfEmoji),
 )

@@ -121,6 +121,17 @@ class LikeChanged(Event, frozen=True, tag="like_changed"):
     author_id: int
 
 
+class ReactionChanged(Event, frozen=True, tag="reaction_changed"):
+    """A member put an emoji on a post, or took it off."""
+
+    member_id: int
+    post_id: int
+    author_id: int
+    place_id: int
+    """The id at which the emoji is counted on the post."""
+    emoji: str
+
+
 class RequestChanged(Event, frozen=True, tag="request_changed"):
     """A member asked to follow another who is locked, or asks no longer."""
 
@@ -246,6 +257,7 @@ AnyEvent = (
     | FollowChanged
     | LoudnessLost
     | LikeChanged
+    | ReactionChanged
     | RequestChanged
     | PollEnded
     | PollRemoved

@@ -1,4 +1,4 @@
-"""Removal of a deleted post's likes, shares, bookmarks, revisions, media, late tags and votes, page by page.
+"""Removal of a deleted post's likes, shares, bookmarks, emoji, revisions, media, late tags and votes, page by page.
 
 So every count, including the author's totals, stays equal to the number of live associations.
 """
@@ -16,18 +16,24 @@ from shoal.core.model import Revision
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
 from shoal.graph.media_life import release
+from shoal.graph.payloads.emoji import chosen_of, key_of_place
 from shoal.graph.schema import (
     BOOKMARKED_BY,
     BOOKMARKS,
     CHOOSES,
     CHOSEN_BY,
+    EMOJI_PUT_BY,
     LIKED_BY,
     LIKES,
     POSTED,
     POSTED_TO_FOLLOWERS,
+    PUTS_EMOJI,
+    REACTED_BY,
+    REACTS,
     REVISED,
     SHARED_BY,
     SHARES,
+    SHOWS_EMOJI,
     TAGGED,
     VOTED_BY,
     VOTES,
@@ -52,6 +58,23 @@ async def clear_likes(effects: Effects, event: PostDeleted, mark: int) -> int | 
 async def clear_bookmarks(effects: Effects, event: PostDeleted, mark: int) -> int | None:
     """End the bookmarks of a deleted post."""
     return await _clear(effects, event, BOOKMARKED_BY, partial(_clear_link, BOOKMARKS))
+
+
+async def clear_reactions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """Take the emoji off a deleted post."""
+    return await _clear(effects, event, REACTED_BY, _clear_reaction)
+
+
+async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """End the places that emoji had on a deleted post, with their keys."""
+    page = await effects.graph.assoc_range(event.post_id, SHOWS_EMOJI, Cursor(limit=_PAGE))
+    batch = Batch(shard_of(event.post_id))
+    for place in page:
+        batch.assoc_del(event.post_id, SHOWS_EMOJI, place.id2, effects.new_id(batch.shard))
+        batch.key_del(key_of_place(event.post_id, place), place.id2)
+    if page:
+        await effects.graph.commit(batch)
+    return 1 if len(page) == _PAGE else None
 
 
 async def clear_shares(effects: Effects, event: PostDeleted, mark: int) -> int | None:
@@ -102,6 +125,15 @@ async def _clear_link(atype: AssocType, effects: Effects, event: PostDeleted, me
     """End an association of a member to the post that has nothing else to it."""
     batch = Batch(shard_of(member.id2))
     batch.assoc_del(member.id2, atype, event.post_id, effects.new_id(batch.shard), tally=event.author_id)
+    await effects.graph.commit(batch)
+
+
+async def _clear_reaction(effects: Effects, event: PostDeleted, member: Assoc) -> None:
+    batch = Batch(shard_of(member.id2))
+    now = effects.new_id(batch.shard)
+    batch.assoc_del(member.id2, REACTS, event.post_id, now)
+    for place in chosen_of(member):
+        batch.assoc_del(member.id2, PUTS_EMOJI, place.id, now)
     await effects.graph.commit(batch)
 
 
@@ -176,7 +208,7 @@ async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, held: Ma
 
 async def clear_late(effects: Effects, op: InverseOp) -> None:
     """End an association whose inverse arrived from another store after its post or poll was deleted and cleared."""
-    gone = int.from_bytes(op.data) if op.atype == CHOSEN_BY.number else op.id1
+    gone = int.from_bytes(op.data) if op.atype in _OF_NO_OBJECT else op.id1
     if op.atype not in _LATE or not op.alive or not gone or gone in await effects.graph.obj_get((gone,)):
         return
     await _LATE[op.atype](effects, op)
@@ -206,17 +238,23 @@ async def _chosen(effects: Effects, voter: int, poll_id: int) -> set[int]:
         at = at.past(page[-1].time - 1)
 
 
-async def _late_choice(effects: Effects, op: InverseOp) -> None:
+async def _late_end(atype: AssocType, effects: Effects, op: InverseOp) -> None:
     batch = Batch(shard_of(op.id2))
-    batch.assoc_del(op.id2, CHOOSES, op.id1, effects.new_id(batch.shard))
+    batch.assoc_del(op.id2, atype, op.id1, effects.new_id(batch.shard))
     await effects.graph.commit(batch)
+
+
+_OF_NO_OBJECT = {CHOSEN_BY.number, EMOJI_PUT_BY.number}
+"""Associations with an option or a place, which is no object: their data is the id of its poll or its post."""
 
 
 _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
     LIKED_BY.number: partial(_late_reaction, partial(_clear_link, LIKES)),
     BOOKMARKED_BY.number: partial(_late_reaction, partial(_clear_link, BOOKMARKS)),
     SHARED_BY.number: partial(_late_reaction, _clear_share),
+    REACTED_BY.number: partial(_late_reaction, _clear_reaction),
+    EMOJI_PUT_BY.number: partial(_late_end, PUTS_EMOJI),
     VOTED_BY.number: _late_vote,
-    CHOSEN_BY.number: _late_choice,
+    CHOSEN_BY.number: partial(_late_end, CHOOSES),
 }
 """How each late association is ended, by the number of its inverse."""

@@ -17,6 +17,7 @@ from shoal.core.events import (
     PollEnded,
     PostCreated,
     PostUpdated,
+    ReactionChanged,
     RequestChanged,
     ShareCreated,
 )
@@ -36,6 +37,7 @@ from shoal.graph.schema import (
     HELD,
     LIKES,
     NOTIFIED,
+    PUTS_EMOJI,
     REQUESTED_BY,
     REQUESTS,
     SHARED_BY,
@@ -107,11 +109,25 @@ async def tell_of_like(effects: Effects, event: LikeChanged, mark: int) -> Outco
 
 async def _tell_of_like(effects: Effects, event: LikeChanged) -> None:
     notice = Notice(Kind.LIKE, event.member_id, event.post_id)
-    liked = _stands(effects, event.member_id, LIKES, event.post_id)
+    await _settle_of_post(effects, event, notice, _stands(effects, event.member_id, LIKES, event.post_id))
 
+
+async def tell_of_reaction(effects: Effects, event: ReactionChanged, mark: int) -> Outcome:
+    """Notify the author of an emoji that somebody put on their post."""
+    return None if event.member_id == event.author_id else await effects.aside.begin(_tell_of_reaction(effects, event))
+
+
+async def _tell_of_reaction(effects: Effects, event: ReactionChanged) -> None:
+    notice = Notice(Kind.REACTION, event.member_id, event.post_id, event.emoji)
+    await _settle_of_post(effects, event, notice, _stands(effects, event.member_id, PUTS_EMOJI, event.place_id))
+
+
+async def _settle_of_post(
+    effects: Effects, event: LikeChanged | ReactionChanged, notice: Notice, done: Standing
+) -> None:
     async def stands() -> int | None:
-        # Likes of a post that is gone go too, a little later.
-        return await liked() if await _post(effects, event.post_id) is not None else None
+        # What members did to a post that is gone goes too, a little later.
+        return await done() if await _post(effects, event.post_id) is not None else None
 
     await _settle(effects, event.author_id, notice, stands, await _post(effects, event.post_id))
 

@@ -14,6 +14,7 @@ from shoal.core.events import (
     PostDeleted,
     PostHidden,
     PostUpdated,
+    ReactionChanged,
     SessionsEnded,
     ShareCreated,
     ShareDeleted,
@@ -40,6 +41,16 @@ async def tell_edit(effects: Effects, event: PostUpdated, mark: int) -> int | No
     tags = tuple({*map(tag_id, post.tags), *event.tags_added, *event.tags_removed})
     left = event.tags_removed
     await _tell(effects, updates.PostEdited(post.id, post.author_id, post.visibility, tags, event.mention_ids, left))
+    return None
+
+
+async def tell_reaction(effects: Effects, event: ReactionChanged, mark: int) -> int | None:
+    """Publish that the emoji on a post changed, to everybody who would hear of an edit."""
+    post = (await effects.graph.obj_get((event.post_id,))).get(event.post_id)
+    if isinstance(post, Post):
+        tags = tuple(map(tag_id, post.tags))
+        mentions = tuple(mention.id for mention in post.mentions)
+        await _tell(effects, updates.PostEdited(post.id, post.author_id, post.visibility, tags, mentions))
     return None
 
 

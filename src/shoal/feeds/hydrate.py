@@ -12,6 +12,7 @@ import msgspec
 from shoal.core.filters import Filter
 from shoal.core.model import Media, Member, Poll, Post, Share
 from shoal.core.visibility import Relation, may_list, may_see, may_see_share
+from shoal.feeds.emoji_counts import EmojiCount, emoji_counts
 from shoal.graph.access import relations
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.schema import (
@@ -27,6 +28,8 @@ from shoal.graph.schema import (
     POSTED,
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
+    REACTED_BY,
+    REACTS,
     SHARED_BY,
     SHARES,
     VOTED_BY,
@@ -34,7 +37,7 @@ from shoal.graph.schema import (
     AnyNode,
 )
 
-_POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY)
+_POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY, REACTED_BY)
 _MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_ASIDE, POSTED_TO_FOLLOWERS)
 _VIEWER_STATE = (LIKES, SHARES, BOOKMARKS, MUTES_THREAD)
 _POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
@@ -91,6 +94,8 @@ class Entry(msgspec.Struct, frozen=True):
     likes: int = 0
     shares: int = 0
     comments: int = 0
+    emoji: tuple[EmojiCount, ...] = ()
+    """Emoji that members put on the post."""
     liked: bool = False
     shared: bool = False
     bookmarked: bool = False
@@ -171,7 +176,7 @@ class Sight:
         return poll if isinstance(poll := self._nodes.get(post.poll_id), Poll) else None
 
     async def entries(self, rows: Sequence[Row]) -> list[Entry]:
-        """Hydrate rows that were looked at; three reads, and one more where there are polls."""
+        """Hydrate rows that were looked at; three reads, one more where there are polls, two more where there are emoji."""
         if not rows:
             return []
         return await _assemble(self.graph, self.viewer, rows, self.members, self._nodes, self.stands)
@@ -187,7 +192,7 @@ def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: R
 async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unasked: bool = True) -> list[Entry]:
     """Return entries by id, in the order of `ids`, as the viewer may see them (`unasked`: see `sight`).
 
-    At most seven reads, and one more where there are polls.
+    At most seven reads, one more where there are polls, and two more where there are emoji.
     """
     return await _hydrated(sight(graph, viewer, unasked=unasked), ids)
 
@@ -223,6 +228,7 @@ def _bare(entry: Entry) -> Entry:
         likes=0,
         shares=0,
         comments=0,
+        emoji=(),
     )
 
 
@@ -292,13 +298,19 @@ async def _assemble(
     known = await profiles(graph, members, viewer, stands)
     roots = [root for _, post, _ in rows if (root := post.root_id)]
     polls = [poll for _, post, _ in rows if post.poll_id and isinstance(poll := nodes.get(post.poll_id), Poll)]
-    types = (*_VIEWER_STATE, *((PINS,) if viewer in members else ()), *((VOTES,) if polls else ()))
+    likes, shares, comments, reacted = (counts[atype] for atype in _POST_COUNTS)
+    types = (
+        *_VIEWER_STATE,
+        *((PINS,) if viewer in members else ()),
+        *((VOTES,) if polls else ()),
+        *((REACTS,) if reacted else ()),
+    )
     # Of posts, of roots of threads and of polls: one read, for no type has anything of another's kind.
     wanted = list({*post_ids, *roots, *[poll.id for poll in polls]}) if roots or polls else post_ids
     state = await graph.assoc_get(viewer, types, wanted) if viewer is not None else {}
     views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}
+    emoji = await emoji_counts(graph, list(reacted), state.get(REACTS, _NONE)) if reacted else {}
     liked, shared, bookmarked, muted, pinned = (state.get(atype, _NONE) for atype in (*_VIEWER_STATE, PINS))
-    likes, shares, comments = (counts[atype] for atype in _POST_COUNTS)
     answer: list[Entry] = []
     for entry_id, post, share in rows:
         id_ = post.id
@@ -310,9 +322,10 @@ async def _assemble(
                 known[post.author_id],
                 stands[post.author_id],
                 _media(post, nodes) if post.media else (),
-                likes=likes.get(id_, 0),
-                shares=shares.get(id_, 0),
-                comments=comments.get(id_, 0),
+                likes.get(id_, 0),
+                shares.get(id_, 0),
+                comments.get(id_, 0),
+                emoji.get(id_, ()) if emoji else (),
                 liked=id_ in liked,
                 shared=id_ in shared,
                 bookmarked=id_ in bookmarked,

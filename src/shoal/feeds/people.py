@@ -1,4 +1,4 @@
-"""Lists of members: followers and followees, likers and sharers of a post, newest first."""
+"""Lists of members: followers and followees, those who like, share or react to a post, newest first."""
 
 from __future__ import annotations
 
@@ -9,13 +9,25 @@ from typing import NamedTuple
 
 from shoal.core.model import OPEN, Member, Share
 from shoal.core.visibility import Relation, may_see_share
+from shoal.feeds.emoji_counts import EmojiCount, placed_counts
 from shoal.feeds.hydrate import Profile, profiles, profiles_by_id
 from shoal.feeds.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post, members_by_id, relations
 from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.payloads.emoji import EmojiPlace
 from shoal.graph.payloads.follow_options import mute_terms
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, MUTES, SHARED_BY, AnyNode, AssocType
+from shoal.graph.schema import (
+    EMOJI_PUT_BY,
+    FOLLOWED_BY,
+    FOLLOWS,
+    LIKED_BY,
+    MUTES,
+    REACTS,
+    SHARED_BY,
+    AnyNode,
+    AssocType,
+)
 
 PAGE = 25
 """Members on a page by default."""
@@ -38,6 +50,12 @@ class Likers(NamedTuple):
 
     total: int
     newest: list[Profile]
+
+
+class EmojiReactors(EmojiCount, frozen=True):
+    """An emoji on a post, and the newest few members who put it there."""
+
+    newest: tuple[Profile, ...] = ()
 
 
 class Received(NamedTuple):
@@ -157,6 +175,48 @@ async def likers(reads: Reads, viewer: int | None, post_id: int, newest: int = 5
     total = (await reads.graph.assoc_count((post.id,), (LIKED_BY,)))[LIKED_BY].get(post.id, 0)
     found = await reads.graph.assoc_range(post.id, LIKED_BY, Cursor(limit=newest))
     return Likers(total, (await _people(reads, viewer, LIKED_BY, found))[0])
+
+
+async def emoji_reactors(reads: Reads, viewer: int | None, post_id: int, newest: int = 10) -> list[EmojiReactors]:
+    """Return the emoji of a post with the newest members of each, in a fixed number of reads.
+
+    Raises `NotFound` if the viewer may not see the post.
+    """
+    found = await _placed(reads, viewer, post_id)
+    lists = await reads.graph.assoc_ranges([place.id for place, _ in found], EMOJI_PUT_BY, Cursor(limit=newest))
+    ids = list({assoc.id2 for listed in lists.values() for assoc in listed})
+    stands = await relations(reads.graph, viewer, ids)
+    shown = {profile.member.id: profile for profile in await profiles_by_id(reads.graph, viewer, ids)}
+    return [
+        EmojiReactors(
+            counted.emoji,
+            counted.count,
+            counted.me,
+            tuple(
+                shown[one.id2] for one in lists.get(place.id, ()) if one.id2 in shown and not stands[one.id2].severed
+            ),
+        )
+        for place, counted in found
+    ]
+
+
+async def emoji_page(
+    reads: Reads, viewer: int | None, post_id: int, emoji: str, cursor: Cursor
+) -> tuple[EmojiCount, MemberPage]:
+    """Return an emoji of a post and a page of the members who put it there, newest first.
+
+    Raises `NotFound` if the viewer may not see the post, and `InvalidInput` for a limit below 1.
+    """
+    for place, counted in await _placed(reads, viewer, post_id):
+        if place.emoji == emoji:
+            return counted, await page(reads, viewer, place.id, EMOJI_PUT_BY, cursor)
+    return EmojiCount(emoji, 0, me=False), MemberPage([], [], None)
+
+
+async def _placed(reads: Reads, viewer: int | None, post_id: int) -> list[tuple[EmojiPlace, EmojiCount]]:
+    post = await access_post(reads.graph, viewer, post_id)
+    mine = (await reads.graph.assoc_get(viewer, (REACTS,), (post.id,)))[REACTS] if viewer is not None else {}
+    return (await placed_counts(reads.graph, (post.id,), mine)).get(post.id, [])
 
 
 async def received(reads: Reads, member: int) -> Received:

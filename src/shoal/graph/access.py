@@ -132,6 +132,19 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
     return node
 
 
+async def post_by_id(graph: Reader, id_: int) -> Post:
+    """A post (or the post that a share shows), whoever may see it: what one does not see one may still take back from.
+
+    Raises `NotFound`.
+    """
+    node = (await graph.obj_get((id_,))).get(id_)
+    if isinstance(node, Share):
+        node = (await graph.obj_get((node.post_id,))).get(node.post_id)
+    if not isinstance(node, Post):
+        raise NotFound("Record not found")
+    return node
+
+
 async def access_poll(graph: Reader, viewer: int | None, poll_id: int) -> Poll:
     """A poll of a post that the viewer may see. Raises `NotFound` for any other, and for one that another took the place of."""
     node = (await graph.obj_get((poll_id,))).get(poll_id)

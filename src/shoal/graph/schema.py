@@ -121,6 +121,13 @@ BLOCKS_EMAIL_DOMAIN = AssocType(70, "blocks_email_domain")  # everybody -> e-mai
 BLOCKS_EMAIL = AssocType(71, "blocks_email")  # everybody -> canonical e-mail block
 BLOCKS_IP = AssocType(72, "blocks_ip")  # everybody -> IP block
 IP_BLOCKS_CHANGED = AssocType(73, "ip_blocks_changed")  # everybody -> everybody; time: the last change of any IP block
+REACTS = AssocType(74, "reacts", inverse=75)  # member -> post; data: the emoji that they put on it, each with its place
+REACTED_BY = AssocType(75, "reacted_by", inverse=74)
+SHOWS_EMOJI = AssocType(
+    76, "shows_emoji"
+)  # post -> place of an emoji (an id of its own); data: number of its key, the emoji
+PUTS_EMOJI = AssocType(77, "puts_emoji", inverse=78)  # member -> place of an emoji; data: the id of the post, 8 bytes
+EMOJI_PUT_BY = AssocType(78, "emoji_put_by", inverse=77)
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
@@ -222,6 +229,11 @@ def vote_key(member_id: int, shard: int, poll_id: int, turn: int = 0) -> Key:
     Where several options are allowed a member may vote again: `turn` counts these votes.
     """
     return Key(shard, "vote", f"{member_id}:{poll_id}:{turn}" if turn else f"{member_id}:{poll_id}")
+
+
+def emoji_place_key(shard: int, post_id: int, number: int) -> Key:
+    """Return one of the keys that the places of emoji on a post have: there are no more places than numbers."""
+    return Key(shard, "emoji_place", f"{post_id}:{number}")
 
 
 def file_key(shard: int, number: int) -> Key:

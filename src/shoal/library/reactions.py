@@ -1,18 +1,19 @@
-"""Likes, shares, bookmarks and votes."""
+"""Likes, shares, bookmarks, emoji and votes."""
 
 from __future__ import annotations
 
+from shoal.core.emoji import checked_emoji
 from shoal.core.errors import NotFound
 from shoal.core.model import Share, Visibility
 from shoal.feeds import people, saved
 from shoal.feeds.hydrate import PollView, hydrate
-from shoal.feeds.people import Likers, MemberPage
+from shoal.feeds.people import EmojiReactors, Likers, MemberPage
 from shoal.feeds.saved import Kept
 from shoal.graph.access import access_poll, access_post
 from shoal.graph.schema import BOOKMARKS, LIKED_BY, LIKES, SHARED_BY, AssocType
 from shoal.library.acting import Acting, Seeing
 from shoal.library.arguments import AnyPoll, AnyPost, VisibilityName, one_of, part, poll_id, post_id
-from shoal.services import polls, reactions
+from shoal.services import emoji_reactions, polls, reactions
 
 
 class SeesReactions(Seeing):
@@ -29,6 +30,20 @@ class SeesReactions(Seeing):
     async def shared_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members who shared a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return await self._reacting(post, SHARED_BY, before, limit)
+
+    async def reactions(self, post: AnyPost, newest: int = 5) -> list[EmojiReactors]:
+        """Count the members who put each emoji on a post, in O(1) each, with the newest few of them. Raises `NotFound`."""
+        return await people.emoji_reactors(self._reads, self._viewer, post_id(post), newest)
+
+    async def reacted_by(
+        self, post: AnyPost, emoji: str, before: int | None = None, limit: int = people.PAGE
+    ) -> MemberPage:
+        """A page of the members who put an emoji on a post, newest first.
+
+        Raises `NotFound`, and `InvalidInput` for what is no emoji or a limit below 1.
+        """
+        found = part(before, limit)
+        return (await people.emoji_page(self._reads, self._viewer, post_id(post), checked_emoji(emoji), found))[1]
 
     async def poll(self, poll: AnyPoll) -> PollView:
         """A poll with its votes, as this viewer sees it. Raises `NotFound`."""
@@ -75,6 +90,14 @@ class Reacts(SeesReactions, Acting):
     async def unbookmark(self, post: AnyPost) -> None:
         """Keep it no longer. Raises `NotFound`."""
         await reactions.unbookmark(self._writes, self.id, post_id(post))
+
+    async def react(self, post: AnyPost, emoji: str) -> None:
+        """Put an emoji on a post. Raises `NotFound`, and `InvalidInput` for what is no emoji, or one too many."""
+        await emoji_reactions.react(self._writes, self.id, post_id(post), emoji)
+
+    async def unreact(self, post: AnyPost, emoji: str) -> None:
+        """Take an emoji off a post. Raises `NotFound`, and `InvalidInput` for what is no emoji."""
+        await emoji_reactions.unreact(self._writes, self.id, post_id(post), emoji)
 
     async def vote(self, poll: AnyPoll, *choices: int) -> PollView:
         """Vote for options of a poll, by position; where several are allowed, again for others.

@@ -9,7 +9,7 @@ from shoal.core.events import LikeChanged, ShareCreated, ShareDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.graph.access import access_post, own_post
+from shoal.graph.access import access_post, own_post, post_by_id
 from shoal.graph.contract import Assoc, Batch, KeyTaken, Missing
 from shoal.graph.payloads.listings import relist
 from shoal.graph.schema import (
@@ -96,7 +96,7 @@ async def share(
 
 async def unshare(writes: Writes, member_id: int, post_id: int) -> Post:
     """End a share, which leaves the timelines. Takes the id of the post, or of the share."""
-    post = await _post_of(writes, post_id)
+    post = await post_by_id(writes.graph, post_id)
     found = await _stands(writes, member_id, SHARES, post.id)
     if found is not None:
         shard = shard_of(member_id)
@@ -195,7 +195,7 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
 
 async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Post:
     """End a reaction, also to a post that the member may no longer see: they may take back what is theirs."""
-    post = await _post_of(writes, post_id)
+    post = await post_by_id(writes.graph, post_id)
     if await _stands(writes, member_id, atype, post.id) is not None:
         batch = Batch(shard_of(member_id))
         batch.assoc_del(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
@@ -209,15 +209,6 @@ def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post) -> None:
     """Emit an event for a like, and none for a bookmark: nobody else learns of bookmarks."""
     if atype is LIKES:
         batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id))
-
-
-async def _post_of(writes: Writes, id_: int) -> Post:
-    node = (await writes.graph.obj_get((id_,))).get(id_)
-    if isinstance(node, Share):
-        node = (await writes.graph.obj_get((node.post_id,))).get(node.post_id)
-    if not isinstance(node, Post):
-        raise NotFound("Record not found")
-    return node
 
 
 async def _stands(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:

@@ -47,6 +47,10 @@ class Limits(msgspec.Struct, frozen=True):
     """Bytes of all media files of a member."""
     data: int = 64 * 1024
     """Bytes of an application's own JSON."""
+    emoji_of_post: int = 20
+    """Different emoji on a post."""
+    emoji_of_member: int = 8
+    """Emoji that a member has on one post."""
     pins: int = 5
     """Pinned posts on a profile."""
     follows: int = 7_500

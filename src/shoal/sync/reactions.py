@@ -1,4 +1,4 @@
-"""Likes, shares, bookmarks and votes.
+"""Likes, shares, bookmarks, emoji and votes.
 
 Made from `shoal.library.reactions` by `python -m scripts.sync_library`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from shoal.core.model import Share, Visibility
 from shoal.feeds import people
 from shoal.feeds.hydrate import PollView
-from shoal.feeds.people import Likers, MemberPage
+from shoal.feeds.people import EmojiReactors, Likers, MemberPage
 from shoal.feeds.saved import Kept
 from shoal.library import reactions as awaited
 from shoal.library.arguments import AnyPoll, AnyPost, VisibilityName
@@ -31,6 +31,17 @@ class SeesReactions(Calling):
     def shared_by(self, post: AnyPost, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the members who shared a post, newest first. Raises `NotFound`, and `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.shared_by(post, before, limit))
+
+    def reactions(self, post: AnyPost, newest: int = 5) -> list[EmojiReactors]:
+        """Count the members who put each emoji on a post, in O(1) each, with the newest few of them. Raises `NotFound`."""
+        return self._loop.call(self._awaited.reactions(post, newest))
+
+    def reacted_by(self, post: AnyPost, emoji: str, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
+        """A page of the members who put an emoji on a post, newest first.
+
+        Raises `NotFound`, and `InvalidInput` for what is no emoji or a limit below 1.
+        """
+        return self._loop.call(self._awaited.reacted_by(post, emoji, before, limit))
 
     def poll(self, poll: AnyPoll) -> PollView:
         """A poll with its votes, as this viewer sees it. Raises `NotFound`."""
@@ -68,6 +79,14 @@ class Reacts(SeesReactions, Acting):
     def unbookmark(self, post: AnyPost) -> None:
         """Keep it no longer. Raises `NotFound`."""
         self._loop.call(self._awaited.unbookmark(post))
+
+    def react(self, post: AnyPost, emoji: str) -> None:
+        """Put an emoji on a post. Raises `NotFound`, and `InvalidInput` for what is no emoji, or one too many."""
+        self._loop.call(self._awaited.react(post, emoji))
+
+    def unreact(self, post: AnyPost, emoji: str) -> None:
+        """Take an emoji off a post. Raises `NotFound`, and `InvalidInput` for what is no emoji."""
+        self._loop.call(self._awaited.unreact(post, emoji))
 
     def vote(self, poll: AnyPoll, *choices: int) -> PollView:
         """Vote for options of a poll, by position; where several are allowed, again for others.

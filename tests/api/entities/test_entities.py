@@ -250,7 +250,7 @@ def test_the_instance_in_both_shapes(shared: World) -> None:
     second = shared.json("GET", "/api/v2/instance/")
     fits(second, INSTANCE_2)
     assert set(second["configuration"]) == {
-        *("accounts", "statuses", "media_attachments", "polls", "urls", "vapid"),
+        *("accounts", "statuses", "reactions", "media_attachments", "polls", "urls", "vapid"),
         *("translation", "timelines_access", "limited_federation"),
     }
     assert shared.json("GET", "/api/v1/instance/")["uri"] == "shoal.test"

@@ -97,6 +97,7 @@ class Cast:
         status = shoal.json("POST", "/api/v1/statuses", self.carol, json=said)
         for verb in ("favourite", "bookmark"):
             shoal.json("POST", f"/api/v1/statuses/{status['id']}/{verb}", self.carol)
+        shoal.json("PUT", f"/api/v1/statuses/{status['id']}/react/👍", self.carol)
         self.things = {"account": self.carol.id, "status": status["id"], "media": upload["id"]}
         shoal.json("POST", f"/api/v1/accounts/{self._id('ann')}/follow", self.carol)
         shoal.json("POST", f"/api/v1/accounts/{self._id('ben')}/mute", self.carol)
@@ -120,6 +121,7 @@ class Cast:
         self._made(f"/api/v1/accounts/{self._id('ann')}/endorse")
         self._made("/api/v1/tags/dawn/follow")
         shoal.json("POST", f"/api/v1/statuses/{status['id']}/favourite", dora)
+        shoal.json("PUT", f"/api/v1/statuses/{status['id']}/react/👍", dora)
         shoal.json("POST", f"/api/v1/accounts/{self.carol.id}/follow", dora)
         shoal.json("POST", "/api/v1/statuses", dora, json={"status": "@carol psst", "visibility": "direct"})
         shoal.settle()
@@ -150,7 +152,7 @@ class Cast:
     def path(self, route: Route) -> str:
         """The path of a route, about what is there."""
         noun = next((noun for words, noun in NOUNS.items() if f"/{words}/{{" in route.path), "account")
-        filled = re.sub(r"\{(name|tag)\}", "dawn", route.path)
+        filled = re.sub(r"\{(name|tag)\}", "dawn", route.path).replace("{emoji}", "👍")
         return re.sub(r"\{(id|group_key)\}", self.things[noun], filled)
 
     def query(self, route: Route) -> dict[str, str]:

@@ -68,6 +68,34 @@ async def test_a_page_of_home_costs_the_same_for_1_post_or_40(backend: str, tmp_
     assert costs[0][1] <= 12
 
 
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@in_loop
+async def test_emoji_cost_two_reads_of_a_page_however_many_posts_have_them(backend: str, tmp_path: Path) -> None:
+    costs = []
+    for reacted in (0, 1, 20, 40):
+        url = "memory://" if backend == "memory" else f"sqlite:///{tmp_path}/{reacted}.db"
+        async with a_reader_of(3, 40, url) as (shoal, ann):
+            page = (await ann.home(limit=40)).entries
+            for n, entry in enumerate(page[:reacted]):
+                for emoji in ("👍", "❤️", "🎉")[: 1 + n % 3]:
+                    await ann.react(entry.post, emoji)
+            await shoal.settle()
+            read = _home_of(ann)
+            await read(shoal.network.reads)
+            counted = await calls(shoal.network, read)
+            ran = await statements(shoal.network, read) if backend == "sqlite" else 0
+            costs.append((counted, ran))
+    (none, none_ran), (one, one_ran), *more = costs
+    # Without emoji a page costs what it cost before there were any.
+    assert none.total() <= 12
+    assert none_ran <= 12
+    assert one - none == {"assoc_ranges": 1, "assoc_count": 1}
+    assert not none - one
+    # A statement for the viewer's own, as for what they liked.
+    assert one_ran <= none_ran + 3
+    assert all(cost == (one, one_ran) for cost in more)
+
+
 @in_loop
 async def test_a_page_of_home_of_many_authors_costs_no_more() -> None:
     costs = []

@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, HIDDEN_WITH_AUTHOR, Member, Node, Poll, Post, Share, Visibility
-from shoal.graph.contract import AssocRow, Store
+from shoal.graph.contract import Assoc, AssocRow, Store
+from shoal.graph.payloads.emoji import EmojiPlace, chosen_of
 from shoal.graph.schema import (
     ASSOC_TYPES,
     BLOCKED_BY,
@@ -32,8 +33,12 @@ from shoal.graph.schema import (
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
+    PUTS_EMOJI,
+    REACTED_BY,
+    REACTS,
     REVISED,
     SHARED_BY,
+    SHOWS_EMOJI,
     TAG_FOLLOWED_BY,
     TAG_OF,
     VOTED_BY,
@@ -42,6 +47,7 @@ from shoal.graph.schema import (
     public_list,
     tag_id,
 )
+from shoal.services.writes import Limits
 from tests.stores import all_counts, all_links, all_objects
 
 N = TypeVar("N", bound=Node)
@@ -269,6 +275,25 @@ class World:
         if asked != {(poll.post_id, poll.id) for poll in polls.values()}:
             yield f"polls and posts do not agree: {asked}"
 
+    def wrong_emoji(self) -> Iterator[str]:
+        """A member has the emoji on a post that they say, each at a place of that post; there are never too many."""
+        places = {place: post for post, place in self.pairs(SHOWS_EMOJI)}
+        said = {(member, place.id) for member, post in self.pairs(REACTS) for place in self._chosen(member, post)}
+        for member, place in said ^ self.pairs(PUTS_EMOJI):
+            yield f"{member} put {place}: said {(member, place) in said}"
+        for member, place in said:
+            if place not in places:
+                yield f"{member} put {place}, which is on no post"
+        shown = Counter((post, self.alive[post, SHOWS_EMOJI.number, place].data[1:]) for place, post in places.items())
+        yield from (f"{post} shows {emoji!r} {n} times" for (post, emoji), n in shown.items() if n > 1)
+        for post, n in Counter(places.values()).items():
+            if n > Limits().emoji_of_post or not isinstance(self.objects.get(post), Post):
+                yield f"{post} shows {n} emoji"
+
+    def _chosen(self, member: int, post: int) -> tuple[EmojiPlace, ...]:
+        row = self.alive[member, REACTS.number, post]
+        return chosen_of(Assoc(post, row.time, row.data))
+
     def wrong_loudness(self, quiet_below: int) -> Iterator[str]:
         """Nobody is loud any more who has few followers, and nobody is only about to be quiet."""
         audience = Counter(source for source, _ in self.pairs(FOLLOWED_BY) | self.pairs(TAG_FOLLOWED_BY))
@@ -289,7 +314,7 @@ class World:
 
     def remains(self) -> Iterator[str]:
         """Yield what still hangs on a post that is gone."""
-        for atype in (LIKED_BY, SHARED_BY, BOOKMARKED_BY, REVISED):
+        for atype in (LIKED_BY, SHARED_BY, BOOKMARKED_BY, REACTED_BY, REVISED):
             for post, other in self.pairs(atype):
                 if post not in self.objects:
                     yield f"{post} is gone and still {atype} {other}"

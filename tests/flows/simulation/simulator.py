@@ -37,7 +37,7 @@ from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.outbox import Outcome, Runner
-from shoal.services import members, moderation, polls, posts, reactions, relationships
+from shoal.services import emoji_reactions, members, moderation, polls, posts, reactions, relationships
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
@@ -59,6 +59,7 @@ from tests.tagcloud.recount import stored_rows
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
 """The first three live in the upper half of the data sources, the others in the lower."""
 TAGS = ("dawn", "reef", "surf")
+EMOJI = ("👍", "❤️", "🇳🇱")
 LENGTH = 4
 _REFUSALS = (Conflict, Gone, NotAllowed, NotFound, Unavailable)
 _PATIENCE = 2_000
@@ -472,6 +473,13 @@ class Simulator:
     async def _unbookmark(self, op: Op) -> None:
         await reactions.unbookmark(self.writes, self._id(op.actor), self._chosen(op).id)
 
+    async def _react(self, op: Op) -> None:
+        await emoji_reactions.react(self.writes, self._id(op.actor), self._chosen(op).id, EMOJI[op.number % len(EMOJI)])
+
+    async def _unreact(self, op: Op) -> None:
+        emoji = EMOJI[op.number % len(EMOJI)]
+        await emoji_reactions.unreact(self.writes, self._id(op.actor), self._chosen(op).id, emoji)
+
     async def _look(self, op: Op) -> None:
         """Read one's home; nothing is shown that one may not see at this moment."""
         viewer = self._id(op.actor)
@@ -528,6 +536,7 @@ class Simulator:
             *world.wrong_sight(),
             *world.wrong_lists(),
             *world.wrong_votes(),
+            *world.wrong_emoji(),
             *world.wrong_threads(),
             *world.wrong_loudness(self.quiet_below),
             *world.remains(),

@@ -44,6 +44,8 @@ VERBS = {
     "unshare": 2,
     "bookmark": 1,
     "unbookmark": 1,
+    "react": 4,
+    "unreact": 2,
     "ask": 3,
     "ask_otherwise": 1,
     "vote": 5,

@@ -30,7 +30,7 @@ _COUNTS = b',"replies_count":%d,"reblogs_count":%d,"favourites_count":%d'
 WHOLE = -1
 """No limit on the data of a post."""
 _STATE = (b"favourited", b"reblogged", b"bookmarked", b"muted")
-"""What the viewer did to a status: each has its place here for its bit among the flags of a tail. Two more bits follow."""
+"""Acts of the viewer on a status. The bit of each among the flags of a tail is its place here; two more bits follow."""
 _PINNED, _OWN = 1 << len(_STATE), 2 << len(_STATE)
 _BOOLS = (b"false", b"true")
 
@@ -71,6 +71,13 @@ def _as_shown(viewer: int | None, entry: Entry) -> Post:
     if author.sensitized and viewer != author.id and is_sensitive(post, author):
         return replace(post, sensitive=True)
     return post
+
+
+def _add_emoji(pieces: list[bytes], entry: Entry) -> None:
+    """Put the emoji of a post, if it has any, before the end of its last piece."""
+    if entry.emoji:
+        found = _encode([entities.EmojiReaction(one.emoji, one.count, one.me) for one in entry.emoji])
+        pieces[-1] = b'%b,"reactions":%b,"pleroma":{"emoji_reactions":%b}}' % (pieces[-1][:-1], found, found)
 
 
 class Presenter:
@@ -145,9 +152,12 @@ class Presenter:
         content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data))
         if share is None or sharer is None:
             pieces += (content, self.account(entry.author), self._tail(viewer, entry, post.author_id))
+            _add_emoji(pieces, entry)
             return
         pieces += (self._share(share, sharer, entry.shared_by), content, self.account(entry.author))
-        pieces += (self._tail(viewer, entry, post.author_id), b',"account":', self.account(sharer))
+        pieces.append(self._tail(viewer, entry, post.author_id))
+        _add_emoji(pieces, entry)
+        pieces += (b',"account":', self.account(sharer))
         pieces.append(self._tail(viewer, entry, share.author_id, of_share=True))
 
     def _tail(self, viewer: int | None, entry: Entry, author: int, *, of_share: bool = False) -> bytes:

@@ -58,11 +58,19 @@ class PollsAllowed(msgspec.Struct, kw_only=True):
     max_expiration: int
 
 
+class ReactionsAllowed(msgspec.Struct):
+    """Limits on emoji on a status."""
+
+    max_reactions: int
+    """Emoji that one account may put on one status."""
+
+
 class Configuration(msgspec.Struct, kw_only=True):
-    """Limits on accounts, statuses, media and polls."""
+    """Limits on accounts, statuses, emoji, media and polls."""
 
     accounts: AccountsAllowed
     statuses: StatusesAllowed
+    reactions: ReactionsAllowed
     media_attachments: MediaAllowed
     polls: PollsAllowed
 

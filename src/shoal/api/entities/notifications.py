@@ -21,6 +21,8 @@ class Notification(msgspec.Struct, kw_only=True):
     status: Status | UnsetType = UNSET
     """The status that the notification is about; for a favourite or a reblog, the member's own."""
     report: Report | UnsetType = UNSET
+    emoji: str | UnsetType = UNSET
+    """The emoji of a reaction."""
 
 
 class NotificationGroup(msgspec.Struct, kw_only=True):
@@ -37,6 +39,8 @@ class NotificationGroup(msgspec.Struct, kw_only=True):
     """The newest few."""
     status_id: str | UnsetType = UNSET
     report: Report | UnsetType = UNSET
+    emoji: str | UnsetType = UNSET
+    """The emoji of a reaction, which is never in a group with others."""
 
 
 class PartialAccount(msgspec.Struct, kw_only=True):

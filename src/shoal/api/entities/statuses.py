@@ -212,6 +212,26 @@ class FilterResult(msgspec.Struct, kw_only=True):
     status_matches: list[str] | None
 
 
+class EmojiReaction(msgspec.Struct):
+    """An emoji on a status: how many put it there, and whether the caller did."""
+
+    name: str
+    count: int
+    me: bool
+
+
+class EmojiReactors(EmojiReaction):
+    """An emoji on a status, with accounts that put it there, newest first."""
+
+    accounts: list[Account]
+
+
+class PleromaExtras(msgspec.Struct):
+    """Keys of a status that clients of Pleroma know."""
+
+    emoji_reactions: list[EmojiReaction]
+
+
 class Status(StatusContent, kw_only=True):
     """A post, or a share of one, as a viewer sees it. The last keys are there for members only."""
 
@@ -228,6 +248,10 @@ class Status(StatusContent, kw_only=True):
     pinned: bool | UnsetType = UNSET
     """On one's own statuses, and always there."""
     filtered: list[FilterResult] | UnsetType = UNSET
+    reactions: list[EmojiReaction] | UnsetType = UNSET
+    """Emoji on the status, in the order in which they came; there where there are any."""
+    pleroma: PleromaExtras | UnsetType = UNSET
+    """Once more `reactions`, where clients of Pleroma look for them."""
     text: str | UnsetType = UNSET
     """The text as it was typed; only in the answer to a deletion."""
 

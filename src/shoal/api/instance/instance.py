@@ -105,6 +105,7 @@ def _configuration(front: Front) -> dict[str, object]:
             "characters_reserved_per_url": LINK_LENGTH,
             "supported_mime_types": ["text/plain"],
         },
+        "reactions": {"max_reactions": limits.emoji_of_member},
         "media_attachments": {
             "supported_mime_types": [*ALLOWED, *(CLIPS if clips else ())],
             "description_limit": limits.description,
@@ -162,7 +163,12 @@ async def nodeinfo(context: Context, _params: None) -> object:
         "services": {"inbound": [], "outbound": []},
         "openRegistrations": front.settings.registrations,
         "usage": {"users": {"total": totals.members, "activeMonth": totals.active}, "localPosts": totals.posts},
-        "metadata": {"nodeName": front.settings.title, "nodeDescription": front.settings.description},
+        "metadata": {
+            "nodeName": front.settings.title,
+            "nodeDescription": front.settings.description,
+            # By this word clients of Pleroma know that a server has them.
+            "features": ["pleroma_emoji_reactions"],
+        },
     }
 
 

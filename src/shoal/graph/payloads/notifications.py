@@ -33,6 +33,8 @@ class Kind(StrEnum):
     """Somebody whom the member watches posted."""
     LIKE = "like"
     SHARE = "share"
+    REACTION = "reaction"
+    """Somebody put an emoji on a post of theirs."""
     EDIT = "edit"
     """A post that the member shared has other words."""
     POLL = "poll"
@@ -46,7 +48,7 @@ class Kind(StrEnum):
     """For the same: somebody was reported."""
 
 
-ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.EDIT, Kind.POLL})
+ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.REACTION, Kind.EDIT, Kind.POLL})
 GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
 """Kinds that come in numbers, and are shown together."""
 FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT})
@@ -61,11 +63,14 @@ class Notice(NamedTuple):
     actor_id: int
     about: int = 0
     """The post or the report that it is about."""
+    emoji: str = ""
+    """The emoji of a reaction; one member may put several on a post, and each is an act of its own."""
 
     @property
     def id(self) -> int:
         """Where the association of a member's leads to."""
-        return named("notification", f"{self.kind}:{self.actor_id}:{self.about}")
+        name = f"{self.kind}:{self.actor_id}:{self.about}"
+        return named("notification", f"{name}:{self.emoji}" if self.emoji else name)
 
 
 _decoder: msgspec.msgpack.Decoder[Notice] = msgspec.msgpack.Decoder(Notice)
@@ -78,7 +83,8 @@ def notice_of(assoc: Assoc) -> Notice:
 
 def begun(member: int, notice: Notice, time: int, atype: AssocType = NOTIFIED) -> AssocOp:
     """The member is notified of what happened at that time; as `HELD` it is held back."""
-    data = msgspec.msgpack.encode(notice)
+    # Without an emoji as before there were any: of two notes of one act, the greater data would undo a retraction.
+    data = msgspec.msgpack.encode(notice if notice.emoji else notice[:3])
     return AssocOp(member, atype.number, notice.id, time, alive=True, data=data, plain=True)
 
 

@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shoal.graph.schema import ASSOC_TYPES, COMMENTS_ASIDE_ON, COMMENTS_ON, IN_THREAD, MUTES_THREAD, TAG_OF, AssocType
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    COMMENTS_ASIDE_ON,
+    COMMENTS_ON,
+    IN_THREAD,
+    MUTES_THREAD,
+    SHOWS_EMOJI,
+    TAG_OF,
+    AssocType,
+)
 from shoal.ops.checking.report import Finding
 from shoal.ops.checking.scan import LISTED, Column, Counts, Links, Objects, Pairs
 
@@ -166,7 +175,9 @@ def ends(links: Links, objects: Objects) -> Found:
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number != TAG_OF.inverse]))
-    loose = np.nonzero(~(objects.exist(live.id1) & objects.exist(live.id2)))[0]
+    # The place of an emoji is no object: it is there as long as its post says so.
+    there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
+    loose = np.nonzero(~(objects.exist(live.id1) & there))[0]
     findings = [_loose(live, at) for at in loose[:MOST]]
     return Found(len(live.id1), len(loose), findings)
 

@@ -9,6 +9,7 @@ from shoal.core.model import Poll
 from shoal.feeds.hydrate import hydrate
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc
+from shoal.graph.payloads.emoji import chosen_of
 from shoal.graph.payloads.follow_options import follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKS,
@@ -22,6 +23,7 @@ from shoal.graph.schema import (
     MUTES,
     MUTES_THREAD,
     NOTES,
+    REACTS,
     REQUESTED_BY,
     REQUESTS,
     SHARES,
@@ -77,6 +79,7 @@ async def write(export: Export) -> None:
     """Posts of others, votes, people and tags."""
     for noun, atype in _POSTS.items():
         await _posts(export, noun, atype)
+    await _reactions(export)
     await _votes(export)
     for noun, people in _PEOPLE.items():
         await _people(export, noun, people)
@@ -92,6 +95,19 @@ async def _posts(export: Export, noun: str, atype: AssocType) -> None:
         return [(when(a.time), str(a.id2), *told.get(a.id2, ("", ""))) for a in page]
 
     await export.table(noun, atype, ("time", "post", "author", "text"), rows)
+
+
+async def _reactions(export: Export) -> None:
+    """Posts that the member put emoji on, as `_posts`, with the emoji."""
+
+    async def rows(page: Sequence[Assoc]) -> list[Sequence[str]]:
+        told = await _quoted(export, [assoc.id2 for assoc in page])
+        return [
+            (when(a.time), str(a.id2), *told.get(a.id2, ("", "")), " ".join(place.emoji for place in chosen_of(a)))
+            for a in page
+        ]
+
+    await export.table("reactions", REACTS, ("time", "post", "author", "text", "emoji"), rows)
 
 
 async def _votes(export: Export) -> None:

@@ -1,0 +1,30 @@
+"""One emoji, in the one form in which Shoal stores it.
+
+An emoji is what Unicode recommends for general interchange (RGI): a single one or a sequence, such as a flag, a keycap, a
+skin tone or several joined to one. Senders may leave out variation selectors, so several texts mean the same emoji:
+
+    "❤"  U+2764          -> "❤️"  U+2764 U+FE0F
+    "❤️"  U+2764 U+FE0F   -> the same
+"""
+
+from __future__ import annotations
+
+from emoji import EMOJI_DATA, STATUS
+
+from shoal.core.errors import InvalidInput
+
+_SELECTOR = "\ufe0f"
+"""VARIATION SELECTOR-16: the character before it is shown as an emoji, not as a text."""
+_WHOLE = {
+    text.replace(_SELECTOR, ""): text
+    for text, facts in EMOJI_DATA.items()
+    if facts["status"] == STATUS["fully_qualified"]
+}
+
+
+def checked_emoji(text: str) -> str:
+    """Return the fully qualified form of an emoji. Raises `InvalidInput` for anything that is not exactly one."""
+    found = _WHOLE.get(text.replace(_SELECTOR, ""))
+    if found is None:
+        raise InvalidInput("must be a single emoji", field="emoji")
+    return found
