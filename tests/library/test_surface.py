@@ -27,6 +27,7 @@ _ANYTIME = {"Unavailable", "OutcomeUnknown"}
 _RAISED = re.compile(r"`(\w+)`")
 _NOBODY = 12_345
 _VALUES: dict[str, Any] = {
+    "emoji": "👍",
     "text": "x",
     "tag": "tide",
     "name": "tide",
