@@ -1,4 +1,4 @@
-"""Accounts as others see them: by id or name, with what they posted and whom they know."""
+"""Accounts as others see them, by id or name, with their statuses, followers and followees."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from shoal.services import members
 
 
 class AccountIds(msgspec.Struct, frozen=True):
-    """Some accounts at once."""
+    """Ids of several accounts."""
 
     id: Annotated[tuple[Id, ...], Meta(max_length=100)] = ()
 
@@ -38,7 +38,7 @@ class Lookup(msgspec.Struct, frozen=True):
 
 
 class Statuses(StatusesQuery, frozen=True, kw_only=True):
-    """Which of an account's statuses."""
+    """An account, and which of its statuses to list."""
 
     id: Id
     only_media: bool = False
@@ -49,20 +49,20 @@ class Statuses(StatusesQuery, frozen=True, kw_only=True):
 
 
 async def several(context: Context, params: AccountIds) -> object:
-    """Accounts by id; those who are gone are left out."""
+    """List accounts by id; those that do not exist any more are left out."""
     front = context.deps
     return front.present.accounts(await profiles_by_id(front.graph, context.caller.member_id, params.id))
 
 
 async def one(context: Context, params: One) -> object:
-    """An account by id."""
+    """Show an account by id."""
     front = context.deps
     await access_member(front.graph, params.id)
     return front.present.account(await profile_of(context, params.id))
 
 
 async def lookup(context: Context, params: Lookup) -> object:
-    """An account by name."""
+    """Show an account by name."""
     front = context.deps
     name, _, domain = params.acct.strip().removeprefix("@").partition("@")
     if domain.lower() not in {"", front.at.domain.lower(), front.at.netloc.lower()}:
@@ -102,7 +102,7 @@ async def followers(context: Context, params: PageOf) -> object:
 
 
 async def following(context: Context, params: PageOf) -> object:
-    """Whom an account follows, newest first; nobody where it hides them."""
+    """List the accounts that an account follows, newest first; none where it hides them."""
     return await _connections(context, params, FOLLOWS)
 
 
@@ -116,7 +116,7 @@ async def _connections(context: Context, params: PageOf, atype: AssocType) -> ob
 
 
 async def received(context: Context, params: One) -> object:
-    """Total likes and shares of everything that an account posted: `{"likes": n, "shares": n}`."""
+    """Count the likes and shares of everything that an account posted: `{"likes": n, "shares": n}`."""
     front = context.deps
     await access_member(front.graph, params.id)
     found = await people.received(front.reads, params.id)

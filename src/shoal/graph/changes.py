@@ -1,4 +1,4 @@
-"""Change what is there: read it, decide, commit, and begin again when somebody else changed it in between.
+"""Changes of objects: read one, decide, commit, and begin again when somebody else changed it in between.
 
 A commit names the version that it replaces (`Batch.obj_set`), so of two changes at once one is refused with `Conflict`. That one
 reads again and is applied to what the other left: both take effect, and neither undoes the other.
@@ -27,7 +27,7 @@ _LONGEST_PAUSE = 0.25
 """Seconds."""
 
 Beside = Callable[[Batch, N, N], None]
-"""Adds to the commit of a change; it is given the object before and after."""
+"""A function that adds to the commit of a change; it is given the object before and after."""
 
 
 async def retry_on_conflict(attempt: Callable[[], Awaitable[T]]) -> T:
@@ -50,7 +50,7 @@ async def retry_on_conflict(attempt: Callable[[], Awaitable[T]]) -> T:
 async def change_object(
     graph: Graph, read: Callable[[], Awaitable[N]], change: Callable[[N], N], beside: Beside[N] | None = None
 ) -> N:
-    """Apply `change` to what `read` gives, whatever it is by now, and return what it became.
+    """Apply `change` to the object that `read` gives, as it is at that moment, and return the changed object.
 
     A change that makes no difference commits nothing. `change` leaves the version alone. Raises what `read` and `change`
     raise, and `Conflict` as `retry_on_conflict` does.

@@ -1,7 +1,7 @@
 """The child process that decodes pictures: `python -m shoal.media.worker <limits as JSON>`.
 
 It takes jobs from stdin and answers on stdout until stdin ends, which it also does when the server is killed. It can write no
-file, opens few, dumps no core, and dies rather than take more memory or processor time than the limits allow.
+file, opens few, dumps no core, and ends rather than use more memory or processor time than the limits allow.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _confine(limits: UploadLimits) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         hard = resource.getrlimit(what)[1]
-        # Where the system already allows less, less it is.
+        # A lower limit of the system stays.
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(what, (most, most))
 

@@ -1,4 +1,4 @@
-"""Reads from the graph, at this moment: the sources that a viewer follows, and the members of a list."""
+"""The sources that a viewer follows, and the members of a list, as the graph has them at this moment."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, LISTS, AssocType
 
 _PAGE = 20_000
 _CLOCKS_MS = 2_000
-"""By so much the clocks of two machines may disagree."""
+"""The most by which the clocks of two machines may differ."""
 
 
 async def every_source(graph: Reader, viewer: int) -> dict[int, int]:
-    """The sources that a viewer follows, each with an id: what was posted since the follow is above it. Themselves too, with 0."""
+    """Return the sources that a viewer follows, and the viewer: posts with greater ids than that of a source are wanted from it."""
     found = {viewer: 0}
     for atype in (FOLLOWS, FOLLOWS_TAG):
         found |= await _followed(graph, viewer, atype)
@@ -22,13 +22,13 @@ async def every_source(graph: Reader, viewer: int) -> dict[int, int]:
 
 
 async def which_of(graph: Reader, viewer: int, sources: Collection[int]) -> dict[int, int]:
-    """As `every_source`, of these sources only; one read."""
+    """Return those of these sources that the viewer follows, as `every_source` does; one read."""
     found = await graph.assoc_get(viewer, (FOLLOWS, FOLLOWS_TAG), list(sources))
     return {source: _since(assoc) for held in found.values() for source, assoc in held.items()}
 
 
 async def every_listed(graph: Reader, list_id: int) -> dict[int, int]:
-    """The members of a list, as `every_source`."""
+    """Return the members of a list, as `every_source` returns sources."""
     return await _followed(graph, list_id, LISTS)
 
 

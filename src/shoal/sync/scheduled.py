@@ -1,4 +1,4 @@
-"""Posts that are to be written at a moment to come.
+"""Scheduled posts: written now, published at a moment to come.
 
 Made from `shoal.library.scheduled` by `python -m scripts.sync_library`.
 """
@@ -36,10 +36,10 @@ class OwnScheduled(Calling):
         data: object = None,
         request: str = "",
     ) -> ScheduledPost | Post:
-        """Have a post, or the comment that `answers` one, written at a moment at least five minutes ahead.
+        """Schedule a post, or the comment that `answers` one, for a moment at least five minutes ahead.
 
-        The same `request` within an hour gives the same again: the post, when it has been written since. Raises `InvalidInput`
-        for another moment and for one too many, and as `Handle.create`.
+        The same `request` within an hour returns the same scheduled post again, or the post if it has been published since.
+        Raises `InvalidInput` for another moment and for one too many, and as `Handle.create`.
         """
         return self._loop.call(
             self._awaited.create(
@@ -59,15 +59,15 @@ class OwnScheduled(Calling):
         )
 
     def page(self, before: int | None = None, limit: int = 20) -> Waiting:
-        """A page of the posts that wait, the last one scheduled first. Raises `InvalidInput` for a limit below 1."""
+        """Return a page of scheduled posts, the last one scheduled first. Raises `InvalidInput` for a limit below 1."""
         return self._loop.call(self._awaited.page(before, limit))
 
     def get(self, which: AnyScheduled) -> ScheduledPost:
-        """A scheduled post as it is now. Raises `NotFound`."""
+        """Return a scheduled post as it is now. Raises `NotFound`."""
         return self._loop.call(self._awaited.get(which))
 
     def put_off(self, which: AnyScheduled, at: AnyMoment) -> ScheduledPost:
-        """Have it written at another moment. Raises `NotFound`, and `InvalidInput` as `create`."""
+        """Publish it at another moment instead. Raises `NotFound`, and `InvalidInput` as `create`."""
         return self._loop.call(self._awaited.put_off(which, at))
 
     def cancel(self, which: AnyScheduled) -> None:

@@ -1,4 +1,4 @@
-"""IP blocks, as admins keep them: networks that are kept out, wholly or from signing up."""
+"""IP blocks, managed by administrators: networks that are kept out altogether, or only from signing up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class AdminIpBlock(msgspec.Struct, kw_only=True):
 
 
 class NewIpBlock(msgspec.Struct, frozen=True, kw_only=True):
-    """Which network is to be blocked, and how."""
+    """A network to block, and how."""
 
     ip: _Text = ""
     """An address, or a network in CIDR notation."""
@@ -64,7 +64,7 @@ class ChangedIpBlock(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def several(context: Context, params: PageQuery) -> object:
-    """Networks that are blocked, newest first."""
+    """List the networks that are blocked, newest first."""
     cursor = cursor_of(params, 100, 200)
     found, after = await objects_page(context.deps.graph, EVERYBODY, BLOCKS_IP, IpBlock, cursor)
     body = msgspec.json.encode([_shown(block) for block in found])
@@ -72,7 +72,7 @@ async def several(context: Context, params: PageQuery) -> object:
 
 
 async def one(context: Context, params: One) -> AdminIpBlock:
-    """A blocked network."""
+    """Show a blocked network."""
     return _shown(await ip_blocks.access(context.deps.graph, params.id))
 
 
@@ -101,13 +101,13 @@ async def update(context: Context, params: ChangedIpBlock) -> AdminIpBlock:
 
 
 async def delete(context: Context, params: One) -> object:
-    """The network is blocked no longer."""
+    """Unblock a network."""
     await _done(context, "unblock", await ip_blocks.unblock(context.deps.writes, params.id))
     return {}
 
 
 def _check_not_own(context: Context, network: str, severity: IpSeverity) -> None:
-    """Nobody locks themselves out: they could not take it back."""
+    """Refuse a block that includes the caller's own address: they could not take it back."""
     if severity is IpSeverity.NO_ACCESS and contains(network, client_of(context.request.scope)):
         raise InvalidInput("Ip includes your own address: you would lock yourself out", field="ip")
 

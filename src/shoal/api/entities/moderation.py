@@ -1,4 +1,4 @@
-"""Reports, rules and what moderators see of accounts, as they stand on the wire of the Mastodon API."""
+"""Reports, rules and accounts as moderators see them, in the shapes of the Mastodon API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Rule(msgspec.Struct):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """A report, as the one who made it sees it."""
+    """A report, as the member who made it sees it."""
 
     id: str
     action_taken: bool
@@ -56,7 +56,7 @@ class AdminAccount(msgspec.Struct, kw_only=True):
     ips: list[Any] = []
     sensitized: bool
     invite_request: str | None
-    """Why they want to join, as those say who sign up where approval is needed."""
+    """Why they want to join, as they were asked when they signed up, where sign-ups wait for approval."""
 
 
 class AdminReport(msgspec.Struct, kw_only=True):
@@ -79,12 +79,12 @@ class AdminReport(msgspec.Struct, kw_only=True):
 
 
 def rules_of(settings: Settings) -> list[Rule]:
-    """The rules of this network; their ids are their places."""
+    """Return the rules of this network; the id of each is its position, from 1."""
     return [Rule(str(place), text) for place, text in enumerate(settings.rules, 1)]
 
 
 def report(filed: reports.Report, target: Account) -> Report:
-    """A report, for the one who made it."""
+    """Show a report to the member who made it."""
     return Report(
         id=str(filed.id),
         action_taken=bool(filed.closed_at),
@@ -100,17 +100,17 @@ def report(filed: reports.Report, target: Account) -> Report:
 
 
 def created(filed: reports.Report) -> str:
-    """When a report was made."""
+    """Return the moment when a report was made."""
     return presenter.moment(milliseconds_of(filed.id))
 
 
 def closing(filed: reports.Report) -> str | None:
-    """When a report was done with."""
+    """Return the moment when a report was closed; None if it is open."""
     return presenter.moment(filed.closed_at) if filed.closed_at else None
 
 
 def admin_account(member: model.Member, email: str, reason: str, shown: Account) -> AdminAccount:
-    """A member, for moderators."""
+    """Show a member to moderators."""
     return AdminAccount(
         id=str(member.id),
         username=member.name,

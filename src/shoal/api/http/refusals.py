@@ -1,4 +1,4 @@
-"""Rewords errors of msgspec for the sender of a request: which field is wrong, and what is allowed in it."""
+"""Errors of msgspec, reworded for the sender of a request: which field is wrong, and what is allowed in it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _BOUNDS = {"<=": "at most", ">=": "at least", "<": "less than", ">": "more than"
 
 
 def refusal(said: str, struct: type[Any]) -> InvalidInput:
-    """The error for msgspec's sentence about a value of `struct`; a missing field is `Malformed`, as it is in Mastodon."""
+    """Return the error for a sentence of msgspec about a value of `struct`; a missing field is `Malformed`, as in Mastodon."""
     match = _PATH.match(said)
     text, path = (match["text"], match["path"] or "") if match else (said, "")
     if missing := re.match(r"Object missing required field `(.+)`", text):
@@ -51,7 +51,7 @@ def _allowed(text: str, path: str, struct: type[Any]) -> str:
 
 
 def _choices(struct: type[Any]) -> Mapping[str, tuple[str, ...]]:
-    """Path of each field with a fixed set of values -> the values."""
+    """Map the path of each field with a fixed set of values to these values."""
     found: dict[str, tuple[str, ...]] = {}
     _collect(inspect.type_info(struct), "", found)
     return found

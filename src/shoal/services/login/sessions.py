@@ -18,7 +18,7 @@ _SECRET_BYTES = 24
 
 
 class Session(NamedTuple):
-    """A valid token, and the app it was given to: None for a browser, or a deleted app."""
+    """A valid token, and the app it was given to; None if that was a browser, or an app that was deleted since."""
 
     token: Token
     app: App | None
@@ -72,7 +72,7 @@ async def leave(writes: Writes, text: str) -> None:
 
 
 async def page(writes: Writes, member_id: int, at: Cursor) -> Sessions:
-    """Return this part of where the member is logged in, newest first in either direction."""
+    """Return a page of the member's sessions, newest first in either direction."""
     graph, now = writes.graph, milliseconds_of(writes.new_id(shard_of(member_id)))
     listed = await graph.assoc_range(member_id, LOGGED_IN, at)
     listed.sort(key=lambda assoc: -assoc.time)
