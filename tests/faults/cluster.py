@@ -7,9 +7,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -39,6 +40,8 @@ SCOPES = ("read", "write", "follow")
 _PATIENCE_SECONDS = 150.0
 _QUIET_LOOKS = 3
 _AT_ONCE = 64
+_OK = 200
+_BUSY = 503
 _PAGE = 40
 _WALKED = 8
 """The home timelines of so many, by chance, are compared with their definition to their ends; those of all by the newest page."""
@@ -133,13 +136,13 @@ class Place:
     async def _shown(self, client: httpx.AsyncClient, person: Person, there: set[int]) -> None:
         who = f"{person.name} at {client.base_url}"
         params = {"id[]": [str(other) for other in person.follows]}
-        answer = await client.get("/api/v1/accounts/relationships", params=params, headers=person.bearer)
-        shown = {int(one["id"]): one["following"] for one in answer.json()}
+        stands = await self._asked(client, "accounts/relationships", person, params)
+        shown = {int(one["id"]): one["following"] for one in stands}
         assert shown == person.follows, f"{who}: {shown} instead of {person.follows}"
         liked = {id_: on for id_, on in person.likes.items() if id_ in there}
         for id_, on in list(liked.items())[-2:]:
-            answer = await client.get(f"/api/v1/statuses/{id_}", headers=person.bearer)
-            assert answer.json()["favourited"] == on, f"{who}: {id_}"
+            status = await self._asked(client, f"statuses/{id_}", person)
+            assert status["favourited"] == on, f"{who}: {id_}"
         likes = await self._page(client, "favourites", person)
         expected = {id_ for id_, on in liked.items() if on}
         assert set(likes) <= expected, f"{who} likes what they do not like"
@@ -151,8 +154,21 @@ class Place:
 
     async def _page(self, client: httpx.AsyncClient, name: str, person: Person) -> dict[int, bool]:
         """The first posts of a list, in its order, and whether the member likes them."""
-        answer = await client.get(f"/api/v1/{name}", params={"limit": _PAGE}, headers=person.bearer)
-        return {int(status["id"]): status["favourited"] for status in answer.json()}
+        page = await self._asked(client, name, person, {"limit": _PAGE})
+        return {int(status["id"]): status["favourited"] for status in page}
+
+    async def _asked(
+        self, client: httpx.AsyncClient, path: str, person: Person, params: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The answer to a GET as JSON. A server that is busy may say so for a while, and is asked again, as clients do."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            answer = await client.get(f"/api/v1/{path}", params=params, headers=person.bearer)
+            if answer.status_code == _OK:
+                return answer.json()
+            assert answer.status_code == _BUSY, f"{path}: {answer.status_code} {answer.text[:200]}"
+            assert time.monotonic() < deadline, f"{path}: {answer.text[:200]}"
+            await asyncio.sleep(float(answer.headers.get("Retry-After", "0.2")))
 
     def _home_of(self, person: Person) -> list[int]:
         """The newest posts of the member and of those they follow."""
