@@ -28,6 +28,7 @@ VIEWERS = (
     "tagger",
     "cutter",
     "deaf",
+    "reporter",
     "anonymous",
 )
 Cell = tuple[Visibility, str]
@@ -58,7 +59,10 @@ class Scene:
 
 @asynccontextmanager
 async def a_scene(*, suspended: bool) -> AsyncIterator[Scene]:
-    """Everybody follows the sharer, but for the cutter, who blocks them, and the deaf, who also mutes them."""
+    """Everybody follows the sharer, but for the cutter, who blocks them, and the deaf, who also mutes them.
+
+    The reporter follows the author too, and reports every post of theirs that they may see.
+    """
     async with Shoal.open("memory://") as shoal:
         names = [*(name for name in VIEWERS if name != "anonymous"), "host", "sharer"]
         people = {name: await shoal.register(name) for name in names}
@@ -71,6 +75,7 @@ async def a_scene(*, suspended: bool) -> AsyncIterator[Scene]:
         for visibility in Visibility:
             for kind in KINDS:
                 await _write(scene, (visibility, kind))
+        await _report(scene)
         await _fall_out(people)
         if suspended:
             await _suspend(shoal, people["author"])
@@ -80,9 +85,9 @@ async def a_scene(*, suspended: bool) -> AsyncIterator[Scene]:
 
 async def _relate(people: dict[str, Handle]) -> None:
     author, host = people["author"], people["host"]
-    for name in ("follower", "half", "muter", "cutter", "deaf"):
+    for name in ("follower", "half", "muter", "cutter", "deaf", "reporter"):
         await people[name].follow(author)
-    for name in ("follower", "muter"):
+    for name in ("follower", "muter", "reporter"):
         await people[name].follow(host)
     await people["tagger"].follow_tag("tide")
     for name, viewer in people.items():
@@ -98,6 +103,15 @@ async def _fall_out(people: dict[str, Handle]) -> None:
     await people["muter"].mute(author)
     await people["cutter"].block(sharer)
     await people["deaf"].mute(sharer)
+
+
+async def _report(scene: Scene) -> None:
+    seen = [post for (visibility, kind), post in scene.posts.items() if _is_there(visibility, kind)]
+    await scene.people["reporter"].report(scene.people["author"], posts=seen)
+
+
+def _is_there(visibility: Visibility, kind: str) -> bool:
+    return visibility is not Visibility.DIRECT and kind not in ("hidden", "deleted")
 
 
 async def _write(scene: Scene, cell: Cell) -> None:

@@ -17,7 +17,16 @@ from shoal.fanout import cleanup, inverses
 from shoal.feeds.hydrate import Entry
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.payloads.emoji import encode_chosen
-from shoal.graph.schema import BOOKMARKED_BY, BOOKMARKS, LIKED_BY, LIKES, REACTED_BY, SHARED_BY, AssocType
+from shoal.graph.schema import (
+    BOOKMARKED_BY,
+    BOOKMARKS,
+    LIKED_BY,
+    LIKES,
+    POST_REPORTED_BY,
+    REACTED_BY,
+    SHARED_BY,
+    AssocType,
+)
 from shoal.ops.checking.check import check
 from shoal.services import members, posts, reactions
 from shoal.services.posts import Draft
@@ -232,7 +241,7 @@ async def test_a_late_unshare_does_not_end_a_share_that_was_made_since(monkeypat
         assert (entry.shared, entry.shares) == (False, 0)
 
 
-@pytest.mark.parametrize("atype", [LIKED_BY, SHARED_BY, BOOKMARKED_BY, REACTED_BY], ids=repr)
+@pytest.mark.parametrize("atype", [LIKED_BY, SHARED_BY, BOOKMARKED_BY, REACTED_BY, POST_REPORTED_BY], ids=repr)
 @in_loop
 async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_cleared_too(
     atype: AssocType, monkeypatch: pytest.MonkeyPatch
@@ -243,6 +252,7 @@ async def test_what_is_listed_of_a_deleted_post_with_nobody_who_says_so_is_clear
         SHARED_BY: cleanup.clear_shares,
         BOOKMARKED_BY: cleanup.clear_bookmarks,
         REACTED_BY: cleanup.clear_reactions,
+        POST_REPORTED_BY: cleanup.clear_reporters,
     }
     data = encode_chosen(()) if atype is REACTED_BY else bytes(8)
     async with open_network(build(store="memory://"), background=False) as network:

@@ -35,6 +35,7 @@ ASKED: dict[str, set[Visibility]] = {
     "tagger": OPEN,
     "cutter": OPEN | {FOLLOWERS},
     "deaf": OPEN | {FOLLOWERS},
+    "reporter": set(),
     "anonymous": OPEN,
 }
 # To whom a post may come in a list.
@@ -59,6 +60,7 @@ SHARE_HOME = dict.fromkeys(VIEWERS, OPEN) | {
     "muter": set(),
     "cutter": {FOLLOWERS},
     "deaf": {FOLLOWERS},
+    "reporter": set(),
 }
 # Who finds the share on the profile of whoever shared.
 SHARE_LISTED = {viewer: allowed - {DIRECT} for viewer, allowed in ASKED.items()} | {
@@ -268,7 +270,7 @@ async def test_a_surface_shows_to_each_exactly_what_they_may_see(surface: Surfac
 
 # Whose entries are in the number of statuses of a profile: never direct ones, whoever asks.
 COUNTED: Table = dict.fromkeys(VIEWERS, OPEN) | dict.fromkeys(
-    ("author", "follower", "half", "muter", "cutter", "deaf"), OPEN | {FOLLOWERS}
+    ("author", "follower", "half", "muter", "cutter", "deaf", "reporter"), OPEN | {FOLLOWERS}
 )
 OUT_OF_COUNTS = {"hidden", "deleted"}
 
@@ -310,4 +312,4 @@ async def test_a_post_counts_the_replies_that_everybody_may_find() -> None:
 def test_the_matrix_is_whole() -> None:
     for table in (ASKED, UNASKED, HOME, TAGGED_HOME, COMMENT_HOME, SHARE_HOME, SHARE_LISTED, SHAREABLE):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 17 * 12 * 4 * 7
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 17 * 13 * 4 * 7

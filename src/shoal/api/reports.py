@@ -40,7 +40,7 @@ def known_rules(front: Front) -> frozenset[str]:
 
 
 async def create(context: Context, params: NewReport) -> object:
-    """Report an account, and statuses of it, to the moderators."""
+    """Report an account, and statuses of it, to the moderators. The caller is shown these statuses no more."""
     front = context.deps
     if params.forward:
         raise InvalidInput("forward: there is no other server to send the report to", field="forward")

@@ -1,4 +1,4 @@
-"""Removal of a deleted post's likes, shares, bookmarks, emoji, revisions, media, late tags and votes, page by page.
+"""Removal of a deleted post's likes, shares, bookmarks, emoji, reporters, revisions, media, late tags and votes, page by page.
 
 So every count, including the author's totals, stays equal to the number of live associations.
 """
@@ -25,11 +25,13 @@ from shoal.graph.schema import (
     EMOJI_PUT_BY,
     LIKED_BY,
     LIKES,
+    POST_REPORTED_BY,
     POSTED,
     POSTED_TO_FOLLOWERS,
     PUTS_EMOJI,
     REACTED_BY,
     REACTS,
+    REPORTS_POST,
     REVISED,
     SHARED_BY,
     SHARES,
@@ -63,6 +65,11 @@ async def clear_bookmarks(effects: Effects, event: PostDeleted, mark: int) -> in
 async def clear_reactions(effects: Effects, event: PostDeleted, mark: int) -> int | None:
     """Take the emoji off a deleted post."""
     return await _clear(effects, event, REACTED_BY, _clear_reaction)
+
+
+async def clear_reporters(effects: Effects, event: PostDeleted, mark: int) -> int | None:
+    """End what hides a deleted post from those who reported it. Their reports stay."""
+    return await _clear(effects, event, POST_REPORTED_BY, partial(_clear_link, REPORTS_POST))
 
 
 async def clear_emoji_places(effects: Effects, event: PostDeleted, mark: int) -> int | None:
@@ -253,6 +260,7 @@ _LATE: Mapping[int, Callable[[Effects, InverseOp], Awaitable[None]]] = {
     BOOKMARKED_BY.number: partial(_late_reaction, partial(_clear_link, BOOKMARKS)),
     SHARED_BY.number: partial(_late_reaction, _clear_share),
     REACTED_BY.number: partial(_late_reaction, _clear_reaction),
+    POST_REPORTED_BY.number: partial(_late_reaction, partial(_clear_link, REPORTS_POST)),
     EMOJI_PUT_BY.number: partial(_late_end, PUTS_EMOJI),
     VOTED_BY.number: _late_vote,
     CHOSEN_BY.number: partial(_late_end, CHOOSES),

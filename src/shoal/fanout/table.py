@@ -85,6 +85,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_likes,
         cleanup.clear_bookmarks,
         cleanup.clear_reactions,
+        cleanup.clear_reporters,
         cleanup.clear_emoji_places,
         cleanup.release_media,
         cleanup.clear_revisions,

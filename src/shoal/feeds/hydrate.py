@@ -30,6 +30,7 @@ from shoal.graph.schema import (
     POSTED_TO_FOLLOWERS,
     REACTED_BY,
     REACTS,
+    REPORTS_POST,
     SHARED_BY,
     SHARES,
     VOTED_BY,
@@ -39,7 +40,7 @@ from shoal.graph.schema import (
 
 _POST_COUNTS = (LIKED_BY, SHARED_BY, COMMENTED_BY, REACTED_BY)
 _MEMBER_COUNTS = (FOLLOWED_BY, FOLLOWS, POSTED, POSTED_ASIDE, POSTED_TO_FOLLOWERS)
-_VIEWER_STATE = (LIKES, SHARES, BOOKMARKS, MUTES_THREAD)
+_VIEWER_STATE = (LIKES, SHARES, BOOKMARKS, MUTES_THREAD, REPORTS_POST)
 _POLL_COUNTS = (CHOSEN_BY, VOTED_BY)
 _NONE: Mapping[int, Assoc] = {}
 
@@ -108,6 +109,8 @@ class Entry(msgspec.Struct, frozen=True):
     sharer: Profile | None = None
     sharer_relation: Relation | None = None
     shared_by: SharedBy | None = None
+    reported: bool = False
+    """Whether the viewer reported the post: then no feed shows them the entry."""
 
 
 Row = tuple[int, Post, Share | None]
@@ -176,10 +179,14 @@ class Sight:
         return poll if isinstance(poll := self._nodes.get(post.poll_id), Poll) else None
 
     async def entries(self, rows: Sequence[Row]) -> list[Entry]:
-        """Hydrate rows that were looked at; three reads, one more where there are polls, two more where there are emoji."""
+        """Hydrate rows that were looked at; three reads, one more where there are polls, two more where there are emoji.
+
+        Posts that the viewer reported fall away here: `look` does not know them.
+        """
         if not rows:
             return []
-        return await _assemble(self.graph, self.viewer, rows, self.members, self._nodes, self.stands)
+        found = await _assemble(self.graph, self.viewer, rows, self.members, self._nodes, self.stands)
+        return found if self._rule is _there else [entry for entry in found if not entry.reported]
 
 
 def sight(graph: Reader, viewer: int | None, *, unasked: bool = True, lasting: Reader | None = None) -> Sight:
@@ -200,14 +207,15 @@ async def hydrate(graph: Reader, viewer: int | None, ids: Sequence[int], *, unas
 async def hydrate_taken_back(graph: Reader, member_id: int, id_: int) -> Entry | None:
     """Return the entry from which the member has just taken back something of their own; None when it is gone.
 
-    A post that they may not see (any more) is returned bare: its id and its author, without its content and counts.
+    A post that they reported or may not see (any more) is returned bare: its id and its author, without content and counts.
     """
     seen = Sight(graph, member_id, _there)
     rows = await seen.look((id_,))
     if not rows:
         return None
     (entry,) = await seen.entries(rows)
-    return entry if _visible(member_id, may_see, rows[0], seen.members, seen.stands) else _bare(entry)
+    shown = not entry.reported and _visible(member_id, may_see, rows[0], seen.members, seen.stands)
+    return entry if shown else _bare(entry)
 
 
 def _bare(entry: Entry) -> Entry:
@@ -310,7 +318,7 @@ async def _assemble(
     state = await graph.assoc_get(viewer, types, wanted) if viewer is not None else {}
     views = await _poll_views(graph, polls, state.get(VOTES, {})) if polls else {}
     emoji = await emoji_counts(graph, list(reacted), state.get(REACTS, _NONE)) if reacted else {}
-    liked, shared, bookmarked, muted, pinned = (state.get(atype, _NONE) for atype in (*_VIEWER_STATE, PINS))
+    liked, shared, bookmarked, muted, reported, pinned = (state.get(atype, _NONE) for atype in (*_VIEWER_STATE, PINS))
     answer: list[Entry] = []
     for entry_id, post, share in rows:
         id_ = post.id
@@ -335,6 +343,7 @@ async def _assemble(
                 share=share,
                 sharer=known[share.author_id] if share else None,
                 sharer_relation=stands[share.author_id] if share else None,
+                reported=id_ in reported,
             )
         )
     return answer

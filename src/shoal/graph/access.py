@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 
 from msgspec import structs
@@ -11,7 +11,7 @@ from msgspec import structs
 from shoal.core.errors import Gone, NotFound
 from shoal.core.model import Member, MemberList, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
-from shoal.graph.contract import Reader
+from shoal.graph.contract import Assoc, Reader
 from shoal.graph.payloads.follow_options import MuteTerms, follow_terms, mute_terms
 from shoal.graph.schema import (
     BLOCKED_BY,
@@ -21,9 +21,11 @@ from shoal.graph.schema import (
     FOLLOWS,
     MUTES,
     NOTES,
+    REPORTS_POST,
     REQUESTED_BY,
     REQUESTS,
     WATCHES,
+    AssocType,
 )
 
 _GUARDS = (FOLLOWS, BLOCKS, BLOCKED_BY, MUTES)
@@ -43,7 +45,12 @@ async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -
     others = [member for member in wanted if member != viewer]
     if not others:
         return wanted
-    found = await graph.assoc_get(viewer, _GUARDS, others)
+    return _related(wanted, await graph.assoc_get(viewer, _GUARDS, others))
+
+
+def _related(strangers: dict[int, Relation], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
+    """Return the members with the viewer's relationship to each, from the viewer's associations with them."""
+    wanted = strangers
     follows, blocks, blocked_by, mutes = (found[atype] for atype in _GUARDS)
     for member, follow in follows.items():
         wanted[member] = _followed(follow.data)
@@ -114,7 +121,7 @@ async def access_member(graph: Reader, member_id: int) -> Member:
 async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
     """A post (or the post that a share shows) that the viewer may see. Raises `NotFound` for any other.
 
-    By the id of a share it is theirs only if they may see the share, too.
+    By the id of a share it is theirs only if they may see the share, too. A post that the viewer reported is as if gone.
     """
     node = (await graph.obj_get((post_id,))).get(post_id)
     share = node if isinstance(node, Share) else None
@@ -124,12 +131,25 @@ async def access_post(graph: Reader, viewer: int | None, post_id: int) -> Post:
         raise NotFound("Record not found")
     people = {node.author_id} if share is None else {node.author_id, share.author_id}
     members = await members_by_id(graph, list(people))
-    stands = await relations(graph, viewer, people)
-    if not may_see(viewer, node, members.get(node.author_id), stands[node.author_id]):
+    stands = await _relations_at(graph, viewer, people, node.id)
+    if stands is None or not may_see(viewer, node, members.get(node.author_id), stands[node.author_id]):
         raise NotFound("Record not found")
     if share is not None and not may_see_share(viewer, share, members.get(share.author_id), stands[share.author_id]):
         raise NotFound("Record not found")
     return node
+
+
+async def _relations_at(
+    graph: Reader, viewer: int | None, members: Iterable[int], post_id: int
+) -> dict[int, Relation] | None:
+    """Return the viewer's relationships as `relations` does; None if the viewer reported the post. One read for both."""
+    wanted = dict.fromkeys(members, STRANGER)
+    others = [member for member in wanted if member != viewer]
+    if viewer is None or not others:
+        return wanted
+    # No type has anything of another's kind.
+    found = await graph.assoc_get(viewer, (*_GUARDS, REPORTS_POST), [*others, post_id])
+    return None if found[REPORTS_POST] else _related(wanted, found)
 
 
 async def post_by_id(graph: Reader, id_: int) -> Post:

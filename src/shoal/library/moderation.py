@@ -37,7 +37,9 @@ class Complains(Acting):
         category: Category = "other",
         rules: Sequence[str] = (),
     ) -> Report:
-        """Report a member, and posts of theirs, to the moderators. `rules` are places in the setting, from "1".
+        """Report a member, and posts of theirs, to the moderators. The reporter is shown these posts no more.
+
+        `rules` are places in the setting, from "1".
 
         Raises `NotFound`, `Gone` for a suspended member, and `InvalidInput` for another category, rule or too long a comment.
         """

@@ -17,8 +17,8 @@ from shoal.core.text import check_text
 from shoal.core.visibility import may_see
 from shoal.graph.access import access_member, relation
 from shoal.graph.changes import change_object
-from shoal.graph.contract import Batch, Reader
-from shoal.graph.schema import EVERYBODY, FILED
+from shoal.graph.contract import Batch, Missing, Reader
+from shoal.graph.schema import EVERYBODY, FILED, REPORTS_POST
 from shoal.services.writes import Writes, add_node
 
 MAX_COMMENT = 1_000
@@ -39,7 +39,7 @@ class Complaint(msgspec.Struct, frozen=True, kw_only=True):
 async def file(
     writes: Writes, member_id: int, target_id: int, complaint: Complaint, *, rules: Collection[str] = ()
 ) -> Report:
-    """Report a member. `rules` are the ids of the network's rules.
+    """Report a member. The reporter is shown the reported posts no more. `rules` are the ids of the network's rules.
 
     Raises `NotFound` or `Gone` for the member, `NotFound` for posts that are not theirs or that the reporter may not
     see, `InvalidInput` for the rest.
@@ -63,10 +63,17 @@ async def file(
         batch = Batch(shard)
         batch.obj_add(report)
         batch.assoc_add(id_, FILED, EVERYBODY, id_)
+        if target_id != member_id:
+            for post_id in post_ids:
+                batch.assoc_add(member_id, REPORTS_POST, post_id, id_, id_.to_bytes(8))
+                batch.expect(post_id)
         batch.emit(ReportFiled(report_id=id_))
         return report, batch
 
-    return await add_node(writes, shard, build)
+    try:
+        return await add_node(writes, shard, build)
+    except Missing as error:
+        raise NotFound("Record not found") from error
 
 
 async def assign(writes: Writes, report_id: int, to: int) -> Report:

@@ -29,6 +29,7 @@ from shoal.graph.schema import (
     LOUD,
     MUTES,
     PINS,
+    POST_REPORTED_BY,
     POSTED,
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
@@ -36,6 +37,7 @@ from shoal.graph.schema import (
     PUTS_EMOJI,
     REACTED_BY,
     REACTS,
+    REPORTS_POST,
     REVISED,
     SHARED_BY,
     SHOWS_EMOJI,
@@ -96,6 +98,12 @@ class World:
         return isinstance(node, Member) and node.suspended
 
     def may_see(self, viewer: int, post: Post) -> bool:
+        return self._let_see(viewer, post) and not self._reported(viewer, post)
+
+    def _reported(self, viewer: int, post: Post) -> bool:
+        return (viewer, post.id) in self.pairs(REPORTS_POST)
+
+    def _let_see(self, viewer: int, post: Post) -> bool:
         if self.suspended(post.author_id):
             return False
         if viewer == post.author_id:
@@ -111,9 +119,13 @@ class World:
         return post.visibility is Visibility.FOLLOWERS and (viewer, post.author_id) in self.pairs(FOLLOWS)
 
     def in_home(self, viewer: int, node: Node | None) -> bool:
-        """Whether an entry belongs to a member's home timeline."""
+        """Whether an entry belongs to a member's home timeline, and is shown there."""
         post = self.post_of(node)
-        if post is None or not self.may_see(viewer, post) or (viewer, post.author_id) in self.pairs(MUTES):
+        return post is not None and self._came_home(viewer, node) and not self._reported(viewer, post)
+
+    def _came_home(self, viewer: int, node: Node | None) -> bool:
+        post = self.post_of(node)
+        if post is None or not self._let_see(viewer, post) or (viewer, post.author_id) in self.pairs(MUTES):
             return False
         if isinstance(node, Share):
             return self._shown_by(viewer, node.author_id)
@@ -138,16 +150,20 @@ class World:
         return (viewer, post.author_id) in follows and in_earshot
 
     def home(self, viewer: int, reach: int) -> list[int]:
-        """The whole home timeline, newest first: without a share where an entry of the same post is among `reach` below it."""
-        entries = sorted((id_ for id_, node in self.objects.items() if self.in_home(viewer, node)), reverse=True)
+        """The whole home timeline, newest first: without a share where an entry of the same post is among `reach` below it.
+
+        Entries of posts that the viewer reported are not shown, and are counted among those below.
+        """
+        entries = sorted((id_ for id_, node in self.objects.items() if self._came_home(viewer, node)), reverse=True)
         member = self.objects[viewer]
         if not (isinstance(member, Member) and member.folds_shares):
-            return entries
+            return [id_ for id_ in entries if self.in_home(viewer, self.objects[id_])]
         shown = [post.id for id_ in entries if (post := self.post_of(self.objects[id_])) is not None]
         return [
             id_
             for at, id_ in enumerate(entries)
-            if not isinstance(self.objects[id_], Share) or shown[at] not in shown[at + 1 : at + 1 + reach]
+            if (not isinstance(self.objects[id_], Share) or shown[at] not in shown[at + 1 : at + 1 + reach])
+            and self.in_home(viewer, self.objects[id_])
         ]
 
     def stands_by_another(self, viewer: int, share: int) -> bool:
@@ -314,7 +330,7 @@ class World:
 
     def remains(self) -> Iterator[str]:
         """Yield what still hangs on a post that is gone."""
-        for atype in (LIKED_BY, SHARED_BY, BOOKMARKED_BY, REACTED_BY, REVISED):
+        for atype in (LIKED_BY, SHARED_BY, BOOKMARKED_BY, REACTED_BY, POST_REPORTED_BY, REVISED):
             for post, other in self.pairs(atype):
                 if post not in self.objects:
                     yield f"{post} is gone and still {atype} {other}"

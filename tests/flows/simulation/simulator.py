@@ -37,9 +37,10 @@ from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.outbox import Outcome, Runner
-from shoal.services import emoji_reactions, members, moderation, polls, posts, reactions, relationships
+from shoal.services import emoji_reactions, members, moderation, polls, posts, reactions, relationships, reports
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
+from shoal.services.reports import Complaint
 from shoal.services.writes import Writes
 from shoal.streaming.memory import MemoryChannel
 from shoal.tagcloud.collector import Collector
@@ -479,6 +480,14 @@ class Simulator:
     async def _unreact(self, op: Op) -> None:
         emoji = EMOJI[op.number % len(EMOJI)]
         await emoji_reactions.unreact(self.writes, self._id(op.actor), self._chosen(op).id, emoji)
+
+    async def _report(self, op: Op) -> None:
+        """Report a post: from this moment on it is nowhere for the reporter."""
+        viewer, post = self._id(op.actor), self._chosen(op)
+        await reports.file(self.writes, viewer, post.author_id, Complaint(post_ids=(post.id,)))
+        async with self.halting.halted():
+            found = await hydrate(self.graph, viewer, (post.id,), unasked=False)
+            assert viewer == post.author_id or not found, "a reporter is shown the post"
 
     async def _look(self, op: Op) -> None:
         """Read one's home; nothing is shown that one may not see at this moment."""

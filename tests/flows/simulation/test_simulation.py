@@ -46,6 +46,7 @@ VERBS = {
     "unbookmark": 1,
     "react": 4,
     "unreact": 2,
+    "report": 2,
     "ask": 3,
     "ask_otherwise": 1,
     "vote": 5,
