@@ -7,7 +7,7 @@ sharded backends keep in different stores.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
@@ -248,7 +248,7 @@ async def contents(graph: Store) -> tuple[object, ...]:
 
 
 async def broken_promises(graph: Store) -> list[str]:
-    """Counts that are not the number of live associations, and live associations without their inverse (I2 and I3).
+    """Counts and blocks that are not the number of live associations, and live associations without their inverse.
 
     Tallies at a third object are left to the tests that know whose they are.
     """
@@ -266,7 +266,28 @@ async def broken_promises(graph: Store) -> list[str]:
     stored = {(id1, atype): n for id1, atype, n in await all_counts(graph)}
     complaints += [f"{pair} has {n} and counts {stored.get(pair)}" for pair, n in live.items() if stored.get(pair) != n]
     untallied = [pair for pair in stored if not ASSOC_TYPES[pair[1]].tallied]
-    return complaints + [f"{pair} has none and counts {stored[pair]}" for pair in untallied if pair not in live]
+    complaints += [f"{pair} has none and counts {stored[pair]}" for pair in untallied if pair not in live]
+    placed = [(row.id1, row.atype, row.time) for row in alive.values()]
+    return complaints + await _miscounted_blocks(graph, placed)
+
+
+async def _miscounted_blocks(graph: Store, alive: Collection[tuple[int, int, int]]) -> list[str]:
+    """Blocks that do not count what is alive from the end of the one before up to their own."""
+    complaints = []
+    times: dict[tuple[int, int], list[int]] = {}
+    for id1, atype, time in alive:
+        times.setdefault((id1, atype), []).append(time)
+    before = None
+    for block in await _pages(
+        lambda after: graph.block_scan((after[0], after[1], after[2], after[3]), 1000),
+        lambda row: row[:4],
+        (FIRST, 0, 0, 0),
+    ):
+        since = before.upto if before is not None and before[:3] == block[:3] else 0
+        has = sum(since < time <= block.upto for time in times.get(block[:2], ()))
+        complaints += [f"{block} has {has}"] if has != block.n else []
+        before = block
+    return complaints
 
 
 def ids_of(page: Sequence[tuple[int, int, bytes]]) -> list[int]:

@@ -21,7 +21,19 @@ from shoal.ops.engines.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
 from tests.engines.wanted import wanted
 
-_TABLES = ("object", "association", "count", "key", "outbox", "buried", "moving", "journal", "shard_map", "process")
+_TABLES = (
+    "object",
+    "association",
+    "block",
+    "count",
+    "key",
+    "outbox",
+    "buried",
+    "moving",
+    "journal",
+    "shard_map",
+    "process",
+)
 _DERIVED = r"""
     SELECT tablename FROM pg_tables WHERE schemaname = 'shoal' AND tablename NOT LIKE '%\_version'
         AND (tablename LIKE 'tag\_%' OR tablename LIKE 'search\_%')"""

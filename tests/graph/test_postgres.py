@@ -20,7 +20,7 @@ from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
 from shoal.graph.contract import Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing
-from shoal.graph.postgres import PostgresGraph
+from shoal.graph.postgres import PostgresGraph, ranks
 from shoal.graph.postgres import schema as postgres_schema
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from tests.engines import postgres
@@ -725,6 +725,25 @@ async def test_no_question_reads_a_whole_table(database: Database) -> None:
         assert [row for row in after if row["relname"] not in small] == [
             row for row in before if row["relname"] not in small
         ]
+
+
+@in_loop
+async def test_blocks_are_made_when_no_commit_of_the_list_is_under_way(database: Database) -> None:
+    async with opened(database) as graph, aside(database.url) as other, aside(database.url) as watch:
+        batch = Batch(shard_of(ANN))
+        for number in range(1_000, 1_090):
+            batch.assoc_add(ANN, POSTED, number, number)
+        await graph.commit(batch)
+        holding = other.transaction()
+        await holding.start()
+        await other.execute("INSERT INTO shoal.association VALUES ($1, 500, 500, 1, $2, true, '')", ANN, POSTED.number)
+        with patch.multiple(ranks, BLOCK=3, FAN=2, OPEN=6, AT_ONCE=12):
+            reading = asyncio.create_task(graph.assoc_ranks([ANN], POSTED, [0, 1_049]))
+            await eventually(lambda: watch.fetchval(_WAITING), 1)
+            await other.execute("UPDATE shoal.count SET n = n + 1 WHERE id1 = $1", ANN)
+            await holding.commit()
+            assert await reading == {ANN: [91, 40]}
+        assert await broken_promises(graph) == []
 
 
 # Moving

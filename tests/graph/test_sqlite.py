@@ -436,10 +436,15 @@ async def test_a_commit_of_which_the_disk_says_nothing_certain_is_no_refusal(
 
 @asynccontextmanager
 async def counted(connection: sqlite3.Connection | None) -> AsyncIterator[list[str]]:
-    """The statements that a connection runs meanwhile."""
+    """The statements that a connection runs meanwhile. One is told again for each trigger that it calls: it counts once."""
     assert connection is not None
     statements: list[str] = []
-    connection.set_trace_callback(statements.append)
+
+    def tell(statement: str) -> None:
+        if statements[-1:] != [statement]:
+            statements.append(statement)
+
+    connection.set_trace_callback(tell)
     try:
         yield statements
     finally:
@@ -614,6 +619,22 @@ async def test_lists_of_an_older_file_are_put_in_the_order_of_their_ids(path: Pa
             ]
             assert stored == [(id2, moment_, bool(alive), data) for id2, moment_, alive, data in rows]
         assert await graph.sweep(9, 0) == 4
+
+
+@in_loop
+async def test_lists_of_a_file_from_before_positions_are_read_by_position(path: Path) -> None:
+    with aside(path) as file:
+        for version, script in enumerate(sql.MIGRATIONS[:4], 1):
+            file.executescript(f"{script}; PRAGMA user_version = {version}")
+        rows: list[sql.Row] = [(ANN, POSTED.number, number, number, sql.IN_PLACE, b"") for number in range(1, 3_001)]
+        rows.append((ANN, POSTED.number, float("inf"), 3_000, sql.COUNTS, b""))
+        file.executemany("INSERT INTO association VALUES (?, ?, ?, ?, ?, ?)", rows)
+    for _ in range(2):
+        async with opened(path) as graph:
+            assert await graph.assoc_ranks([ANN], POSTED, [0, 500, 2_999]) == {ANN: [3_000, 2_500, 1]}
+            assert await broken_promises(graph) == []
+    with aside(path) as file:
+        assert file.execute("SELECT level, count(*) FROM block GROUP BY 1").fetchall() == [(0, 11)]
 
 
 @pytest.mark.parametrize(("statement", "values"), LOOKUPS)

@@ -14,7 +14,7 @@ from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member, Post
 from shoal.core.placement import DATA_SOURCES, source_of
-from shoal.graph.contract import Batch, Store
+from shoal.graph.contract import Batch, Cursor, Store
 from shoal.graph.schema import FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.moves.shard_moves import Mover, open_mover
@@ -134,6 +134,10 @@ class Load:
         batch.emit(PostCreated(post_id=post, author_id=author))
         await self._timed(graph.commit(batch))
         self.posts.append(post)
+        # Some posts may have come since the last one of this author.
+        (ranks,) = (await other.assoc_ranks([author], POSTED, [0, post])).values()
+        if ranks[0] <= ranks[1]:
+            self.errors.append(f"post {n} has the position {ranks[1]} of {ranks[0]}")
         if post not in await other.obj_get([post]):
             self.errors.append(f"post {n} was not seen by another process")
 
@@ -162,6 +166,10 @@ class Load:
         for liker, post in set(self.likes):
             assert (await graph.assoc_get(post, [LIKED_BY], [liker]))[LIKED_BY], (liker, post)
         assert await broken_promises(graph) == []
+        for source in self._sources:
+            times = [entry.time for entry in await graph.assoc_range(member_on(source), POSTED, Cursor(limit=1_000))]
+            ranks = await graph.assoc_ranks([member_on(source)], POSTED, times)
+            assert ranks == {member_on(source): list(range(len(times)))}
         await self._check_tallies(graph)
 
     async def _check_tallies(self, graph: Store) -> None:

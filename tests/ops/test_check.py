@@ -9,6 +9,7 @@ from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 import pytest
 from msgspec.structs import replace
@@ -20,8 +21,9 @@ from shoal.core.ids import shard_of
 from shoal.core.model import Media
 from shoal.core.placement import place
 from shoal.discovery.contract import PUBLIC, IndexChange, PostRow
-from shoal.graph.contract import AssocOp, AssocRow, Batch
-from shoal.graph.schema import FOLLOWED_BY, LIKED_BY, LIKES, TAG_OF, TAGGED, tag_id
+from shoal.graph.contract import MAX_TIME, AssocOp, AssocRow, Batch
+from shoal.graph.schema import FOLLOWED_BY, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, tag_id
+from shoal.graph.sqlite import ranks
 from shoal.ops.checking.check import check
 from shoal.ops.checking.repair import miscount, recount
 from shoal.ops.checking.report import CheckReport, Finding, nothing
@@ -33,7 +35,7 @@ from shoal.tagcloud.contract import TagRow
 from shoal.tagcloud.merger import Amendment
 from shoal.wiring import open_network
 
-NAMES = ("I1", "I2", "I3", "I4", "cloud", "search", "files", "lists", "ends", "keys", "apps")
+NAMES = ("I1", "I2", "positions", "I3", "I4", "cloud", "search", "files", "lists", "ends", "keys", "apps")
 
 
 class World(NamedTuple):
@@ -96,7 +98,7 @@ async def test_a_sound_store_is_clean_and_everything_was_looked_at(tmp_path: Pat
     report = await checked(await world_in(tmp_path))
     assert report.clean
     assert tuple(line.name for line in report.invariants) == NAMES
-    assert all(line.checked for line in report.invariants if line.name not in {"files", "apps"})
+    assert all(line.checked for line in report.invariants if line.name not in {"positions", "files", "apps"})
 
 
 BREAKS = {
@@ -405,6 +407,31 @@ async def test_a_repair_reaches_every_store(tmp_path: Path) -> None:
     async with Shoal.open(shard_map) as shoal:
         assert found(await check(shoal.network, repair=True)) >= {"I2", "I3", "I4"}
         assert (await check(shoal.network)).clean
+
+
+@pytest.mark.parametrize("damage", ["n = n + 1", "upto = upto + (40000 << 23)"])
+@in_loop
+async def test_a_block_that_counts_wrongly_is_found_and_made_anew(tmp_path: Path, damage: str) -> None:
+    world = await world_in(tmp_path)
+    with patch.multiple(ranks, BLOCK=3, FAN=2, OPEN=5):
+        async with Shoal.open(world.url) as shoal:
+            ann = await shoal.member("ann")
+            for number in range(40):
+                await ann.create(f"{number} #dawn")
+            wanted = await shoal.network.store.assoc_ranks([ann.id], POSTED, [0, MAX_TIME])
+            report = await check(shoal.network)
+            assert report.clean
+            assert report["positions"].checked > 20
+        world.sql(f"UPDATE block SET {damage} WHERE level = 1")  # noqa: S608  # our own words
+        assert found(await checked(world)) == {"positions"}
+        repaired = await checked(world, repair=True)
+        assert "a block of the list 'posted' of @ann has" in repaired["positions"].examples[0]
+        assert repaired.repaired == repaired["positions"].found > 0
+        async with Shoal.open(world.url) as shoal:
+            assert await shoal.network.store.assoc_ranks([ann.id], POSTED, [0, MAX_TIME]) == wanted
+            report = await check(shoal.network)
+            assert report.clean
+            assert report["positions"].checked > 20
 
 
 @in_loop

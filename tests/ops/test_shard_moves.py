@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import patch
 
 import asyncpg
 import pytest
@@ -22,6 +23,7 @@ from shoal.core.errors import Conflict, InvalidInput, Unavailable
 from shoal.core.events import InverseOwed
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch, Store
+from shoal.graph.postgres import ranks
 from shoal.graph.sharding.moves import Digest, RowKind, RowNames
 from shoal.graph.sharding.sharded import ShardedGraph
 
@@ -53,12 +55,20 @@ async def rows_in(url: str, sources: Sequence[int]) -> int:
                 """SELECT (SELECT count(*) FROM shoal.object WHERE shoal.source_of(id) = ANY ($1))
                 + (SELECT count(*) FROM shoal.association WHERE shoal.source_of(id1) = ANY ($1))
                 + (SELECT count(*) FROM shoal.count WHERE shoal.source_of(id1) = ANY ($1))
+                + (SELECT count(*) FROM shoal.block WHERE shoal.source_of(id1) = ANY ($1))
                 + (SELECT count(*) FROM shoal.key WHERE source = ANY ($1))""",
                 list(sources),
             )
         )
     finally:
         await connection.close()
+
+
+@asynccontextmanager
+async def small_blocks() -> AsyncIterator[None]:
+    """A few posts fill blocks of every level."""
+    with patch.multiple(ranks, BLOCK=2, FAN=2, OPEN=3, AT_ONCE=4):
+        yield
 
 
 async def execute(url: str, statement: str) -> None:
@@ -83,7 +93,7 @@ async def killed(url: str, verb: str, sources: str, target: str, phase: str) -> 
 
 @in_loop
 async def test_nothing_is_lost_or_stale_while_data_sources_move_back_and_are_finished() -> None:
-    async with network() as (graphs, here, there):
+    async with small_blocks(), network() as (graphs, here, there):
         load = Load(graphs, LOADED)
         async with load.running():
             await load.more(50)

@@ -24,9 +24,9 @@ from shoal.feeds import lists
 from shoal.feeds.filtering import NO_SIEVE, sieve_of
 from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
+from shoal.feeds.merging.pull import Sources, pull
 from shoal.feeds.paging import RowReader
 from shoal.feeds.pipeline import Page, Skeleton, itself
-from shoal.feeds.pull import Sources, pull
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
@@ -180,6 +180,11 @@ async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> lis
     mine = await reads.graph.assoc_range(viewer, POSTED, at)
     own = [entry.time for entry in mine]
     return own + await pull(reads.graph, loud, at) if loud else own
+
+
+async def sources(reads: Reads, viewer: int) -> Sources:
+    """Return the lists whose entries the viewer's home is made of, seen or not."""
+    return await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:

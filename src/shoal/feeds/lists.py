@@ -10,9 +10,9 @@ from shoal.core.visibility import may_come
 from shoal.feeds.filtering import NO_SIEVE
 from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
+from shoal.feeds.merging.pull import pull
 from shoal.feeds.paging import RowReader
 from shoal.feeds.pipeline import Page, itself
-from shoal.feeds.pull import pull
 from shoal.feeds.reads import Reads
 from shoal.graph.access import own_list
 from shoal.graph.cache.freshness import one_request

@@ -12,8 +12,8 @@ import msgspec
 
 from shoal.core.errors import NotFound
 from shoal.feeds.hydrate import Entry, Profile
+from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.notifications import shown
-from shoal.feeds.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.notifications import Notice, notice_of

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from shoal.feeds.pull import check_limit
+from shoal.feeds.merging.pull import check_limit
 from shoal.graph.contract import Cursor
 
 Raw = TypeVar("Raw")

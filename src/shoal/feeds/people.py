@@ -11,7 +11,7 @@ from shoal.core.model import OPEN, Member, Share
 from shoal.core.visibility import Relation, may_see_share
 from shoal.feeds.emoji_counts import EmojiCount, placed_counts
 from shoal.feeds.hydrate import Profile, profiles, profiles_by_id
-from shoal.feeds.pull import check_limit
+from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post, members_by_id, relations
 from shoal.graph.contract import Assoc, Cursor

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from shoal.core.model import Post
 from shoal.core.visibility import may_list_publicly
 from shoal.feeds.hydrate import Row, Sight
+from shoal.feeds.merging.pull import pull
 from shoal.feeds.pipeline import Page, read_page
-from shoal.feeds.pull import pull
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PUBLIC_LISTS, PUBLISHED

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shoal.core.reports import Report
-from shoal.feeds.pull import check_limit
+from shoal.feeds.merging.pull import check_limit
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import EVERYBODY, REPORTED
 

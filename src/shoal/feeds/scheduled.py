@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shoal.core.model import ScheduledPost
+from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.object_lists import objects_page
-from shoal.feeds.pull import check_limit
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import SCHEDULES
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.feeds.hydrate import Row, Sight
+from shoal.feeds.merging.pull import pull
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.public import listed_publicly
-from shoal.feeds.pull import pull
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import TAG_OF, tag_id

@@ -67,6 +67,16 @@ class AssocRow(NamedTuple):
     data: bytes
 
 
+class BlockRow(NamedTuple):
+    """A stored part of a ranked list: how many entries are alive from the end of the block before it up to a time."""
+
+    id1: int
+    atype: int
+    level: int
+    upto: int
+    n: int
+
+
 class Job(NamedTuple):
     """A claimed event. `step` and `mark` say how far its consequences have come; `attempt` counts failures.
 
@@ -229,6 +239,13 @@ class Reader(Protocol):
         """Lengths of lists (for tallied types: at the tally too), in O(1) each; 0 is left out, and what is not counted."""
         ...
 
+    async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
+        """How many entries of each list are newer than each of `times`; every list asked for is in the answer.
+
+        Costs O(log n) for each list and time where the type is `ranked` (`schema`); otherwise as much as counting them.
+        """
+        ...
+
 
 class RememberingReader(Reader, Protocol):
     """A graph that keeps answers in memory, and can therefore answer what would take long to read for every request."""
@@ -321,6 +338,14 @@ class Scanner(Protocol):
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         """Put a count right (a repair)."""
+        ...
+
+    async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
+        """Blocks above `(id1, atype, level, upto)`, in its order; none where positions are found without blocks."""
+        ...
+
+    async def block_drop(self, id1: int, atype: int) -> None:
+        """Delete the blocks of a list: the next read by position makes them anew (a repair)."""
         ...
 
     async def sweep(self, before: int, now: int) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from shoal.core.events import InverseOp
 from shoal.core.ids import shard_of
 from shoal.core.placement import source_of
-from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, Cursor, Job, WakeUp
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, decide
 from shoal.graph.rows import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
@@ -74,6 +74,13 @@ class MemoryGraph:
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         return {atype: {id1: n for id1 in id1s if (n := self._counts.get((id1, atype.number)))} for atype in atypes}
+
+    async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
+        lists = {id1: self._lists.get((id1, atype.number), []) for id1 in id1s}
+        return {
+            id1: [len(entries) - bisect_right(entries, (moment, MAX_TIME)) for moment in times]
+            for id1, entries in lists.items()
+        }
 
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
@@ -175,6 +182,12 @@ class MemoryGraph:
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         self._counts[id1, atype] = n
+
+    async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:  # noqa: ARG002  # none
+        return []
+
+    async def block_drop(self, id1: int, atype: int) -> None:
+        """Do nothing: there are no blocks."""
 
     async def sweep(self, before: int, now: int) -> int:
         dead = [

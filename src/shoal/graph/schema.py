@@ -38,7 +38,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     A `tallied` type is also counted at a third object, the `tally` of the operation: the likes of a post at its author.
     The time of a `placed` type is the place of an entry in a list, not the moment of the act: its tombstones do not tell
     their age, and are kept for good. A type that is not `counted` has no lengths: of lists that everybody's commits reach,
-    where one count would be what they all wait for.
+    where one count would be what they all wait for. Of a `ranked` type stores keep what finds a position in O(log n).
     """
 
     number: int
@@ -47,6 +47,7 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     tallied: bool = False
     placed: bool = False
     counted: bool = True
+    ranked: bool = False
 
     def __repr__(self) -> str:
         return self.name.upper()
@@ -63,11 +64,11 @@ SHARES = AssocType(9, "shares", inverse=10)  # member -> post; data: the id of t
 SHARED_BY = AssocType(10, "shared_by", inverse=9, tallied=True)
 BOOKMARKS = AssocType(11, "bookmarks", inverse=12)
 BOOKMARKED_BY = AssocType(12, "bookmarked_by", inverse=11)
-POSTED = AssocType(13, "posted")  # member -> post or share; time is the id of the entry
+POSTED = AssocType(13, "posted", ranked=True)  # member -> post or share; time is the id of the entry
 COMMENTS_ON = AssocType(14, "comments_on", inverse=15)  # comment -> post
 COMMENTED_BY = AssocType(15, "commented_by", inverse=14)
 TAGGED = AssocType(16, "tagged", inverse=17, placed=True)  # post -> tag
-TAG_OF = AssocType(17, "tag_of", inverse=16, placed=True)
+TAG_OF = AssocType(17, "tag_of", inverse=16, placed=True, ranked=True)
 REVISED = AssocType(18, "revised")  # post -> revision
 OWNS = AssocType(19, "owns")  # member -> media
 LOGGED_IN = AssocType(20, "logged_in")  # member -> token

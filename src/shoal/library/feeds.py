@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
@@ -10,14 +10,14 @@ from shoal.core.text import check_tag
 from shoal.feeds import home, public, tagged, user
 from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry
+from shoal.feeds.merging import positions
 from shoal.feeds.pipeline import Page
 from shoal.graph.access import access_member
-from shoal.graph.contract import Cursor
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import part
 
-MAX_POSITION = 2_000
-"""The farthest position that a list by positions reaches; further on, use cursors."""
+MAX_AT_ONCE = 2_000
+"""The most positions of a list that are asked for at once."""
 
 
 class SeesFeeds(Seeing):
@@ -120,28 +120,28 @@ class HasFeeds(SeesFeeds, Acting):
         return await self.posts_by(self.id if of is None else of, before, limit)
 
     async def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """The own posts at positions `a` to `b` (both included, 0 is the newest, below 2,000). Raises `InvalidInput`."""
+        """The own posts and shares at positions `a` to `b` (both included; 0 is the newest), at the same price at any position.
+
+        A position is that of a stored entry: a deleted post has none. A share of a post that this member may not see (any
+        more) keeps its position and is left out, so there may be fewer entries; fewer than asked for are no sign of the end.
+        Raises `InvalidInput` for more than 2,000 positions at once.
+        """
         first, last = _positions(a, b)
-        return await _between(lambda cursor: user.page(self._reads, self.id, self.id, cursor), first, last)
+        return await positions.own(self._reads, self.id, first, last)
 
     async def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """The home timeline at positions `a` to `b` (both included, 0 is the newest, below 2,000). Raises `InvalidInput`."""
+        """The home timeline at positions `a` to `b` (both included; 0 is the newest), at the same price at any position.
+
+        A position is that of a stored entry of this member, of followees or under followed tags, one for each of these that
+        brings it. What this member may not see, or home does not show (direct posts to others, hidden posts, talk with
+        strangers, a share beside the post, filters), keeps its position and is left out: there may be fewer entries than
+        asked for. `home` has full pages. Raises `InvalidInput` for more than 2,000 positions at once.
+        """
         first, last = _positions(a, b)
-        return await _between(lambda cursor: home.page(self._reads, self.id, cursor), first, last)
-
-
-async def _between(read: Callable[[Cursor], Awaitable[Page]], first: int, last: int) -> list[Entry]:
-    """Positions are counted from the newest: everything before the first is read too."""
-    found: list[Entry] = []
-    cursor: Cursor | None = Cursor()
-    while cursor is not None and len(found) <= last:
-        page = await read(cursor.of(min(200, last + 1 - len(found))))
-        found += page.entries
-        cursor = None if page.next is None else cursor.past(page.next)
-    return found[first : last + 1]
+        return await positions.of_home(self._reads, self.id, first, last)
 
 
 def _positions(a: int, b: int) -> tuple[int, int]:
-    if not 0 <= a <= b < MAX_POSITION:
-        raise InvalidInput(f"positions: 0 <= a <= b < {MAX_POSITION}, not {a} and {b}")
+    if not 0 <= a <= b or b - a >= MAX_AT_ONCE:
+        raise InvalidInput(f"positions: 0 <= a <= b < a + {MAX_AT_ONCE}, not {a} and {b}")
     return a, b

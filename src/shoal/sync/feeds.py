@@ -121,9 +121,20 @@ class HasFeeds(SeesFeeds, Acting):
         return self._loop.call(self._awaited.posts(of, before, limit))
 
     def list_recent(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """The own posts at positions `a` to `b` (both included, 0 is the newest, below 2,000). Raises `InvalidInput`."""
+        """The own posts and shares at positions `a` to `b` (both included; 0 is the newest), at the same price at any position.
+
+        A position is that of a stored entry: a deleted post has none. A share of a post that this member may not see (any
+        more) keeps its position and is left out, so there may be fewer entries; fewer than asked for are no sign of the end.
+        Raises `InvalidInput` for more than 2,000 positions at once.
+        """
         return self._loop.call(self._awaited.list_recent(a, b))
 
     def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
-        """The home timeline at positions `a` to `b` (both included, 0 is the newest, below 2,000). Raises `InvalidInput`."""
+        """The home timeline at positions `a` to `b` (both included; 0 is the newest), at the same price at any position.
+
+        A position is that of a stored entry of this member, of followees or under followed tags, one for each of these that
+        brings it. What this member may not see, or home does not show (direct posts to others, hidden posts, talk with
+        strangers, a share beside the post, filters), keeps its position and is left out: there may be fewer entries than
+        asked for. `home` has full pages. Raises `InvalidInput` for more than 2,000 positions at once.
+        """
         return self._loop.call(self._awaited.list_public_feed(a, b))

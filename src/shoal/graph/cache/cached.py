@@ -84,6 +84,7 @@ class CachedGraph:
         self._versions = itertools.count(1)
         self.key_get = store.key_get
         self.assoc_ranges = store.assoc_ranges
+        self.assoc_ranks = store.assoc_ranks
         self.claim = store.claim
         self.ack = store.ack
         self.put_back = store.put_back
@@ -96,6 +97,8 @@ class CachedGraph:
         self.obj_scan = store.obj_scan
         self.assoc_scan = store.assoc_scan
         self.count_scan = store.count_scan
+        self.block_scan = store.block_scan
+        self.block_drop = store.block_drop
         self.sweep = store.sweep
         self._under_way: set[asyncio.Future[Any]] = set()
 
@@ -331,6 +334,7 @@ class _Beneath:
         self.assoc_get = store.assoc_get
         self.assoc_range = store.assoc_range
         self.assoc_ranges = store.assoc_ranges
+        self.assoc_ranks = store.assoc_ranks
         self.assoc_count = store.assoc_count
         self.commit = memory.commit
         self.close = memory.close

@@ -274,6 +274,17 @@ class Service:
 
     async def size(self, id_: str) -> int:
         """How many items one `ID` has."""
+        return await self._number("#p = :p", {"#p": "ID"}, {":p": {"S": id_}})
+
+    async def number(self, first: ItemKey, last: ItemKey) -> int:
+        """How many items of one `ID` are between two places, both included. Costs what reading them would."""
+        return await self._number(
+            "#p = :p AND #s BETWEEN :low AND :high",
+            {"#p": "ID", "#s": "sort"},
+            {":p": {"S": first.id}, ":low": {"S": first.sort}, ":high": {"S": last.sort}},
+        )
+
+    async def _number(self, condition: str, names: Mapping[str, str], values: Mapping[str, Any]) -> int:
         found: int = 0
         after: dict[str, Any] = {}
         while True:
@@ -281,9 +292,9 @@ class Service:
                 "query",
                 TableName=self.table,
                 Select="COUNT",
-                KeyConditionExpression="#p = :p",
-                ExpressionAttributeNames={"#p": "ID"},
-                ExpressionAttributeValues={":p": {"S": id_}},
+                KeyConditionExpression=condition,
+                ExpressionAttributeNames=names,
+                ExpressionAttributeValues=values,
                 ConsistentRead=True,
                 ReturnConsumedCapacity="TOTAL",
                 **after,

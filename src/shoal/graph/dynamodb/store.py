@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 from shoal.core.errors import Conflict, OutcomeUnknown
 from shoal.core.events import InverseOp
-from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Job, WakeUp
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
 from shoal.graph.dynamodb.items import (
     Pair,
     count_at,
@@ -125,6 +125,22 @@ class DynamoGraph:
                 answer[ASSOC_TYPES[number]][id1] = n
         return answer
 
+    async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
+        wanted = list(dict.fromkeys(id1s))
+        found = await asyncio.gather(*[self._ranks(Pair(id1, atype.number), times) for id1 in wanted])
+        return dict(zip(wanted, found, strict=True))
+
+    async def _ranks(self, pair: Pair, times: Sequence[int]) -> list[int]:
+        """Count once what is between each two neighbours: the service has no order statistics."""
+        newer: dict[int, int] = {}
+        before, counted = MAX_TIME, 0
+        for after in sorted(set(times), reverse=True):
+            if after < before - 1:
+                counted += await self._service.number(*list_bounds(pair, after, before))
+                before = after + 1
+            newer[after] = counted
+        return [newer[moment] for moment in times]
+
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
 
@@ -223,6 +239,12 @@ class DynamoGraph:
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._scans.set_count(Pair(id1, atype), n)
+
+    async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:  # noqa: ARG002  # none
+        return []
+
+    async def block_drop(self, id1: int, atype: int) -> None:
+        """Do nothing: there are no blocks."""
 
     async def sweep(self, before: int, now: int) -> int:
         return await self._scans.sweep(before, now)

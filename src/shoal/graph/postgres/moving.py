@@ -15,7 +15,7 @@ import asyncpg
 import msgspec
 
 from shoal.core.errors import Unavailable
-from shoal.graph.postgres import PostgresGraph
+from shoal.graph.postgres import PostgresGraph, ranks
 from shoal.graph.postgres import moving_sql as sql
 from shoal.graph.postgres.connections import ConnectionPool, connect, goodbye
 from shoal.graph.postgres.schema import MIGRATIONS
@@ -104,6 +104,8 @@ class PostgresSide:
 
     async def wipe(self, sources: Sequence[int]) -> int:
         """Delete every row of these; how many."""
+        # First: then no row that goes is counted out of a block.
+        await self._connections.ask(ranks.DROP_SOURCES, sources, patience=_BULK_PATIENCE)
         wiped = 0
         for table in _TABLES.values():
             after: Sequence[Any] = (

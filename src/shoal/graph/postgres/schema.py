@@ -8,6 +8,7 @@ that a row that was deleted and made anew is another one, and each change adds 1
 from __future__ import annotations
 
 from shoal.graph.postgres.moving_sql import MIGRATION as MOVING
+from shoal.graph.postgres.ranks import MIGRATION as RANKS
 
 _TABLES = """
     CREATE SCHEMA shoal;
@@ -300,5 +301,5 @@ _CLAIM = """
     END $$;
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES + _WATCH + _COMMIT + _CLAIM, MOVING)
+MIGRATIONS: tuple[str, ...] = (_TABLES + _WATCH + _COMMIT + _CLAIM, MOVING, RANKS)
 """Schema versions in order; the greatest of `shoal.version` says how many have been applied. They only ever grow at the end."""

@@ -8,7 +8,7 @@ be alone (`owner`).
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 from itertools import starmap
 from typing import Any
@@ -17,8 +17,8 @@ import asyncpg
 
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, of_other_version
 from shoal.core.events import InverseOp
-from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Job
-from shoal.graph.postgres import schema, sql
+from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job
+from shoal.graph.postgres import ranks, schema, sql
 from shoal.graph.postgres.bulk import PostgresBulk
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
 from shoal.graph.postgres.outbox import PostgresOutbox
@@ -160,6 +160,27 @@ class PostgresGraph:
                 answer[ASSOC_TYPES[number]][id1] = n
         return answer
 
+    async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
+        if not atype.ranked:
+            rows = await self._reading.ask(ranks.WALKED, id1s, atype.number, times, patience=LONG_PATIENCE)
+            return _by_list(id1s, len(times), rows)
+        rows = await self._reading.ask(ranks.RANKS, id1s, atype.number, times, ranks.OPEN + 1)
+        found = _by_list(id1s, len(times), rows)
+        if overfull := list({id1 for id1, _, _, within in rows if within > ranks.OPEN}):
+            if not self._read_only:
+                await self._divide(overfull, atype)
+            rows = await self._reading.ask(ranks.RANKS, overfull, atype.number, times, MAX_TIME, patience=LONG_PATIENCE)
+            found |= _by_list(overfull, len(times), rows)
+        return found
+
+    async def _divide(self, id1s: Iterable[int], atype: AssocType) -> None:
+        sizes = (ranks.BLOCK, ranks.FAN, ranks.OPEN, ranks.AT_ONCE)
+        for id1 in id1s:
+            more, afresh = True, True
+            while more:
+                done = await self._writing.ask(ranks.DIVIDE, id1, atype.number, *sizes, afresh, patience=LONG_PATIENCE)
+                more, afresh = done[0][0], False
+
     async def commit(self, batch: Batch) -> None:
         await self._submit(batch, settles=False)
 
@@ -185,6 +206,12 @@ class PostgresGraph:
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._change(sql.COUNT_SET, id1, atype, n)
+
+    async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
+        return list(starmap(BlockRow, await self._reading.ask(ranks.SCAN, *after, limit, patience=LONG_PATIENCE)))
+
+    async def block_drop(self, id1: int, atype: int) -> None:
+        await self._change(ranks.DROP, id1, atype)
 
     async def sweep(self, before: int, now: int) -> int:
         swept = page = await self._change(sql.ASSOC_SWEEP, before, _PLACED, _SWEEP_PAGE)
@@ -243,6 +270,14 @@ async def _check_version(connection: asyncpg.Connection) -> None:
     version = await connection.fetchval(sql.VERSION) if state["ours"] else 0
     if version != len(schema.MIGRATIONS):
         raise Unavailable(f"the store {of_other_version(version, len(schema.MIGRATIONS))}")
+
+
+def _by_list(id1s: Iterable[int], times: int, rows: Iterable[Sequence[int]]) -> dict[int, list[int]]:
+    """Gather rows of a list, the place of a time (from 1), entries behind a block, and those of them that are not newer."""
+    found = {id1: [0] * times for id1 in id1s}
+    for id1, place, behind, within in rows:
+        found[id1][place - 1] = behind - within
+    return found
 
 
 def _now_ms() -> int:

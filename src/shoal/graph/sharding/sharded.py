@@ -27,6 +27,7 @@ from shoal.graph.contract import (
     AssocOp,
     AssocRow,
     Batch,
+    BlockRow,
     Cursor,
     Frozen,
     Job,
@@ -116,7 +117,7 @@ class ShardedGraph:
         return {id_: node for answer in answers for id_, node in answer.items()}
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
-        parts = await self._split(keys, _shard_of_key)
+        parts = await self._split(keys, lambda key: key.shard)
         answers = await _side_by_side(store.key_get(part) for store, part in parts)
         return {key: id_ for answer in answers for key, id_ in answer.items()}
 
@@ -143,6 +144,11 @@ class ShardedGraph:
             for atype, counts in answer.items():
                 merged[atype].update(counts)
         return merged
+
+    async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
+        parts = await self._split(id1s, shard_of)
+        answers = await _side_by_side(store.assoc_ranks(part, atype, times) for store, part in parts)
+        return {id1: ranks for answer in answers for id1, ranks in answer.items()}
 
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
@@ -270,23 +276,28 @@ class ShardedGraph:
 
     async def obj_scan(self, after: int, limit: int) -> list[AnyNode]:
         return await self._merged(
-            lambda store, *page: store.obj_scan(*page), after, limit, _id, lambda node: shard_of(node.id)
+            lambda one, *page: one.obj_scan(*page), after, limit, lambda node: node.id, lambda node: shard_of(node.id)
         )
 
     async def assoc_scan(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
         return await self._merged(
-            lambda store, *page: store.assoc_scan(*page), after, limit, _triple, lambda row: shard_of(row.id1)
+            lambda one, *page: one.assoc_scan(*page), after, limit, lambda row: row[:3], lambda row: shard_of(row.id1)
         )
 
     async def count_scan(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
         return await self._merged(
-            lambda store, *page: store.count_scan(*page), after, limit, _pair, lambda row: shard_of(row[0])
+            lambda one, *page: one.count_scan(*page), after, limit, lambda row: row[:2], lambda row: shard_of(row[0])
+        )
+
+    async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
+        return await self._merged(
+            lambda one, *page: one.block_scan(*page), after, limit, lambda row: row[:4], lambda row: shard_of(row.id1)
         )
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         """See `rows.Movable`, as of all that concerns rows."""
         return await self._merged(
-            lambda store, *page: _movable(store).key_scan(*page), after, limit, _name, lambda row: row.shard
+            lambda one, *page: _movable(one).key_scan(*page), after, limit, lambda row: row[:2], lambda row: row.shard
         )
 
     async def _merged(
@@ -345,6 +356,9 @@ class ShardedGraph:
     async def _count_set(self, id1: int, atype: int, n: int) -> None:
         await (await self._store(shard_of(id1))).count_set(id1, atype, n)
 
+    async def block_drop(self, id1: int, atype: int) -> None:
+        await (await self._store(shard_of(id1))).block_drop(id1, atype)
+
     async def sweep(self, before: int, now: int) -> int:
         return sum(await _side_by_side(store.sweep(before, now) for store in self._stores))
 
@@ -357,26 +371,6 @@ def _movable(store: Store) -> Movable:
     if not isinstance(store, Movable):
         raise InvalidInput("a network cannot be moved to or from a store of this kind")
     return store
-
-
-def _shard_of_key(key: Key) -> int:
-    return key.shard
-
-
-def _id(node: AnyNode) -> int:
-    return node.id
-
-
-def _triple(row: AssocRow) -> tuple[int, int, int]:
-    return row[:3]
-
-
-def _pair(row: tuple[int, int, int]) -> tuple[int, int]:
-    return row[:2]
-
-
-def _name(row: KeyRow) -> tuple[str, str]:
-    return row[:2]
 
 
 def _first(pair: tuple[Any, object]) -> Any:

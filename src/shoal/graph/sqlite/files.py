@@ -6,7 +6,7 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from shoal import private
@@ -81,7 +81,7 @@ def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequen
 def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
     """Apply the schema versions that are missing, together. A database of somebody else's is left alone.
 
-    Other openers wait. No statement has a semicolon within.
+    Other openers wait.
     """
     if _version(connection) == len(migrations):
         return
@@ -89,13 +89,23 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[str
     try:
         _check_ours(connection, path)
         for script in migrations[_version(connection) :]:
-            for statement in script.split(";"):
+            for statement in _statements(script):
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {max(_version(connection), len(migrations))}")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
     connection.execute("COMMIT")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, one after the other: a trigger has semicolons within. `executescript` would commit first."""
+    statement = ""
+    for part in script.split(";"):
+        statement += part + ";"
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
 
 
 def _check_ours(connection: sqlite3.Connection, path: Path) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from shoal.graph.schema import COMMENTED_BY, OWNS, POSTED, POSTED_TO_FOLLOWERS, PUBLISHED, TAG_OF, THREAD
+from shoal.graph.schema import ASSOC_TYPES, COMMENTED_BY, OWNS, POSTED, POSTED_TO_FOLLOWERS, PUBLISHED, TAG_OF, THREAD
 
 Row = tuple[Any, ...]
 
@@ -26,8 +26,49 @@ COUNTS = -1
 that comes to the end of a list changes the count on the page that it changes anyway."""
 LAST = "9e999"
 """Infinity, which SQLite sorts behind every id."""
+FOREVER = 2**63 - 1
+"""Later than every time."""
 _BY_ID = ", ".join(map(str, BY_ID))
 _DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
+
+RANKED = tuple(atype.number for atype in ASSOC_TYPES.values() if atype.ranked)
+"""Types of lists that are read by position; they are all in `BY_ID`."""
+LEVELS = (0, 1, 2)
+"""Levels of blocks: `ranks` says what they are."""
+
+
+def _counted(table: str) -> str:
+    """Triggers that keep the counts of blocks right, whoever changes an entry."""
+
+    def moves(row: str, by: str) -> str:
+        return "".join(
+            f"""
+            UPDATE block SET n = n {by} 1 WHERE {row}.alive > 0
+                AND id1 = {row}.id1 AND atype = {row}.atype AND level = {level} AND upto = (
+                    SELECT min(b.upto) FROM block AS b WHERE b.id1 = {row}.id1 AND b.atype = {row}.atype
+                        AND b.level = {level} AND b.upto >= {row}.time);"""
+            for level in LEVELS
+        )
+
+    def within(row: str) -> str:
+        return f"""{row}.alive > 0 AND EXISTS (
+                SELECT 1 FROM block WHERE id1 = {row}.id1 AND atype = {row}.atype AND level = 0 AND upto >= {row}.time)"""
+
+    ranked = f"IN ({', '.join(map(str, RANKED))})"
+    return f"""
+    CREATE TRIGGER {table}_begins AFTER INSERT ON {table}
+        WHEN NEW.atype {ranked} AND {within("NEW")}
+        BEGIN {moves("NEW", "+")}
+        END;
+    CREATE TRIGGER {table}_ends AFTER DELETE ON {table}
+        WHEN OLD.atype {ranked} AND {within("OLD")}
+        BEGIN {moves("OLD", "-")}
+        END;
+    CREATE TRIGGER {table}_changes AFTER UPDATE OF time, alive ON {table}
+        WHEN OLD.atype {ranked} AND ({within("OLD")} OR {within("NEW")})
+        BEGIN {moves("OLD", "-")} {moves("NEW", "+")}
+        END;"""
+
 
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -100,6 +141,18 @@ MIGRATIONS: tuple[str, ...] = (
     f"""
     INSERT INTO association SELECT id1, atype, {LAST}, n, {COUNTS}, x'' FROM count;
     DROP TABLE count;
+    """,
+    f"""
+    CREATE TABLE block (
+        id1 INTEGER NOT NULL,
+        atype INTEGER NOT NULL,
+        level INTEGER NOT NULL,
+        upto INTEGER NOT NULL,
+        n INTEGER NOT NULL,
+        PRIMARY KEY (id1, atype, level, upto)
+    ) WITHOUT ROWID;
+    {_counted("association")}
+    {_counted("displaced")}
     """,
 )
 """Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""

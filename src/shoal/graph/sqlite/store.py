@@ -12,9 +12,10 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from itertools import starmap
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,12 +26,12 @@ from shoal import private
 from shoal.core import events
 from shoal.core.errors import ShoalError, Unavailable
 from shoal.core.events import InverseOp
-from shoal.graph.contract import Assoc, AssocRow, Batch, Cursor, Job, WakeUp
+from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Owns
 from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
-from shoal.graph.sqlite import bulk, holder, sql
+from shoal.graph.sqlite import bulk, holder, ranks, sql
 from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.writer import Writer
 
@@ -138,6 +139,30 @@ class SqliteGraph:
             answer[ASSOC_TYPES[number]][id1] = n
         return answer
 
+    async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
+        found, overfull = await self._ranks(id1s, atype, times, ranks.OPEN)
+        if self._writer is not None:
+            for id1 in overfull:
+                await self._divide(id1, atype)
+        if overfull:
+            found |= (await self._ranks(overfull, atype, times, sql.FOREVER))[0]
+        return found
+
+    async def _ranks(
+        self, id1s: Collection[int], atype: AssocType, times: Sequence[int], most: int
+    ) -> tuple[dict[int, list[int]], set[int]]:
+        def read(connection: sqlite3.Connection) -> tuple[dict[int, list[int]], set[int]]:
+            return ranks.ranks(connection, id1s, atype, times, most=most)
+
+        inline = atype.ranked and len(id1s) * len(times) <= _INLINE_LISTS and most <= ranks.OPEN
+        return read(self._reading) if inline else await self._aside(read)
+
+    async def _divide(self, id1: int, atype: AssocType) -> None:
+        """Make the blocks of a list, in groups of their own: commits that wait come between."""
+        afresh = True
+        while await self._write(partial(ranks.divide, id1=id1, atype=atype, afresh=afresh)):
+            afresh = False
+
     async def commit(self, batch: Batch) -> None:
         await self._write(batch)
 
@@ -232,6 +257,12 @@ class SqliteGraph:
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._write(lambda write: write.execute(sql.COUNT_SET, (id1, atype, n)).rowcount)
+
+    async def block_scan(self, after: tuple[int, int, int, int], limit: int) -> list[BlockRow]:
+        return await self._aside(lambda read: list(starmap(BlockRow, read.execute(ranks.SCAN, (*after, limit)))))
+
+    async def block_drop(self, id1: int, atype: int) -> None:
+        await self._write(lambda write: write.execute(ranks.DROP, (id1, atype)).rowcount)
 
     async def sweep(self, before: int, now: int) -> int:
         def forget(write: sqlite3.Connection) -> int:

@@ -138,8 +138,9 @@ async def _look(
     objects = await scan.read_objects(network.store, watch, progress)
     links = await scan.read_links(network.store, progress)
     counts = await scan.read_counts(network.store, progress)
+    blocks = await scan.read_blocks(network.store, progress)
     # In a thread: sorting a million rows would hold up whoever is served meanwhile.
-    found = await asyncio.to_thread(_compared, objects, links, counts)
+    found = await asyncio.to_thread(_compared, objects, links, counts, blocks)
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
     found["apps"] = clients.compared(links)
     if not read_only:
@@ -150,9 +151,10 @@ async def _look(
     return found, objects, counts
 
 
-def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts) -> dict[str, Found]:
+def _compared(objects: scan.Objects, links: scan.Links, counts: scan.Counts, blocks: scan.Blocks) -> dict[str, Found]:
     return {
         "I2": invariants.counts(links, objects, counts),
+        "positions": invariants.positions(links, blocks),
         "I3": invariants.inverses(links),
         "I4": invariants.tags(links, objects),
         "lists": invariants.lists(links, objects),

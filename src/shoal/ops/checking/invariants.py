@@ -21,7 +21,7 @@ from shoal.graph.schema import (
     AssocType,
 )
 from shoal.ops.checking.report import Finding
-from shoal.ops.checking.scan import LISTED, Column, Counts, Links, Objects, Pairs
+from shoal.ops.checking.scan import FIRST, LISTED, Blocks, Column, Counts, Links, Objects, Pairs
 
 MOST = 50_000
 """Findings that one look takes down of one kind; those after them are only counted, and found again after a repair."""
@@ -130,6 +130,36 @@ def _live_counts(links: Links, objects: Objects) -> tuple[Column, Column, Column
     starts[1:] = (id1[1:] != id1[:-1]) | (kind[1:] != kind[:-1])
     at = np.nonzero(starts)[0]
     return id1[at], kind[at], np.diff(np.append(at, len(id1)))
+
+
+def positions(links: Links, blocks: Blocks) -> Found:
+    """Check that a block counts the live entries from the end of the block before it up to its own."""
+    follows = np.zeros(len(blocks.id1), np.bool_)
+    follows[1:] = np.all([part[1:] == part[:-1] for part in blocks[:3]], axis=0)
+    since = np.where(follows, np.roll(blocks.upto, 1), FIRST)
+    ends = np.concatenate((blocks.upto, since))
+    upto, before = np.split(_passed(links, np.tile(blocks.id1, 2), np.tile(blocks.atype, 2), ends), 2)
+    has = upto - before
+    wrong = np.nonzero(has != blocks.n)[0]
+    return Found(len(has), len(wrong), [_misplaced(blocks, at, int(has[at])) for at in wrong[:MOST]])
+
+
+def _passed(links: Links, id1: Column, atype: Column, time: Column) -> Column:
+    """Return how many live entries of all lists come up to each place, in the order of lists and times."""
+    live = links.only(links.alive & np.isin(links.atype, [t.number for t in ASSOC_TYPES.values() if t.ranked]))
+    id1, atype = np.concatenate((live.id1, id1)), np.concatenate((live.atype, atype))
+    time = np.concatenate((live.time, time))
+    asked = np.arange(len(id1)) >= len(live.id1)
+    order = np.lexsort((asked, time, atype, id1))
+    passed = np.empty(len(id1), np.int64)
+    passed[order] = np.cumsum(~asked[order])
+    return passed[asked]
+
+
+def _misplaced(blocks: Blocks, at: int, has: int) -> Finding:
+    id1, number, level, upto, n = (int(part[at]) for part in blocks)
+    words = f"a block of the list '{_words(ASSOC_TYPES[number])}' of {{0}} has {has} entries, but says {n}"
+    return Finding(words, (id1,), (level, upto), divide=(id1, number))
 
 
 def tags(links: Links, objects: Objects) -> Found:

@@ -42,10 +42,13 @@ Remedy = Callable[[AnyNetwork, Finding], Coroutine[None, None, None]]
 
 
 async def repair(network: AnyNetwork, findings: Sequence[Finding]) -> None:
-    """Associations first, then keys and timelines; then counts, those of lists before the sums of an author."""
+    """Associations first, then keys and timelines; then counts, those of lists before the sums of an author;
+    then blocks."""
     for kind in (_agree, _begin, _end, _key, _drop):
         await _each(network, kind, findings)
     await recount(network, findings)
+    for id1, atype in {finding.divide for finding in findings if finding.divide}:
+        await network.store.block_drop(id1, atype)
 
 
 async def recount(network: AnyNetwork, findings: Sequence[Finding]) -> None:

@@ -34,6 +34,8 @@ class Finding(NamedTuple):
     """An association, and its inverse, is to be dead."""
     recount: tuple[int, int] | None = None
     """A count is to be counted again."""
+    divide: tuple[int, int] | None = None
+    """The blocks of a list are to be made anew."""
     drop: int = 0
     """A timeline is to be forgotten."""
     key: tuple[str, str, int, int, int] | None = None
@@ -82,6 +84,7 @@ class CheckReport(msgspec.Struct, kw_only=True):
 PROMISES = {
     "I1": "home timelines (I1) equal their definition",
     "I2": "counts (I2) equal the live associations",
+    "positions": "positions in lists are counted from the live associations",
     "I3": "associations (I3) have their inverses",
     "I4": "tags (I4) lead to the live posts that have them",
     "cloud": "the tag cloud (I4) counts the live uses of every tag",

@@ -57,6 +57,9 @@ from shoal.ops.checking.report import Progress, Triple
 FIRST = -(2**63)
 """Below every id."""
 
+FIRST_TYPE = -(2**15)
+"""Below every number of a type."""
+
 OBJECTS_AT_ONCE = 2_000
 ROWS_AT_ONCE = 10_000
 
@@ -129,6 +132,16 @@ class Counts(NamedTuple):
 
     id1: Column
     atype: Column
+    n: Column
+
+
+class Blocks(NamedTuple):
+    """Parts of lists that are read by position, in order: `graph/sqlite/ranks.py` says what they are."""
+
+    id1: Column
+    atype: Column
+    level: Column
+    upto: Column
     n: Column
 
 
@@ -339,3 +352,16 @@ async def read_counts(store: Scanner, progress: Progress) -> Counts:
     rows = np.concatenate(pages) if pages else np.empty((0, 3), np.int64)
     rows = rows[rows[:, 2] != 0]
     return Counts(rows[:, 0], rows[:, 1], rows[:, 2])
+
+
+async def read_blocks(store: Scanner, progress: Progress) -> Blocks:
+    """Every block of a list that is read by position."""
+    pages = [np.empty((0, 5), np.int64)]
+    read = 0
+    after = (FIRST, FIRST_TYPE, FIRST_TYPE, FIRST)
+    while page := await store.block_scan(after, ROWS_AT_ONCE):
+        pages.append(np.array(page, np.int64))
+        read += len(page)
+        after = page[-1][:4]
+        progress("blocks", read, 0)
+    return Blocks(*np.concatenate(pages).T)

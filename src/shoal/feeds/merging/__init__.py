@@ -1,0 +1,1 @@
+"""Feeds that are made of many lists: their newest entries, and those at a position."""

@@ -1,0 +1,135 @@
+"""Positions in lists of an SQLite store, found in O(log n): entries are counted in blocks.
+
+A block of level 0 is made of `BLOCK` entries that follow each other, one of a higher level of `FAN` blocks of the level below.
+Its row says up to which time it reaches and how many of its entries are alive; it begins where the one before it ends. The
+newest entries are in no block: their number is that of the list less those of the blocks. So a post, which comes to the end,
+changes no block. An entry that ends, or comes into the middle late, changes one row of each level by triggers, in its own commit.
+
+    level 1   [        16,384 entries        ]
+    level 0   [256][256] ... [256][255][256]   [256][256]   and up to 1,023 entries in no block
+
+Blocks are made when a list is read by position and more than `OPEN` entries are in none; only such lists have any.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from shoal.graph.schema import AssocType
+from shoal.graph.sqlite import sql
+
+BLOCK = 256
+FAN = 64
+OPEN = 4 * BLOCK
+"""More entries than these in no block, or in one, are divided."""
+_AT_ONCE = 64 * BLOCK
+"""So many entries are put into blocks in one group of commits."""
+
+_TOP = sql.LEVELS[-1]
+
+
+def _last(level: int, bound: str) -> str:
+    """The end of the last block of a level up to a time."""
+    return f"""coalesce((
+            SELECT max(upto) FROM block AS b
+            WHERE b.id1 = w.value AND b.atype = ?2 AND b.level = {level} AND b.upto <= {bound}), 0)"""
+
+
+def _closed() -> str:
+    """Entries in blocks: the large ones first, then the smaller ones that follow them."""
+    parts = []
+    for level in sql.LEVELS:
+        above = f"last{level + 1}" if level < _TOP else "0"
+        parts.append(f"""coalesce((
+            SELECT sum(n) FROM block AS b
+            WHERE b.id1 = a.id1 AND b.atype = ?2 AND b.level = {level} AND b.upto > {above} AND b.upto <= last{level}), 0)""")
+    return " + ".join(parts)
+
+
+_LASTS = ", ".join(f"{_last(level, 't.value')} AS last{level}" for level in sql.LEVELS)
+_TOTAL = f"""coalesce((
+        SELECT time FROM association WHERE id1 = a.id1 AND atype = ?2 AND id2 = {sql.LAST} AND alive = {sql.COUNTS}), 0)"""
+_ASKED = f"""
+    WITH asked AS MATERIALIZED (
+        SELECT w.value AS id1, t.key AS place, t.value AS upto, {_LASTS}
+        FROM json_each(?1) AS w CROSS JOIN json_each(?3) AS t)"""
+_RANKS = f"""{_ASKED}
+    SELECT id1, place, {_TOTAL} - ({_closed()}) AS behind,
+        (SELECT count(*) FROM (SELECT 1 FROM association AS e
+            WHERE e.id1 = a.id1 AND e.atype = ?2 AND e.alive = {sql.IN_PLACE} AND e.id2 > last0 AND e.id2 <= a.upto LIMIT ?4))
+        + (SELECT count(*) FROM (SELECT 1 FROM displaced AS e INDEXED BY displaced_by_time
+            WHERE e.id1 = a.id1 AND e.atype = ?2 AND e.alive = 1 AND e.time > last0 AND e.time <= a.upto LIMIT ?4)) AS within
+    FROM asked AS a"""
+
+
+def _walked(*, by_id: bool) -> str:
+    """Counts one after the other the entries of lists that have no blocks."""
+    here, there = f"alive = {sql.IN_PLACE} AND id2", "alive = 1 AND time"
+    parts = (("association", here), ("displaced", there)) if by_id else (("association", there),)
+    counts = " + ".join(
+        f"(SELECT count(*) FROM {table} WHERE id1 = w.value AND atype = ?2 AND {place} > t.value AND {place} <= {sql.FOREVER})"
+        for table, place in parts
+    )
+    return f"SELECT w.value, t.key, {counts} FROM json_each(?1) AS w CROSS JOIN json_each(?3) AS t"
+
+
+_WALKED = {by_id: _walked(by_id=by_id) for by_id in (False, True)}
+
+_OVERFULL = "SELECT 1 FROM block WHERE id1 = ?1 AND atype = ?2 AND level = 0 AND n > ?3 LIMIT 1"
+DROP = "DELETE FROM block WHERE id1 = ? AND atype = ?"
+SCAN = """
+    SELECT id1, atype, level, upto, n FROM block
+    WHERE (id1, atype, level, upto) > (?, ?, ?, ?) ORDER BY id1, atype, level, upto LIMIT ?"""
+_END = "SELECT coalesce(max(upto), 0) FROM block WHERE id1 = ? AND atype = ? AND level = ?"
+_BELOW = "SELECT upto, n FROM block WHERE id1 = ? AND atype = ? AND level = ? AND upto > ? ORDER BY upto"
+_PUT = "INSERT INTO block VALUES (?, ?, ?, ?, ?)"
+
+
+def ranks(
+    read: sqlite3.Connection, id1s: Iterable[int], atype: AssocType, times: Sequence[int], *, most: int
+) -> tuple[dict[int, list[int]], set[int]]:
+    """Return `Reader.assoc_ranks`, and the lists where the walk would have passed more than `most` entries.
+
+    The ranks of those lists are wrong: divide them, or ask again with a larger `most`.
+    """
+    found = {id1: [0] * len(times) for id1 in id1s}
+    overfull: set[int] = set()
+    values = (_json(list(found)), atype.number, _json(times))
+    if not atype.ranked:
+        for id1, place, newer in read.execute(_WALKED[atype.number in sql.BY_ID], values):
+            found[id1][place] = newer
+        return found, overfull
+    for id1, place, behind, within in read.execute(_RANKS, (*values, min(most + 1, sql.FOREVER))):
+        found[id1][place] = behind - within
+        if within > most:
+            overfull.add(id1)
+    return found, overfull
+
+
+def divide(write: sqlite3.Connection, id1: int, atype: AssocType, *, afresh: bool) -> bool:
+    """Put entries that are in no block into blocks; return whether there are more of them.
+
+    `afresh` makes all blocks of the list again if entries that came late have made one too large.
+    """
+    pair = (id1, atype.number)
+    if afresh and write.execute(_OVERFULL, (*pair, OPEN)).fetchone():
+        write.execute(DROP, pair)
+    end = write.execute(_END, (*pair, 0)).fetchone()[0]
+    entries = sql.ASSOC_RANGE[atype.number in sql.BY_ID, True]
+    times = [row[1] for row in write.execute(entries, (*pair, sql.FOREVER, end, _AT_ONCE + 1))]
+    # The newest stays in no block: a list that grows at its end grows past them.
+    ends = times[BLOCK - 1 : -1 : BLOCK]
+    write.executemany(_PUT, [(*pair, 0, upto, BLOCK) for upto in ends])
+    for level in sql.LEVELS[1:]:
+        above = write.execute(_END, (*pair, level)).fetchone()[0]
+        below = write.execute(_BELOW, (*pair, level - 1, above)).fetchall()
+        for at in range(FAN, len(below) + 1, FAN):
+            write.execute(_PUT, (*pair, level, below[at - 1][0], sum(n for _, n in below[at - FAN : at])))
+    return len(times) > _AT_ONCE
+
+
+def _json(numbers: Sequence[int]) -> str:
+    return msgspec.json.encode(numbers).decode()

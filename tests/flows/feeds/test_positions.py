@@ -1,0 +1,105 @@
+"""Lists by position against their definition: the stored entries in order, of which the viewer gets those that may be shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Visibility
+from shoal.feeds import home, user
+from shoal.feeds.merging import positions
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import POSTED, TAG_OF, tag_id
+from tests.flows.people import register, texts
+from tests.running import in_loop
+
+_ALL = Cursor(limit=1_000)
+
+
+@pytest.fixture(autouse=True)
+def near() -> Iterator[None]:
+    """Almost every position is counted."""
+    with patch.multiple(positions, NEAR=2, NEAR_PER_LIST=0):
+        yield
+
+
+async def stored(shoal: Shoal, lists: dict[int, bool]) -> list[int]:
+    """All entries of these members and tags, newest first, each as often as one of them has it."""
+    store = shoal.network.store
+    found: list[int] = []
+    for source, is_tag in lists.items():
+        found += [entry.time for entry in await store.assoc_range(source, TAG_OF if is_tag else POSTED, _ALL)]
+    return sorted(found, reverse=True)
+
+
+async def busy(shoal: Shoal, random: Random) -> tuple[Handle, dict[int, bool]]:
+    """A viewer amid posts of every audience, tags, shares, deletions, blocks, mutes and hidden posts; and her sources."""
+    ann, ben, cyd, eve = await register(shoal, "ann", "ben", "cyd", "eve")
+    await ann.follow(ben)
+    await ann.follow(cyd)
+    await ann.follow_tag("tea")
+    for number in range(60):
+        who = random.choice([ann, ben, cyd, eve])
+        audience = random.choice([*Visibility, Visibility.PUBLIC])
+        post = await who.create(f"{number} {random.choice(['#tea', '', ''])} @eve", visibility=audience)
+        act = random.randrange(8)
+        if act == 0:
+            await who.delete(post)
+        elif act == 1:
+            await shoal.hide(post)
+        elif act == 2 and audience is Visibility.PUBLIC:
+            await random.choice([ann, ben, cyd]).share(post)
+        elif act == 3 and who is not eve and audience is Visibility.PUBLIC:
+            await eve.comment(post, "an answer #tea")
+    await ann.block(eve)
+    await ann.mute(cyd)
+    await shoal.settle()
+    return ann, {ann.id: False, ben.id: False, cyd.id: False, tag_id("tea"): True}
+
+
+def cut(every: list[int], shown: set[int], a: int, b: int) -> list[int]:
+    """The definition: an entry is at the first of its positions."""
+    return [id_ for place, id_ in enumerate(every) if a <= place <= b and id_ in shown and id_ not in every[:place]]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("backend", ["memory", "sqlite", "two stores"])
+@in_loop
+async def test_positions_are_those_of_the_stored_entries(backend: str, seed: int, tmp_path: Path) -> None:
+    urls: dict[str, str | dict[str, str]] = {
+        "memory": "memory://",
+        "sqlite": f"sqlite:///{tmp_path}/shoal.db",
+        "two stores": {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"},
+    }
+    async with Shoal.open(urls[backend], timeline_length=10) as shoal:
+        ann, sources = await busy(shoal, Random(seed))
+        every, mine = await stored(shoal, sources), await stored(shoal, {ann.id: False})
+        reads = shoal.network.reads
+        shown = {entry.id for entry in (await home.page(reads, ann.id, _ALL)).entries}
+        own = {entry.id for entry in (await user.page(reads, ann.id, ann.id, _ALL)).entries}
+        assert len(shown) < len(set(every)) < len(every)
+        for a in range(len(every) + 2):
+            for b in (a, a + 4, len(every) + 9):
+                assert [entry.id for entry in await ann.list_public_feed(a, b)] == cut(every, shown, a, b)
+                assert [entry.id for entry in await ann.list_recent(a, b)] == cut(mine, own, a, b)
+
+
+@in_loop
+async def test_no_position_is_too_far() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for number in range(4):
+            await ann.create(f"post {number}")
+        assert await ann.list_recent(10**12, 10**12 + 5) == await ann.list_public_feed(10**12, 10**12 + 5) == []
+        assert texts(await ann.list_recent(3, 2_002)) == ["post 0"]
+        for a, b in [(-1, 3), (3, 2), (0, 2_000)]:
+            with pytest.raises(InvalidInput, match="positions"):
+                await ann.list_recent(a, b)
+            with pytest.raises(InvalidInput, match="positions"):
+                await ann.list_public_feed(a, b)
