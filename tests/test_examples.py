@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -104,6 +105,105 @@ def test_a_bot_answers_each_mention_once_however_often_it_begins(tmp_path: Path,
         assert [len(_answers(ann, status)) for status in (waited, came, later)] == [1, 1, 1]
 
 
+@pytest.fixture
+def shelf(tmp_path: Path, installed: Installed) -> Iterator[str]:
+    """The address of a new swap shelf, which is served."""
+    command = [installed.python, "-m", "flask", "--app", str(EXAMPLES / "swap"), "run", "--port", "0"]
+    with _serving("flask", command, tmp_path) as url:
+        yield url
+
+
+def test_a_shelf_shows_everybody_what_neighbours_give_away(shelf: str) -> None:
+    with _stranger(shelf) as ann, _stranger(shelf) as bob:
+        assert "Nothing yet" in bob.get("/").text
+        assert ann.post("/enter", data={"name": "ann"}).status_code == 200
+        assert "two &lt;b&gt; chairs" in ann.post("/offers", data={"text": "two <b> chairs #furniture"}).text
+        bob.post("/enter", data={"name": "bob"})
+        until(lambda: "two &lt;b&gt; chairs" in bob.get("/tags/furniture").text)
+        (action,) = re.findall(r'action="(/offers/\d+/want)"', bob.get("/").text)
+        assert "<button>1 want it</button>" in bob.post(action).text
+        assert "Nothing yet" in bob.get("/tags/books").text
+
+
+def test_a_shelf_tells_a_stranger_and_a_mistake_apart(shelf: str) -> None:
+    with _stranger(shelf) as eve:
+        refused = eve.post("/offers", data={"text": "a lamp"})
+        assert (refused.status_code, "say who you are first" in refused.text) == (403, True)
+        assert eve.post("/enter", data={"name": "not a name"}).status_code == 422
+        eve.post("/enter", data={"name": "eve"})
+        assert eve.post("/offers/12345/want").status_code == 404
+        assert "Nothing yet" in eve.get("/").text
+
+
+@pytest.fixture
+def club(tmp_path: Path, installed: Installed) -> Iterator[str]:
+    """The address of a new reading club, which is served."""
+    command = [installed.python, "-u", str(EXAMPLES / "club.py"), "runserver", "--noreload", "--skip-checks", "0"]
+    with _serving("django", command, tmp_path) as url:
+        yield url
+
+
+def test_a_club_shows_readers_what_those_whom_they_follow_have_read(club: str) -> None:
+    with _stranger(club) as ann, _stranger(club) as bob:
+        for client, name in ((ann, "ann"), (bob, "bob")):
+            assert _fill_in(client, "/enter", name=name).status_code == 200
+        _fill_in(bob, "/follow", name="ann")
+        assert "Dune, 4 of 5 stars" in _fill_in(ann, "/books", title="Dune", stars="4").text
+        until(lambda: "<b>ann</b>: Dune, 4 of 5 stars" in bob.get("/").text)
+        assert "Emma" not in _fill_in(bob, "/books", title="Emma", stars="9").text
+        _fill_in(bob, "/books", title="Emma", stars="5")
+        assert "Emma" not in ann.get("/").text
+
+
+def test_a_club_refuses_strangers_and_forms_of_other_sites(club: str) -> None:
+    with _stranger(club) as eve:
+        refused = _fill_in(eve, "/books", title="Dune", stars="4")
+        assert (refused.status_code, "say who you are first" in refused.text) == (400, True)
+        assert eve.post("/enter", data={"name": "eve"}).status_code == 403
+        assert "there is no member &#x27;nobody&#x27;" in _after_entering(eve, "/follow", name="nobody").text
+
+
+_KERNEL = """
+import asyncio, json, sys
+
+async def main(cells):
+    names = {}
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+
+asyncio.run(main(json.load(open(sys.argv[1]))["cells"]))
+"""
+"""Runs the cells of a notebook in turn while an event loop runs, as in Jupyter."""
+
+
+def test_a_notebook_finds_when_people_post_and_what_about(tmp_path: Path, installed: Installed) -> None:
+    store = tmp_path / "shoal.db"
+    run(_lively(store))
+    command = [installed.python, "-c", _KERNEL, str(EXAMPLES / "numbers.ipynb")]
+    told = subprocess.run(
+        command, env={**os.environ, "NETWORK": f"sqlite:///{store}"}, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    assert told[0] == "2 posts by 1 members"
+    assert [line.split()[0] for line in told[1:8]][::6] == ["Monday", "Sunday"]
+    assert sum(int(line.split()[1]) for line in told[1:8]) == 2
+    assert told[8:] == [
+        "    2  #dawn",
+        "    1  #dusk",
+        "    1  ann: From #dawn to #dusk",
+        "    0  ann: Low tide at #dawn",
+    ]
+
+
+def test_a_notebook_is_kept_without_what_it_printed() -> None:
+    notebook = json.loads((EXAMPLES / "numbers.ipynb").read_text())
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert {cell["cell_type"] for cell in notebook["cells"]} == {"markdown", "code"}
+    code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert [cell["outputs"] for cell in code] == [[]] * len(code)
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
+
+
 def test_a_report_counts_tags_and_members(tmp_path: Path, installed: Installed) -> None:
     store = tmp_path / "shoal.db"
     run(_lively(store))
@@ -115,6 +215,36 @@ def test_a_report_counts_tags_and_members(tmp_path: Path, installed: Installed) 
         "ann: 2 posts, 1 followers, 1 likes received",
         "dice: 0 posts, 0 followers, 0 likes received",
     ]
+
+
+@contextmanager
+def _serving(package: str, command: list[str], folder: Path) -> Iterator[str]:
+    """Run a server in this folder; give its address."""
+    if find_spec(package) is None:
+        if os.environ.get("CI"):
+            pytest.fail(f"{package} is not installed")
+        pytest.skip(f"{package} is not installed: pip install {package}")
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        try:
+            yield first_url(process)
+        finally:
+            process.kill()
+
+
+def _stranger(url: str) -> httpx.Client:
+    """A browser that has no cookie yet."""
+    return httpx.Client(base_url=url, timeout=60.0, follow_redirects=True)
+
+
+def _fill_in(client: httpx.Client, action: str, **fields: str) -> httpx.Response:
+    """Send a form of the club's page, with the token in it."""
+    (token, *_) = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', client.get("/").text)
+    return client.post(action, data={**fields, "csrfmiddlewaretoken": token})
+
+
+def _after_entering(client: httpx.Client, action: str, **fields: str) -> httpx.Response:
+    _fill_in(client, "/enter", name="eve")
+    return _fill_in(client, action, **fields)
 
 
 def until(question: Any, seconds: float = 60.0) -> None:
