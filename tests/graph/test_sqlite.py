@@ -634,7 +634,7 @@ async def test_lists_of_a_file_from_before_positions_are_read_by_position(path: 
             assert await graph.assoc_ranks([ANN], POSTED, [0, 500, 2_999]) == {ANN: [3_000, 2_500, 1]}
             assert await broken_promises(graph) == []
     with aside(path) as file:
-        assert file.execute("SELECT level, count(*) FROM block GROUP BY 1").fetchall() == [(0, 11)]
+        assert file.execute("SELECT level, count(*) FROM block GROUP BY 1").fetchall() == [(0, 46)]
 
 
 @pytest.mark.parametrize(("statement", "values"), LOOKUPS)

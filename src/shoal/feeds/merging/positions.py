@@ -26,7 +26,7 @@ from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import POSTED, TAG_OF
 
 NEAR = 512
-NEAR_PER_LIST = 8
+NEAR_PER_LIST = 16
 """So many entries before a position are read rather than counted, and at least so many for each list: a count costs more."""
 _AROUND = 1 / 32
 """How far beside the likely place of a position the entries are counted too, as a share of the time where it must be."""
@@ -77,8 +77,10 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
     if newer > position:
         return MAX_TIME, 0
     # More than `position` are not older than `low`, and no more than that not older than `high`.
+    even = True
     while position - newer >= near and high - low > 1:
-        times = _guesses(low, high, (position - near // 2 - newer) / (older - newer))
+        times = _guesses(low, high, (position - near // 2 - newer) / (older - newer), even=even)
+        even = False
         for time, count in zip(times, await _not_older(graph, sources, times), strict=True):
             if count > position:
                 low, older = time, count
@@ -87,11 +89,12 @@ async def _near(graph: Reader, sources: Sources, position: int) -> tuple[int, in
     return high, newer
 
 
-def _guesses(low: int, high: int, share: float) -> list[int]:
-    """Return times between two, newest first: where entries that come evenly would have this share behind them, and some that
-    cut the time into a quarter at worst.
+def _guesses(low: int, high: int, share: float, *, even: bool) -> list[int]:
+    """Return times between two, newest first: around that with this share of the entries behind it, if they come evenly.
+
+    Unless they are taken to be `even`, the quarters of the time are among them, so that it is cut into a quarter at worst.
     """
-    shares = (share - _AROUND, share, share + _AROUND, 0.25, 0.5, 0.75)
+    shares = [share - _AROUND, share, share + _AROUND, *(() if even else (0.25, 0.5, 0.75))]
     times = {high - int((high - low) * share) for share in shares}
     return sorted((time for time in times if low < time < high), reverse=True) or [(low + high) // 2]
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from shoal.graph.schema import ASSOC_TYPES
 
-BLOCK = 256
+BLOCK = 64
 FAN = 64
 OPEN = 4 * BLOCK
 """More entries than these in no block, or in one, are divided."""
-AT_ONCE = 64 * BLOCK
+AT_ONCE = 256 * BLOCK
 """So many entries are put into blocks in one transaction: posts of their author wait for it."""
 _LEVELS = (0, 1, 2)
 _RANKED = ", ".join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ranked)

@@ -5,8 +5,8 @@ Its row says up to which time it reaches and how many of its entries are alive; 
 newest entries are in no block: their number is that of the list less those of the blocks. So a post, which comes to the end,
 changes no block. An entry that ends, or comes into the middle late, changes one row of each level by triggers, in its own commit.
 
-    level 1   [        16,384 entries        ]
-    level 0   [256][256] ... [256][255][256]   [256][256]   and up to 1,023 entries in no block
+    level 1   [        4,096 entries        ]
+    level 0   [64][64] ... [64][63][64]   [64][64]   and up to 256 entries in no block
 
 Blocks are made when a list is read by position and more than `OPEN` entries are in none; only such lists have any.
 """
@@ -21,11 +21,11 @@ import msgspec
 from shoal.graph.schema import AssocType
 from shoal.graph.sqlite import sql
 
-BLOCK = 256
+BLOCK = 64
 FAN = 64
 OPEN = 4 * BLOCK
 """More entries than these in no block, or in one, are divided."""
-_AT_ONCE = 64 * BLOCK
+_AT_ONCE = 256 * BLOCK
 """So many entries are put into blocks in one group of commits."""
 
 _TOP = sql.LEVELS[-1]
