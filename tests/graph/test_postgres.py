@@ -22,6 +22,7 @@ from shoal.core.model import Member, Post
 from shoal.graph.contract import Assoc, Batch, Cursor, Frozen, Job, KeyTaken, Missing
 from shoal.graph.postgres import PostgresGraph, ranks
 from shoal.graph.postgres import schema as postgres_schema
+from shoal.graph.postgres.store import migrate
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, LIKES, POSTED, Key
 from tests.engines import postgres
 from tests.faults.proxy import Link, moved, port_of
@@ -725,6 +726,24 @@ async def test_no_question_reads_a_whole_table(database: Database) -> None:
         assert [row for row in after if row["relname"] not in small] == [
             row for row in before if row["relname"] not in small
         ]
+
+
+@in_loop
+async def test_lists_of_a_database_from_before_positions_are_read_by_position(database: Database) -> None:
+    async with aside(await database.made()) as other:
+        await other.execute("DROP SCHEMA IF EXISTS shoal CASCADE")
+        with patch.object(postgres_schema, "MIGRATIONS", postgres_schema.MIGRATIONS[:2]):
+            await migrate(other)
+        await other.execute(
+            "INSERT INTO shoal.association SELECT $1::bigint, n, n, 1, $2::smallint, true, '' FROM generate_series(1, 3000) AS n",
+            ANN,
+            POSTED.number,
+        )
+        await other.execute("INSERT INTO shoal.count VALUES ($1, 3000, $2)", ANN, POSTED.number)
+        async with opened(database) as graph:
+            assert await graph.assoc_ranks([ANN], POSTED, [0, 500, 2_999]) == {ANN: [3_000, 2_500, 1]}
+            assert await broken_promises(graph) == []
+        assert await other.fetchval("SELECT count(*) FROM shoal.block") == 46
 
 
 @in_loop
