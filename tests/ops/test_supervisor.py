@@ -23,9 +23,12 @@ folder = Path(sys.argv[1])
 
 async def main():
     async with beating():
-        (folder / f"{os.getpid()}.begun").touch()
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, time.sleep, 3600)
-        await until_told()
+        told = asyncio.create_task(until_told())
+        # It has sent its first heartbeat, and takes signals, before anybody hears of it.
+        await asyncio.sleep(0)
+        (folder / f"{os.getpid()}.begun").touch()
+        await told
         (folder / f"{os.getpid()}.ended").touch()
 
 if "SHOAL_HEARTBEAT" in os.environ:
