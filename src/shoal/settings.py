@@ -85,6 +85,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Maximum playing time of an uploaded video or sound, in seconds."""
     max_follows: Positive = 7_500
     """Members whom one may follow; whoever has more followers may follow a tenth more than those. An import may bring more."""
+    reports_to_hold: Count = 3
+    """Members whose reports take a post out of public lists until a moderator has closed one; 0: no post is held."""
+    reporter_age_days: Annotated[float, msgspec.Meta(ge=0, le=365)] = 3.0
+    """Days for which one must have been a member for a report to count there; 0 to 365."""
     timeline_length: Positive = 800
     """Entries that a warm home timeline holds."""
     timeline_members: Positive = 100_000

@@ -11,11 +11,12 @@ import msgspec
 from shoal import Handle, Shoal, Visibility
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, Member, Post
+from shoal.core.reviews import Review
 from shoal.graph.contract import Batch
 from shoal.graph.schema import OWNS
 from shoal.wiring import Network
 
-KINDS = ("plain", "tagged", "comment", "media", "shared", "hidden", "deleted")
+KINDS = ("plain", "tagged", "comment", "media", "shared", "hidden", "waiting", "deleted")
 VIEWERS = (
     "author",
     "follower",
@@ -117,7 +118,7 @@ def _is_there(visibility: Visibility, kind: str) -> bool:
 async def _write(scene: Scene, cell: Cell) -> None:
     visibility, kind = cell
     author, host = scene.people["author"], scene.people["host"]
-    text = f"{kind} for @mentioned and @host" + (" #tide" if kind == "tagged" else "")
+    text = f"{kind} for @mentioned and @host" + (" #tide" if kind in ("tagged", "waiting") else "")
     if kind == "comment":
         post = await author.comment(scene.question, text, visibility=visibility)
     else:
@@ -130,8 +131,16 @@ async def _write(scene: Scene, cell: Cell) -> None:
         scene.shares[cell] = (await by.share(post)).id
     if kind == "hidden":
         await scene.shoal.hide(post)
+    if kind == "waiting":
+        await _hold(scene.shoal, post)
     if kind == "deleted":
         await author.delete(post)
+
+
+async def _hold(shoal: Shoal, post: Post) -> None:
+    batch = Batch(shard_of(post.id))
+    batch.obj_set(msgspec.structs.replace(post, review=Review.WAITING, version=post.version + 1))
+    await shoal.network.store.commit(batch)
 
 
 async def _picture(shoal: Shoal, owner: Handle) -> int:

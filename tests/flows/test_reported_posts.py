@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,13 @@ from tests.flows.reading import calls
 from tests.flows.simulation.recount import World
 from tests.running import in_loop
 
-TWO_STORES = {"0-31": "memory://", "32-63": "memory://"}
+
+@pytest.fixture(params=["one store", "two stores"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
+    """The stores of a network: ann and ben are in another than dan and joe."""
+    if request.param == "one store":
+        return "memory://"
+    return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
 
 
 async def refuses(act: Awaitable[object]) -> bool:
@@ -106,11 +113,10 @@ async def test_a_page_is_refilled_and_its_cursor_goes_on() -> None:
         assert texts(await ben.public(limit=5)) == left[:5]
 
 
-@pytest.mark.parametrize("url", ["memory://", TWO_STORES], ids=["one store", "two stores"])
 @in_loop
 async def test_nothing_can_be_done_to_a_post_that_one_has_reported(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
-        ann, ben = await register(shoal, "ann", "ben")
+        ann, ben = await register(shoal, "ann", "dan")
         asked = await ann.create("which?", poll=PollDraft(options=("this", "that"), seconds=600))
         share = await (await shoal.register("cyd")).share(asked)
         await ben.report(ann, posts=[asked])
@@ -175,11 +181,10 @@ async def test_one_s_own_post_stays_in_sight() -> None:
         assert (await ann.read(post)).post.text == "mine"
 
 
-@pytest.mark.parametrize("url", ["memory://", TWO_STORES], ids=["one store", "two stores"])
 @in_loop
 async def test_what_hides_a_post_goes_with_the_post_and_the_report_stays(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
-        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        ann, ben, cyd = await register(shoal, "ann", "dan", "joe")
         post = await ann.create("rude")
         report = await ben.report(ann, posts=[post])
         await cyd.report(ann, posts=[post])

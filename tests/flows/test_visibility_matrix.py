@@ -9,8 +9,9 @@ import pytest
 
 from shoal import Visibility
 from shoal.core.errors import NotFound
-from shoal.feeds import home, people, thread, user
+from shoal.feeds import home, people, public, tagged, thread, user
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
+from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
 from shoal.graph.contract import Cursor
 from shoal.services import reactions
@@ -50,6 +51,10 @@ HOME = {viewer: set[Visibility]() for viewer in VIEWERS} | {
 }
 TAGGED_HOME = HOME | {"tagger": {PUBLIC}}
 COMMENT_HOME = HOME | {"half": set(), "cutter": set(), "deaf": set()}
+# Who finds it in the lists of everybody's posts, and who if it waits for moderators.
+PUBLIC_LISTS = {viewer: allowed & {PUBLIC} for viewer, allowed in UNASKED.items()}
+FOLLOWING = ("author", "follower", "half", "cutter", "deaf")
+WAITING_LISTS = {viewer: {PUBLIC} if viewer in FOLLOWING else set[Visibility]() for viewer in VIEWERS}
 # To whom the share comes home: the sharer's, or the author's own of a post for followers.
 SHARE_HOME = dict.fromkeys(VIEWERS, OPEN) | {
     "follower": OPEN | {FOLLOWERS},
@@ -75,6 +80,10 @@ Surface = Callable[[Scene, str], Awaitable[set[Cell]]]
 
 def _home_table(kind: str) -> Table:
     return {"tagged": TAGGED_HOME, "comment": COMMENT_HOME}.get(kind, HOME)
+
+
+def _public_table(kind: str) -> Table:
+    return WAITING_LISTS if kind == "waiting" else PUBLIC_LISTS
 
 
 async def _ids(entries: list[Entry], scene: Scene) -> set[Cell]:
@@ -178,6 +187,17 @@ async def recent(scene: Scene, viewer: str) -> set[Cell]:
     return await _ids(await scene.people[viewer].list_recent(0, 1_000), scene)
 
 
+async def public_timeline(scene: Scene, viewer: str) -> set[Cell]:
+    page = await public.page(scene.network.reads, scene.id_of(viewer), EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
+async def tag_timeline(scene: Scene, viewer: str) -> set[Cell]:
+    query = TagQuery(frozenset({"tide"}))
+    page = await tagged.page(scene.network.reads, scene.id_of(viewer), query, EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
 async def shares_at_home(scene: Scene, viewer: str) -> set[Cell]:
     page = await home.page(scene.network.reads, scene.people[viewer].id, EVERYTHING)
     return _shares(page.entries, scene)
@@ -227,6 +247,8 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     home_definition: _home_table,
     public_feed: _home_table,
     recent: lambda kind: NOBODYS | {"author": ALL},
+    public_timeline: lambda kind: NOBODYS if kind == "comment" else _public_table(kind),
+    tag_timeline: lambda kind: _public_table(kind) if kind in ("tagged", "waiting") else NOBODYS,
     shares_at_home: lambda kind: SHARE_HOME if kind == "shared" else NOBODYS,
     shares_on_profiles: lambda kind: SHARE_LISTED if kind == "shared" else NOBODYS,
 }
@@ -310,6 +332,17 @@ async def test_a_post_counts_the_replies_that_everybody_may_find() -> None:
 
 
 def test_the_matrix_is_whole() -> None:
-    for table in (ASKED, UNASKED, HOME, TAGGED_HOME, COMMENT_HOME, SHARE_HOME, SHARE_LISTED, SHAREABLE):
+    for table in (
+        ASKED,
+        UNASKED,
+        HOME,
+        TAGGED_HOME,
+        COMMENT_HOME,
+        SHARE_HOME,
+        SHARE_LISTED,
+        SHAREABLE,
+        PUBLIC_LISTS,
+        WAITING_LISTS,
+    ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 17 * 13 * 4 * 7
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 19 * 13 * 4 * 8

@@ -35,6 +35,7 @@ WIRE_KINDS = {
     Kind.REQUEST: "follow_request",
     Kind.REGISTRATION: "admin.sign_up",
     Kind.REPORT: "admin.report",
+    Kind.VERDICT: "shoal:report_resolved",
 }
 KINDS = {wire: kind for kind, wire in WIRE_KINDS.items()}
 

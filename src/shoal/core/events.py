@@ -56,7 +56,7 @@ class PostDeleted(Event, frozen=True, tag="post_deleted"):
 
 
 class PostHidden(Event, frozen=True, tag="post_hidden"):
-    """A post was taken out of everybody's sight but its author's."""
+    """A post was taken out of everybody's sight but its author's, or out of public lists."""
 
     post_id: int
 
@@ -154,6 +154,12 @@ class PollRemoved(Event, frozen=True, tag="poll_removed"):
 
 class ReportFiled(Event, frozen=True, tag="report_filed"):
     """A member was reported."""
+
+    report_id: int
+
+
+class VerdictChanged(Event, frozen=True, tag="verdict_changed"):
+    """Moderators closed a report, or opened it again."""
 
     report_id: int
 
@@ -262,6 +268,7 @@ AnyEvent = (
     | PollEnded
     | PollRemoved
     | ReportFiled
+    | VerdictChanged
     | FiltersChanged
     | ListChanged
     | MediaUploaded

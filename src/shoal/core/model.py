@@ -13,6 +13,7 @@ import msgspec
 
 from shoal.core.ids import milliseconds_of
 from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy
+from shoal.core.reviews import Review
 
 
 class Node(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -190,6 +191,7 @@ class Post(Node, frozen=True, tag="post"):
     """Why it is hidden and does not count: `HIDDEN_BY_MODERATION`, `HIDDEN_WITH_AUTHOR`, or both (a sum)."""
     untrendable: bool = False
     """Moderation: it is left out of all trends."""
+    review: Review = Review.NONE
 
     @property
     def created_at(self) -> int:

@@ -19,3 +19,5 @@ class Report(Node, frozen=True, tag="report"):
     closed_at: int = 0
     """Unix milliseconds; 0 while it is open."""
     closed_by: int = 0
+    upheld: bool | None = None
+    """Whether moderators found it right; None while it is open, and for one that was closed before they said so."""

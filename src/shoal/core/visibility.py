@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Member, Post, Share, Visibility
+from shoal.core.reviews import HELD
 
 
 class Relation(msgspec.Struct, frozen=True):
@@ -73,11 +74,17 @@ def may_list(viewer: int | None, post: Post, author: Member | None, relation: Re
 def may_list_publicly(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
     """Return whether a post that passes `may_list` may also appear in the public timelines and under its tags.
 
-    Posts of a silenced author appear there only to their followers and themselves.
+    Posts of a silenced author, and those that are held, appear there only to the author's followers and the author.
     """
-    if post.visibility is not Visibility.PUBLIC:
-        return False
-    return not author.silenced or relation.following or viewer == author.id
+    return post.visibility is Visibility.PUBLIC and not is_hushed(viewer, post, author, relation)
+
+
+def is_hushed(viewer: int | None, post: Post, author: Member, relation: Relation) -> bool:
+    """Return whether moderation keeps a post from this viewer wherever they do not look for it: in public lists, in search.
+
+    Its author is silenced, or it is held: it waits for moderators, or they found a report of it right.
+    """
+    return (author.silenced or post.review in HELD) and not relation.following and viewer != author.id
 
 
 def is_sensitive(post: Post, author: Member) -> bool:

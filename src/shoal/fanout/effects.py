@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
@@ -51,6 +51,18 @@ class Followers(Protocol):
         ...
 
 
+class Holding(NamedTuple):
+    """When a reported post is held out of public lists."""
+
+    reports: int = 3
+    """Members who must have reported it; 0: none ever is."""
+    age_ms: int = 3 * 86_400_000
+    """How long a reporter must have been a member when they reported it, in milliseconds."""
+
+
+_HOLDING = Holding()
+
+
 @dataclass(frozen=True, slots=True)
 class Effects:
     """The graph, and the derived stores that follow it."""
@@ -77,3 +89,4 @@ class Effects:
     """Runs work that mostly waits, beside the jobs that follow."""
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
     """Keeps the search index up to date with the graph."""
+    holding: Holding = _HOLDING

@@ -55,6 +55,14 @@ async def settle_added_tags(effects: Effects, event: PostUpdated, mark: int) -> 
     return None
 
 
+async def settle_links(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
+    """Apply those inverses of an object's associations that have not arrived, whatever their times; one read when alone."""
+    if not id2s or not effects.across:
+        return
+    for id2, assoc in (await effects.graph.assoc_get(id1, (atype,), id2s))[atype].items():
+        await _put(effects, AssocOp(id2, atype.inverse, id1, assoc.time, alive=True, data=assoc.data))
+
+
 async def _settle(effects: Effects, id1: int, atype: AssocType, id2s: Sequence[int]) -> None:
     """Apply inverses that have not arrived; two reads when all have."""
     if not id2s or not effects.across:

@@ -32,6 +32,7 @@ from shoal.core.events import (
     ShareDeleted,
     SuspensionChanged,
     TagsUsed,
+    VerdictChanged,
 )
 from shoal.fanout import (
     addresses,
@@ -47,10 +48,12 @@ from shoal.fanout import (
     lists,
     notification_retraction,
     notifications,
+    reviews,
     sessions,
     staff,
     streams,
     tags,
+    verdicts,
 )
 from shoal.fanout.effects import Effects
 from shoal.outbox import Consequence
@@ -112,7 +115,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     RequestChanged: (inverses.settle_request, block_cleanup.end_vain_request, notifications.tell_of_request),
     ListChanged: (lists.trim, streams.tell_list),
     PollEnded: (notifications.tell_voters,),
-    ReportFiled: (staff.tell_of_report,),
+    ReportFiled: (reviews.review_reported, staff.tell_of_report),
+    VerdictChanged: (reviews.review_closed, verdicts.tell_reporter),
     MemberRegistered: (addresses.keep, staff.tell_of_member),
     MemberRejected: (addresses.free, indexes.look_at_member),
     ProfileChanged: (staff.tell_of_member, indexes.look_at_member),

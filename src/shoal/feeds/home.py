@@ -19,6 +19,7 @@ from typing import NamedTuple
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.model import Post, Visibility
+from shoal.core.reviews import HELD
 from shoal.core.visibility import Relation, may_come
 from shoal.feeds import lists
 from shoal.feeds.filtering import NO_SIEVE, sieve_of
@@ -221,9 +222,14 @@ def _belongs(viewer: int, row: Row, stands: Mapping[int, Relation], tastes: _Tas
     author = post.author_id
     if author == viewer:
         return True
-    if tastes.tags and post.visibility is Visibility.PUBLIC and not tastes.tags.isdisjoint(map(tag_id, post.tags)):
+    if tastes.tags and not tastes.tags.isdisjoint(map(tag_id, post.tags)) and _comes_by_tag(post):
         return True
     return _brought(row, author, stands, tastes) and _in_earshot(viewer, post, stands)
+
+
+def _comes_by_tag(post: Post) -> bool:
+    """Return whether its tags bring a post home; one that is held comes to the author's followers alone."""
+    return post.visibility is Visibility.PUBLIC and post.review not in HELD
 
 
 def _brought(row: Row, by: int, stands: Mapping[int, Relation], tastes: _Tastes) -> bool:

@@ -27,7 +27,17 @@ from shoal.feeds.reads import Reads
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
 from shoal.graph.payloads.markers import CLEARED, NOTIFICATIONS, marks
-from shoal.graph.payloads.notifications import ABOUT_POSTS, FOR_STAFF, GROUPED, Group, Kind, Notice, group_of, notice_of
+from shoal.graph.payloads.notifications import (
+    ABOUT_POSTS,
+    ABOUT_REPORTS,
+    FOR_STAFF,
+    GROUPED,
+    Group,
+    Kind,
+    Notice,
+    group_of,
+    notice_of,
+)
 from shoal.graph.schema import HELD, NOTIFIED, AnyNode
 
 MOST_OF_A_GROUP = 400
@@ -214,7 +224,7 @@ async def shown(reads: Reads, viewer: int, rows: Sequence[tuple[Assoc, Notice]])
 def _objects(rows: Sequence[tuple[Assoc, Notice]]) -> set[int]:
     """Return further objects that must exist: the share, whose id is the time, and the report."""
     shares = {assoc.time for assoc, notice in rows if notice.kind is Kind.SHARE}
-    return shares | {notice.about for _, notice in rows if notice.kind is Kind.REPORT}
+    return shares | {notice.about for _, notice in rows if notice.kind in ABOUT_REPORTS}
 
 
 def _may_show(
@@ -232,6 +242,9 @@ def _may_show(
         own = nodes.get(viewer)
         there = notice.kind is Kind.REGISTRATION or isinstance(nodes.get(notice.about), Report)
         return there and isinstance(own, Member) and own.role is not Role.NONE
+    if notice.kind is Kind.VERDICT:
+        report = nodes.get(notice.about)
+        return isinstance(report, Report) and bool(report.closed_at)
     if notice.kind not in ABOUT_POSTS:
         return True
     entry = entries.get(notice.about)
@@ -258,7 +271,9 @@ def _made(
     known: Mapping[int, Profile],
 ) -> Notification:
     entry = entries.get(notice.about) if notice.kind in ABOUT_POSTS else None
-    report = nodes.get(notice.about) if notice.kind is Kind.REPORT else None
+    report = nodes.get(notice.about) if notice.kind in ABOUT_REPORTS else None
     found = report if isinstance(report, Report) else None
     target = known.get(found.target_id) if found else None
+    if target and target.member.suspended and notice.kind is Kind.VERDICT:
+        target = Profile(Member(id=target.member.id, name=target.member.name))
     return Notification(assoc.time, notice, known[notice.actor_id], entry, found, target)

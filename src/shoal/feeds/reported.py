@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+from shoal.core.model import Post
 from shoal.core.reports import Report
+from shoal.core.reviews import Review
 from shoal.feeds.merging.pull import check_limit
 from shoal.graph.contract import Cursor, Reader
 from shoal.graph.schema import EVERYBODY, REPORTED
@@ -19,6 +22,8 @@ class WantedReports(NamedTuple):
     resolved: bool = False
     reporter_id: int | None = None
     target_id: int | None = None
+    waiting: bool = False
+    """Only those about a post that waits for moderators."""
 
     def admits(self, report: Report) -> bool:
         """Whether a report is wanted."""
@@ -49,7 +54,8 @@ async def page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> Reports:
         )
         nodes = await graph.obj_get([assoc.id2 for assoc in listed])
         filed = [node for assoc in listed if isinstance(node := nodes.get(assoc.id2), Report)]
-        found += [report for report in filed if wanted.admits(report)]
+        filed = [report for report in filed if wanted.admits(report)]
+        found += await _about_waiting(graph, filed) if wanted.waiting else filed
         ended = len(listed) <= cursor.limit
         if ended or len(found) > cursor.limit:
             break
@@ -60,3 +66,11 @@ async def page(graph: Reader, cursor: Cursor, wanted: WantedReports) -> Reports:
     if len(found) > cursor.limit:
         return Reports(here, here[-1].id)
     return Reports(here, None if ended else at.before)
+
+
+async def _about_waiting(graph: Reader, reports: Sequence[Report]) -> list[Report]:
+    """Return the reports about posts that wait for moderators; one read."""
+    ids = list({id_ for report in reports for id_ in report.post_ids})
+    nodes = await graph.obj_get(ids) if ids else {}
+    waiting = {id_ for id_ in ids if isinstance(post := nodes.get(id_), Post) and post.review is Review.WAITING}
+    return [report for report in reports if not waiting.isdisjoint(report.post_ids)]

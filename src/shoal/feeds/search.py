@@ -15,7 +15,7 @@ from msgspec import structs
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Post
 from shoal.core.text import canonical_tag, check_user_name
-from shoal.core.visibility import Relation
+from shoal.core.visibility import Relation, is_hushed
 from shoal.core.words import MAX_CLAUSES, Clause, clause_of, fold
 from shoal.discovery.contract import Ask, by
 from shoal.discovery.fitting import fits, says
@@ -171,7 +171,7 @@ async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
 
 def _still_fits(ask: Ask, seen: Sight, post: Post) -> bool:
     author = seen.members[post.author_id]
-    hushed = author.silenced and not seen.stands[author.id].following and author.id != seen.viewer
+    hushed = is_hushed(seen.viewer, post, author, seen.stands[author.id])
     return not hushed and fits(ask, post_row(post, seen.poll(post), seen.media(post)), shy=not author.indexable)
 
 

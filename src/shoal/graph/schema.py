@@ -129,8 +129,10 @@ SHOWS_EMOJI = AssocType(
 )  # post -> place of an emoji (an id of its own); data: number of its key, the emoji
 PUTS_EMOJI = AssocType(77, "puts_emoji", inverse=78)  # member -> place of an emoji; data: the id of the post, 8 bytes
 EMOJI_PUT_BY = AssocType(78, "emoji_put_by", inverse=77)
-REPORTS_POST = AssocType(79, "reports_post", inverse=80)  # member -> post; data: the id of the report, 8 bytes
+REPORTS_POST = AssocType(79, "reports_post", inverse=80)  # member -> post; data: ids of their reports, 8 bytes each
 POST_REPORTED_BY = AssocType(80, "post_reported_by", inverse=79)
+REPORT_UPHELD = AssocType(81, "report_upheld")  # member -> own report that moderators found right
+REPORT_DISMISSED = AssocType(82, "report_dismissed")  # member -> own report that they did not
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)

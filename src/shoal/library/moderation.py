@@ -175,15 +175,18 @@ class Moderation:
         resolved: bool = False,
         by: AnyMember | None = None,
         about: AnyMember | None = None,
+        waiting: bool = False,
     ) -> Reports:
         """A page of open (or `resolved`) reports, newest first. A page may come short, and `next` goes on from there.
 
+        `waiting`: only those about posts that are kept out of public lists until a moderator has resolved one.
         Raises `NotFound` for a name that nobody has.
         """
         wanted = WantedReports(
             resolved=resolved,
             reporter_id=None if by is None else await resolve(self._network, by),
             target_id=None if about is None else await resolve(self._network, about),
+            waiting=waiting,
         )
         return await reported.page(self._reads.graph, part(before, limit), wanted)
 
@@ -201,9 +204,14 @@ class Moderation:
         member = 0 if to is None else await resolve(self._network, to)
         return await reports.assign(self._writes, _id(which), member)
 
-    async def resolve(self, which: AnyReport, by: AnyMember) -> Report:
-        """Close a report. One that was closed before stays as it is. Raises `NotFound`."""
-        return await reports.resolve(self._writes, _id(which), await resolve(self._network, by))
+    async def resolve(self, which: AnyReport, by: AnyMember, *, upheld: bool | None = None) -> Report:
+        """Close a report, which is right (`upheld`) or is not; the reporter is notified. Raises `NotFound`.
+
+        Posts that waited for it return to public lists, unless it is upheld. None: it is upheld if something was done about
+        the member or the posts, or one of these is gone. A report that was closed before stays as it is.
+        """
+        by_id = await resolve(self._network, by)
+        return await reports.resolve(self._writes, _id(which), by_id, upheld=upheld)
 
     async def reopen(self, which: AnyReport) -> Report:
         """Undo `resolve`. Raises `NotFound`."""

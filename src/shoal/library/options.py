@@ -36,6 +36,8 @@ class Options(TypedDict, total=False):
     max_video_bytes: int
     max_video_seconds: int
     max_follows: int
+    reports_to_hold: int
+    reporter_age_days: float
     timeline_length: int
     timeline_members: int
     timeline_idle_days: float

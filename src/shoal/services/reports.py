@@ -9,16 +9,17 @@ import msgspec
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput, NotFound
-from shoal.core.events import ReportFiled
+from shoal.core.events import ReportFiled, VerdictChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Member, Post
+from shoal.core.model import HIDDEN_BY_MODERATION, Member, Post
 from shoal.core.reports import Report
 from shoal.core.text import check_text
 from shoal.core.visibility import may_see
 from shoal.graph.access import access_member, relation
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, Missing, Reader
-from shoal.graph.schema import EVERYBODY, FILED, REPORTS_POST
+from shoal.graph.payloads.reported import encode_reports
+from shoal.graph.schema import EVERYBODY, FILED, REPORT_DISMISSED, REPORT_UPHELD, REPORTS_POST, AssocType
 from shoal.services.writes import Writes, add_node
 
 MAX_COMMENT = 1_000
@@ -48,6 +49,7 @@ async def file(
     comment = check_text(complaint.comment, field="comment", maximum=MAX_COMMENT)
     rule_ids = _checked_rules(complaint.rule_ids, rules)
     post_ids = await _checked_posts(writes.graph, member_id, target, complaint.post_ids)
+    hidden = (await writes.graph.assoc_get(member_id, (REPORTS_POST,), post_ids))[REPORTS_POST] if post_ids else {}
     shard = shard_of(member_id)
 
     def build(id_: int) -> tuple[Report, Batch]:
@@ -65,7 +67,7 @@ async def file(
         batch.assoc_add(id_, FILED, EVERYBODY, id_)
         if target_id != member_id:
             for post_id in post_ids:
-                batch.assoc_add(member_id, REPORTS_POST, post_id, id_, id_.to_bytes(8))
+                batch.assoc_add(member_id, REPORTS_POST, post_id, id_, encode_reports(id_, hidden.get(post_id)))
                 batch.expect(post_id)
         batch.emit(ReportFiled(report_id=id_))
         return report, batch
@@ -81,20 +83,42 @@ async def assign(writes: Writes, report_id: int, to: int) -> Report:
     return await _change(writes, report_id, lambda report: replace(report, assigned_to=to))
 
 
-async def resolve(writes: Writes, report_id: int, by: int) -> Report:
-    """Close the report. One that was closed before stays as it is."""
+async def resolve(writes: Writes, report_id: int, by: int, *, upheld: bool | None = None) -> Report:
+    """Close the report: moderators found it right (`upheld`) or dismiss it. The reporter is notified.
+
+    None: it is upheld if moderators have done something about it, or a post that it is about is gone. A report that was
+    closed before stays as it is.
+    """
+    if upheld is None:
+        upheld = await _was_acted_on(writes.graph, await access_report(writes.graph, report_id))
 
     def change(report: Report) -> Report:
         if report.closed_at:
             return report
-        return replace(report, closed_at=milliseconds_of(writes.new_id(shard_of(report_id))), closed_by=by)
+        now = milliseconds_of(writes.new_id(shard_of(report_id)))
+        return replace(report, closed_at=now, closed_by=by, upheld=upheld)
 
     return await _change(writes, report_id, change)
 
 
 async def reopen(writes: Writes, report_id: int) -> Report:
     """Undo `resolve`."""
-    return await _change(writes, report_id, lambda report: replace(report, closed_at=0, closed_by=0))
+    return await _change(writes, report_id, lambda report: replace(report, closed_at=0, closed_by=0, upheld=None))
+
+
+async def _was_acted_on(graph: Reader, report: Report) -> bool:
+    nodes = await graph.obj_get((report.target_id, *report.post_ids))
+    target = nodes.get(report.target_id)
+    if not isinstance(target, Member):
+        return True
+    posts = [nodes.get(id_) for id_ in report.post_ids]
+    return (
+        target.suspended
+        or target.silenced
+        or target.disabled
+        or target.sensitized
+        or any(not isinstance(post, Post) or post.hidden & HIDDEN_BY_MODERATION for post in posts)
+    )
 
 
 async def sort(
@@ -154,4 +178,22 @@ async def _checked_posts(graph: Reader, member_id: int, target: Member, post_ids
 
 async def _change(writes: Writes, report_id: int, change: Callable[[Report], Report]) -> Report:
     """Apply a change to the report as it is now; nothing is stored if that makes no difference."""
-    return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change)
+
+    def beside(batch: Batch, before: Report, after: Report) -> None:
+        if bool(before.closed_at) is bool(after.closed_at):
+            return
+        time = writes.new_id(batch.shard)
+        if (was := _verdict(before)) is not None:
+            batch.assoc_del(before.reporter_id, was, before.id, time)
+        if (now := _verdict(after)) is not None:
+            batch.assoc_add(after.reporter_id, now, after.id, time)
+        batch.emit(VerdictChanged(report_id=after.id))
+
+    return await change_object(writes.graph, lambda: access_report(writes.graph, report_id), change, beside)
+
+
+def _verdict(report: Report) -> AssocType | None:
+    """Return the type of association by which the reporter's closed report is counted."""
+    if not report.closed_at or report.upheld is None:
+        return None
+    return REPORT_UPHELD if report.upheld else REPORT_DISMISSED

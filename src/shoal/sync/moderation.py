@@ -150,12 +150,16 @@ class Moderation(Calling):
         resolved: bool = False,
         by: AnyMember | None = None,
         about: AnyMember | None = None,
+        waiting: bool = False,
     ) -> Reports:
         """A page of open (or `resolved`) reports, newest first. A page may come short, and `next` goes on from there.
 
+        `waiting`: only those about posts that are kept out of public lists until a moderator has resolved one.
         Raises `NotFound` for a name that nobody has.
         """
-        return self._loop.call(self._awaited.reports(before, limit, resolved=resolved, by=by, about=about))
+        return self._loop.call(
+            self._awaited.reports(before, limit, resolved=resolved, by=by, about=about, waiting=waiting)
+        )
 
     def report(self, which: AnyReport) -> Report:
         """A report by id, as it is now. Raises `NotFound`."""
@@ -169,9 +173,13 @@ class Moderation(Calling):
         """Let a member see to a report; None: nobody does. Raises `NotFound`."""
         return self._loop.call(self._awaited.assign(which, to))
 
-    def resolve(self, which: AnyReport, by: AnyMember) -> Report:
-        """Close a report. One that was closed before stays as it is. Raises `NotFound`."""
-        return self._loop.call(self._awaited.resolve(which, by))
+    def resolve(self, which: AnyReport, by: AnyMember, *, upheld: bool | None = None) -> Report:
+        """Close a report, which is right (`upheld`) or is not; the reporter is notified. Raises `NotFound`.
+
+        Posts that waited for it return to public lists, unless it is upheld. None: it is upheld if something was done about
+        the member or the posts, or one of these is gone. A report that was closed before stays as it is.
+        """
+        return self._loop.call(self._awaited.resolve(which, by, upheld=upheld))
 
     def reopen(self, which: AnyReport) -> Report:
         """Undo `resolve`. Raises `NotFound`."""

@@ -15,7 +15,7 @@ from shoal.api.http.limits.ratelimit import Limiter
 from shoal.broker.relay import Relay
 from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
-from shoal.fanout.effects import Effects, Followers
+from shoal.fanout.effects import Effects, Followers, Holding
 from shoal.fanout.graph_followers import ListedFollowers
 from shoal.fanout.loudness import Loudness
 from shoal.fanout.seated_followers import PackedFollowers
@@ -196,6 +196,7 @@ async def _assemble(
         across=spans_stores(settings),
         merge=settings.timeline_length,
         search=search,
+        holding=Holding(settings.reports_to_hold, int(settings.reporter_age_days * 86_400_000)),
     )
     hub = Hub(channel, lasting)
     stack.push_async_callback(hub.close)

@@ -8,8 +8,11 @@ from typing import TypeVar
 
 from shoal.core.ids import shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, HIDDEN_WITH_AUTHOR, Member, Node, Poll, Post, Share, Visibility
+from shoal.core.reports import Report
+from shoal.core.reviews import HELD, Review
 from shoal.graph.contract import Assoc, AssocRow, Store
 from shoal.graph.payloads.emoji import EmojiPlace, chosen_of
+from shoal.graph.payloads.notifications import Kind, Notice, notice_of
 from shoal.graph.schema import (
     ASSOC_TYPES,
     BLOCKED_BY,
@@ -28,6 +31,7 @@ from shoal.graph.schema import (
     LIKED_BY,
     LOUD,
     MUTES,
+    NOTIFIED,
     PINS,
     POST_REPORTED_BY,
     POSTED,
@@ -37,6 +41,8 @@ from shoal.graph.schema import (
     PUTS_EMOJI,
     REACTED_BY,
     REACTS,
+    REPORT_DISMISSED,
+    REPORT_UPHELD,
     REPORTS_POST,
     REVISED,
     SHARED_BY,
@@ -140,6 +146,8 @@ class World:
         return (viewer, sharer) in self.pairs(FOLLOWS) and not hidden
 
     def _by_tag(self, viewer: int, post: Post) -> bool:
+        if post.review in HELD:
+            return False
         followed = {tag for member, tag in self.pairs(FOLLOWS_TAG) if member == viewer}
         return post.visibility is Visibility.PUBLIC and bool(followed & set(map(tag_id, post.tags)))
 
@@ -309,6 +317,34 @@ class World:
     def _chosen(self, member: int, post: int) -> tuple[EmojiPlace, ...]:
         row = self.alive[member, REACTS.number, post]
         return chosen_of(Assoc(post, row.time, row.data))
+
+    def wrong_reviews(self) -> Iterator[str]:
+        """Posts are held and cleared as moderators say; those that wait were reported by two. Verdicts stand at the reporters."""
+        for post in self.all(Post):
+            filed = [one for one in self.all(Report) if post.id in one.post_ids and one.reporter_id != one.target_id]
+            reporters = {one.reporter_id for one in filed}
+            if {(member, post.id) for member in reporters} != {
+                pair for pair in self.pairs(REPORTS_POST) if pair[1] == post.id
+            }:
+                yield f"{post.id} was reported by {reporters}"
+            expected = {Review.NONE} if len(reporters) < 2 else {Review.NONE, Review.WAITING}
+            if any(one.upheld is False for one in filed):
+                expected = {Review.CLEARED}
+            if any(one.upheld for one in filed):
+                expected = {Review.UPHELD}
+            if post.review not in expected:
+                yield f"{post.id} is {post.review!r}, reported: {filed}"
+        for atype, upheld in ((REPORT_UPHELD, True), (REPORT_DISMISSED, False)):
+            said = {(one.reporter_id, one.id) for one in self.all(Report) if one.closed_at and one.upheld is upheld}
+            for pair in said ^ self.pairs(atype):
+                yield f"{pair} {atype}: it should be {pair in said}"
+        told = {(row.id1, notice.about) for row in self.alive.values() if (notice := self._verdict(row)) is not None}
+        for pair in told ^ {(one.reporter_id, one.id) for one in self.all(Report) if one.closed_at}:
+            yield f"{pair} in notifications of closed reports: {pair in told}"
+
+    def _verdict(self, row: AssocRow) -> Notice | None:
+        notice = notice_of(Assoc(row.id2, row.time, row.data)) if row.atype == NOTIFIED.number else None
+        return notice if notice is not None and notice.kind is Kind.VERDICT else None
 
     def wrong_loudness(self, quiet_below: int) -> Iterator[str]:
         """Nobody is loud any more who has few followers, and nobody is only about to be quiet."""

@@ -19,7 +19,7 @@ from shoal.core.events import LoudnessLost
 from shoal.core.ids import EPOCH_MS, IdMaker, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
-from shoal.fanout.effects import Effects, Followers
+from shoal.fanout.effects import Effects, Followers, Holding
 from shoal.fanout.graph_followers import ListedFollowers
 from shoal.fanout.loudness import Loudness
 from shoal.fanout.seated_followers import PackedFollowers
@@ -158,12 +158,14 @@ class Simulator:
             cast("Workshop", None),
             page=page,
             merge=length,
+            holding=Holding(reports=2, age_ms=0),
         )
         self.outbox = Unruly(cast("Outbox", self.graph), dice)
         self.runner = Runner(self.outbox, TABLE, self.effects, attempts=1_000_000, first_delay=0.0)
         self.members: list[Member] = []
         self.posts: list[Post] = []
         self.author_of: dict[int, int] = {}
+        self.reports: list[int] = []
         self._last: dict[int, Op] = {}
 
     def _processes(self, dice: Dice) -> tuple[CachedGraph, CachedGraph, CachedGraph]:
@@ -484,10 +486,20 @@ class Simulator:
     async def _report(self, op: Op) -> None:
         """Report a post: from this moment on it is nowhere for the reporter."""
         viewer, post = self._id(op.actor), self._chosen(op)
-        await reports.file(self.writes, viewer, post.author_id, Complaint(post_ids=(post.id,)))
+        filed = await reports.file(self.writes, viewer, post.author_id, Complaint(post_ids=(post.id,)))
+        self.reports.append(filed.id)
         async with self.halting.halted():
             found = await hydrate(self.graph, viewer, (post.id,), unasked=False)
             assert viewer == post.author_id or not found, "a reporter is shown the post"
+
+    async def _resolve(self, op: Op) -> None:
+        if self.reports:
+            report = self.reports[op.number % len(self.reports)]
+            await reports.resolve(self.writes, report, self._id(op.actor), upheld=(None, True, False)[op.other % 3])
+
+    async def _reopen(self, op: Op) -> None:
+        if self.reports:
+            await reports.reopen(self.writes, self.reports[op.number % len(self.reports)])
 
     async def _look(self, op: Op) -> None:
         """Read one's home; nothing is shown that one may not see at this moment."""
@@ -546,6 +558,7 @@ class Simulator:
             *world.wrong_lists(),
             *world.wrong_votes(),
             *world.wrong_emoji(),
+            *world.wrong_reviews(),
             *world.wrong_threads(),
             *world.wrong_loudness(self.quiet_below),
             *world.remains(),

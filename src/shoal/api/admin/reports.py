@@ -20,6 +20,7 @@ from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor, cursor_of, paged
 from shoal.api.reports import Category, RuleIds, known_rules
 from shoal.core.reports import Report
+from shoal.core.reviews import Review
 from shoal.feeds import reported
 from shoal.feeds.hydrate import Entry, hydrate_reported
 from shoal.feeds.reported import WantedReports
@@ -37,6 +38,8 @@ class ReportsQuery(PageQuery, frozen=True, kw_only=True):
     """Made by this account."""
     target_account_id: Id | None = None
     """About this account."""
+    waiting: bool = False
+    """Only reports about statuses that are kept out of public lists until a moderator has resolved one."""
 
 
 class Sorted(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,11 +50,19 @@ class Sorted(msgspec.Struct, frozen=True, kw_only=True):
     rule_ids: RuleIds | None = None
 
 
+class Resolving(msgspec.Struct, frozen=True, kw_only=True):
+    """A report to close."""
+
+    id: Id
+    upheld: bool | None = None
+    """Whether it is right. Without it: if something was done about the account or the statuses, or one of these is gone."""
+
+
 async def several(context: Context, params: ReportsQuery) -> object:
     """Reports that are open (or `resolved`), newest first."""
     front = context.deps
     cursor = cursor_of(params, 100, 200)
-    wanted = WantedReports(params.resolved, params.account_id, params.target_account_id)
+    wanted = WantedReports(params.resolved, params.account_id, params.target_account_id, params.waiting)
     found, after = await reported.page(front.graph, cursor, wanted)
     return paged(context, msgspec.json.encode(await _shown(context, found)), [one.id for one in found], after, cursor)
 
@@ -80,9 +91,12 @@ async def unassign(context: Context, params: One) -> object:
     return await _done(context, "leave", await reports.assign(context.deps.writes, params.id, 0))
 
 
-async def resolve(context: Context, params: One) -> object:
-    """The report is done with."""
-    return await _done(context, "resolve", await reports.resolve(context.deps.writes, params.id, actor(context)))
+async def resolve(context: Context, params: Resolving) -> object:
+    """Close a report. Its statuses return to public lists, unless it is upheld; the reporter is notified."""
+    writes = context.deps.writes
+    return await _done(
+        context, "resolve", await reports.resolve(writes, params.id, actor(context), upheld=params.upheld)
+    )
 
 
 async def reopen(context: Context, params: One) -> object:
@@ -106,6 +120,7 @@ async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]
     people = await members_by_id(front.graph, list(ids))
     accounts = {int(account.id): account for account in await shown(context, list(people.values()))}
     entries = await hydrate_reported(front.graph, list({id_ for report in found for id_ in report.post_ids}))
+    waiting = {entry.id for entry in entries if entry.post.review is Review.WAITING}
     statuses = {entry.id: await _status(front, entry) for entry in entries}
     rules = {rule.id: rule for rule in moderation_entities.rules_of(front.settings)}
     return [
@@ -123,6 +138,8 @@ async def _shown(context: Context, found: Sequence[Report]) -> list[AdminReport]
             assigned_account=accounts.get(report.assigned_to),
             action_taken_by_account=accounts.get(report.closed_by),
             statuses=[statuses[id_] for id_ in report.post_ids if id_ in statuses],
+            waiting_status_ids=[str(id_) for id_ in report.post_ids if id_ in waiting],
+            upheld=report.upheld,
             rules=[rules[id_] for id_ in report.rule_ids if id_ in rules],
         )
         for report in found
@@ -156,6 +173,13 @@ ROUTES = (
     ),
     _see_to("POST", _REPORTS + "/{id}/assign_to_self", assign_to_self),
     _see_to("POST", _REPORTS + "/{id}/unassign", unassign),
-    _see_to("POST", _REPORTS + "/{id}/resolve", resolve),
+    rows.staff(
+        "POST",
+        _REPORTS + "/{id}/resolve",
+        resolve,
+        scope="admin:write:reports",
+        params=Resolving,
+        answer=AdminReport,
+    ),
     _see_to("POST", _REPORTS + "/{id}/reopen", reopen),
 )

@@ -75,6 +75,10 @@ class AdminReport(msgspec.Struct, kw_only=True):
     assigned_account: AdminAccount | None
     action_taken_by_account: AdminAccount | None
     statuses: list[Status]
+    waiting_status_ids: list[str]
+    """Statuses that are kept out of public lists until a report of them is resolved."""
+    upheld: bool | None
+    """Whether a resolved report was found right."""
     rules: list[Rule]
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from shoal.core.model import Member, Post, Visibility
-from shoal.core.visibility import STRANGER, is_sensitive, may_list
+from shoal.core.model import Member, Post
+from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
 from shoal.discovery.contract import Ask
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.reads import Popular, Reads
@@ -32,8 +32,12 @@ async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) ->
     """Return part of the trending posts that the viewer may see: at most seven reads, and three more once a minute."""
     ids = [popular.id for popular in await _remembered(reads) if not popular.untrendable]
     found = await hydrate(reads.graph, viewer, ids[offset : offset + limit])
-    # What moderators took out a moment ago is still among those remembered.
-    return [entry for entry in found if not entry.post.untrendable]
+    # Some that were taken out a moment ago are still among those remembered.
+    return [entry for entry in found if not entry.post.untrendable and _is_listed(entry)]
+
+
+def _is_listed(entry: Entry) -> bool:
+    return may_list_publicly(None, entry.post, entry.author.member, STRANGER)
 
 
 async def judged(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
@@ -75,9 +79,8 @@ def _is_for_everybody(post: Post, authors: Mapping[int, Member]) -> bool:
     return (
         author is not None
         and author.discoverable
-        and not author.silenced
         and not is_sensitive(post, author)
         and not post.parent_id
-        and post.visibility is Visibility.PUBLIC
         and may_list(None, post, author, STRANGER)
+        and may_list_publicly(None, post, author, STRANGER)
     )

@@ -46,13 +46,16 @@ class Kind(StrEnum):
     """For those who look after the network: somebody joined."""
     REPORT = "report"
     """For the same: somebody was reported."""
+    VERDICT = "verdict"
+    """A report of theirs was closed."""
 
 
 ABOUT_POSTS = frozenset({Kind.MENTION, Kind.POST, Kind.LIKE, Kind.SHARE, Kind.REACTION, Kind.EDIT, Kind.POLL})
 GROUPED = frozenset({Kind.LIKE, Kind.SHARE, Kind.FOLLOW})
 """Kinds that come in numbers, and are shown together."""
 FOR_STAFF = frozenset({Kind.REGISTRATION, Kind.REPORT})
-NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST}
+ABOUT_REPORTS = frozenset({Kind.REPORT, Kind.VERDICT})
+NEVER_HELD = FOR_STAFF | {Kind.POLL, Kind.EDIT, Kind.POST, Kind.VERDICT}
 """Kinds that no policy holds back: the member asked for them."""
 
 

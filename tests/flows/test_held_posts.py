@@ -1,0 +1,396 @@
+"""A post that several members reported waits for a moderator out of public lists; the moderator's word ends it, and the reporters
+learn of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from shoal import Handle, Shoal
+from shoal.core.events import ReportFiled, VerdictChanged
+from shoal.core.ids import shard_of
+from shoal.core.model import Member, Post
+from shoal.core.reports import Report
+from shoal.core.reviews import Review
+from shoal.fanout import reviews, verdicts
+from shoal.feeds.notifications import Notification
+from shoal.graph.contract import AssocOp, Batch, Cursor
+from shoal.graph.payloads.notifications import Kind
+from shoal.graph.payloads.reported import encode_reports
+from shoal.graph.schema import NOTIFIED, REPORTS_POST
+from shoal.ops.checking.check import check
+from tests.flows.notifications.listening import listening
+from tests.flows.people import home_texts, register, texts
+from tests.running import eventually, in_loop
+
+
+@pytest.fixture(params=["one store", "two stores"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
+    """The stores of a network: ann and ben are in another than dan and joe."""
+    if request.param == "one store":
+        return "memory://"
+    return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
+
+
+@asynccontextmanager
+async def network(url: str | dict[str, str] = "memory://", **more: Any) -> AsyncIterator[Shoal]:
+    """Two reports hold a post, of members however new."""
+    settings = {"reports_to_hold": 2, "reporter_age_days": 0.0, **more}
+    async with Shoal.open(url, **settings) as shoal:
+        yield shoal
+
+
+async def review(shoal: Shoal, post: Post) -> Review:
+    await shoal.settle()
+    node = (await shoal.network.store.obj_get((post.id,)))[post.id]
+    assert isinstance(node, Post)
+    return node.review
+
+
+async def report(by: Handle, post: Post) -> Report:
+    return await by.report(post.author_id, posts=[post])
+
+
+async def public_lists(who: Handle) -> dict[str, list[str]]:
+    return {
+        "public": texts(await who.public()),
+        "tag": texts(await who.tagged("words")),
+        "search": texts(await who.search_posts("rude")),
+        "trends": texts(await who.trending_posts()),
+    }
+
+
+@in_loop
+async def test_a_post_that_enough_members_reported_is_in_public_lists_for_its_author_and_their_followers_alone(
+    url: str | dict[str, str],
+) -> None:
+    async with network(url) as shoal:
+        ann, fan, eve, tag, one, two = await register(shoal, "ann", "fan", "eve", "tag", "joe", "dan")
+        await fan.follow(ann)
+        await tag.follow_tag("words")
+        post = await ann.create("rude #words")
+        await fan.like(post)
+        await shoal.settle()
+        everywhere = {name: ["rude #words"] for name in ("public", "tag", "search", "trends")}
+        nowhere = {name: list[str]() for name in everywhere}
+        assert [await public_lists(who) for who in (ann, fan, eve)] == [everywhere] * 3
+        await report(one, post)
+        assert await review(shoal, post) is Review.NONE
+        assert await public_lists(eve) == everywhere
+        assert await home_texts(tag) == ["rude #words"]
+        await report(two, post)
+        assert await review(shoal, post) is Review.WAITING
+        assert await public_lists(eve) == nowhere
+        assert await home_texts(tag) == []
+        assert texts(await shoal.visitor.public()) == []
+        for who in (ann, fan):
+            assert await public_lists(who) == everywhere | {"trends": []}
+            assert await home_texts(who) == ["rude #words"]
+        # It is where somebody looks for it.
+        assert (await eve.read(post)).post.text == "rude #words"
+        assert texts(await eve.posts(ann)) == ["rude #words"]
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_listener_to_a_public_stream_learns_that_a_post_is_held() -> None:
+    async with network() as shoal:
+        ann, fan, eve, one, two = await register(shoal, "ann", "fan", "eve", "joe", "dan")
+        await fan.follow(ann)
+        post = await ann.create("rude")
+        await shoal.settle()
+        heard: list[str] = []
+        hub = shoal.network.hub
+
+        async def listen() -> None:
+            async for news in eve.live_public():
+                heard.append(type(news).__name__)  # noqa: PERF401  # one by one, as they come
+
+        async def connected() -> int:
+            return hub.connected
+
+        async def seen() -> list[str]:
+            return heard
+
+        task = asyncio.create_task(listen())
+        try:
+            await eventually(connected, 1)
+            async with listening(fan) as listener:
+                await report(one, post)
+                await report(two, post)
+                await shoal.settle()
+                await eventually(seen, ["Removed"])
+                await ann.update(post, "ruder")
+                await ann.create("kind")
+                await shoal.settle()
+                await listener.hears("~ruder", "+kind")
+            await eventually(seen, ["Removed", "Arrived"])
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@in_loop
+async def test_reports_of_a_member_who_is_often_wrong_do_not_count() -> None:
+    async with network() as shoal:
+        ann, ben, good, bad = await register(shoal, "ann", "ben", "good", "bad")
+        judge = await shoal.register("judge")
+        for _ in range(3):
+            wrong = await report(bad, await ben.create("harmless"))
+            await shoal.moderation.resolve(wrong, judge, upheld=False)
+        post = await ann.create("rude")
+        await report(good, post)
+        await report(bad, post)
+        assert await review(shoal, post) is Review.NONE
+        # Often right, too: then it counts again.
+        for _ in range(3):
+            right = await report(bad, await ben.create("harmful"))
+            await shoal.moderation.resolve(right, judge, upheld=True)
+        again = await ann.create("rude again")
+        await report(bad, again)
+        await report(good, again)
+        assert await review(shoal, again) is Review.WAITING
+
+
+@in_loop
+async def test_a_suspended_reporter_does_not_count() -> None:
+    async with network() as shoal:
+        ann, one, two, three = await register(shoal, "ann", "joe", "dan", "three")
+        post = await ann.create("rude")
+        await report(one, post)
+        await shoal.settle()
+        await shoal.moderation.suspend(one)
+        await report(two, post)
+        assert await review(shoal, post) is Review.NONE
+        await report(three, post)
+        assert await review(shoal, post) is Review.WAITING
+
+
+@in_loop
+async def test_a_reporter_who_joined_less_than_three_days_before_does_not_count() -> None:
+    async with network(reporter_age_days=3.0) as shoal:
+        ann, new = await register(shoal, "ann", "new")
+        post = await ann.create("rude")
+        await report(new, post)
+        old = [await shoal.register(name) for name in ("old", "older")]
+        for handle in old:
+            await _age(shoal, handle, days=3.01)
+        await report(old[0], post)
+        assert await review(shoal, post) is Review.NONE
+        await report(old[1], post)
+        assert await review(shoal, post) is Review.WAITING
+
+
+async def _age(shoal: Shoal, handle: Handle, *, days: float) -> None:
+    member = (await shoal.network.store.obj_get((handle.id,)))[handle.id]
+    assert isinstance(member, Member)
+    batch = Batch(shard_of(member.id))
+    joined = member.created_at - int(days * 86_400_000)
+    batch.obj_set(replace(member, dated=joined, version=member.version + 1))
+    await shoal.network.store.commit(batch)
+
+
+@in_loop
+async def test_no_post_is_held_where_the_setting_is_zero() -> None:
+    async with network(reports_to_hold=0) as shoal:
+        ann, one, two = await register(shoal, "ann", "joe", "dan")
+        post = await ann.create("rude")
+        await report(one, post)
+        await report(two, post)
+        assert await review(shoal, post) is Review.NONE
+
+
+@in_loop
+async def test_a_dismissed_report_clears_a_post_for_good(url: str | dict[str, str]) -> None:
+    async with network(url) as shoal:
+        ann, eve, judge, *reporters = await register(shoal, "ann", "eve", "judge", "joe", "dan", "three", "four")
+        post = await ann.create("rude")
+        first = await report(reporters[0], post)
+        await report(reporters[1], post)
+        assert await review(shoal, post) is Review.WAITING
+        closed = await shoal.moderation.resolve(first, judge)
+        assert closed.upheld is False
+        assert await review(shoal, post) is Review.CLEARED
+        assert texts(await eve.public()) == ["rude"]
+        await report(reporters[2], post)
+        await report(reporters[3], post)
+        assert await review(shoal, post) is Review.CLEARED
+        await shoal.moderation.reopen(first)
+        assert await review(shoal, post) is Review.WAITING
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_an_upheld_report_keeps_a_post_out_for_good(url: str | dict[str, str]) -> None:
+    async with network(url) as shoal:
+        ann, eve, judge, one, two = await register(shoal, "ann", "eve", "judge", "joe", "dan")
+        post = await ann.create("rude")
+        first = await report(one, post)
+        await shoal.moderation.resolve(first, judge, upheld=True)
+        assert await review(shoal, post) is Review.UPHELD
+        assert texts(await eve.public()) == []
+        second = await report(two, post)
+        await shoal.moderation.resolve(second, judge, upheld=False)
+        assert await review(shoal, post) is Review.UPHELD
+        await shoal.moderation.reopen(first)
+        assert await review(shoal, post) is Review.CLEARED
+        await shoal.moderation.reopen(second)
+        assert await review(shoal, post) is Review.WAITING
+        # An edit changes nothing of it.
+        await ann.update(post, "still rude")
+        assert await review(shoal, post) is Review.WAITING
+
+
+@in_loop
+async def test_what_moderators_did_tells_whether_they_upheld_a_report() -> None:
+    async with network() as shoal:
+        judge = await shoal.register("judge")
+        acts: dict[str, Callable[[Handle, Post], Awaitable[object]]] = {
+            "nothing": lambda ann, post: asyncio.sleep(0),
+            "hide": lambda ann, post: shoal.moderation.hide(post),
+            "delete": lambda ann, post: ann.delete(post),
+            "suspend": lambda ann, post: shoal.moderation.suspend(ann),
+            "silence": lambda ann, post: shoal.moderation.silence(ann),
+            "disable": lambda ann, post: shoal.moderation.disable(ann),
+            "sensitize": lambda ann, post: shoal.moderation.sensitize(ann),
+        }
+        for name, act in acts.items():
+            ann, one = await register(shoal, f"ann_{name}", f"one_{name}")
+            post = await ann.create("rude")
+            filed = await report(one, post)
+            await act(ann, post)
+            closed = await shoal.moderation.resolve(filed, judge)
+            assert closed.upheld is (name != "nothing"), name
+
+
+@in_loop
+async def test_a_second_report_of_a_post_by_one_member_is_no_second_voice_and_both_are_heard() -> None:
+    async with network() as shoal:
+        ann, judge, one, two = await register(shoal, "ann", "judge", "joe", "dan")
+        post = await ann.create("rude")
+        first = await report(one, post)
+        await report(one, post)
+        assert await review(shoal, post) is Review.NONE
+        await report(two, post)
+        assert await review(shoal, post) is Review.WAITING
+        await shoal.moderation.resolve(first, judge, upheld=True)
+        third = await report(two, post)
+        await shoal.moderation.resolve(third, judge, upheld=False)
+        assert await review(shoal, post) is Review.UPHELD
+
+
+@in_loop
+async def test_reports_of_one_moment_hold_a_post_whatever_the_order_and_however_often(
+    url: str | dict[str, str],
+) -> None:
+    async with network(url) as shoal:
+        ann, judge, *reporters = await register(shoal, "ann", "judge", "joe", "dan")
+        post = await ann.create("rude")
+        filed = await asyncio.gather(*(report(one, post) for one in reporters))
+        assert await review(shoal, post) is Review.WAITING
+        effects = shoal.network.effects
+        await shoal.moderation.resolve(filed[0], judge, upheld=False)
+        assert await review(shoal, post) is Review.CLEARED
+        for each in (*filed, *filed[::-1]):
+            await reviews.review_reported(effects, ReportFiled(report_id=each.id), 0)
+            await reviews.review_closed(effects, VerdictChanged(report_id=each.id), 0)
+        assert await review(shoal, post) is Review.CLEARED
+
+
+@in_loop
+async def test_a_report_whose_inverse_has_not_arrived_at_the_post_counts(tmp_path: Path) -> None:
+    stores = {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
+    async with network(stores) as shoal:
+        ann, one, two = await register(shoal, "ann", "joe", "dan")
+        post = await ann.create("rude")
+        await shoal.settle()
+        effects = shoal.network.effects
+        for by in (one, two):
+            shard = shard_of(by.id)
+            filed = Report(id=effects.new_id(shard), reporter_id=by.id, target_id=ann.id, post_ids=(post.id,))
+            batch = Batch(shard)
+            batch.obj_add(filed)
+            # The near end alone, as a store commits it that owes the other end.
+            data = encode_reports(filed.id, None)
+            batch.put(AssocOp(by.id, REPORTS_POST.number, post.id, filed.id, alive=True, data=data, plain=True))
+            await shoal.network.store.commit(batch)
+            await reviews.review_reported(effects, ReportFiled(report_id=filed.id), 0)
+        assert await review(shoal, post) is Review.WAITING
+
+
+@in_loop
+async def test_who_reports_themselves_neither_holds_nor_clears_their_post() -> None:
+    async with network(reports_to_hold=1) as shoal:
+        ann, judge, one = await register(shoal, "ann", "judge", "joe")
+        post = await ann.create("rude")
+        own = await report(ann, post)
+        assert await review(shoal, post) is Review.NONE
+        await shoal.moderation.resolve(own, judge, upheld=False)
+        assert await review(shoal, post) is Review.NONE
+        await report(one, post)
+        assert await review(shoal, post) is Review.WAITING
+
+
+@in_loop
+async def test_moderators_find_the_reports_of_posts_that_wait() -> None:
+    async with network() as shoal:
+        ann, judge, one, two = await register(shoal, "ann", "judge", "joe", "dan")
+        rude, kind = await ann.create("rude"), await ann.create("kind")
+        await report(one, kind)
+        first, second = await report(one, rude), await report(two, rude)
+        await shoal.settle()
+        assert [each.id for each in (await shoal.moderation.reports(waiting=True)).reports] == [second.id, first.id]
+        await shoal.moderation.resolve(first, judge)
+        await shoal.settle()
+        assert (await shoal.moderation.reports(waiting=True)).reports == []
+
+
+async def told(who: Handle) -> list[tuple[str, bool]]:
+    """Return of which reports they are told, and whether these are closed."""
+
+    def one(item: Notification) -> tuple[str, bool]:
+        assert item.notice.kind is Kind.VERDICT
+        assert item.report is not None
+        assert item.target is not None
+        assert item.actor.member.id == who.id
+        return item.target.member.name, bool(item.report.closed_at)
+
+    return [one(item) for item in (await who.notifications.page()).items]
+
+
+@in_loop
+async def test_a_reporter_learns_that_their_report_was_closed_until_it_is_opened_again(
+    url: str | dict[str, str],
+) -> None:
+    async with network(url) as shoal:
+        ann, judge, one, two = await register(shoal, "ann", "judge", "joe", "dan")
+        # They may have severed all ties with whom they reported.
+        await one.block(ann)
+        filed = await one.report(ann)
+        other = await report(two, await ann.create("rude"))
+        await shoal.moderation.resolve(filed, judge)
+        await shoal.settle()
+        assert (await told(one), await told(two)) == ([("ann", True)], [])
+        assert await told(one) == [("ann", True)]
+        await shoal.moderation.resolve(filed, judge)
+        await verdicts.tell_reporter(shoal.network.effects, VerdictChanged(report_id=filed.id), 0)
+        assert await told(one) == [("ann", True)]
+        await shoal.moderation.reopen(filed)
+        await shoal.settle()
+        assert await told(one) == []
+        assert await shoal.network.store.assoc_range(one.id, NOTIFIED, Cursor()) == []
+        await shoal.moderation.suspend(ann)
+        await shoal.moderation.resolve(filed, judge)
+        await shoal.moderation.resolve(other, judge)
+        await shoal.settle()
+        assert (await told(one), await told(two)) == ([("ann", True)], [("ann", True)])
+        (item,) = (await one.notifications.page()).items
+        assert item.target is not None
+        assert not item.target.member.suspended
