@@ -1,8 +1,8 @@
 """A notice board: FastAPI asks and answers, Shoal keeps the feed in a file beside it.
 
 The board knows its own people; here a header says who asks, where a real one would look at a session. Run it with
-`fastapi run examples/board.py`. One process has the file: for more of them, name PostgreSQL and Redis in `BOARD_STORE`
-and in the settings of Shoal.
+`fastapi run examples/board.py`. One process has the file: `guestbook.py` shows several that share one, and servers are
+named in `BOARD_STORE` and in the settings of Shoal.
 """
 
 from __future__ import annotations

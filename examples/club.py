@@ -2,7 +2,7 @@
 
 The whole site is this file; in a project its parts are `settings.py`, `urls.py`, `views.py` and a template, and Django's own users
 take the place of the name in the session. Run it with `python examples/club.py runserver --noreload`. All threads of one process
-share the network. More processes open one each, on PostgreSQL and Redis: name them in `CLUB_STORE` and in the settings of Shoal.
+share the network. `guestbook.py` shows how several processes do.
 """
 
 from __future__ import annotations

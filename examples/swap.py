@@ -1,8 +1,7 @@
 """A swap shelf: Flask shows what neighbours give away, Shoal keeps the feed in a file beside it.
 
 A signed cookie says who is there; a real shelf would ask for a password first. Run it with `flask --app examples/swap run`. All
-threads of one process share the network. More processes open one each, after the fork, on PostgreSQL and Redis: name them in
-`SWAP_STORE` and in the settings of Shoal.
+threads of one process share the network. `guestbook.py` shows how several processes do.
 """
 
 from __future__ import annotations

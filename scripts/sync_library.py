@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "shoal"
 TARGET = SOURCE / "sync"
-BY_HAND = {"__init__", "calling", "loop_thread", "opening"}
+BY_HAND = {"__init__", "calling", "loop_per_process", "loop_thread", "opening"}
 """Modules of `shoal.sync` that are not made."""
 
 _NO_METHODS = {"__init__", "acting", "arguments", "options"}

@@ -10,15 +10,14 @@ from shoal import Shoal
 from shoal.errors import Gone, InvalidInput, NotAllowed, NotFound, Taken, Unauthenticated, Unfit
 from shoal.services.polls import PollDraft
 from tests.api.world import picture
+from tests.library.opened import opened, stores
 from tests.running import in_loop
-
-stores = pytest.mark.parametrize("store", ["memory://", "sqlite:///{}/shoal.db"], ids=["memory", "sqlite"])
 
 
 @stores
 @in_loop
 async def test_requests_notes_and_the_lists_of_members(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
         await ann.update_profile(locked=True)
         assert (await bob.follow(ann)).requested
@@ -57,7 +56,7 @@ def names(page: object) -> list[str]:
 @stores
 @in_loop
 async def test_posts_are_pinned_voted_on_saved_and_found(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         asked = await ann.create("Which? #heron", poll=PollDraft(options=("a", "b"), seconds=600))
         view = await bob.vote(asked.poll_id, 1)
@@ -107,7 +106,7 @@ async def test_an_edit_takes_away_what_is_given_as_none_and_keeps_the_rest() -> 
 @stores
 @in_loop
 async def test_media_are_described_used_and_discarded(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         photo = await ann.upload(picture(), description="A heron", focus=(0.5, 0.5))
         assert (await ann.describe(photo, description="A grey heron")).focus == (0.5, 0.5)
@@ -126,7 +125,7 @@ async def test_media_are_described_used_and_discarded(store: str, tmp_path: Path
 @stores
 @in_loop
 async def test_logins_end_and_the_own_data_are_exported(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann = await shoal.register("ann", "a long password", email="ann@example.org")
         await ann.create("A heron")
         with pytest.raises(InvalidInput):
@@ -144,7 +143,7 @@ async def test_logins_end_and_the_own_data_are_exported(store: str, tmp_path: Pa
 @stores
 @in_loop
 async def test_moderators_see_to_reports_and_members(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path), rules=("Be kind",)) as shoal:
+    async with opened(store, tmp_path, rules=("Be kind",)) as shoal:
         ann, bob, eve = [await shoal.register(name) for name in ("ann", "bob", "eve")]
         bait = await eve.create("Click here")
         report = await ann.report(eve, posts=[bait], comment="spam", category="violation", rules=["1"])
@@ -208,7 +207,7 @@ async def test_blocklists_are_changed_and_asked() -> None:
 @stores
 @in_loop
 async def test_tags_are_followed_featured_and_suggested(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         await ann.create("#heron")
         await shoal.settle()

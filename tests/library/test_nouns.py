@@ -17,17 +17,16 @@ from shoal.core.model import ScheduledPost
 from shoal.errors import InvalidInput, NotFound, Taken
 from shoal.feeds.live import Arrived, Conversed, News, Notified, OfViewer
 from shoal.graph.payloads.notifications import Kind
+from tests.library.opened import listeners, opened, stores
 from tests.running import eventually, in_loop
 
 T = TypeVar("T")
-
-stores = pytest.mark.parametrize("store", ["memory://", "sqlite:///{}/shoal.db"], ids=["memory", "sqlite"])
 
 
 @stores
 @in_loop
 async def test_lists_have_members_and_a_timeline(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
         await ann.follow(bob)
         birds = await ann.lists.create("Birds", replies="none", exclusive=True)
@@ -55,7 +54,7 @@ async def test_lists_have_members_and_a_timeline(store: str, tmp_path: Path) -> 
 @stores
 @in_loop
 async def test_filters_mark_what_they_match(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         post = await bob.create("Spoilers of the finale")
         other = await bob.create("A heron")
@@ -84,7 +83,7 @@ async def test_filters_mark_what_they_match(store: str, tmp_path: Path) -> None:
 @stores
 @in_loop
 async def test_notifications_are_listed_grouped_counted_and_dismissed(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob, cyd = [await shoal.register(name) for name in ("ann", "bob", "cyd")]
         post = await ann.create("A heron")
         await bob.like(post)
@@ -128,7 +127,7 @@ async def test_notifications_are_listed_grouped_counted_and_dismissed(store: str
 @stores
 @in_loop
 async def test_conversations_are_read_and_removed(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         post = await bob.create("@ann psst", visibility="direct")
         await shoal.settle()
@@ -145,7 +144,7 @@ async def test_conversations_are_read_and_removed(store: str, tmp_path: Path) ->
 @stores
 @in_loop
 async def test_scheduled_posts_wait_and_are_put_off_or_cancelled(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann = await shoal.register("ann")
         at = datetime.now(UTC) + timedelta(hours=1)
         made = await ann.scheduled.create("Good morning", at=at, visibility="unlisted", request="morning")
@@ -168,7 +167,7 @@ async def test_scheduled_posts_wait_and_are_put_off_or_cancelled(store: str, tmp
 @stores
 @in_loop
 async def test_a_member_hears_of_lists_tags_and_notifications_as_they_come(store: str, tmp_path: Path) -> None:
-    async with Shoal.open(store.format(tmp_path)) as shoal:
+    async with opened(store, tmp_path) as shoal:
         ann, bob = [await shoal.register(name) for name in ("ann", "bob")]
         await ann.follow(bob)
         birds = await ann.lists.create("Birds")
@@ -188,7 +187,7 @@ async def test_a_member_hears_of_lists_tags_and_notifications_as_they_come(store
 
 
 async def _connected(shoal: Shoal) -> int:
-    return shoal.network.hub.connected
+    return listeners(shoal)
 
 
 async def _first(stream: AsyncGenerator[News | OfViewer, None], kind: type[T]) -> T:

@@ -279,6 +279,100 @@ def test_a_forked_process_is_told_to_open_its_own_and_the_first_goes_on(tmp_path
         assert network.visitor.profile_of("ann").posts == 1
 
 
+def test_processes_share_a_network_that_was_opened_or_used_before_they_were_forked(tmp_path: Path) -> None:
+    done = ran(
+        """
+        import os
+        from shoal.sync import Shoal
+
+        def children(shoal, names):
+            pids = []
+            for name in names:
+                child = os.fork()
+                if child == 0:
+                    me = shoal.register(name)
+                    me.create("From " + name)
+                    shoal.close()
+                    os._exit(len(shoal_closed(shoal)))
+                pids.append(child)
+            assert [os.waitpid(pid, 0)[1] for pid in pids] == [0] * len(pids)
+
+        def shoal_closed(shoal):
+            try:
+                shoal.register("zoe")
+            except RuntimeError:
+                return ""
+            return "not closed"
+
+        with Shoal.open("sqlite:///shoal.db", shared=True) as shoal:
+            assert not os.path.exists("shoal.db")
+            children(shoal, ["ann", "bob", "cyd"])
+            dan = shoal.register("dan")
+            children(shoal, ["eve", "fay"])
+            dan.create("Still here")
+            print([shoal.visitor.profile_of(name).posts for name in ("ann", "bob", "cyd", "dan", "eve", "fay")])
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, [str([1] * 6)], "")
+    assert not list(tmp_path.glob("*-wal"))
+
+
+def test_a_child_that_outlives_the_owner_does_not_keep_the_store(tmp_path: Path) -> None:
+    done = ran(
+        """
+        import os, signal, sys
+        from shoal.sync import Shoal
+
+        told, tell = os.pipe()
+        if os.fork() == 0:
+            shoal = Shoal.open("sqlite:///shoal.db", shared=True)
+            ann = shoal.register("ann")
+            child = os.fork()
+            if child == 0:
+                os.write(tell, str(os.getpid()).encode())
+                signal.pause()
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.wait()
+        child = int(os.read(told, 20))
+        try:
+            with Shoal.open("sqlite:///shoal.db", shared=True) as shoal:
+                print(shoal.member("ann").create("The owner is dead").text)
+        finally:
+            os.kill(child, signal.SIGKILL)
+        """,
+        tmp_path,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "The owner is dead\n", "")
+
+
+def test_a_shared_network_has_streams_and_ends_once(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shoal.db'}"
+    with Shoal.open(url, shared=True) as first, Shoal.open(url, shared=True) as second:
+        ann = first.register("ann")
+        bob = second.register("bob")
+        stop = threading.Event()
+
+        def post() -> None:
+            while not stop.wait(0.02):
+                ann.create("Now")
+
+        writing = threading.Thread(target=post)
+        writing.start()
+        try:
+            with closing(bob.live_public()) as stream:
+                heard = [next(stream) for _ in range(3)]
+        finally:
+            stop.set()
+            writing.join()
+        assert [type(news) for news in heard] == [Arrived] * 3
+        first.close()
+        first.close()
+        assert bob.create("By the next owner").text == "By the next owner"
+        with pytest.raises(RuntimeError, match="this Shoal is closed"):
+            ann.home()
+
+
 _WRONG = """
 from shoal.sync import Handle, Shoal
 

@@ -105,6 +105,10 @@ class NotYet(Unavailable):
     """Other work comes first; this will have its turn."""
 
 
+class InUse(Unavailable):
+    """Another process has the store open."""
+
+
 class StorageFull(Unavailable):
     """The disk has no room. Nothing was stored; reading goes on."""
 

@@ -5,6 +5,7 @@ It goes through everything in order of its id and remembers how far it came. Wha
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -42,7 +43,8 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
         after = page[-1].id
         ids = [node.id for node in page if isinstance(node, Member | Post)]
         if ids:
-            await filler.look(graph, ids)
+            # Jobs wait for the same future, and go on when this ends.
+            await asyncio.shield(filler.look(graph, ids))
         await index.keep_state(FillState(FORM, after))
         done += len(ids)
         tell("members and posts", done, 0)
@@ -61,7 +63,7 @@ async def refill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _un
         after = ids[-1]
         there = await graph.obj_get(ids)
         if gone := [id_ for id_ in ids if id_ not in there]:
-            await filler.look(graph, gone)
+            await asyncio.shield(filler.look(graph, gone))
     return done
 
 

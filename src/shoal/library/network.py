@@ -16,6 +16,7 @@ from shoal.library.blocklists import KeptBlocklists
 from shoal.library.handle import Handle, Visitor
 from shoal.library.moderation import Moderation
 from shoal.library.options import Options
+from shoal.library.sharing.facade import SharedNetwork
 from shoal.library.tags import Tags
 from shoal.services import members
 from shoal.wiring import Network, open_network
@@ -36,14 +37,21 @@ class Shoal:
     @staticmethod
     @asynccontextmanager
     async def open(
-        url: str | dict[str, str] = "sqlite:///shoal.db", **settings: Unpack[Options]
+        url: str | dict[str, str] = "sqlite:///shoal.db", *, shared: bool = False, **settings: Unpack[Options]
     ) -> AsyncIterator[Shoal]:
         """Open (and create, where there is none) the network at a store URL or shard map, until the block ends.
+
+        A `shared` network, in one SQLite file, may be opened by several processes. One of them has it, and answers the others.
 
         `settings` are those of `shoal.settings.Settings`, by name. Raises `SettingsError` for one that does not exist or a value
         that it does not take, `InvalidInput` for a URL that names no backend, and `Unavailable` when another process has it.
         """
-        async with open_network(configuration.build(store=url, **settings)) as network:
+        chosen = configuration.build(store=url, **settings)
+        if shared:
+            async with SharedNetwork(chosen, Shoal).opened() as shoal:
+                yield shoal
+            return
+        async with open_network(chosen) as network:
             shoal = Shoal(network)
             async with shoal.closing:
                 yield shoal

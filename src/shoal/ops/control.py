@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import socket
-import stat
 import time
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import TypeVar, cast
 
@@ -24,6 +21,7 @@ from shoal.core.errors import ShoalError, Unavailable, in_words
 from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.network import AnyNetwork
 from shoal.ops.operations import AnyOperation, Operation
+from shoal.ops.socket_files import at, bound, remove
 
 T = TypeVar("T")
 
@@ -57,14 +55,14 @@ class _Line(msgspec.Struct, omit_defaults=True):
 async def listening(network: AnyNetwork, path: Path) -> AsyncIterator[None]:
     """Answer at `path` until the block ends. Whoever holds the store's lock may call this: an old socket is replaced."""
     desk = _Desk(network)
-    with _at(path) as address:
-        _remove(path)
-        server = await asyncio.start_unix_server(desk.meet, sock=_bound(address), limit=_LONGEST_LINE)
+    with at(path) as address:
+        remove(path)
+        server = await asyncio.start_unix_server(desk.meet, sock=bound(address), limit=_LONGEST_LINE)
     try:
         async with server:
             yield
     finally:
-        _remove(path)
+        remove(path)
         # The store closes next: nobody may still read it.
         await desk.close()
 
@@ -74,7 +72,7 @@ async def ask(
 ) -> T:
     """Have the server at `path` carry this out. Raises `NoServer`, `Unavailable` when it breaks off, else as it says."""
     try:
-        with _at(path) as address:
+        with at(path) as address:
             reader, writer = await asyncio.open_unix_connection(address, limit=_LONGEST_LINE)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
         raise NoServer(f"no server listens at {path}") from error
@@ -208,31 +206,3 @@ def _path_in(kind: type, value: object) -> object:
     if kind is Path and isinstance(value, str):
         return Path(value)
     raise ValueError(f"{kind.__name__} cannot be received")
-
-
-@contextmanager
-def _at(path: Path) -> Iterator[str]:
-    """An address for `path` that is short however long the path is: that of a socket may have 107 bytes."""
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        yield f"/proc/self/fd/{folder}/{path.name}"
-    finally:
-        os.close(folder)
-
-
-def _bound(address: str) -> socket.socket:
-    """A listening socket whose file only the owner may open, from its first moment."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        os.fchmod(listener.fileno(), stat.S_IRUSR | stat.S_IWUSR)
-        listener.bind(address)
-        listener.setblocking(False)
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _remove(path: Path) -> None:
-    with suppress(FileNotFoundError):
-        path.unlink()

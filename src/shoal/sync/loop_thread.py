@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 _GRACE_SECONDS = 10.0
 """How long the end waits for calls of other threads."""
-_CLOSED = "this Shoal is closed"
+CLOSED = "this Shoal is closed"
 _FORKED = "this Shoal was opened before the process was forked: open one in each process"
 
 
@@ -65,7 +65,7 @@ class LoopThread:
         try:
             return future.result()
         except CancelledError:
-            raise RuntimeError(_CLOSED) from None
+            raise RuntimeError(CLOSED) from None
         except BaseException:
             future.cancel()
             raise
@@ -146,7 +146,7 @@ class LoopThread:
 
     def _check_open(self) -> None:
         if self._ended:
-            raise RuntimeError(_CLOSED)
+            raise RuntimeError(CLOSED)
 
     def _check_process(self) -> None:
         if os.getpid() != self._process:

@@ -44,6 +44,12 @@ def control_path(settings: Settings) -> Path | None:
     return files[0].with_name(f"{files[0].name}.sock") if files else None
 
 
+def calls_path(settings: Settings) -> Path | None:
+    """Return the socket where the owner of a shared store takes calls: `<store>.calls.sock`; None for any other store."""
+    files = store_files(settings)
+    return files[0].with_name(f"{files[0].name}.calls.sock") if files and isinstance(settings.store, str) else None
+
+
 def base_url(settings: Settings) -> str:
     """Return the root of every URL that clients are given, without a slash at the end."""
     return (settings.base_url or f"http://{settings.host}:{settings.port}").rstrip("/")

@@ -24,8 +24,9 @@ import msgspec
 
 from shoal import private
 from shoal.core import events
-from shoal.core.errors import ShoalError, Unavailable
+from shoal.core.errors import InUse, ShoalError, Unavailable
 from shoal.core.events import InverseOp
+from shoal.graph.announcing import announce
 from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Owns
@@ -62,7 +63,7 @@ class SqliteGraph:
         with ExitStack() as undo:
             if not read_only:
                 self._lock = _own(path)
-                undo.callback(os.close, self._lock)
+                undo.callback(_release, self._lock)
                 writing = undo.enter_context(closing(_connect(path)))
                 migrate(writing, path, sql.MIGRATIONS)
             self._reading = undo.enter_context(closing(connect(path, _READER_CACHE_KIB, read_only=True)))
@@ -143,7 +144,7 @@ class SqliteGraph:
         found, overfull = await self._ranks(id1s, atype, times, ranks.OPEN)
         if self._writer is not None:
             for id1 in overfull:
-                await self._divide(id1, atype)
+                await self._divide(self._writer, id1, atype)
         if overfull:
             found |= (await self._ranks(overfull, atype, times, sql.FOREVER))[0]
         return found
@@ -157,10 +158,13 @@ class SqliteGraph:
         inline = atype.ranked and len(id1s) * len(times) <= _INLINE_LISTS and most <= ranks.OPEN
         return read(self._reading) if inline else await self._aside(read)
 
-    async def _divide(self, id1: int, atype: AssocType) -> None:
-        """Make the blocks of a list, in groups of their own: commits that wait come between."""
+    async def _divide(self, writer: Writer, id1: int, atype: AssocType) -> None:
+        """Make the blocks of a list, in groups of their own: commits that wait come between.
+
+        They hold only counts of what is there, so a read that makes them changes nothing that a caller must know of.
+        """
         afresh = True
-        while await self._write(partial(ranks.divide, id1=id1, atype=atype, afresh=afresh)):
+        while await self._written(writer, partial(ranks.divide, id1=id1, atype=atype, afresh=afresh)):
             afresh = False
 
     async def commit(self, batch: Batch) -> None:
@@ -173,8 +177,12 @@ class SqliteGraph:
     async def _write(self, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
         if self._writer is None:
             raise ShoalError("the store was opened for reading only")
+        await announce()
+        return await self._written(self._writer, work)
+
+    async def _written(self, writer: Writer, work: Batch | Callable[[sqlite3.Connection], Any]) -> Any:
         # A caller that goes away takes only its answer along: the group is committed all the same.
-        return await self._writer.submit(work)
+        return await writer.submit(work)
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
@@ -296,7 +304,7 @@ class SqliteGraph:
         if self._writing is not None:
             self._writing.close()
         if self._lock is not None:
-            os.close(self._lock)
+            _release(self._lock)
             self._lock = None
 
 
@@ -312,9 +320,25 @@ def _own(path: Path) -> int:
     except OSError as error:
         by = holder.told(lock)
         os.close(lock)
-        raise Unavailable(f"the store {path.name} is in use by another process{by}: stop that one first") from error
+        raise InUse(f"the store {path.name} is in use by another process{by}: stop that one first") from error
     holder.note(lock)
+    _held.add(lock)
     return lock
+
+
+def _release(lock: int) -> None:
+    _held.discard(lock)
+    os.close(lock)
+
+
+def _leave_to_parent() -> None:
+    """Close the locks that came along with a fork: otherwise the store stays locked for as long as any child lives."""
+    while _held:
+        os.close(_held.pop())
+
+
+_held: set[int] = set()
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _by_list(rows: Sequence[tuple[int, int, int, bytes]], limit: int, *, oldest_first: bool) -> dict[int, list[Assoc]]:

@@ -1,0 +1,93 @@
+"""A guest book in Django: Django asks and answers, Shoal keeps the entries in a file beside it, for all workers of gunicorn.
+
+    gunicorn -w 4 guestbook
+
+The book knows its own people; here a header says who asks, where a real one would look at `request.user`. One worker has the
+file and the others call it; when it ends, another takes over. A browser that repeats a post sends the same `Idempotency-Key`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+
+from django.conf import settings
+from django.core.wsgi import get_wsgi_application
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.urls import path
+from django.views.decorators.http import require_GET, require_POST
+
+from shoal import ShoalError, errors
+from shoal.sync import Handle, Shoal
+
+STATUSES = {errors.NotFound: 404, errors.NotAllowed: 403, errors.InvalidInput: 422, errors.Unavailable: 503}
+"""Every other error that Shoal raises on purpose is a 400."""
+
+shoal = Shoal.open(os.environ.get("GUESTBOOK_STORE", "sqlite:///guestbook.db"), shared=True)
+"""It opens the file with the first call, in each worker: this module may be loaded before they are forked."""
+
+
+def reader(request: HttpRequest) -> Handle:
+    """Return the member who asks; a new name becomes a member."""
+    name = request.headers.get("X-User", "")
+    try:
+        return shoal.member(name)
+    except errors.NotFound:
+        try:
+            return shoal.register(name)
+        except errors.Taken:
+            return shoal.member(name)
+
+
+@require_POST
+def write(request: HttpRequest) -> JsonResponse:
+    """Write an entry. It is on disk when this is answered."""
+    post = reader(request).create(json.loads(request.body)["text"], request=request.headers.get("Idempotency-Key", ""))
+    return JsonResponse({"id": str(post.id)}, status=201)
+
+
+@require_GET
+def home(request: HttpRequest) -> JsonResponse:
+    """The newest entries by the reader and by those whom they follow."""
+    page = reader(request).home()
+    entries = [{"id": str(one.id), "author": one.author.member.name, "text": one.post.text} for one in page.entries]
+    return JsonResponse({"entries": entries})
+
+
+@require_POST
+def follow(request: HttpRequest, name: str) -> HttpResponse:
+    """Follow another reader."""
+    reader(request).follow(name)
+    return HttpResponse(status=204)
+
+
+class Refusals:
+    """Errors of Shoal as answers: their messages may be shown to anybody."""
+
+    def __init__(self, answer: Callable[[HttpRequest], HttpResponse]) -> None:
+        self._answer = answer
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        """Answer a request, and name the worker that did."""
+        response = self._answer(request)
+        response.headers["X-Worker"] = str(os.getpid())
+        return response
+
+    def process_exception(self, _request: HttpRequest, error: Exception) -> HttpResponse | None:
+        """Answer an error of Shoal; any other is Django's."""
+        if not isinstance(error, ShoalError):
+            return None
+        status = next((code for kind, code in STATUSES.items() if isinstance(error, kind)), 400)
+        return JsonResponse({"error": str(error)}, status=status)
+
+
+urlpatterns = [path("entries", write), path("home", home), path("follow/<str:name>", follow)]
+
+settings.configure(
+    ROOT_URLCONF=__name__,
+    SECRET_KEY=os.environ.get("GUESTBOOK_SECRET", "for trying out"),
+    ALLOWED_HOSTS=["*"],
+    MIDDLEWARE=[f"{__name__}.Refusals"],
+)
+application = get_wsgi_application()

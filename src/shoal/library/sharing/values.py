@@ -1,0 +1,165 @@
+"""Arguments and handles as plain values, and back: only types that the methods of the library name are made anew.
+
+A plain value is None, a boolean, a number, text, bytes or a list. Anything else is a map of one item: the number of its type and
+its parts. Numbers of types follow from the methods, so both sides need the same version of the library.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from copy import copy
+from datetime import datetime
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from shoal.core.errors import InvalidInput
+from shoal.library.acting import Identity
+from shoal.library.sharing.surface import Method, Nouns
+
+_PLAIN: tuple[Any, ...] = (type(None), bool, int, float, str, bytes)
+_SEQUENCES: tuple[type, ...] = (tuple, set, frozenset)
+
+
+class Values:
+    """Types by number. `identity` makes what stands for a member on this side."""
+
+    def __init__(self, nouns: Nouns, identity: Callable[[int, str], object]) -> None:
+        found: set[type] = set()
+        for methods in nouns.values():
+            for method in methods.values():
+                for hint in get_type_hints(method.function).values():
+                    _collect(hint, found)
+        structured = sorted(found, key=_name)
+        self.identity = identity
+        self._kinds: list[type] = [*_SEQUENCES, dict, datetime, msgspec.UnsetType, Identity, *structured]
+        self._numbers = {kind: number for number, kind in enumerate(self._kinds)}
+        shape = [(noun, name, _shape(method)) for noun, methods in nouns.items() for name, method in methods.items()]
+        fields = [(_name(kind), _fields(kind)) for kind in structured]
+        self.fingerprint = hashlib.sha256(repr((version("shoal"), sorted(shape), fields)).encode()).hexdigest()
+        """A digest that is equal on two sides of the same version."""
+
+    def with_handles(self, identity: Callable[[int, str], object]) -> Values:
+        """Return the same types, with something else that stands for a member."""
+        other = copy(self)
+        other.identity = identity
+        return other
+
+    def plain(self, value: Any) -> Any:
+        """Return a value as plain ones. Raises `TypeError` for one of another type, `InvalidInput` for one too deep."""
+        try:
+            return self._plain(value)
+        except RecursionError:
+            raise InvalidInput("the value has too many levels") from None
+
+    def made(self, plain: Any) -> Any:
+        """Return the value that the other side had. Raises `ValueError` for anything that is no such value."""
+        try:
+            return self._made(plain)
+        except (LookupError, TypeError, RecursionError) as error:
+            raise ValueError("not a value of the library") from error
+
+    def _plain(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is list:
+            return [self._plain(one) for one in value]
+        number = self._numbers.get(kind)
+        if number is None:
+            return self._near(value)
+        return {number: self._parts(kind, value)}
+
+    def _parts(self, kind: type, value: Any) -> Any:
+        if kind in _SEQUENCES or issubclass(kind, tuple):
+            return [self._plain(one) for one in value]
+        if kind is dict:
+            return [[self._plain(key), self._plain(one)] for key, one in value.items()]
+        if kind is datetime:
+            return value.isoformat()
+        if kind is msgspec.UnsetType:
+            return None
+        if issubclass(kind, Enum):
+            return value.value
+        return [self._plain(getattr(value, field)) for field in _fields(kind)]
+
+    def _near(self, value: Any) -> Any:
+        """A value of a class that derives from a known one: a handle, text of another library, a list that counts."""
+        if isinstance(value, Identity):
+            return {self._numbers[Identity]: [value.id, value.name]}
+        for kind in _PLAIN[1:]:
+            if isinstance(value, kind):
+                return kind(value)
+        if isinstance(value, bytearray | memoryview):
+            return bytes(value)
+        if isinstance(value, Path):
+            return str(value.absolute())
+        if isinstance(value, Mapping):
+            return self._plain(dict(value))
+        if isinstance(value, Iterable):
+            return [self._plain(one) for one in value]
+        raise TypeError(f"{type(value).__name__} cannot be sent to the process that has the store")
+
+    def _made(self, plain: Any) -> Any:
+        if isinstance(plain, list):
+            return [self._made(one) for one in plain]
+        if not isinstance(plain, dict):
+            return plain
+        ((number, parts),) = plain.items()
+        if not isinstance(number, int) or number < 0:
+            raise ValueError("not a type of the library")
+        kind = self._kinds[number]
+        if kind in _SEQUENCES:
+            return kind(map(self._made, parts))
+        if kind is dict:
+            return {self._made(key): self._made(one) for key, one in parts}
+        if kind is datetime:
+            return datetime.fromisoformat(parts)
+        if kind is msgspec.UnsetType:
+            return msgspec.UNSET
+        if kind is Identity:
+            return self.identity(*parts)
+        if issubclass(kind, Enum):
+            return kind(parts)
+        values = map(self._made, parts)
+        return kind(*values) if issubclass(kind, tuple) else kind(**dict(zip(_fields(kind), values, strict=True)))
+
+
+def _shape(method: Method) -> str:
+    """Return the arguments and the answer of a method as text, which is the same in every process."""
+    given = method.signature.parameters.values()
+    arguments = [(one.name, one.kind.name, str(one.annotation), one.default is one.empty) for one in given]
+    return f"{arguments} {method.signature.return_annotation}"
+
+
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _fields(kind: type) -> tuple[str, ...]:
+    if issubclass(kind, Enum):
+        return tuple(str(one.value) for one in kind)
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    if dataclasses.is_dataclass(kind):
+        return tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    return tuple(getattr(kind, "_fields", ()))
+
+
+def _collect(hint: Any, found: set[type]) -> None:
+    """Add the structured types that a type names, and those that their fields name."""
+    for part in get_args(hint):
+        _collect(part, found)
+    if not isinstance(hint, type) or hint in found:
+        return
+    if issubclass(hint, Enum):
+        found.add(hint)
+    elif issubclass(hint, msgspec.Struct) or dataclasses.is_dataclass(hint) or hasattr(hint, "_fields"):
+        found.add(hint)
+        for field in get_type_hints(hint).values():
+            _collect(field, found)

@@ -1,0 +1,62 @@
+"""Opening a network as an application does: alone, or as a process that calls the one that has the store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from shoal import Shoal
+
+SHARED = "shared"
+_owners: dict[int, Shoal] = {}
+"""The owner of each shared network that is opened for a test, by its caller."""
+stores = pytest.mark.parametrize("store", ["memory://", "sqlite:///{}/shoal.db", SHARED])
+
+
+@asynccontextmanager
+async def opened(store: str, folder: Path, **settings: Any) -> AsyncIterator[Shoal]:
+    """Open a store in a folder. A shared one is opened twice, and the second calls the first."""
+    if store != SHARED:
+        async with Shoal.open(store.format(folder), **settings) as shoal:
+            yield shoal
+        return
+    async with owner_and_caller(folder, **settings) as (owner, caller):
+        _owners[id(caller)] = owner
+        try:
+            yield caller
+        finally:
+            del _owners[id(caller)]
+
+
+@asynccontextmanager
+async def owner_and_caller(folder: Path, **settings: Any) -> AsyncIterator[tuple[Shoal, Shoal]]:
+    """Open one store twice: the first has it."""
+    url = f"sqlite:///{folder / 'shoal.db'}"
+    async with (
+        Shoal.open(url, shared=True, **settings) as owner,
+        Shoal.open(url, shared=True, **settings) as caller,
+    ):
+        assert has_store(owner)
+        assert not has_store(caller)
+        yield owner, caller
+
+
+def has_store(shoal: Any) -> bool:
+    """Whether a shared network is in this object, and not called by it."""
+    return bool(shoal._session.owner)
+
+
+def listeners(shoal: Shoal) -> int:
+    """How many viewers listen to live updates."""
+    owner = _owners.get(id(shoal))
+    return (shoal if owner is None else beneath(owner)).network.hub.connected
+
+
+def beneath(shoal: Any) -> Shoal:
+    """The library's own object that the owner of a shared network calls."""
+    real: Shoal = shoal._session._side.shoal
+    return real
