@@ -58,6 +58,14 @@ def _value(of: inspect.Type, numbers: count[int]) -> Any:
             return {_value(key, numbers): _value(value, numbers)}
         case inspect.LiteralType(values=values):
             return values[-1]
+    return _scalar(of, numbers)
+
+
+def _scalar(of: inspect.Type, numbers: count[int]) -> Any:
+    match of:
+        case inspect.BoolType():
+            # Of a field that may also be None, which is its default.
+            return True
         case inspect.IntType():
             return next(numbers)
         case inspect.FloatType():
