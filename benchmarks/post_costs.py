@@ -80,8 +80,12 @@ class Logged(NamedTuple):
 
 
 def written_bytes(path: Path) -> int:
-    """Bytes written to the disk of a file so far, after a sync of everything that waits."""
-    os.sync()
+    """Bytes written to the disk of a file so far, after a sync of all that waits for its folder."""
+    for file in path.parent.iterdir():
+        if file.is_file():
+            handle = os.open(file, os.O_RDONLY)
+            os.fsync(handle)
+            os.close(handle)
     return device_bytes(path)
 
 
