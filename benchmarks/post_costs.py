@@ -248,10 +248,13 @@ def raw_costs(path: Path, authors: Sequence[int], groups: list[int]) -> tuple[fl
 
 def main() -> None:
     """Build, post, report."""
-    options = parser(__doc__, quick={"members": 500, "posts": 6_000}, smallest={"members": 60, "posts": 128})
+    options = parser(
+        __doc__, quick={"members": 500, "posts": 6_000}, smallest={"members": 60, "posts": 128, "before": 500}
+    )
     keep_option(options)
     options.add_argument("--data", type=Path, default=REAL_DATA, help="where graph/nodes.csv and graph/edges.csv are")
     options.add_argument("--members", type=int, default=0, help="of a made-up network; 0: the real graph")
+    options.add_argument("--before", type=int, help="how many posts there are before; as a rule as many as real ones")
     options.add_argument("--posts", type=int, default=10_000, help="how many are made for each part")
     options.add_argument("--writers", type=int, default=64, help="how many post at a time")
     options.add_argument("--only", type=int, nargs="+", help="these parts, by their number from 0")
@@ -267,7 +270,7 @@ def measure(place: Path, chosen: argparse.Namespace, report: Report) -> None:
     made_up = chosen.members
     names, follows = (numbered(made_up), power_law(made_up, 10 * made_up)) if made_up else real_graph(chosen.data)
     store, path = place / f"costs-{len(names)}.db", place / "post_costs.db"
-    build(store, names, follows, real_authors(len(names), follows))
+    build(store, names, follows, real_authors(len(names), follows)[: chosen.before])
     degrees: Ints = np.bincount(follows[:, 1], minlength=len(names))
     drawn = draw_authors(degrees, chosen.posts, min(403, len(names) / 20))
     authors = ids_of(names)[drawn].tolist()
