@@ -194,8 +194,9 @@ def _names() -> Iterator[str]:
 @asynccontextmanager
 async def three(stores: int) -> AsyncIterator[Three]:
     """Each has posted, and read their home."""
-    url = "memory://" if stores == 1 else {"0-31": "memory://", "32-63": "memory://"}
+    url = "memory://" if stores == 1 else {"0-31": "memory://one", "32-63": "memory://two"}
     async with Shoal.open(url) as shoal:
+        assert shoal.network.effects.across is (stores > 1)
         people = await register(shoal, *_names())
         owned = [await lists.create(shoal.network.writes, handle.id, "friends") for handle in people]
         for handle in people:

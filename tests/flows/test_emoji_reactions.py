@@ -73,7 +73,8 @@ MANY = (
     "😙",
     "😚",
 )
-TWO_STORES = {"0-31": "memory://", "32-63": "memory://"}
+TWO_STORES = {"0-62": "memory://one", "63": "memory://two"}
+"""ben's store is another than that of ann and cyd."""
 
 
 def counts(entry: Entry) -> dict[str, int]:
@@ -112,6 +113,7 @@ async def heard(who: Handle) -> list[tuple[str, str]]:
 @in_loop
 async def test_members_put_emoji_on_a_post_and_take_them_off(url: str | dict[str, str]) -> None:
     async with Shoal.open(url) as shoal:
+        assert shoal.network.effects.across is (url is TWO_STORES)
         ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
         post = await ann.create("hello")
         await ben.react(post, UP)

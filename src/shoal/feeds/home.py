@@ -25,6 +25,7 @@ from shoal.feeds import lists
 from shoal.feeds.filtering import NO_SIEVE, sieve_of
 from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
+from shoal.feeds.merging.positions import stored
 from shoal.feeds.merging.pull import Sources, pull
 from shoal.feeds.paging import RowReader
 from shoal.feeds.pipeline import Page, Skeleton, itself
@@ -37,6 +38,8 @@ from shoal.timelines.contract import Window
 _log = logging.getLogger(__name__)
 
 _FOLLOWS_PAGE = 20_000
+_SHOWN_AT_ONCE = 500
+"""Entries by position that are hydrated together."""
 
 
 class _Tastes(NamedTuple):
@@ -101,6 +104,16 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
             return []
         here = await folds.seen.entries(await unfolded(folds, rows))
         return await (await sieve_of(reads.graph, viewer, FilterContext.HOME)).admitted(here)
+
+
+async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
+    """Return the entries at positions `first` to `last` of all that the sources of the home have, as the viewer may see them."""
+    sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
+    ids = await stored(reads.graph, sources, first, last)
+    shown: list[Entry] = []
+    for at in range(0, len(ids), _SHOWN_AT_ONCE):
+        shown += await among(reads, viewer, ids[at : at + _SHOWN_AT_ONCE])
+    return shown
 
 
 async def warm_up(reads: Reads, viewer: int) -> None:
@@ -181,11 +194,6 @@ async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> lis
     mine = await reads.graph.assoc_range(viewer, POSTED, at)
     own = [entry.time for entry in mine]
     return own + await pull(reads.graph, loud, at) if loud else own
-
-
-async def sources(reads: Reads, viewer: int) -> Sources:
-    """Return the lists whose entries the viewer's home is made of, seen or not."""
-    return await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:

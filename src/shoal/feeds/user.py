@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from shoal.core.model import Visibility
-from shoal.feeds.hydrate import Row, Sight
+from shoal.feeds.hydrate import Entry, Row, Sight
+from shoal.feeds.merging.positions import stored
 from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Assoc, Cursor
@@ -56,6 +57,15 @@ async def page(reads: Reads, viewer: int | None, member: int, cursor: Cursor, qu
 
     wanted = None if query == ALL else query.admits
     return await read_page(reads, viewer, cursor, skeleton, keep, wanted=wanted, unasked=False)
+
+
+async def at_positions(reads: Reads, member: int, first: int, last: int) -> list[Entry]:
+    """Return the posts and shares of a member at positions `first` to `last`, as the member may see them."""
+    ids = await stored(reads.graph, {POSTED: [member]}, first, last)
+    if not ids:
+        return []
+    part = Cursor(before=ids[0] + 1, after=ids[-1] - 1, limit=len(ids))
+    return (await page(reads, member, member, part)).entries
 
 
 async def _posted(reads: Reads, member: int, at: Cursor) -> list[Assoc]:

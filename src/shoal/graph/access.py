@@ -48,9 +48,8 @@ async def relations(graph: Reader, viewer: int | None, members: Iterable[int]) -
     return _related(wanted, await graph.assoc_get(viewer, _GUARDS, others))
 
 
-def _related(strangers: dict[int, Relation], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
-    """Return the members with the viewer's relationship to each, from the viewer's associations with them."""
-    wanted = strangers
+def _related(wanted: dict[int, Relation], found: Mapping[AssocType, Mapping[int, Assoc]]) -> dict[int, Relation]:
+    """Fill in the viewer's relationship to each member, from the viewer's associations with them."""
     follows, blocks, blocked_by, mutes = (found[atype] for atype in _GUARDS)
     for member, follow in follows.items():
         wanted[member] = _followed(follow.data)

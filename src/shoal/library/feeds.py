@@ -10,7 +10,6 @@ from shoal.core.text import check_tag
 from shoal.feeds import home, public, tagged, user
 from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry
-from shoal.feeds.merging import positions
 from shoal.feeds.pipeline import Page
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting, AnyMember, Seeing
@@ -127,7 +126,7 @@ class HasFeeds(SeesFeeds, Acting):
         Raises `InvalidInput` for more than 2,000 positions at once.
         """
         first, last = _positions(a, b)
-        return await positions.own(self._reads, self.id, first, last)
+        return await user.at_positions(self._reads, self.id, first, last)
 
     async def list_public_feed(self, a: int = 0, b: int = 19) -> list[Entry]:
         """The home timeline at positions `a` to `b` (both included; 0 is the newest), at the same price at any position.
@@ -138,7 +137,7 @@ class HasFeeds(SeesFeeds, Acting):
         asked for. `home` has full pages. Raises `InvalidInput` for more than 2,000 positions at once.
         """
         first, last = _positions(a, b)
-        return await positions.of_home(self._reads, self.id, first, last)
+        return await home.at_positions(self._reads, self.id, first, last)
 
 
 def _positions(a: int, b: int) -> tuple[int, int]:

@@ -49,7 +49,7 @@ async def file(
     comment = check_text(complaint.comment, field="comment", maximum=MAX_COMMENT)
     rule_ids = _checked_rules(complaint.rule_ids, rules)
     post_ids = await _checked_posts(writes.graph, member_id, target, complaint.post_ids)
-    hidden = (await writes.graph.assoc_get(member_id, (REPORTS_POST,), post_ids))[REPORTS_POST] if post_ids else {}
+    earlier = (await writes.graph.assoc_get(member_id, (REPORTS_POST,), post_ids))[REPORTS_POST] if post_ids else {}
     shard = shard_of(member_id)
 
     def build(id_: int) -> tuple[Report, Batch]:
@@ -67,7 +67,7 @@ async def file(
         batch.assoc_add(id_, FILED, EVERYBODY, id_)
         if target_id != member_id:
             for post_id in post_ids:
-                batch.assoc_add(member_id, REPORTS_POST, post_id, id_, encode_reports(id_, hidden.get(post_id)))
+                batch.assoc_add(member_id, REPORTS_POST, post_id, id_, encode_reports(id_, earlier.get(post_id)))
                 batch.expect(post_id)
         batch.emit(ReportFiled(report_id=id_))
         return report, batch

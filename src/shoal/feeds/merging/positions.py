@@ -1,4 +1,4 @@
-"""Entries of a feed by position: 0 is the newest that is stored.
+"""Entries of many lists together, by position: 0 is the newest that is stored.
 
 A position is that of a stored entry, whether the viewer may see it or not; so it is found by counting what the lists have, and
 nothing newer is read. What may not be shown leaves a gap: the answer has fewer entries, and those behind keep their positions.
@@ -18,10 +18,7 @@ from collections.abc import Sequence
 from heapq import merge
 from itertools import islice
 
-from shoal.feeds import home, user
-from shoal.feeds.hydrate import Entry
 from shoal.feeds.merging.pull import Sources, pull
-from shoal.feeds.reads import Reads
 from shoal.graph.contract import MAX_TIME, Cursor, Reader
 from shoal.graph.schema import POSTED, TAG_OF
 
@@ -30,25 +27,6 @@ NEAR_PER_LIST = 16
 """So many entries before a position are read rather than counted, and at least so many for each list: a count costs more."""
 _AROUND = 1 / 32
 """How far beside the likely place of a position the entries are counted too, as a share of the time where it must be."""
-_SHOWN_AT_ONCE = 500
-
-
-async def own(reads: Reads, member: int, first: int, last: int) -> list[Entry]:
-    """Return the posts and shares of a member at positions `first` to `last`, as the member may see them."""
-    ids = await stored(reads.graph, {POSTED: [member]}, first, last)
-    if not ids:
-        return []
-    part = Cursor(before=ids[0] + 1, after=ids[-1] - 1, limit=len(ids))
-    return (await user.page(reads, member, member, part)).entries
-
-
-async def of_home(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
-    """The home timeline at positions `first` to `last` of all that its sources have, as the viewer may see it."""
-    ids = await stored(reads.graph, await home.sources(reads, viewer), first, last)
-    shown: list[Entry] = []
-    for at in range(0, len(ids), _SHOWN_AT_ONCE):
-        shown += await home.among(reads, viewer, ids[at : at + _SHOWN_AT_ONCE])
-    return shown
 
 
 async def stored(graph: Reader, sources: Sources, first: int, last: int) -> list[int]:
