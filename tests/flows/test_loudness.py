@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest.mock import patch
@@ -15,6 +16,7 @@ from shoal import Handle, Shoal
 from shoal.core.events import AnyEvent, FollowChanged, LoudnessLost
 from shoal.core.ids import shard_of
 from shoal.fanout import fading, home
+from shoal.fanout.activity import forget_inactive
 from shoal.fanout.effects import Effects
 from shoal.fanout.loudness import Loudness
 from shoal.fanout.table import TABLE
@@ -413,7 +415,8 @@ async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) ->
             shoal = Shoal(network)
             fan = await shoal.member("fan0")
             assert await home_texts(fan) == known
-            upkeep = Upkeep(network.store, network.timelines, network.effects.loudness.review, 14.0, 30.0)
+            forget = partial(forget_inactive, network.store)
+            upkeep = Upkeep(network.store, network.timelines, network.effects.loudness.review, forget, 14.0, 30.0)
             with patch("shoal.fanout.loudness._REVIEWED_AT_ONCE", 2):
                 await upkeep.once()
             await shoal.settle()

@@ -26,6 +26,8 @@ class PostCreated(Event, frozen=True, tag="post_created"):
     visibility: Visibility = Visibility.PUBLIC
     tag_ids: tuple[int, ...] = ()
     mention_ids: tuple[int, ...] = ()
+    answered_id: int = 0
+    """The post of another member that a comment answers; 0 for none."""
 
 
 class PostUpdated(Event, frozen=True, tag="post_updated"):
@@ -90,6 +92,8 @@ class ShareCreated(Event, frozen=True, tag="share_created"):
 
     share_id: int
     author_id: int
+    shared_id: int = 0
+    """The post that was shared, if another member wrote it; 0 otherwise."""
 
 
 class ShareDeleted(Event, frozen=True, tag="share_deleted"):
@@ -119,6 +123,8 @@ class LikeChanged(Event, frozen=True, tag="like_changed"):
     member_id: int
     post_id: int
     author_id: int
+    at: int = 0
+    """When the like began, as an id; 0 when it ended."""
 
 
 class ReactionChanged(Event, frozen=True, tag="reaction_changed"):
@@ -130,6 +136,8 @@ class ReactionChanged(Event, frozen=True, tag="reaction_changed"):
     place_id: int
     """The id at which the emoji is counted on the post."""
     emoji: str
+    at: int = 0
+    """When the emoji was put there, as an id; 0 when it was taken off."""
 
 
 class RequestChanged(Event, frozen=True, tag="request_changed"):

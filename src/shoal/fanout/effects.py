@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
 from shoal.discovery.nowhere import NoIndex
+from shoal.fanout.activity import Activity
 from shoal.fanout.aside import Aside
 from shoal.fanout.loudness import Loudness
 from shoal.graph.contract import Graph
@@ -90,3 +91,5 @@ class Effects:
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
     """Keeps the search index up to date with the graph."""
     holding: Holding = _HOLDING
+    activity: Activity = field(default_factory=Activity)
+    """Lists the posts that members react to."""

@@ -53,6 +53,7 @@ from shoal.fanout import (
     staff,
     streams,
     tags,
+    trending,
     verdicts,
 )
 from shoal.fanout.effects import Effects
@@ -67,6 +68,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         home.push_post,
         notifications.tell_watchers,
         indexes.look_at_post,
+        trending.count_comment,
     ),
     PostUpdated: (
         inverses.settle_added_tags,
@@ -97,7 +99,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     ),
     PollRemoved: (cleanup.clear_votes,),
     PostHidden: (streams.tell_hiding,),
-    ShareCreated: (streams.tell_share, notifications.tell_of_share, home.push_share),
+    ShareCreated: (streams.tell_share, notifications.tell_of_share, home.push_share, trending.count_share),
     ShareDeleted: (streams.tell_unshare, home.remove_share),
     FollowChanged: (
         inverses.settle_follow,
@@ -110,8 +112,8 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         notifications.tell_of_follow,
     ),
     LoudnessLost: (fading.merge,),
-    LikeChanged: (notifications.tell_of_like,),
-    ReactionChanged: (streams.tell_reaction, notifications.tell_of_reaction),
+    LikeChanged: (notifications.tell_of_like, trending.count_reaction),
+    ReactionChanged: (streams.tell_reaction, notifications.tell_of_reaction, trending.count_reaction),
     RequestChanged: (inverses.settle_request, block_cleanup.end_vain_request, notifications.tell_of_request),
     ListChanged: (lists.trim, streams.tell_list),
     PollEnded: (notifications.tell_voters,),

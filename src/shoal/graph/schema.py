@@ -133,6 +133,9 @@ REPORTS_POST = AssocType(79, "reports_post", inverse=80)  # member -> post; data
 POST_REPORTED_BY = AssocType(80, "post_reported_by", inverse=79)
 REPORT_UPHELD = AssocType(81, "report_upheld")  # member -> own report that moderators found right
 REPORT_DISMISSED = AssocType(82, "report_dismissed")  # member -> own report that they did not
+ACTIVE = AssocType(
+    83, "active", counted=False
+)  # public list of a data source -> public post that members react to; time: minute of the newest reaction known
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)

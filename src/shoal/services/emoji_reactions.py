@@ -66,7 +66,7 @@ async def _react(writes: Writes, member_id: int, post: Post, emoji: str, claim: 
         if ended not in there:
             batch.assoc_del(member_id, PUTS_EMOJI, ended.id, now)
     batch.expect(post.id)
-    batch.emit(_changed(member_id, post, place))
+    batch.emit(_changed(member_id, post, place, now))
     try:
         await writes.graph.commit(batch)
     except Missing as error:
@@ -94,9 +94,9 @@ async def _unreact(writes: Writes, member_id: int, post: Post, emoji: str, claim
     return True
 
 
-def _changed(member_id: int, post: Post, place: EmojiPlace) -> ReactionChanged:
+def _changed(member_id: int, post: Post, place: EmojiPlace, put: int = 0) -> ReactionChanged:
     return ReactionChanged(
-        member_id=member_id, post_id=post.id, author_id=post.author_id, place_id=place.id, emoji=place.emoji
+        member_id=member_id, post_id=post.id, author_id=post.author_id, place_id=place.id, emoji=place.emoji, at=put
     )
 
 

@@ -17,10 +17,12 @@ from shoal.graph.access import access_member, access_post, members_by_id, own_po
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
 from shoal.graph.media_life import attach
+from shoal.graph.payloads.activity import may_be_active
 from shoal.graph.payloads.listings import relist
 from shoal.graph.payloads.tag_uses import tags_used
 from shoal.graph.payloads.threads import enter_thread, leave_thread
 from shoal.graph.schema import (
+    ACTIVE,
     PINS,
     POSTED,
     PUBLISHED,
@@ -169,6 +171,7 @@ def _creation(post: Post, shard: int, now: int) -> Batch:
             visibility=post.visibility,
             tag_ids=tag_ids,
             mention_ids=tuple(mention.id for mention in post.mentions),
+            answered_id=post.parent_id if post.parent_author_id != post.author_id else 0,
         )
     )
     _count_tags(batch, None, post, now)
@@ -276,6 +279,8 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
     batch.assoc_del(author_id, PINS, post.id, now)
     if post.published:
         batch.assoc_del(public_list(batch.shard), PUBLISHED, post.id, now)
+    if may_be_active(post):
+        batch.assoc_del(public_list(batch.shard), ACTIVE, post.id, now)
     polls.exchange(batch, poll, None, now)
     for tag in map(tag_id, post.tags):
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))

@@ -83,7 +83,8 @@ async def share(
         # One share a post: of two requests at the same time one finds this key taken.
         batch.key_add(share_key(member_id, shard, post.id), made.id)
         batch.expect(post.id)
-        batch.emit(ShareCreated(share_id=made.id, author_id=member_id))
+        shared_id = post.id if post.author_id != member_id else 0
+        batch.emit(ShareCreated(share_id=made.id, author_id=member_id, shared_id=shared_id))
         return made, batch
 
     try:
@@ -183,9 +184,10 @@ async def _begin(writes: Writes, member_id: int, atype: AssocType, post_id: int)
     post = await access_post(writes.graph, member_id, post_id)
     if await _stands(writes, member_id, atype, post.id) is None:
         batch = Batch(shard_of(member_id))
-        batch.assoc_add(member_id, atype, post.id, writes.new_id(batch.shard), tally=post.author_id)
+        now = writes.new_id(batch.shard)
+        batch.assoc_add(member_id, atype, post.id, now, tally=post.author_id)
         batch.expect(post.id)
-        _tell(batch, atype, member_id, post)
+        _tell(batch, atype, member_id, post, now)
         try:
             await writes.graph.commit(batch)
         except Missing as error:
@@ -205,10 +207,10 @@ async def _end(writes: Writes, member_id: int, atype: AssocType, post_id: int) -
     return await access_post(writes.graph, member_id, post.id)
 
 
-def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post) -> None:
+def _tell(batch: Batch, atype: AssocType, member_id: int, post: Post, began: int = 0) -> None:
     """Emit an event for a like, and none for a bookmark: nobody else learns of bookmarks."""
     if atype is LIKES:
-        batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id))
+        batch.emit(LikeChanged(member_id=member_id, post_id=post.id, author_id=post.author_id, at=began))
 
 
 async def _stands(writes: Writes, member_id: int, atype: AssocType, post_id: int) -> Assoc | None:

@@ -15,6 +15,7 @@ from shoal.api.http.limits.ratelimit import Limiter
 from shoal.broker.relay import Relay
 from shoal.core.ids import IdMaker
 from shoal.discovery.filler import Filler
+from shoal.fanout.activity import forget_inactive
 from shoal.fanout.effects import Effects, Followers, Holding
 from shoal.fanout.graph_followers import ListedFollowers
 from shoal.fanout.loudness import Loudness
@@ -254,6 +255,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         network.store,
         network.timelines,
         network.effects.loudness.review,
+        partial(forget_inactive, network.effects.graph),
         settings.timeline_idle_days,
         settings.tombstone_days,
     )

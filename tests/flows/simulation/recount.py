@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TypeVar
 
-from shoal.core.ids import shard_of
+from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, HIDDEN_WITH_AUTHOR, Member, Node, Poll, Post, Share, Visibility
 from shoal.core.reports import Report
 from shoal.core.reviews import HELD, Review
@@ -14,6 +14,7 @@ from shoal.graph.contract import Assoc, AssocRow, Store
 from shoal.graph.payloads.emoji import EmojiPlace, chosen_of
 from shoal.graph.payloads.notifications import Kind, Notice, notice_of
 from shoal.graph.schema import (
+    ACTIVE,
     ASSOC_TYPES,
     BLOCKED_BY,
     BLOCKS,
@@ -363,6 +364,39 @@ class World:
             row = self.alive.get((id_, IN_THREAD.number, root))
             if row and row.data != post.parent_id.to_bytes(8) + post.author_id.to_bytes(8):
                 yield f"{id_} stands in its thread with {row.data!r}"
+
+    def wrong_activity(self) -> Iterator[str]:
+        """A public post that others react to is listed as active, since their newest reaction or later."""
+        reacted = self._reacted()
+        for public, id_ in self.pairs(ACTIVE):
+            post = self.objects.get(id_)
+            if not self._may_be_active(post) or public != public_list(shard_of(id_)):
+                yield f"{id_} is active in {public}: {post}"
+        for id_, newest in reacted.items():
+            row = self.alive.get((public_list(shard_of(id_)), ACTIVE.number, id_))
+            if row is None or milliseconds_of(row.time) // 60_000 < milliseconds_of(newest) // 60_000:
+                yield f"{id_} got a reaction at {newest}, and is active since {row}"
+
+    @staticmethod
+    def _may_be_active(node: Node | None) -> bool:
+        return isinstance(node, Post) and node.visibility is Visibility.PUBLIC and not node.parent_id
+
+    def _reacted(self) -> dict[int, int]:
+        """Return the time of the newest reaction that stands, of posts that may be active."""
+        made = [(member, post, self.alive[post, LIKED_BY.number, member].time) for post, member in self.pairs(LIKED_BY)]
+        made += [(share.author_id, share.post_id, share.id) for share in self.all(Share)]
+        for member, place in self.pairs(PUTS_EMOJI):
+            row = self.alive[member, PUTS_EMOJI.number, place]
+            made.append((member, int.from_bytes(row.data), row.time))
+        for comment in self.all(Post):
+            if comment.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+                made.append((comment.author_id, comment.parent_id, comment.id))
+        newest: dict[int, int] = {}
+        for member, id_, time in made:
+            post = self.objects.get(id_)
+            if isinstance(post, Post) and self._may_be_active(post) and post.author_id != member:
+                newest[id_] = max(newest.get(id_, 0), time)
+        return newest
 
     def remains(self) -> Iterator[str]:
         """Yield what still hangs on a post that is gone."""

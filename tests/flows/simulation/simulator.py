@@ -19,6 +19,7 @@ from shoal.core.events import LoudnessLost
 from shoal.core.ids import EPOCH_MS, IdMaker, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
+from shoal.fanout.activity import Activity
 from shoal.fanout.effects import Effects, Followers, Holding
 from shoal.fanout.graph_followers import ListedFollowers
 from shoal.fanout.loudness import Loudness
@@ -159,6 +160,7 @@ class Simulator:
             page=page,
             merge=length,
             holding=Holding(reports=2, age_ms=0),
+            activity=Activity(lambda: self._now),
         )
         self.outbox = Unruly(cast("Outbox", self.graph), dice)
         self.runner = Runner(self.outbox, TABLE, self.effects, attempts=1_000_000, first_delay=0.0)
@@ -560,6 +562,7 @@ class Simulator:
             *world.wrong_emoji(),
             *world.wrong_reviews(),
             *world.wrong_threads(),
+            *world.wrong_activity(),
             *world.wrong_loudness(self.quiet_below),
             *world.remains(),
         ]

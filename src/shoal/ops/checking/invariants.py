@@ -11,11 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.graph.schema import (
+    ACTIVE,
     ASSOC_TYPES,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     IN_THREAD,
     MUTES_THREAD,
+    PUBLIC_LISTS,
     SHOWS_EMOJI,
     TAG_OF,
     AssocType,
@@ -207,7 +209,9 @@ def ends(links: Links, objects: Objects) -> Found:
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number != TAG_OF.inverse]))
     # The place of an emoji is no object: it is there as long as its post says so.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
-    loose = np.nonzero(~(objects.exist(live.id1) & there))[0]
+    # A list of active posts begins at no object.
+    begins = objects.exist(live.id1) | ((live.atype == ACTIVE.number) & np.isin(live.id1, PUBLIC_LISTS))
+    loose = np.nonzero(~(begins & there))[0]
     findings = [_loose(live, at) for at in loose[:MOST]]
     return Found(len(live.id1), len(loose), findings)
 

@@ -1,0 +1,152 @@
+"""Writes which posts members react to at present (`graph/payloads/activity.py`), and forgets posts that nobody reacts to.
+
+Reactions that are heard of together are written together: one entry a post, one commit a list. A process writes an entry
+once for a minute, however many members react in it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from shoal.core.errors import Unavailable
+from shoal.core.ids import shard_of
+from shoal.core.model import Post
+from shoal.graph.cache.recent import Recent
+from shoal.graph.contract import AssocOp, Batch, Cursor, Graph, Missing
+from shoal.graph.payloads.activity import active_at, may_be_active, oldest_active
+from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
+
+_AT_ONCE = 20
+"""Posts of one commit: DynamoDB takes 100 items, and a post that was active before makes four."""
+_FORGOTTEN_AT_ONCE = 100
+_REMEMBERED = 50_000
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """A post whose entry is to have at least this time."""
+
+    time: int
+    done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+
+class Activity:
+    """The entries that one process writes. `written` counts them; `clock` gives Unix milliseconds."""
+
+    def __init__(self, clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000) -> None:
+        self.written = 0
+        self._clock = clock
+        self._known: Recent[int, int] = Recent(_REMEMBERED)
+        self._wanted: dict[int, _Wanted] = {}
+        self._in_hand: dict[int, _Wanted] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def reacted(self, graph: Graph, post_id: int, at: int) -> asyncio.Future[None] | None:
+        """Note a reaction to a post, of a moment given as an id; the future is done when the entry is safe.
+
+        None: nothing has to be written. Then this process has written the same minute or a later one, or the reaction is
+        too old to count.
+        """
+        moment = active_at(post_id, at)
+        if moment <= (self._known.get(post_id) or 0) or moment <= oldest_active(self._clock()):
+            return None
+        held = self._in_hand.get(post_id)
+        if held is not None and moment <= held.time and not held.done.done():
+            return held.done
+        wanted = self._wanted.get(post_id)
+        if wanted is None:
+            wanted = self._wanted[post_id] = _Wanted(moment)
+        wanted.time = max(wanted.time, moment)
+        if self._task is None:
+            self._task = asyncio.ensure_future(self._work(graph))
+        return wanted.done
+
+    async def _work(self, graph: Graph) -> None:
+        """Write whatever is wanted; what comes meanwhile is written together afterwards."""
+        try:
+            while self._wanted:
+                self._in_hand, self._wanted = self._wanted, {}
+                await self._write(graph, self._in_hand)
+        finally:
+            self._task, self._in_hand = None, {}
+
+    async def _write(self, graph: Graph, wanted: Mapping[int, _Wanted]) -> None:
+        try:
+            posts = await graph.obj_get(list(wanted))
+        except BaseException as error:  # noqa: BLE001  # whoever waits must hear of it, whatever it is
+            _fail(wanted.values(), error)
+            return
+        lists: dict[int, list[int]] = {}
+        for id_ in wanted:
+            if isinstance(post := posts.get(id_), Post) and may_be_active(post):
+                lists.setdefault(public_list(shard_of(id_)), []).append(id_)
+            else:
+                self._finish(id_, wanted[id_])
+        parts = (
+            (public, ids[at : at + _AT_ONCE]) for public, ids in lists.items() for at in range(0, len(ids), _AT_ONCE)
+        )
+        await asyncio.gather(*(self._put(graph, public, {id_: wanted[id_] for id_ in ids}) for public, ids in parts))
+
+    async def _put(self, graph: Graph, public: int, wanted: Mapping[int, _Wanted]) -> None:
+        """Write entries of one list: all of them, or without those of posts that were deleted in between."""
+        batch = Batch(shard_of(public))
+        for id_, post in wanted.items():
+            batch.put(AssocOp(public, ACTIVE.number, id_, post.time, alive=True, plain=True))
+            batch.expect(id_)
+        try:
+            await graph.commit(batch)
+            self.written += len(wanted)
+        except Missing:
+            if len(wanted) > 1:
+                await asyncio.gather(*(self._put(graph, public, {id_: wanted[id_]}) for id_ in wanted))
+                return
+        except BaseException as error:  # noqa: BLE001  # as above
+            _fail(wanted.values(), error)
+            return
+        for id_, post in wanted.items():
+            self._finish(id_, post)
+
+    def _finish(self, post_id: int, wanted: _Wanted) -> None:
+        self._known.put(post_id, wanted.time)
+        if not wanted.done.done():
+            wanted.done.set_result(None)
+
+
+def _fail(wanted: Iterable[_Wanted], error: BaseException) -> None:
+    heard = error if isinstance(error, Exception) else Unavailable("it was given up")
+    for post in wanted:
+        if not post.done.done():
+            post.done.set_exception(heard)
+            # Perhaps nobody waits any more.
+            post.done.exception()
+
+
+async def forget_inactive(graph: Graph, now: int) -> None:
+    """End the entries of posts without a reaction that counts; `now` in Unix milliseconds. An entry that is renewed stays."""
+    old = Cursor(before=oldest_active(now), limit=_FORGOTTEN_AT_ONCE, oldest_first=True)
+    while pages := await graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, old):
+        ended = [
+            AssocOp(public, ACTIVE.number, entry.id2, entry.time + 1, alive=False, plain=True)
+            for public, page in pages.items()
+            for entry in page
+        ]
+        await asyncio.gather(*(_commit(graph, part) for part in _parts(ended)))
+
+
+def _parts(ops: Sequence[AssocOp]) -> Iterable[Sequence[AssocOp]]:
+    """Cut operations, which come list by list, into those of one commit."""
+    begin = 0
+    for at in range(1, len(ops) + 1):
+        if at == len(ops) or ops[at].id1 != ops[begin].id1 or at - begin == _AT_ONCE:
+            yield ops[begin:at]
+            begin = at
+
+
+async def _commit(graph: Graph, ops: Sequence[AssocOp]) -> None:
+    batch = Batch(shard_of(ops[0].id1))
+    for op in ops:
+        batch.put(op)
+    await graph.commit(batch)
