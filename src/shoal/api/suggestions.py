@@ -95,7 +95,7 @@ async def directory(context: Context, params: DirectoryQuery) -> object:
 
 
 async def trending(context: Context, params: TrendingQuery) -> object:
-    """Statuses that many favourite and reblog these days."""
+    """Statuses that many different members react to now."""
     front = context.deps
     limit, offset = page_size(params.limit), min(max(0, params.offset), _DEEPEST)
     viewer = context.caller.member_id

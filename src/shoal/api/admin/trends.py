@@ -84,7 +84,7 @@ async def reject(context: Context, params: Which) -> AdminTag:
 
 
 async def statuses(context: Context, params: Position) -> list[object]:
-    """Statuses that many favourite and reblog these days, and those among them that were rejected."""
+    """Statuses that many different members react to now, and those among them that were rejected."""
     front = context.deps
     limit, offset = page_size(params.limit), max(0, params.offset)
     found = await popular.judged(front.reads, limit, offset)

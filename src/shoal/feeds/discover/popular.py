@@ -1,4 +1,8 @@
-"""Posts that many like and share these days, by authors who want to be found.
+"""Posts that trend: many different members react to them at this moment, and their authors want to be found.
+
+Posts are looked for among the most recently active ones of the whole network, however old they are. Each is scored by the
+weight of its reactions (`feeds/reactions.py`), and trends if enough different members reacted within three days. Where
+few trend, those that many like among the newest posts come behind them.
 
 Only posts that everybody may see are considered, and they are the same for every viewer; then each viewer is shown
 those that they may see.
@@ -7,33 +11,48 @@ those that they may see.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from shoal.core.model import Member, Post
 from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_publicly
 from shoal.discovery.contract import Ask
 from shoal.feeds.hydrate import Entry, hydrate
+from shoal.feeds.reactions import reactions_to
 from shoal.feeds.reads import Popular, Reads
 from shoal.graph.access import members_by_id
-from shoal.graph.schema import LIKED_BY, SHARED_BY
+from shoal.graph.contract import Cursor
+from shoal.graph.payloads.activity import oldest_active
+from shoal.graph.schema import ACTIVE, LIKED_BY, PUBLIC_LISTS, SHARED_BY
 
-_NEWEST = 1_000
-"""Posts that are considered."""
+_ACTIVE = 2_000
+"""Active posts that are considered, the most recently active ones."""
+_OF_LIST = 500
+"""Active posts that are read of each data source."""
 _MOST = 200
 """Posts that can trend at the same time."""
+_ENOUGH = 20
+"""Where fewer posts trend, others come behind them."""
+_NEWEST = 1_000
+"""Posts of which these others are."""
 _HALF_MS = 86_400_000
-"""Time in which the weight of a like halves, by the age of the post.
+"""Time in which the weight of a like halves among these others, by the age of the post.
 
 Scores are logarithms, or old posts would all have 0.
 """
+_LEAST = 2
+"""Different members without whom nothing trends: one alone is no trend."""
 
 
 async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) -> list[Entry]:
-    """Return part of the trending posts that the viewer may see: at most seven reads, and three more once a minute."""
-    ids = [popular.id for popular in await _remembered(reads) if not popular.untrendable]
-    found = await hydrate(reads.graph, viewer, ids[offset : offset + limit])
+    """Return part of the trending posts that the viewer may see: at most seven reads, and thirteen more once a minute."""
+    found = await hydrate(reads.graph, viewer, (await ids(reads))[offset : offset + limit])
     # Some that were taken out a moment ago are still among those remembered.
     return [entry for entry in found if not entry.post.untrendable and _is_listed(entry)]
+
+
+async def ids(reads: Reads) -> list[int]:
+    """Return the trending posts, the first first, before a check who may see them; thirteen reads once a minute."""
+    return [popular.id for popular in await _remembered(reads) if not popular.untrendable]
 
 
 def _is_listed(entry: Entry) -> bool:
@@ -44,8 +63,17 @@ async def judged(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
     """Return trending posts for moderators: as everybody sees them, and including those that are kept from trends, in
     the places that they would have.
     """
-    ids = [popular.id for popular in await _remembered(reads)]
-    return await hydrate(reads.graph, None, ids[offset : offset + limit])
+    found = [popular.id for popular in await _remembered(reads)]
+    return await hydrate(reads.graph, None, found[offset : offset + limit])
+
+
+def threshold(active: int) -> int:
+    """Return how many different members must react for a post to trend, where so many react to anything at all.
+
+    One more for four times as many: max(2, log4(active)), rounded down. That is 2 for up to 63 members, 3 from 64, 4 from 256,
+    and from 1,024 on the 5 that Mastodon asks for in a network of any size (`Trends::Statuses`, `threshold: 5`).
+    """
+    return max(_LEAST, (active.bit_length() - 1) // 2)
 
 
 async def _remembered(reads: Reads) -> list[Popular]:
@@ -53,25 +81,53 @@ async def _remembered(reads: Reads) -> list[Popular]:
     found = reads.trending.get(None, now)
     if found is None:
         found = await _trending(reads, now)
+        if sum(not popular.untrendable for popular in found) < _ENOUGH:
+            found += await _liked(reads, now, {popular.id for popular in found})
         reads.trending.put(None, found, now)
     return found
 
 
 async def _trending(reads: Reads, now: int) -> list[Popular]:
+    """Return the posts that trend. Nine reads."""
+    shown = await _for_everybody(reads, await _active(reads, now))
+    found = await reactions_to(reads.graph, shown, now)
+    least, members = threshold(found.active()), found.members_of()
+    return _best(shown, {id_: weight for id_, weight in found.weights(now).items() if members[id_] >= least})
+
+
+async def _active(reads: Reads, now: int) -> list[int]:
+    """Return the most recently active posts."""
+    part = Cursor(after=oldest_active(now), limit=_OF_LIST)
+    lists = await reads.graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, part)
+    found = sorted(((entry.time, entry.id2) for page in lists.values() for entry in page), reverse=True)
+    return [id_ for _, id_ in found[:_ACTIVE]]
+
+
+async def _liked(reads: Reads, now: int, others: Collection[int]) -> list[Popular]:
+    """Return posts that many like and share for their age, besides those others. Four reads."""
     newest = await reads.search.posts(Ask(), _NEWEST)
-    nodes = await reads.graph.obj_get(newest)
-    posts = [post for id_ in newest if isinstance(post := nodes.get(id_), Post)]
-    authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
-    shown = [post for post in posts if _is_for_everybody(post, authors)]
+    shown = await _for_everybody(reads, [id_ for id_ in newest if id_ not in others])
     counts = await reads.graph.assoc_count([post.id for post in shown], (LIKED_BY, SHARED_BY))
     scores = {
         post.id: math.log2(liked) - max(0, now - post.created_at) / _HALF_MS
         for post in shown
         if (liked := counts[LIKED_BY].get(post.id, 0) + counts[SHARED_BY].get(post.id, 0))
     }
-    kept_out = {post.id for post in shown if post.untrendable}
+    return _best(shown, scores)
+
+
+def _best(posts: Sequence[Post], scores: Mapping[int, float]) -> list[Popular]:
+    kept_out = {post.id for post in posts if post.untrendable}
     best = sorted(scores, key=lambda id_: (-scores[id_], -id_))[: _MOST + len(kept_out)]
     return [Popular(id_, untrendable=id_ in kept_out) for id_ in best]
+
+
+async def _for_everybody(reads: Reads, ids: Sequence[int]) -> list[Post]:
+    """Return those of these posts that may trend. Two reads."""
+    nodes = await reads.graph.obj_get(ids)
+    posts = [post for id_ in ids if isinstance(post := nodes.get(id_), Post)]
+    authors = await members_by_id(reads.graph, list({post.author_id for post in posts}))
+    return [post for post in posts if _is_for_everybody(post, authors)]
 
 
 def _is_for_everybody(post: Post, authors: Mapping[int, Member]) -> bool:

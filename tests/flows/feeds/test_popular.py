@@ -1,0 +1,336 @@
+"""Posts that trend: those to which many different members react now, of all posts there are."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import msgspec
+import numpy as np
+import pytest
+
+from shoal import Handle, Shoal, Visibility
+from shoal.core.ids import floor_at, milliseconds_of, shard_of
+from shoal.core.model import Post
+from shoal.core.reviews import Review
+from shoal.fanout.activity import forget_inactive
+from shoal.feeds import reactions
+from shoal.feeds.discover import popular
+from shoal.feeds.discover.popular import threshold
+from shoal.feeds.reactions import HALF_LIFE_MS, Reactions, reactions_to, recent
+from shoal.feeds.reads import Reads
+from shoal.feeds.shared_answers import Remembered
+from shoal.graph.contract import Batch
+from shoal.graph.payloads.activity import WINDOW_MS
+from shoal.services import posts as post_services
+from shoal.tagcloud.memory import MemoryCloud
+from shoal.tagcloud.reading import TagCloud
+from tests.flows.feeds.test_search import change
+from tests.flows.people import register, texts
+from tests.flows.reading import calls
+from tests.running import in_loop
+
+LONG_AGO = 1_705_000_000_000
+"""2024-01-11, in Unix milliseconds."""
+NAMES = ("ann", "ben", "dan", "joe", "fay")
+
+
+@pytest.fixture(params=["one store", "two stores"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str | dict[str, str]:
+    """The stores of a network: ann and ben are in another than dan and joe."""
+    if request.param == "one store":
+        return "memory://"
+    return {"0-31": f"sqlite:///{tmp_path}/one.db", "32-63": f"sqlite:///{tmp_path}/two.db"}
+
+
+def fresh(shoal: Shoal, *, later_ms: int = 0) -> Reads:
+    """The reads of a process that remembers nothing, so much later."""
+    clock = shoal.network.tags.clock
+    later = TagCloud(MemoryCloud(), clock=lambda: clock() + later_ms)
+    return replace(shoal.network.reads, trending=Remembered(), tags=later)
+
+
+async def trending(shoal: Shoal, *, limit: int = 40, later_ms: int = 0) -> list[str]:
+    await shoal.settle()
+    return texts(await popular.page(fresh(shoal, later_ms=later_ms), None, limit))
+
+
+async def reactors(shoal: Shoal, *posts: Post) -> dict[int, dict[int, int]]:
+    """Return who reacted to posts, and when, in Unix milliseconds."""
+    found: dict[int, dict[int, int]] = {}
+    reads = shoal.network.reads
+    reactions = await reactions_to(reads.graph, posts, reads.tags.clock())
+    for post, member, time in zip(*(column.tolist() for column in reactions), strict=True):
+        assert member not in found.setdefault(post, {})
+        found[post][member] = milliseconds_of(time)
+    return found
+
+
+async def old_post(shoal: Shoal, author: Handle, text: str) -> Post:
+    """A post of 2024, as an import makes it."""
+    batch = Batch(shard_of(author.id))
+    made = await post_services.create(
+        shoal.network.writes,
+        author.id,
+        post_services.Draft(text=text),
+        id_=(1 << 40) + author.id % (1 << 23),
+        created_at=LONG_AGO,
+    )
+    assert shard_of(made.id) == batch.shard
+    return made
+
+
+async def set_post(shoal: Shoal, post: Post, **values: Any) -> None:
+    """Make a post otherwise than its author can."""
+    node = (await shoal.network.store.obj_get((post.id,)))[post.id]
+    assert isinstance(node, Post)
+    batch = Batch(shard_of(post.id))
+    batch.obj_set(msgspec.structs.replace(node, version=node.version + 1, **values))
+    await shoal.network.store.commit(batch)
+
+
+@in_loop
+async def test_forty_likes_just_now_make_a_post_trend_that_is_older_than_the_newest_thousand(
+    url: str | dict[str, str],
+) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, *crowd = await register(shoal, "ann", "ben", *(f"fan{n}" for n in range(40)))
+        old = await old_post(shoal, ann, "old")
+        newer = [await ben.create(str(n)) for n in range(1_001)]
+        await asyncio.gather(*(fan.like(old) for fan in crowd))
+        await asyncio.gather(*(fan.like(newer[-1]) for fan in crowd[:5]))
+        assert await trending(shoal) == ["old", "1000"]
+
+
+@in_loop
+async def test_a_network_of_five_has_trends(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, dan, joe, fay = await register(shoal, *NAMES)
+        two = await ann.create("two members")
+        one = await dan.create("one member, three times")
+        await ben.like(two)
+        await joe.share(two)
+        await fay.like(one)
+        await fay.share(one)
+        await fay.comment(one, "so it is")
+        # One member alone is no trend: the post comes behind, where it would be by its likes and shares.
+        assert await trending(shoal) == ["two members", "one member, three times"]
+        with patch.object(popular, "_ENOUGH", 0):
+            assert await trending(shoal) == ["two members"]
+
+
+@in_loop
+async def test_a_member_counts_once_by_their_newest_reaction(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, dan, joe, fay = await register(shoal, *NAMES)
+        post = await ann.create("a post")
+        said = {}
+        for member in (ben, ann):
+            await member.like(post)
+            await member.share(post)
+            await member.react(post, "👍")
+            await member.react(post, "🎉")
+            said[member.id] = await member.comment(post, "so it is")
+            await member.comment(said[member.id], "and so on")
+        await dan.comment(post, "only for you", visibility=Visibility.DIRECT)
+        await joe.react(post, "👍")
+        await fay.share(post)
+        await shoal.settle()
+        now = shoal.network.reads.tags.clock()
+        found = await reactors(shoal, post)
+        assert found.keys() == {post.id}
+        assert found[post.id].keys() == {ben.id, joe.id, fay.id}
+        assert found[post.id][ben.id] == said[ben.id].created_at
+        weights = await recent(shoal.network.reads.graph, [post], now + HALF_LIFE_MS)
+        assert weights == {post.id: pytest.approx(1.5, abs=1e-3)}
+        await fay.unshare(post)
+        await shoal.settle()
+        assert (await reactors(shoal, post))[post.id].keys() == {ben.id, joe.id}
+
+
+@in_loop
+async def test_reactions_to_a_comment_are_those_of_the_comment() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, dan = await register(shoal, "ann", "ben", "dan")
+        post = await ann.create("a post")
+        comment = await ben.comment(post, "a comment")
+        await dan.comment(comment, "a comment on it")
+        await shoal.settle()
+        found = await reactors(shoal, comment, post)
+        assert {id_: list(members) for id_, members in found.items()} == {post.id: [ben.id], comment.id: [dan.id]}
+
+
+@in_loop
+async def test_suspended_and_silenced_members_make_nothing_trend() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, dan, joe = await register(shoal, "ann", "ben", "dan", "joe")
+        post = await ann.create("a post")
+        for member in (ben, dan, joe):
+            await member.like(post)
+        with patch.object(popular, "_ENOUGH", 0):
+            assert await trending(shoal) == ["a post"]
+            await shoal.suspend(ben)
+            assert await trending(shoal) == ["a post"]
+            await change(shoal, dan, silenced=True)
+            assert await trending(shoal) == []
+            await shoal.restore(ben)
+            assert await trending(shoal) == ["a post"]
+
+
+def test_a_reaction_weighs_half_as_much_six_hours_later() -> None:
+    ages = {1: (0, HALF_LIFE_MS, 4 * HALF_LIFE_MS), 2: (-5_000,), 3: (HALF_LIFE_MS // 2,)}
+    rows = [(post, n, floor_at(LONG_AGO - age)) for post, found in ages.items() for n, age in enumerate(found)]
+    made = Reactions(*np.array(rows, np.int64).T)
+    assert made.weights(LONG_AGO) == {1: pytest.approx(1.5625), 2: 1.0, 3: pytest.approx(2**-0.5)}
+    assert made.members_of() == {1: 3, 2: 1, 3: 1}
+    assert made.active() == 3
+    assert made.only(made.posts > 3).weights(LONG_AGO) == {}
+
+
+def test_more_members_must_react_where_more_are_active() -> None:
+    limits = {0: 2, 2: 2, 63: 2, 64: 3, 255: 3, 256: 4, 1_023: 4, 1_024: 5, 16_384: 7}
+    assert {active: threshold(active) for active in limits} == limits
+
+
+@in_loop
+async def test_what_rose_this_morning_is_overtaken_by_what_rises_now() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, *crowd = await register(shoal, "ann", *(f"fan{n}" for n in range(9)))
+        morning, evening = await ann.create("morning"), await ann.create("evening")
+        new_id = shoal.network.writes.new_id
+        for fan in crowd[:6]:
+            await fan.like(morning)
+        with patch.object(new_id, "_clock", lambda clock=new_id._clock: clock() + 2 * HALF_LIFE_MS):
+            for fan in crowd[6:]:
+                await fan.like(evening)
+        # 6/4 are less than 3.
+        assert await trending(shoal, later_ms=2 * HALF_LIFE_MS) == ["evening", "morning"]
+        with patch.object(popular, "_ENOUGH", 0):
+            assert await trending(shoal, later_ms=WINDOW_MS + HALF_LIFE_MS) == ["evening"]
+            assert await trending(shoal, later_ms=WINDOW_MS + 4 * HALF_LIFE_MS) == []
+
+
+@pytest.mark.parametrize(
+    "values", [{"sensitive": True}, {"review": Review.WAITING}, {"untrendable": True}, {"hidden": 1}], ids=str
+)
+@in_loop
+async def test_a_post_that_is_not_for_everybody_does_not_trend(values: dict[str, Any]) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, dan = await register(shoal, "ann", "ben", "dan")
+        kept, other = await ann.create("kept"), await ann.create("other")
+        unlisted = await ann.create("unlisted", visibility=Visibility.UNLISTED)
+        for post in (kept, other, unlisted):
+            await ben.like(post)
+            await dan.like(post)
+        await set_post(shoal, other, **values)
+        assert await trending(shoal) == ["kept"]
+        judged = texts(await popular.judged(fresh(shoal), 9))
+        assert judged == (["other", "kept"] if "untrendable" in values else ["kept"])
+
+
+@pytest.mark.parametrize("values", [{"discoverable": False}, {"silenced": True}], ids=str)
+@in_loop
+async def test_an_author_who_is_not_for_everybody_does_not_trend(values: dict[str, Any]) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, dan, joe = await register(shoal, "ann", "ben", "dan", "joe")
+        for author in (ann, ben):
+            post = await author.create(f"by {author.name}")
+            await dan.like(post)
+            await joe.like(post)
+        await change(shoal, ben, **values)
+        assert await trending(shoal) == ["by ann"]
+
+
+@in_loop
+async def test_in_a_network_from_before_the_newest_that_many_like_are_there_and_old_likes_count_from_a_new_one_on(
+    url: str | dict[str, str],
+) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, dan, joe = await register(shoal, "ann", "ben", "dan", "joe")
+        posts = {text: await ann.create(text) for text in ("liked by two", "liked by one", "liked by nobody")}
+        for fan in (ben, dan):
+            await fan.like(posts["liked by two"])
+        await ben.like(posts["liked by one"])
+        await shoal.settle()
+        # As if these likes had come before there were lists of active posts.
+        await forget_inactive(shoal.network.store, shoal.network.reads.tags.clock() + 2 * WINDOW_MS)
+        assert await trending(shoal) == ["liked by two", "liked by one"]
+        with patch.object(popular, "_ENOUGH", 0):
+            assert await trending(shoal) == []
+            with patch.object(shoal.network.writes.new_id, "_clock", lambda: shoal.network.reads.tags.clock() + 90_000):
+                await joe.like(posts["liked by one"])
+            assert await trending(shoal) == ["liked by one"]
+
+
+@in_loop
+async def test_where_enough_posts_trend_others_are_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(popular, "_ENOUGH", 3)
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, dan = await register(shoal, "ann", "ben", "dan")
+        lonely = await ann.create("lonely")
+        await ben.like(lonely)
+        for n in range(3):
+            post = await ann.create(str(n))
+            await ben.like(post)
+            await dan.like(post)
+            assert ("lonely" in await trending(shoal)) is (n < 2)
+
+
+@in_loop
+async def test_trends_are_remembered_for_a_minute() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, dan = await register(shoal, "ann", "ben", "dan")
+        reads = fresh(shoal)
+        assert await popular.page(reads, None, 9) == []
+        post = await ann.create("a post")
+        await ben.like(post)
+        await dan.like(post)
+        await shoal.settle()
+        assert await popular.page(reads, None, 9) == []
+        clock = reads.tags.clock
+        later = replace(reads, tags=TagCloud(MemoryCloud(), clock=lambda: clock() + 60_000))
+        assert texts(await popular.page(later, None, 9)) == ["a post"]
+
+
+@in_loop
+async def test_trends_cost_as_many_reads_for_one_post_as_for_sixty(url: str | dict[str, str]) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben, *crowd = await register(shoal, "ann", "ben", *(f"fan{n}" for n in range(6)))
+        costs = []
+        for part in (1, 59):
+            for n in range(part):
+                post = await ann.create(f"{part} {n}")
+                for fan in crowd:
+                    await fan.like(post)
+                await crowd[n % 6].comment(post, "so it is")
+            await shoal.settle()
+            with patch.object(popular, "_ENOUGH", 100):
+                cost = await calls(
+                    shoal.network, lambda reads: popular.page(replace(reads, trending=Remembered()), ben.id, 20)
+                )
+            costs.append(cost)
+        assert costs[0] == costs[1]
+        assert costs[0]["assoc_ranges"] == 6
+        without = await calls(
+            shoal.network, lambda reads: popular.page(replace(reads, trending=Remembered()), ben.id, 20)
+        )
+        assert without.total() == costs[0].total() - 3
+        posts = [entry.post for entry in await popular.page(fresh(shoal), None, 40)]
+        weighing = await calls(shoal.network, lambda reads: recent(reads.graph, posts, reads.tags.clock()))
+        assert weighing.total() == 6
+
+
+@in_loop
+async def test_of_a_post_with_very_many_reactions_the_newest_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reactions, "NEWEST", 3)
+    async with Shoal.open("memory://") as shoal:
+        ann, *crowd = await register(shoal, "ann", *(f"fan{n}" for n in range(6)))
+        post = await ann.create("a post")
+        for fan in crowd:
+            await fan.like(post)
+        await shoal.settle()
+        found = await reactors(shoal, post)
+        assert found[post.id].keys() == {fan.id for fan in crowd[3:]}
