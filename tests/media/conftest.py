@@ -40,6 +40,11 @@ def s3_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         f"{KEY},{SECRET}",
         "--config",
         os.devnull,
+        # Without it, a file that two requests make at once is listed twice from then on.
+        "--vfs-cache-mode",
+        "writes",
+        "--cache-dir",
+        str(tmp_path_factory.mktemp("s3-cache")),
     ]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     try:
