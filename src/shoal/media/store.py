@@ -7,11 +7,14 @@ system's cache, when `put` returns.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
@@ -54,6 +57,11 @@ _S3_OPTIONS = frozenset({"endpoint", "region", "access_key_id", "secret_access_k
 # obstore's own would try for three minutes, with somebody waiting for an answer.
 _RETRIES: RetryConfig = {"max_retries": 3, "retry_timeout": timedelta(seconds=10)}
 _TIMEOUTS: ClientConfig = {"connect_timeout": timedelta(seconds=5), "timeout": timedelta(seconds=15)}
+
+
+_LAST_SECONDS: Final = 0.1
+"""How long the end of a process waits for obstore's threads. They give an answer before they have let go of what was asked, and one
+that touches the interpreter while that ends aborts the process (PyO3/pyo3-async-runtimes, issue 40)."""
 
 
 class FilePart(NamedTuple):
@@ -243,6 +251,7 @@ def check_key(key: str) -> None:
 
 @contextmanager
 def _in_our_words() -> Iterator[None]:
+    _end_in_order()
     try:
         yield
     except FileNotFoundError as error:
@@ -251,6 +260,12 @@ def _in_our_words() -> Iterator[None]:
         if _FULL.search(str(error)):
             raise StorageFull("there is no room to store files") from error
         raise Unavailable("the media store does not answer") from error
+
+
+@cache
+def _end_in_order() -> None:
+    """Wait a moment at the end of a process that has used a store: see `_LAST_SECONDS`."""
+    atexit.register(time.sleep, _LAST_SECONDS)
 
 
 def _s3(parts: SplitResult) -> S3Store:
