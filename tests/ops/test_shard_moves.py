@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from unittest.mock import patch
 import asyncpg
 import pytest
 from tests.ops.moving_world import Databases, Load, contents_of, member_on, mover, populate, process
-from tests.running import in_loop
+from tests.running import eventually, in_loop
 from tests.stores import all_links, all_objects, broken_promises, id_on
 
 from shoal.core.errors import Conflict, InvalidInput, Unavailable
@@ -208,26 +209,55 @@ async def test_the_end_of_a_move_can_be_killed_and_done_again(verb: str, phase: 
         assert await rows_in(other, list(SOURCES)) == 0
 
 
+class Told:
+    """What a child prints, line by line, while it runs."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        self.child = child
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
+            self.lines.append(line)
+
+    async def goes_on(self) -> None:
+        """Wait until it has printed some more."""
+        before = len(self.lines)
+
+        async def more() -> bool:
+            assert self.child.poll() is None
+            return len(self.lines) >= before + 10
+
+        await eventually(more, True)
+
+    async def end(self) -> list[str]:
+        """Kill it, and return all lines that are whole."""
+        self.child.kill()
+        await asyncio.to_thread(self._reader.join)
+        self.child.communicate()
+        return [line for line in self.lines if line.endswith("\n")]
+
+
 @in_loop
 async def test_processes_of_their_own_lose_nothing() -> None:
     async with network(1) as (graphs, here, there):
-        writers = [child("writer", here, str(first), "8-19") for first in (10_000, 500_000)]
+        writers = [Told(child("writer", here, str(first), "8-19")) for first in (10_000, 500_000)]
         try:
-            await asyncio.sleep(2)
+            await asyncio.gather(*[writer.goes_on() for writer in writers])
             async with mover(here) as moving:
                 await moving.move(SOURCES, there)
-            await asyncio.sleep(0.5)
+            await asyncio.gather(*[writer.goes_on() for writer in writers])
             async with mover(here) as moving:
                 await moving.rollback(SOURCES)
-            await asyncio.sleep(0.5)
+            await asyncio.gather(*[writer.goes_on() for writer in writers])
         finally:
-            for writer in writers:
-                writer.kill()
-            told = [await asyncio.to_thread(writer.communicate) for writer in writers]
-        lines = [line.split() for out, _ in told for line in out.splitlines()[:-1]]
+            told = [await writer.end() for writer in writers]
+        lines = [line.split() for lines in told for line in lines]
         print(f"\n{len(lines)} posts, the slowest {max(float(seconds) for _, seconds in lines):.3f} s")  # noqa: T201
         posts = [int(post) for post, _ in lines]
-        assert all(out for out, _ in told)
         assert set(await graphs[0].obj_get(posts)) == set(posts)
         await settled(graphs[0])
         assert await broken_promises(graphs[0]) == []
