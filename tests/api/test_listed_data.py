@@ -42,7 +42,7 @@ class Scene:
         shoal.settle()
 
     def write(self, shoal: World, text: str, data: Any) -> str:
-        extra = {"shoal": {"data": data, "place": {"latitude": 1, "longitude": 2}}} if data else {}
+        extra = {"shoal": {"data": data, "place": {"latitude": 0, "longitude": 2}}} if data else {}
         answers = {"in_reply_to_id": self.root} if data and self.answers else {}
         body = {"status": text, **extra, **answers}
         made = shoal.json("POST", "/api/v1/statuses", self.ann, json=body)
@@ -85,11 +85,11 @@ def found(answer: Any) -> dict[str, Any]:
 
 
 def left_out(data: object) -> dict[str, Any]:
-    return {"data_bytes": size_of(data), "place": {"latitude": 1.0, "longitude": 2.0}}
+    return {"data_bytes": size_of(data), "place": {"latitude": 0.0, "longitude": 2.0}}
 
 
 def given(data: object) -> dict[str, Any]:
-    return {"data": data, "place": {"latitude": 1.0, "longitude": 2.0}}
+    return {"data": data, "place": {"latitude": 0.0, "longitude": 2.0}}
 
 
 @pytest.mark.parametrize("name", LISTS)

@@ -12,7 +12,7 @@ from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import AssocType
 from tests.api.world import World
 
-PLACE = {"latitude": 48.4, "longitude": -4.5}
+PLACE = {"latitude": 0.0, "longitude": -4.5}
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from shoal.discovery.contract import (
     TagUses,
     by,
     to,
+    within,
 )
 from shoal.discovery.memory import MemoryIndex
 from shoal.discovery.postgres import PostgresIndex
@@ -171,6 +172,20 @@ async def test_posts_are_found_by_what_they_are_and_when_they_were_written(backe
         assert await index.posts(asked("tide", before=5, after=2), 10) == [4, 3]
         assert await index.posts(asked("tide", since=30, until=50), 10) == [4, 3]
         assert await index.posts(asked("tide", before=3), 1) == [2]
+
+
+@in_loop
+async def test_of_each_group_a_post_must_have_one_mark(backend: IndexBackend) -> None:
+    async with backend.open() as index:
+        cells = {1: ("a",), 2: ("b", "c"), 3: ("d",), 4: ("a", "d"), 5: ()}
+        rows = [post(n, "tide", ANN, PUBLIC, *map(within, some)) for n, some in cells.items()]
+        await index.write(IndexChange(posts=rows))
+        marks = {name: within(name) for name in "abcde"}
+        assert await index.posts(Ask(some=((marks["a"], marks["c"]),)), 10) == [4, 2, 1]
+        assert await index.posts(Ask(some=((marks["a"], marks["c"]), (marks["d"], marks["b"]))), 10) == [4, 2]
+        assert await index.posts(asked("tide", some=((marks["a"],),), before=4), 10) == [1]
+        assert await index.posts(asked("ebb", some=((marks["a"],),)), 10) == []
+        assert await index.posts(Ask(some=((marks["e"],),)), 10) == []
 
 
 @in_loop
@@ -359,7 +374,9 @@ WORDS = ("tide", "tidal", "blue", "hour", "海", "海辺", "海辺の", "ö", "o
 texts = st.lists(st.sampled_from(WORDS), max_size=4).map(" ".join)
 ids = st.integers(1, 12)
 people = st.sampled_from((ANN, BEN, CYD))
-marks = st.lists(st.sampled_from((PUBLIC, to(ANN), to(BEN), ":has:media", ":in:en")), unique=True).map(tuple)
+marks = st.lists(
+    st.sampled_from((PUBLIC, to(ANN), to(BEN), ":has:media", ":in:en", ":cell:a", ":cell:b")), unique=True
+).map(tuple)
 posts = st.builds(
     lambda id_, author, written, some, text, tags: PostRow(
         id_, author, written, (*some, by(author)), tuple(words_of(text)), tuple(tags)
@@ -399,9 +416,10 @@ clauses = st.builds(
 )
 clauses_and_marks = clauses | st.sampled_from((Clause((":has:media",)), Clause((by(ANN),))))
 asks = st.builds(
-    lambda every, none, before, after, since, viewer, public: Ask(
+    lambda every, none, some, before, after, since, viewer, public: Ask(
         every=tuple(every),
         none=tuple(none),
+        some=tuple(some),
         before=before,
         after=after,
         since=since,
@@ -410,6 +428,7 @@ asks = st.builds(
     ),
     st.lists(clauses_and_marks, max_size=2),
     st.lists(clauses_and_marks, max_size=1),
+    st.lists(st.sampled_from(((":cell:a",), (":cell:a", ":cell:b"))), max_size=2),
     st.sampled_from((99, 9)),
     st.sampled_from((-1, 3)),
     st.sampled_from((0, 2)),

@@ -11,11 +11,14 @@ import msgspec
 from shoal import Handle, Shoal, Visibility
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, Member, Post
+from shoal.core.places import Place
 from shoal.core.reviews import Review
 from shoal.graph.contract import Batch
 from shoal.graph.schema import OWNS
 from shoal.wiring import Network
 
+HARBOUR = Place(54.1, -0.2)
+"""The place of every post."""
 KINDS = ("plain", "tagged", "comment", "media", "shared", "hidden", "waiting", "deleted")
 VIEWERS = (
     "author",
@@ -120,10 +123,10 @@ async def _write(scene: Scene, cell: Cell) -> None:
     author, host = scene.people["author"], scene.people["host"]
     text = f"{kind} for @mentioned and @host" + (" #tide" if kind in ("tagged", "waiting") else "")
     if kind == "comment":
-        post = await author.comment(scene.question, text, visibility=visibility)
+        post = await author.comment(scene.question, text, visibility=visibility, place=HARBOUR)
     else:
         media = [await _picture(scene.shoal, author)] if kind == "media" else []
-        post = await author.create(text, visibility=visibility, media=media)
+        post = await author.create(text, visibility=visibility, media=media, place=HARBOUR)
     scene.posts[cell] = post
     scene.answers[cell] = await host.comment(post, "I see", visibility="public")
     if kind == "shared" and visibility is not Visibility.DIRECT:

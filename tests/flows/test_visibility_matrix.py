@@ -9,13 +9,15 @@ import pytest
 
 from shoal import Visibility
 from shoal.core.errors import NotFound
+from shoal.core.places import disk
 from shoal.feeds import home, people, public, tagged, thread, user
+from shoal.feeds.discover import nearby
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
 from shoal.graph.contract import Cursor
 from shoal.services import reactions
-from tests.flows.scene import KINDS, VIEWERS, Cell, Scene, a_scene
+from tests.flows.scene import HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
 from tests.running import in_loop
 
 PUBLIC, UNLISTED, FOLLOWERS, DIRECT = Visibility
@@ -198,6 +200,11 @@ async def tag_timeline(scene: Scene, viewer: str) -> set[Cell]:
     return await _ids(page.entries, scene)
 
 
+async def near_the_harbour(scene: Scene, viewer: str) -> set[Cell]:
+    page = await nearby.page(scene.network.reads, scene.id_of(viewer), disk(*HARBOUR), EVERYTHING)
+    return await _ids(page.entries, scene)
+
+
 async def shares_at_home(scene: Scene, viewer: str) -> set[Cell]:
     page = await home.page(scene.network.reads, scene.people[viewer].id, EVERYTHING)
     return _shares(page.entries, scene)
@@ -249,6 +256,7 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     recent: lambda kind: NOBODYS | {"author": ALL},
     public_timeline: lambda kind: NOBODYS if kind == "comment" else _public_table(kind),
     tag_timeline: lambda kind: _public_table(kind) if kind in ("tagged", "waiting") else NOBODYS,
+    near_the_harbour: _public_table,
     shares_at_home: lambda kind: SHARE_HOME if kind == "shared" else NOBODYS,
     shares_on_profiles: lambda kind: SHARE_LISTED if kind == "shared" else NOBODYS,
 }

@@ -116,6 +116,7 @@ METHODS: dict[str, str] = {
     "GET /api/v1/timelines/home": "member.home",
     "GET /api/v1/timelines/public": "visitor.public",
     "GET /api/v1/timelines/tag/{tag}": "visitor.tagged",
+    "GET /api/shoal/v1/timelines/nearby": "visitor.nearby",
     "GET /api/v1/lists": "lists.all",
     "POST /api/v1/lists": "lists.create",
     f"GET {_LIST}": "lists.get",

@@ -18,6 +18,7 @@ from shoal.api.http.calls import Route
 from shoal.api.http.convert import Upload
 from shoal.api.listing import actor, profile_of
 from shoal.core.model import QuotePolicy
+from shoal.core.places import PlacePrecision
 from shoal.graph.access import access_member
 from shoal.graph.schema import REQUESTED_BY
 from shoal.services import members
@@ -45,11 +46,14 @@ class SourceParams(msgspec.Struct, frozen=True):
 
 
 class ShoalProfileParams(msgspec.Struct, frozen=True):
-    """How the caller reads, as far as the server decides it."""
+    """How the caller reads, as far as the server decides it, and how exactly places are kept."""
 
     aggregate_reblogs: bool | None = None
     """Whether a status stands once in home and lists: a reblog is left out where the status or an older reblog of it stands
     among the 40 below."""
+    place_precision: PlacePrecision | None = None
+    """How exactly the places of new statuses are stored: rounded to so many metres, not at all, or as they are. Statuses that
+    are there stay as they are."""
 
 
 class CredentialChanges(msgspec.Struct, frozen=True):
@@ -94,6 +98,7 @@ async def update(context: Context, params: CredentialChanges) -> object:
         default_sensitive=source.sensitive,
         default_language=source.language,
         quote_policy=source.quote_policy,
+        place_precision=params.shoal.place_precision,
         attribution_domains=params.attribution_domains,
         avatar=params.avatar.data if params.avatar else None,
         header=params.header.data if params.header else None,

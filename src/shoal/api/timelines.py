@@ -14,10 +14,12 @@ from shoal.api.http.pages import StatusesQuery, listed_data
 from shoal.api.listing import actor, cursor_of, entries_page
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.filters import FilterContext
+from shoal.core.places import DEFAULT_RADIUS_KM, MAX_RADIUS_KM, MIN_RADIUS_KM, disk
 from shoal.core.text import check_tag
 from shoal.feeds import home as home_feed
 from shoal.feeds import public as public_feed
 from shoal.feeds import tagged
+from shoal.feeds.discover import nearby as nearby_feed
 from shoal.feeds.pipeline import Page
 
 _Tag = Annotated[str, Meta(max_length=400)]
@@ -48,6 +50,15 @@ class TagTimelineQuery(Public, frozen=True, kw_only=True):
     """And under all of these."""
     none: _Tags = ()
     """But under none of these."""
+
+
+class NearbyQuery(StatusesQuery, frozen=True, kw_only=True):
+    """A page of the posts from around a place."""
+
+    latitude: Annotated[float, Meta(ge=-90, le=90)]
+    longitude: Annotated[float, Meta(ge=-180, le=180)]
+    radius_km: Annotated[float, Meta(ge=MIN_RADIUS_KM, le=MAX_RADIUS_KM)] = DEFAULT_RADIUS_KM
+    only_media: bool = False
 
 
 _EMPTY = Page([], None)
@@ -90,6 +101,14 @@ async def public(context: Context, params: Public) -> object:
     return await entries_page(context, page, cursor, FilterContext.PUBLIC, data=listed_data(wanted=params.with_data))
 
 
+async def nearby(context: Context, params: NearbyQuery) -> object:
+    """The newest public statuses from within some kilometres of a place."""
+    front = context.deps
+    cursor, around = cursor_of(params), disk(params.latitude, params.longitude, params.radius_km)
+    page = await nearby_feed.page(front.reads, context.caller.member_id, around, cursor, only_media=params.only_media)
+    return await entries_page(context, page, cursor, FilterContext.PUBLIC, data=listed_data(wanted=params.with_data))
+
+
 def _all_known(tags: Iterable[str]) -> list[str]:
     return [known for tag in tags if (known := _known(tag)) is not None]
 
@@ -118,6 +137,14 @@ ROUTES = (
         tag,
         scope="read:statuses",
         params=TagTimelineQuery,
+        answer=list[Status],
+    ),
+    rows.seen(
+        "GET",
+        "/api/shoal/v1/timelines/nearby",
+        nearby,
+        scope="read:statuses",
+        params=NearbyQuery,
         answer=list[Status],
     ),
 )

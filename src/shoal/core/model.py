@@ -13,6 +13,7 @@ import msgspec
 
 from shoal.core.ids import milliseconds_of
 from shoal.core.notice_policy import ACCEPT_ALL, NoticePolicy
+from shoal.core.places import Place, PlacePrecision
 from shoal.core.reviews import Review
 
 
@@ -123,6 +124,7 @@ class Member(Node, frozen=True, tag="member"):
     attribution_domains: tuple[str, ...] = ()
     """Websites that may name the member as an author."""
     quote_policy: QuotePolicy = "nobody"
+    place_precision: PlacePrecision = PlacePrecision.KM
     dated: int = msgspec.field(default=0, name="created_at")
     """When the member joined, where that is not the moment of the id (an import). Use `created_at`."""
 
@@ -141,13 +143,6 @@ class Login(Node, frozen=True, tag="login"):
     reason: str = ""
     """Why they want to join, in their own words, where new members need approval."""
     networks: tuple[bytes, ...] = ()  # hashes of those from which the right password came, newest first
-
-
-class Place(NamedTuple):
-    """Where a post was made: degrees, latitude -90..90, longitude -180..180."""
-
-    latitude: float
-    longitude: float
 
 
 class Mention(NamedTuple):

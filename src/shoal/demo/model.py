@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.core.model import Place, Visibility
+from shoal.core.model import Visibility
+from shoal.core.places import Place
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):

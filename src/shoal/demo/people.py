@@ -6,7 +6,7 @@ import re
 from random import Random
 from typing import NamedTuple
 
-from shoal.core.model import Place
+from shoal.core.places import Place
 from shoal.demo import looks, scenes
 from shoal.demo.cultures import BITS, CULTURES, JOBS, Culture
 from shoal.demo.model import Person

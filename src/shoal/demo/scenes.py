@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from shoal.core.model import Place
+from shoal.core.places import Place
 from shoal.demo.captions import ALTS, MOOD_ALTS
 from shoal.demo.model import Scene
 from shoal.demo.palettes import MOODS

@@ -17,7 +17,7 @@ import msgspec
 from shoal.core.words import Clause
 from shoal.graph.contract import MAX_TIME
 
-FORM = 2
+FORM = 3
 """Version of the rows. An index with another version is filled again."""
 
 PUBLIC = ":public"
@@ -29,6 +29,11 @@ Order = Literal["active", "new"]
 def by(member_id: int) -> str:
     """Return the mark of posts by this member."""
     return f":by:{member_id}"
+
+
+def within(cell: str) -> str:
+    """Return the mark of posts from within this cell."""
+    return f":cell:{cell}"
 
 
 def to(member_id: int) -> str:
@@ -84,10 +89,14 @@ Making = Callable[[], IndexChange]
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """A query for posts. All of `every` must match and none of `none`; a clause of one word may be a mark."""
+    """A query for posts. All of `every` must match and none of `none`; a clause of one word may be a mark.
+
+    Of each of the groups of marks in `some` a post must have one at least.
+    """
 
     every: tuple[Clause, ...] = ()
     none: tuple[Clause, ...] = ()
+    some: tuple[tuple[str, ...], ...] = ()
     before: int = MAX_TIME
     """Ids below this one."""
     after: int = -1

@@ -15,6 +15,7 @@ def fits(ask: Ask, row: PostRow, *, shy: bool) -> bool:
     return (
         _is_theirs(ask, row, shy=shy)
         and all(_has(row, clause) for clause in ask.every)
+        and all(any(mark in row.marks for mark in group) for group in ask.some)
         and not any(_has(row, clause) for clause in ask.none)
     )
 

@@ -52,7 +52,7 @@ class MemoryIndex:
         for mark in _ways(ask):
             # The rarest word leads; what it leads to is looked at, the newest first, until there is enough.
             certain = [self._places.get(clause.words[0], ()) for clause in ask.every if not _is_loose(clause)]
-            lead = min((self._places.get(mark, ()), *certain), key=len)
+            lead = min((self._places.get(mark, ()), *certain, *map(self._having, ask.some)), key=len)
             end = bisect_left(lead, ask.before)
             chosen = (
                 id_ for id_ in reversed(lead[:end]) if fits(ask, self._posts[id_], shy=self._is_shy(self._posts[id_]))
@@ -123,6 +123,10 @@ class MemoryIndex:
         if row.public:
             _remove(self._public[row.author_id], id_)
         self._uses.subtract(row.tags)
+
+    def _having(self, group: Sequence[str]) -> list[int]:
+        """The posts that have one of these marks, in their order."""
+        return sorted({id_ for mark in group for id_ in self._places.get(mark, ())})
 
     def _is_shy(self, row: PostRow) -> bool:
         author = self._members.get(row.author_id)

@@ -212,8 +212,12 @@ def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
 
 def _match(ask: Ask, ways: Sequence[str]) -> str:
     """The question as a tsquery."""
-    either = " | ".join(f"'{mark}'" for mark in ways)
-    return " & ".join((f"({either})", *map(_clause, ask.every), *(f"!{_clause(clause)}" for clause in ask.none)))
+    groups = map(_either, (ways, *ask.some))
+    return " & ".join((*groups, *map(_clause, ask.every), *(f"!{_clause(clause)}" for clause in ask.none)))
+
+
+def _either(marks: Iterable[str]) -> str:
+    return "({})".format(" | ".join(f"'{mark}'" for mark in marks))
 
 
 def _all(clauses: Iterable[Clause]) -> str:

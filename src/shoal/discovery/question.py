@@ -3,8 +3,9 @@
 low tide "blue hour" -sunset from:ann has:media before:2026-03-01
 
 `from:me`, `from:name`, `has:media|poll|link`, `is:reply|sensitive`, `language:en`, `before:`, `after:` and `during:` a
-day (UTC), `in:library` (the viewer's own posts, and those that mention them), `in:public`, `in:all`. A word that looks
-like an operator and is none is text; an operator with a value that it does not have finds nothing.
+day (UTC), `in:library` (the viewer's own posts, and those that mention them), `in:public`, `in:all`,
+`near:latitude,longitude` or `near:latitude,longitude,kilometres`. A word that looks like an operator and is none is text; an
+operator with a value that it does not have finds nothing.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from shoal.core.cells import cover
+from shoal.core.errors import InvalidInput
+from shoal.core.places import Disk, disk
 from shoal.core.words import MAX_CLAUSES, Clause, clause_of
-from shoal.discovery.contract import Ask
+from shoal.discovery.contract import Ask, within
 from shoal.discovery.rows import HAS_LINK, HAS_MEDIA, HAS_POLL, IS_REPLY, IS_SENSITIVE, written_in
 from shoal.graph.contract import MAX_TIME
 
@@ -22,7 +26,7 @@ _PART = re.compile(r'(-?)(?:([a-z]{2,8}):(?=\S))?(?:"([^"]*)"?|(\S+))', re.IGNOR
 _HAS = {"media": HAS_MEDIA, "image": HAS_MEDIA, "poll": HAS_POLL, "link": HAS_LINK, "embed": HAS_LINK}
 _IS = {"reply": IS_REPLY, "sensitive": IS_SENSITIVE}
 _MARKS = {"has": _HAS, "is": _IS}
-_OPERATORS = frozenset({"from", "has", "is", "language", "before", "after", "during", "in"})
+_OPERATORS = frozenset({"from", "has", "is", "language", "before", "after", "during", "in", "near"})
 _DAY = timedelta(days=1)
 
 
@@ -30,7 +34,8 @@ class Question(NamedTuple):
     """A parsed query: the index's part of it, and the members, still by name, who must or must not be the author.
 
     A name in `by` and `not_by` is as typed behind `from:`. `nothing` says that nothing can match, `public_only` that
-    the viewer's own posts are not looked for.
+    the viewer's own posts are not looked for. The index proposes posts from the cells of the disks in `near`, which reach
+    beyond them: whoever asks compares their places.
     """
 
     ask: Ask
@@ -38,6 +43,7 @@ class Question(NamedTuple):
     not_by: tuple[str, ...]
     nothing: bool
     public_only: bool = False
+    near: tuple[Disk, ...] = ()
 
 
 def read_question(text: str) -> Question:
@@ -53,6 +59,7 @@ class _Reading:
         self._not_by: list[str] = []
         self._since, self._until = 0, MAX_TIME
         self._place = "all"
+        self._near: list[Disk] = []
         self._asked = False
         self._nothing = False
 
@@ -72,13 +79,13 @@ class _Reading:
         ask = Ask(
             every=tuple(self._every),
             none=tuple(self._none),
+            some=tuple(tuple(map(within, cover(each))) for each in self._near),
             since=self._since,
             until=self._until,
             public=self._place != "library",
         )
-        return Question(
-            ask, tuple(self._by), tuple(self._not_by), self._nothing or not self._asked, self._place == "public"
-        )
+        nothing, public_only = self._nothing or not self._asked, self._place == "public"
+        return Question(ask, tuple(self._by), tuple(self._not_by), nothing, public_only, tuple(self._near))
 
     def _takes(self, operator: str, value: str, *, negated: bool) -> bool:
         """Apply an operator, and return whether it has this value."""
@@ -90,10 +97,19 @@ class _Reading:
             return not negated and value in ("all", "public", "library")
         if operator in ("before", "after", "during"):
             return not negated and self._in_time(operator, value)
+        if operator == "near":
+            return not negated and self._around(value)
         mark = written_in(value) if operator == "language" else _MARKS[operator].get(value, "")
         if mark:
             (self._none if negated else self._every).append(Clause((mark,)))
         return bool(mark)
+
+    def _around(self, value: str) -> bool:
+        try:
+            self._near.append(disk(*map(float, value.split(","))))
+        except (TypeError, ValueError, InvalidInput):
+            return False
+        return True
 
     def _in_time(self, operator: str, value: str) -> bool:
         try:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from shoal.core.cells import cells_of
 from shoal.core.model import Media, Member, Node, Poll, Post, Visibility
 from shoal.core.text import parse
 from shoal.core.words import words_of
-from shoal.discovery.contract import PUBLIC, MemberRow, PostRow, by, to
+from shoal.discovery.contract import PUBLIC, MemberRow, PostRow, by, to, within
 
 HAS_MEDIA = ":has:media"
 HAS_POLL = ":has:poll"
@@ -66,6 +67,8 @@ def _marks(post: Post) -> Iterator[str]:
             yield mark
     if language := written_in(post.language):
         yield language
+    if post.place is not None:
+        yield from map(within, cells_of(post.place))
 
 
 def member_row(member: Member) -> MemberRow:

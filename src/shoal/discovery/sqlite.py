@@ -248,9 +248,12 @@ def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
 
 def _match(ask: Ask, ways: Sequence[str]) -> str:
     """The question as FTS5 has it. No word has a quotation mark in it."""
-    either = " OR ".join(f'"{mark}"' for mark in ways)
-    every = " AND ".join((f"({either})", *map(_clause, ask.every)))
+    every = " AND ".join((*map(_either, (ways, *ask.some)), *map(_clause, ask.every)))
     return f"({every}) NOT ({' OR '.join(map(_clause, ask.none))})" if ask.none else every
+
+
+def _either(marks: Iterable[str]) -> str:
+    return "({})".format(" OR ".join(f'"{mark}"' for mark in marks))
 
 
 def _all(clauses: Iterable[Clause]) -> str:

@@ -14,10 +14,11 @@ from msgspec import structs
 
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Post
+from shoal.core.places import Disk
 from shoal.core.text import canonical_tag, check_user_name
 from shoal.core.visibility import Relation, is_hushed
 from shoal.core.words import MAX_CLAUSES, Clause, clause_of, fold
-from shoal.discovery.contract import Ask, by
+from shoal.discovery.contract import Ask, PostRow, by
 from shoal.discovery.fitting import fits, says
 from shoal.discovery.question import read_question
 from shoal.discovery.rows import beside, member_row, post_row, whole_row
@@ -36,6 +37,17 @@ _OWN = 20
 """Own posts that are found without the index."""
 _FOLLOWED = 10_000
 _NAMED, _CALLED, _NOTED = range(3)
+
+
+class _Asked(NamedTuple):
+    """A query as the index takes it, and the disks in which its proposals must lie."""
+
+    ask: Ask
+    near: tuple[Disk, ...]
+
+    def fits(self, post: Post, row: PostRow, *, shy: bool) -> bool:
+        """Whether this post, whose row this is, is one that is looked for; `shy` says it of its author."""
+        return fits(self.ask, row, shy=shy) and all(disk.has(post.place) for disk in self.near)
 
 
 class ResultRange(NamedTuple):
@@ -124,27 +136,26 @@ async def posts(
     """Find posts by their words, newest first: posts for everybody, unless their author does not want that; one's own;
     and those that mention the viewer. See `discovery/question.py` for the query language.
     """
-    ask = await _resolved(reads, viewer, text, author)
-    if ask is None or offset + cursor.limit > MOST:
+    asked = await _resolved(reads, viewer, text, author)
+    if asked is None or offset + cursor.limit > MOST:
         return []
-    own = await _own_that_fit(reads, viewer, ask)
+    own = await _own_that_fit(reads, viewer, asked)
 
     async def skeleton(at: Cursor) -> list[int]:
-        asked = structs.replace(ask, before=at.before, after=at.after)
-        found = await reads.search.posts(asked, at.limit)
+        found = await reads.search.posts(structs.replace(asked.ask, before=at.before, after=at.after), at.limit)
         fresh = [id_ for id_ in own if at.after < id_ < at.before]
         return sorted({*found, *fresh}, reverse=True)[: at.limit]
 
     async def keep(seen: Sight, rows: Sequence[Row]) -> list[Row]:
-        return [row for row in rows if _still_fits(ask, seen, row[1])]
+        return [row for row in rows if _still_fits(asked, seen, row[1])]
 
     wanted = cursor._replace(limit=cursor.limit + offset, oldest_first=False)
     page: Page = await read_page(reads, viewer, wanted, skeleton, keep)
     return page.entries[offset:]
 
 
-async def _resolved(reads: Reads, viewer: int, text: str, author: int | None) -> Ask | None:
-    """Return the query for the index; None when nothing can match."""
+async def _resolved(reads: Reads, viewer: int, text: str, author: int | None) -> _Asked | None:
+    """Return the query; None when nothing can match."""
     question = read_question(text)
     if question.nothing:
         return None
@@ -159,7 +170,8 @@ async def _resolved(reads: Reads, viewer: int, text: str, author: int | None) ->
     if author is not None:
         every.append(Clause((by(author),)))
     seer = None if question.public_only else viewer
-    return structs.replace(question.ask, every=tuple(every), none=tuple(none), viewer=seer)
+    ask = structs.replace(question.ask, every=tuple(every), none=tuple(none), viewer=seer)
+    return _Asked(ask, question.near)
 
 
 async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
@@ -169,18 +181,18 @@ async def _id_of(reads: Reads, viewer: int, name: str) -> int | None:
     return member.id if member else None
 
 
-def _still_fits(ask: Ask, seen: Sight, post: Post) -> bool:
+def _still_fits(asked: _Asked, seen: Sight, post: Post) -> bool:
     author = seen.members[post.author_id]
     hushed = is_hushed(seen.viewer, post, author, seen.stands[author.id])
-    return not hushed and fits(ask, post_row(post, seen.poll(post), seen.media(post)), shy=not author.indexable)
+    return not hushed and asked.fits(post, post_row(post, seen.poll(post), seen.media(post)), shy=not author.indexable)
 
 
-async def _own_that_fit(reads: Reads, viewer: int, ask: Ask) -> list[int]:
+async def _own_that_fit(reads: Reads, viewer: int, asked: _Asked) -> list[int]:
     """Return which of the viewer's own newest posts match; two reads, and one more where they have polls or media."""
     newest = await own_newest(reads, viewer)
     ids = dict.fromkeys(id_ for post in newest for id_ in beside(post))
     nodes = await reads.graph.obj_get(list(ids)) if ids else {}
-    return [post.id for post in newest if fits(ask, whole_row(post, nodes), shy=False)]
+    return [post.id for post in newest if asked.fits(post, whole_row(post, nodes), shy=False)]
 
 
 async def own_newest(reads: Reads, viewer: int) -> list[Post]:

@@ -136,6 +136,8 @@ REPORT_DISMISSED = AssocType(82, "report_dismissed")  # member -> own report tha
 ACTIVE = AssocType(
     83, "active", counted=False
 )  # public list of a data source -> public post that members react to; time: minute of the newest reaction known
+PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  # public post -> cell of its place
+CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
@@ -166,6 +168,12 @@ PUBLIC_LISTS = tuple(_first_id(source) for source in range(DATA_SOURCES))
 def tag_id(canonical: str) -> int:
     """The id of a tag, from its canonical form. Two digests: what is used now is soon used again."""
     return named("tag", canonical)
+
+
+@lru_cache(maxsize=32_768)
+def cell_id(cell: str) -> int:
+    """The id of a cell of the globe, from its name."""
+    return named("cell", cell)
 
 
 def is_tag(source: int) -> bool:

@@ -19,6 +19,7 @@ AnyScheduled: TypeAlias = ScheduledPost | int
 AnyMoment: TypeAlias = datetime | int
 """A `datetime` with a zone, or Unix milliseconds."""
 VisibilityName: TypeAlias = Literal["public", "unlisted", "followers", "direct"]
+PrecisionName: TypeAlias = Literal["exact", "100m", "1km", "10km", "none"]
 
 E = TypeVar("E", bound=StrEnum)
 

@@ -1,4 +1,4 @@
-"""Feeds: home, the public timeline, timelines of tags and of one member."""
+"""Feeds: home, the public timeline, timelines of tags, of places and of one member."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Sequence
 
 from shoal.core.errors import InvalidInput
 from shoal.core.filters import FilterContext
+from shoal.core.places import DEFAULT_RADIUS_KM, disk
 from shoal.core.text import check_tag
 from shoal.feeds import home, public, tagged, user
+from shoal.feeds.discover import nearby
 from shoal.feeds.filtering import filtered
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page
@@ -64,6 +66,28 @@ class SeesFeeds(Seeing):
         )
         cursor = part(before, limit, after, oldest_first=oldest_first)
         return await self._filtered(await tagged.page(self._reads, self._viewer, query, cursor), FilterContext.PUBLIC)
+
+    async def nearby(
+        self,
+        latitude: float,
+        longitude: float,
+        radius_km: float = DEFAULT_RADIUS_KM,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        after: int | None = None,
+        oldest_first: bool = False,
+        only_media: bool = False,
+    ) -> Page:
+        """A page of the public posts within 0.1 to 500 km of a place (degrees), newest first.
+
+        Distances are those to the places of posts as they are stored: as exactly as their authors chose. Raises
+        `InvalidInput` for a place off the globe, for another radius, and for a limit below 1.
+        """
+        cursor = part(before, limit, after, oldest_first=oldest_first)
+        around = disk(latitude, longitude, radius_km)
+        found = await nearby.page(self._reads, self._viewer, around, cursor, only_media=only_media)
+        return await self._filtered(found, FilterContext.PUBLIC)
 
     async def posts_by(
         self,

@@ -8,7 +8,8 @@ from msgspec import UNSET, UnsetType
 
 from shoal.core.errors import NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import Place, Post, Revision, Visibility
+from shoal.core.model import Post, Revision, Visibility
+from shoal.core.places import Place
 from shoal.feeds import thread
 from shoal.feeds.filtering import filtered, sieve_of
 from shoal.feeds.hydrate import Entry, hydrate
@@ -86,6 +87,7 @@ class WritesPosts(Acting):
         request: str = "",
     ) -> Post:
         """Write a post. `data` is any JSON of at most 64 KiB; the same `request` within an hour gives the same post.
+        `place` is stored as exactly as the member chose (`update_profile`).
 
         Raises `InvalidInput` (`TooLarge`) for what the limits do not allow, `NotFound`, `NotAllowed` or `Unfit` for
         media that cannot be used, `Gone` for a suspended author or where the post of the request was deleted, and

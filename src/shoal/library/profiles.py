@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, QuotePolicy, Visibility
+from shoal.core.places import PlacePrecision
 from shoal.feeds import featured, people
 from shoal.feeds.featured import Featured
 from shoal.feeds.hydrate import Entry, Profile, profiles_by_id
@@ -13,7 +14,7 @@ from shoal.feeds.people import Received
 from shoal.feeds.pinned import pinned
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting, AnyMember, Seeing
-from shoal.library.arguments import VisibilityName, one_of
+from shoal.library.arguments import PrecisionName, VisibilityName, one_of
 from shoal.services import featured_tags, members
 from shoal.services.members import ProfileChange as ProfileChanges
 
@@ -78,11 +79,17 @@ class HasProfile(SeesProfiles, Acting):
         default_language: str | None = None,
         attribution_domains: Sequence[str] | None = None,
         quote_policy: QuotePolicy | None = None,
+        place_precision: PlacePrecision | PrecisionName | None = None,
         avatar: bytes | None = None,
         header: bytes | None = None,
     ) -> Member:
-        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`)."""
+        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`).
+
+        `place_precision` says how exactly the places of posts are stored from then on: "exact", or rounded to "100m",
+        "1km" (the default) or "10km"; "none" leaves places out. Posts that are there stay as they are.
+        """
         shown = None if default_visibility is None else one_of(Visibility, default_visibility, "default_visibility")
+        exactly = None if place_precision is None else one_of(PlacePrecision, place_precision, "place_precision")
         changes = ProfileChanges(
             display_name=display_name,
             note=note,
@@ -98,6 +105,7 @@ class HasProfile(SeesProfiles, Acting):
             default_language=default_language,
             attribution_domains=attribution_domains,
             quote_policy=quote_policy,
+            place_precision=exactly,
             avatar=avatar,
             header=header,
         )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.core.model import Place, Post, ScheduledPost, Visibility
+from shoal.core.model import Post, ScheduledPost, Visibility
+from shoal.core.places import Place
 from shoal.feeds.scheduled import Waiting, waiting
 from shoal.library.arguments import (
     AnyMedia,

@@ -15,6 +15,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
 from shoal.core.model import Login, Member, ProfileField, QuotePolicy, Visibility
 from shoal.core.placement import place
+from shoal.core.places import PlacePrecision
 from shoal.core.text import check_email, check_text, check_user_name
 from shoal.graph.access import access_member
 from shoal.graph.addresses import keep_address
@@ -41,6 +42,7 @@ _PLAIN = (
     "default_visibility",
     "default_sensitive",
     "quote_policy",
+    "place_precision",
 )
 """Fields of a profile that need no check."""
 
@@ -70,6 +72,8 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     default_language: str | None = None
     attribution_domains: Sequence[str] | None = None
     quote_policy: QuotePolicy | None = None
+    place_precision: PlacePrecision | None = None
+    """How exactly the places of posts are stored from now on; posts that are there stay as they are."""
     avatar: bytes | None = None
     header: bytes | None = None
 

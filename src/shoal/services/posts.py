@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,13 +10,15 @@ import msgspec
 from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from shoal.core.events import PostCreated, PostDeleted, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Media, Mention, Place, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.places import checked_place, rounded
 from shoal.core.text import check_text, mentions_of, tags_of, text_length
 from shoal.graph.access import access_member, access_post, members_by_id, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
 from shoal.graph.media_life import attach
 from shoal.graph.payloads.activity import may_be_active
+from shoal.graph.payloads.cells import move_between_cells
 from shoal.graph.payloads.listings import relist
 from shoal.graph.payloads.tag_uses import tags_used
 from shoal.graph.payloads.threads import enter_thread, leave_thread
@@ -57,7 +58,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     media: Sequence[int] = ()
     parent_id: int = 0
     place: tuple[float, float] | None = None
-    """Latitude -90..90 and longitude -180..180, in degrees."""
+    """Latitude -90..90 and longitude -180..180, in degrees; stored as exactly as the author chose."""
     data: Any = None
     """Any JSON value, at most 64 KiB when encoded."""
     poll: PollDraft | None = None
@@ -89,7 +90,8 @@ async def create(
     keys = request_keys(writes, author_id, request, record)
     if keys and (found := await made_before(writes, keys)) is not None:
         return _written(found)
-    parent = await _access(writes, author_id, draft)
+    author, parent = await _access(writes, author_id, draft)
+    content["place"] = rounded(content["place"], author.place_precision)
     mentions = await _mentions(writes, content["text"])
     tags = _tags(content["text"])
 
@@ -129,18 +131,22 @@ async def create(
         raise NotFound("Record not found") from error
 
 
-async def checked(writes: Writes, author_id: int, draft: Draft) -> None:
-    """Check that the author may post this now. Raises as `create`."""
-    _content(writes, draft)
+async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
+    """Check that the author may post this now, and return it as it may be stored: with its place as exactly as they chose.
+
+    Raises as `create`.
+    """
+    place = _content(writes, draft)["place"]
     _poll(writes, draft)
-    await _access(writes, author_id, draft)
+    author, _ = await _access(writes, author_id, draft)
     await check_attachable(writes, author_id, draft.media)
+    return msgspec.structs.replace(draft, place=rounded(place, author.place_precision))
 
 
-async def _access(writes: Writes, author_id: int, draft: Draft) -> Post | None:
-    """Return the parent, if the draft has one. Raises `NotFound` for one that the author may not see."""
-    await access_member(writes.graph, author_id)
-    return await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
+async def _access(writes: Writes, author_id: int, draft: Draft) -> tuple[Member, Post | None]:
+    """Return the author, and the parent if the draft has one. Raises `NotFound` for one that the author may not see."""
+    author = await access_member(writes.graph, author_id)
+    return author, await access_post(writes.graph, author_id, draft.parent_id) if draft.parent_id else None
 
 
 def _poll(writes: Writes, draft: Draft) -> PollDraft | None:
@@ -160,6 +166,7 @@ def _creation(post: Post, shard: int, now: int) -> Batch:
     tag_ids = tuple(map(tag_id, post.tags))
     for tag in tag_ids:
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(post.version))
+    move_between_cells(batch, None, post)
     relist(batch, None, post, post.id)
     enter_thread(batch, post)
     if post.parent_id:
@@ -186,11 +193,15 @@ def _count_tags(batch: Batch, before: Post | None, after: Post | None, now: int)
 async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> Post:
     """Replace the content of an own post; the former wording is kept as a revision. Visibility and parent stay.
 
-    A draft that is equal to the post stores nothing. Raises as `create`, and `Conflict` if it was edited concurrently.
+    A place that the post does not have yet is stored as exactly as the author chooses now. A draft that is equal to the
+    post stores nothing. Raises as `create`, and `Conflict` if it was edited concurrently.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
     content["visibility"] = post.visibility
+    if content["place"] not in (None, post.place):
+        author = await access_member(writes.graph, author_id)
+        content["place"] = rounded(content["place"], author.place_precision)
     if draft.media and post.poll_id:
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
     if content["text"] != post.text:
@@ -243,6 +254,7 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
         batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))
     for tag in before - after:
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(edited.version))
+    move_between_cells(batch, post, edited)
     batch.emit(
         PostUpdated(
             post_id=post.id,
@@ -284,6 +296,7 @@ def _deletion(post: Post, poll: Poll | None, now: int) -> Batch:
     polls.exchange(batch, poll, None, now)
     for tag in map(tag_id, post.tags):
         batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(post.version + 1))
+    move_between_cells(batch, post, None)
     relist(batch, post, None, now)
     leave_thread(batch, post, now)
     batch.emit(
@@ -323,18 +336,9 @@ def _content(writes: Writes, draft: Draft) -> dict[str, Any]:
         "visibility": Visibility(draft.visibility),
         "language": check_text(draft.language, field="language", maximum=35),
         "media": tuple(dict.fromkeys(draft.media)),
-        "place": _checked_place(draft.place),
+        "place": None if draft.place is None else checked_place(draft.place),
         "json": _checked_data(draft.data, limits.data),
     }
-
-
-def _checked_place(place: tuple[float, float] | None) -> Place | None:
-    if place is None:
-        return None
-    latitude, longitude = place
-    if not (math.isfinite(latitude) and math.isfinite(longitude) and abs(latitude) <= 90 and abs(longitude) <= 180):
-        raise InvalidInput("place: latitude is -90 to 90 and longitude -180 to 180 degrees", field="place")
-    return Place(float(latitude), float(longitude))
 
 
 def _checked_data(data: Any, maximum: int) -> str:

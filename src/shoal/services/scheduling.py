@@ -43,7 +43,7 @@ async def schedule(
     keys = request_keys(writes, owner_id, request)
     if keys and (found := await made_before(writes, keys)) is not None:
         return found
-    await posts.checked(writes, owner_id, draft)
+    stored = _encode(await posts.checked(writes, owner_id, draft))
 
     async def attempt(claim: Claim) -> ScheduledPost | Post:
         held = (await writes.graph.assoc_count((owner_id,), (SCHEDULES,)))[SCHEDULES].get(owner_id, 0)
@@ -63,7 +63,7 @@ async def schedule(
             id=new_id,
             owner_id=owner_id,
             at=at,
-            draft=_encode(draft),
+            draft=stored,
             app_id=app_id,
             ticket_id=writes.new_id(shard),
         )

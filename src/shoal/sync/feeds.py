@@ -1,4 +1,4 @@
-"""Feeds: home, the public timeline, timelines of tags and of one member.
+"""Feeds: home, the public timeline, timelines of tags, of places and of one member.
 
 Made from `shoal.library.feeds` by `python -m scripts.sync_library`.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from shoal.core.places import DEFAULT_RADIUS_KM
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page
 from shoal.library import feeds as awaited
@@ -61,6 +62,36 @@ class SeesFeeds(Calling):
                 any_of=any_of,
                 all_of=all_of,
                 none_of=none_of,
+                after=after,
+                oldest_first=oldest_first,
+                only_media=only_media,
+            )
+        )
+
+    def nearby(
+        self,
+        latitude: float,
+        longitude: float,
+        radius_km: float = DEFAULT_RADIUS_KM,
+        before: int | None = None,
+        limit: int = 20,
+        *,
+        after: int | None = None,
+        oldest_first: bool = False,
+        only_media: bool = False,
+    ) -> Page:
+        """A page of the public posts within 0.1 to 500 km of a place (degrees), newest first.
+
+        Distances are those to the places of posts as they are stored: as exactly as their authors chose. Raises
+        `InvalidInput` for a place off the globe, for another radius, and for a limit below 1.
+        """
+        return self._loop.call(
+            self._awaited.nearby(
+                latitude,
+                longitude,
+                radius_km,
+                before,
+                limit,
                 after=after,
                 oldest_first=oldest_first,
                 only_media=only_media,

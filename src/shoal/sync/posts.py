@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from msgspec import UNSET, UnsetType
 
-from shoal.core.model import Place, Post, Revision, Visibility
+from shoal.core.model import Post, Revision, Visibility
+from shoal.core.places import Place
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.pipeline import Page
 from shoal.feeds.thread import Thread
@@ -73,6 +74,7 @@ class WritesPosts(Acting):
         request: str = "",
     ) -> Post:
         """Write a post. `data` is any JSON of at most 64 KiB; the same `request` within an hour gives the same post.
+        `place` is stored as exactly as the member chose (`update_profile`).
 
         Raises `InvalidInput` (`TooLarge`) for what the limits do not allow, `NotFound`, `NotAllowed` or `Unfit` for
         media that cannot be used, `Gone` for a suspended author or where the post of the request was deleted, and

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shoal.core.model import Member, QuotePolicy, Visibility
+from shoal.core.places import PlacePrecision
 from shoal.feeds.featured import Featured
 from shoal.feeds.hydrate import Entry, Profile
 from shoal.feeds.people import Received
 from shoal.library import profiles as awaited
 from shoal.library.acting import AnyMember
-from shoal.library.arguments import VisibilityName
+from shoal.library.arguments import PrecisionName, VisibilityName
 from shoal.sync.calling import Acting, Calling
 
 
@@ -73,10 +74,15 @@ class HasProfile(SeesProfiles, Acting):
         default_language: str | None = None,
         attribution_domains: Sequence[str] | None = None,
         quote_policy: QuotePolicy | None = None,
+        place_precision: PlacePrecision | PrecisionName | None = None,
         avatar: bytes | None = None,
         header: bytes | None = None,
     ) -> Member:
-        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`)."""
+        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`).
+
+        `place_precision` says how exactly the places of posts are stored from then on: "exact", or rounded to "100m",
+        "1km" (the default) or "10km"; "none" leaves places out. Posts that are there stay as they are.
+        """
         return self._loop.call(
             self._awaited.update_profile(
                 display_name=display_name,
@@ -93,6 +99,7 @@ class HasProfile(SeesProfiles, Acting):
                 default_language=default_language,
                 attribution_domains=attribution_domains,
                 quote_policy=quote_policy,
+                place_precision=place_precision,
                 avatar=avatar,
                 header=header,
             )

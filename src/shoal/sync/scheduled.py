@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shoal.core.model import Place, Post, ScheduledPost, Visibility
+from shoal.core.model import Post, ScheduledPost, Visibility
+from shoal.core.places import Place
 from shoal.feeds.scheduled import Waiting
 from shoal.library import scheduled as awaited
 from shoal.library.arguments import AnyMedia, AnyMoment, AnyPost, AnyScheduled, VisibilityName

@@ -22,7 +22,7 @@ ACCOUNT = {
     "created_at": MOMENT,
     "last_status_at": type(None),
 }
-CREDENTIALS = {**ACCOUNT, "source": dict, "role": dict}
+CREDENTIALS = {**ACCOUNT, "source": dict, "role": dict, "shoal": dict}
 SOURCE = {
     **dict.fromkeys(("privacy", "language", "note", "quote_policy"), TEXT),
     **dict.fromkeys(("sensitive", "hide_collections", "discoverable", "indexable"), FLAG),
@@ -135,12 +135,12 @@ def test_a_status_with_everything(shared: World) -> None:
         "language": "en",
         "media_ids": [photo["id"]],
         "in_reply_to_id": parent["id"],
-        "shoal": {"data": {"camera": [1, 2.5, None, "é"]}, "place": {"latitude": 48.4, "longitude": "-4.5"}},
+        "shoal": {"data": {"camera": [1, 2.5, None, "é"]}, "place": {"latitude": 0.0, "longitude": "-4.5"}},
     }
     status = shared.json("POST", "/api/v1/statuses", cyd, json=body)
     assert status.pop("shoal") == {
         "data": {"camera": [1, 2.5, None, "é"]},
-        "place": {"latitude": 48.4, "longitude": -4.5},
+        "place": {"latitude": 0.0, "longitude": -4.5},
     }
     fits(status, OWN)
     fits(status["account"], ACCOUNT)
@@ -155,10 +155,10 @@ def test_a_status_with_everything(shared: World) -> None:
 
 def test_a_status_for_its_author_for_another_and_for_nobody(shared: World, ann: Someone) -> None:
     dan = shared.join("dan")
-    form = {"status": "hello", "visibility": "public", "shoal[data]": '{"n": 1}', "shoal[place][latitude]": "1"}
+    form = {"status": "hello", "visibility": "public", "shoal[data]": '{"n": 1}', "shoal[place][latitude]": "0"}
     form["shoal[place][longitude]"] = "2"
     made = shared.json("POST", "/api/v1/statuses", ann, data=form)
-    assert made.pop("shoal") == {"data": {"n": 1}, "place": {"latitude": 1.0, "longitude": 2.0}}
+    assert made.pop("shoal") == {"data": {"n": 1}, "place": {"latitude": 0.0, "longitude": 2.0}}
     fits(made, OWN)
     for token, shape in ((dan, {**STATUS, **SEEN}), ("", STATUS)):
         status = shared.json("GET", f"/api/v1/statuses/{made['id']}", token)

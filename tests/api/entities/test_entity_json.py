@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from shoal.api.entities.addresses import Addresses
 from shoal.api.entities.encoded import Presenter
 from shoal.core.ids import EPOCH_MS, compose
-from shoal.core.model import App, Media, Member, Mention, Place, Post, ProfileField, Role, Share, Visibility
+from shoal.core.model import App, Media, Member, Mention, Post, ProfileField, Role, Share, Visibility
+from shoal.core.places import Place
 from shoal.core.visibility import STRANGER
 from shoal.feeds.hydrate import Entry, Profile
 from shoal.graph.contract import Batch

@@ -135,7 +135,7 @@ def test_the_answer_says_nothing_of_a_status_that_may_not_be_seen(
         "language": "en",
         "visibility": visibility,
         "poll": {"options": ["yes", "no"], "expires_in": 3600},
-        "shoal": {"data": {"a": 1}, "place": {"latitude": 1, "longitude": 2}},
+        "shoal": {"data": {"a": 1}, "place": {"latitude": 0, "longitude": 2}},
     }
     if visibility == "private":
         # Whom it names sees it whatever happens.

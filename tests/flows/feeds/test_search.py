@@ -225,6 +225,45 @@ async def test_operators_narrow_what_is_found() -> None:
 
 
 @in_loop
+async def test_posts_are_found_near_a_place_on_every_index(url: str) -> None:
+    async with Shoal.open(url) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.update_profile(place_precision="exact")
+        moved = await ann.create("tide at the harbour", place=(54.1, -0.2))
+        await ann.create("tide up the tower", place=(54.13, -0.2))
+        await ann.create("tide abroad", place=(47.38, 8.54))
+        await ann.create("tide anywhere")
+        await ann.create("tide for friends", place=(54.1, -0.2), visibility="followers")
+        await shoal.settle()
+        near, both = ["tide at the harbour"], ["tide up the tower", "tide at the harbour"]
+        expected = {
+            "near:54.1,-0.2": both,
+            "tide near:54.1,-0.2,10": both,
+            "tide near:54.1,-0.2,3.2": near,
+            'near:"54.1, -0.2, 3.2"': near,
+            "NEAR:54.1,-0.2,0.1": near,
+            "tower near:54.1,-0.2,3.4": ["tide up the tower"],
+            "near:54.1,-0.2 near:54.07,-0.2,4": near,
+            "near:54.1,-0.2 near:47.38,8.54": [],
+            "near:47.38,8.54,400": ["tide abroad"],
+            "ebb near:54.1,-0.2": [],
+            "near:54.1": [],
+            "near:54.1,-0.2,3,4": [],
+            "near:harbour": [],
+            "near:91,0": [],
+            "near:54.1,-0.2,501": [],
+            "near:54.1,-0.2,nan": [],
+            "-near:54.1,-0.2": [],
+        }
+        assert {question: await texts(shoal, ben, question) for question in expected} == expected
+        assert await texts(shoal, ann, "near:54.1,-0.2,1") == ["tide for friends", "tide at the harbour"]
+        await ann.update(moved, "tide gone abroad", place=(47.38, 8.54))
+        assert await texts(shoal, ben, "near:54.1,-0.2") == ["tide up the tower"]
+        await shoal.settle()
+        assert await texts(shoal, ben, "near:47.38,8.54") == ["tide abroad", "tide gone abroad"]
+
+
+@in_loop
 async def test_what_was_written_long_ago_is_found_by_its_own_date() -> None:
     async with Shoal.open("memory://") as shoal:
         ann, ben = await register(shoal, "ann", "ben")

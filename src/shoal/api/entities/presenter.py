@@ -55,7 +55,8 @@ def credential_account(profile: Profile, at: Addresses, requests: int = 0) -> en
         attribution_domains=list(member.attribution_domains),
         quote_policy=member.quote_policy,
     )
-    return entities.CredentialAccount(**_account(profile, at), source=source, role=role(member.role))
+    extras = entities.MemberExtras(member.folds_shares, member.place_precision.value)
+    return entities.CredentialAccount(**_account(profile, at), source=source, role=role(member.role), shoal=extras)
 
 
 def role(held: Role) -> entities.Role:

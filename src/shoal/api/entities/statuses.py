@@ -91,11 +91,20 @@ class Role(msgspec.Struct, kw_only=True):
     highlighted: bool = False
 
 
+class MemberExtras(msgspec.Struct):
+    """Settings of a member that Shoal has and Mastodon has not."""
+
+    aggregate_reblogs: bool
+    place_precision: str
+    """How exactly the places of new statuses are stored: `exact`, `100m`, `1km`, `10km`, or `none`."""
+
+
 class CredentialAccount(Account, kw_only=True):
     """A member, as they see themselves."""
 
     source: Source
     role: Role
+    shoal: MemberExtras
 
 
 class StatusMention(msgspec.Struct):

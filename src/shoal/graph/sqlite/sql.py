@@ -10,14 +10,27 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from shoal.graph.schema import ASSOC_TYPES, COMMENTED_BY, OWNS, POSTED, POSTED_TO_FOLLOWERS, PUBLISHED, TAG_OF, THREAD
+from shoal.graph.schema import (
+    ASSOC_TYPES,
+    CELL_OF,
+    COMMENTED_BY,
+    OWNS,
+    POSTED,
+    POSTED_TO_FOLLOWERS,
+    PUBLISHED,
+    TAG_OF,
+    THREAD,
+)
 
 Row = tuple[Any, ...]
 
-BY_ID = tuple(atype.number for atype in (POSTED, COMMENTED_BY, TAG_OF, OWNS, PUBLISHED, POSTED_TO_FOLLOWERS, THREAD))
+BY_ID = tuple(
+    atype.number for atype in (POSTED, COMMENTED_BY, TAG_OF, OWNS, PUBLISHED, POSTED_TO_FOLLOWERS, THREAD, CELL_OF)
+)
 """Types of lists whose entries have, as a rule, their id for their time. The live ones stand in `association` in this order,
 and in no index besides: an entry writes one page, and not two. What is ended or has another time is in `displaced`, so that
-a list is read without passing it. To add a type takes a schema version, which moves its rows as the third one does.
+a list is read without passing it. To add a type that stores have already takes a schema version, which moves its rows as the
+third one does.
 """
 IN_PLACE = 2
 """The value of `alive` for rows that stand in `association`. Rows in the index by time have 1."""

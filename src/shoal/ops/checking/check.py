@@ -208,7 +208,7 @@ async def _line(network: AnyNetwork, name: str, found: Found) -> Invariant:
 def _name(id_: int, nodes: Mapping[int, AnyNode]) -> str:
     node = nodes.get(id_)
     if id_ < 0:
-        return f"tag {id_}"
+        return f"tag or cell {id_}"
     if node is None:
         return f"{id_} (no such object)"
     if isinstance(node, Member):

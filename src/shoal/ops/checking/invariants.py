@@ -13,6 +13,7 @@ import numpy as np
 from shoal.graph.schema import (
     ACTIVE,
     ASSOC_TYPES,
+    CELL_OF,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     IN_THREAD,
@@ -206,7 +207,8 @@ def ends(links: Links, objects: Objects) -> Found:
     # A thread stays muted when its root is deleted: it goes on below.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
-    live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number != TAG_OF.inverse]))
+    named = (TAG_OF.inverse, CELL_OF.inverse)
+    live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
     # The place of an emoji is no object: it is there as long as its post says so.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)
     # A list of active posts begins at no object.

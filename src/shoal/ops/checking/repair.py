@@ -16,7 +16,9 @@ from shoal.graph.contract import AssocOp, AssocRow, Batch, Cursor
 from shoal.graph.payloads.threads import place_of
 from shoal.graph.schema import (
     ASSOC_TYPES,
+    CELL_OF,
     IN_THREAD,
+    PLACED_IN,
     POSTED,
     SHARES,
     TAG_OF,
@@ -33,7 +35,8 @@ _TRIES = 5
 """How often a count is counted again while it is being changed."""
 
 _KEEP_TIME = frozenset(
-    {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD)} | {TAGGED.number, TAG_OF.number}
+    {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD)}
+    | {TAGGED.number, TAG_OF.number, PLACED_IN.number}
 )
 """Types whose time is the id of an object, and whose data says nothing else: it is their place in the list, and must stay."""
 
@@ -103,7 +106,7 @@ async def _begin(network: AnyNetwork, finding: Finding) -> None:
     if triple[1] == SHARES.number:
         moment = await _share_of(network, triple[0], triple[2])
         data = moment.to_bytes(8)
-    elif triple[1] == TAG_OF.number:
+    elif triple[1] in (TAG_OF.number, CELL_OF.number):
         data = (1).to_bytes(4)
     elif triple[1] == IN_THREAD.number:
         comment = (await network.store.obj_get((triple[0],))).get(triple[0])

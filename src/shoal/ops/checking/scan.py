@@ -19,12 +19,14 @@ from shoal.core.ip_blocks import IpBlock
 from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.media_life import key_of_files
+from shoal.graph.payloads.cells import cell_ids
 from shoal.graph.payloads.listings import places
 from shoal.graph.schema import (
     ATTACHED,
     BLOCKS_EMAIL,
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_IP,
+    CELL_OF,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
     EVERYBODY,
@@ -84,6 +86,7 @@ LISTED = (
     BLOCKS_EMAIL_DOMAIN,
     BLOCKS_EMAIL,
     BLOCKS_IP,
+    CELL_OF,
 )
 """Types whose associations follow from objects alone, besides the tags."""
 
@@ -209,8 +212,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             if node.published:
                 yield public_list(shard_of(node.author_id)), PUBLISHED.number, node.id
-            for tag in node.tags:
-                yield tag_id(tag), TAG_OF.number, node.id
+            yield from _named(node)
             if node.root_id:
                 yield node.id, IN_THREAD.number, node.root_id
             yield from _placed(node)
@@ -232,6 +234,14 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.member_id, EXPIRING.number, node.id
         case EmailDomainBlock() | CanonicalEmailBlock() | IpBlock():
             yield EVERYBODY, _BLOCKLISTS[type(node)].number, node.id
+
+
+def _named(post: Post) -> Iterator[Triple]:
+    """The lists of what has a name for an id: of tags and of cells."""
+    for tag in post.tags:
+        yield tag_id(tag), TAG_OF.number, post.id
+    for cell in cell_ids(post):
+        yield cell, CELL_OF.number, post.id
 
 
 def _placed(entry: Post | Share) -> Iterator[Triple]:

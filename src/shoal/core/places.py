@@ -1,0 +1,98 @@
+"""Places on the globe: where a post was made, how exactly that is kept, and the disk around a place that readers ask for."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import NamedTuple
+
+from shoal.core.errors import InvalidInput
+
+_EARTH_KM = 6371.0088
+"""The mean radius of the earth (IUGG)."""
+MIN_RADIUS_KM = 0.1
+MAX_RADIUS_KM = 500.0
+DEFAULT_RADIUS_KM = 10.0
+
+
+class Place(NamedTuple):
+    """Where a post was made: degrees, latitude -90..90, longitude -180..180."""
+
+    latitude: float
+    longitude: float
+
+
+class PlacePrecision(StrEnum):
+    """A member's choice of how exactly the places of their new posts are stored."""
+
+    EXACT = "exact"
+    M100 = "100m"
+    KM = "1km"
+    KM10 = "10km"
+    NONE = "none"
+    """Places are not stored."""
+
+
+_STEPS = {PlacePrecision.M100: 0.001, PlacePrecision.KM: 0.01, PlacePrecision.KM10: 0.1}
+"""The step in degrees of latitude: 0.01 degrees are 1.1 km everywhere."""
+
+
+class Disk(NamedTuple):
+    """Everything within `radius_km` of a place, as the crow flies. Make one with `disk`."""
+
+    latitude: float
+    longitude: float
+    radius_km: float
+
+    def has(self, place: Place | None) -> bool:
+        """Whether a post with this place lies in it."""
+        return place is not None and distance_km(self.latitude, self.longitude, *place) <= self.radius_km
+
+
+def disk(latitude: float, longitude: float, radius_km: float = DEFAULT_RADIUS_KM) -> Disk:
+    """Return the disk around a place. Raises `InvalidInput` for a place off the globe, and a radius not of 0.1 to 500 km."""
+    centre = checked_place((latitude, longitude))
+    if not MIN_RADIUS_KM <= radius_km <= MAX_RADIUS_KM:
+        raise InvalidInput(f"radius_km: {MIN_RADIUS_KM:g} to {MAX_RADIUS_KM:g} kilometres", field="radius_km")
+    return Disk(*centre, float(radius_km))
+
+
+def checked_place(place: tuple[float, float]) -> Place:
+    """Return the place of a latitude and a longitude. Raises `InvalidInput` for one that is not on the globe."""
+    latitude, longitude = place
+    if not (math.isfinite(latitude) and math.isfinite(longitude) and abs(latitude) <= 90 and abs(longitude) <= 180):
+        raise InvalidInput("place: latitude is -90 to 90 and longitude -180 to 180 degrees", field="place")
+    return Place(float(latitude), float(longitude))
+
+
+def rounded(place: Place | None, precision: PlacePrecision) -> Place | None:
+    """Return the place as it is stored: the nearest point of a grid as wide as the precision; None for `NONE`.
+
+    Steps of longitude grow towards the poles, where degrees are narrow, so that the grid is as wide everywhere:
+
+        1km    47.3769, 8.5417  ->  47.38, 8.536265       steps of 0.01 and 0.01477 degrees
+        1km    78.2232, 15.6267 ->  78.22, 15.626616      steps of 0.01 and 0.04899 degrees
+
+    A whole number of steps goes round the earth, so a place that is rounded already stays as it is.
+    """
+    if place is None or precision is PlacePrecision.NONE:
+        return None
+    if precision is PlacePrecision.EXACT:
+        return place
+    step = _STEPS[precision]
+    # Adding zero makes of -0.0 a plain one.
+    latitude = round(round(place.latitude / step) * step, 6) + 0.0
+    steps = max(1, int(360 * math.cos(math.radians(latitude)) / step))
+    longitude = round(place.longitude * steps / 360) * 360 / steps
+    if abs(longitude) > 180:
+        longitude -= math.copysign(360, longitude)
+    return Place(latitude, round(longitude, 6) + 0.0)
+
+
+def distance_km(latitude: float, longitude: float, other_latitude: float, other_longitude: float) -> float:
+    """Return the great-circle distance of two places (the haversine formula)."""
+    north, other_north = math.radians(latitude), math.radians(other_latitude)
+    by_latitude = math.sin((other_north - north) / 2) ** 2
+    by_longitude = math.sin(math.radians(other_longitude - longitude) / 2) ** 2
+    chord = by_latitude + math.cos(north) * math.cos(other_north) * by_longitude
+    return 2 * _EARTH_KM * math.asin(math.sqrt(min(1.0, chord)))
