@@ -25,15 +25,14 @@ from shoal.api import (
     scheduled,
     search,
     statuses,
-    suggestions,
     tags,
     timelines,
-    trends,
 )
 from shoal.api.admin import accounts as admin_accounts
 from shoal.api.admin import email_blocks, ip_blocks, statistics
 from shoal.api.admin import reports as admin_reports
 from shoal.api.admin import trends as admin_trends
+from shoal.api.discover import suggestions, trends
 from shoal.api.http.calls import Route, RouteGroup
 from shoal.api.instance import about, instance, wellknown
 from shoal.api.live import streaming

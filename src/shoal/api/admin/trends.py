@@ -8,8 +8,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from shoal.api import rows, suggestions
+from shoal.api import rows
 from shoal.api.context import Context, Front
+from shoal.api.discover import suggestions
+from shoal.api.discover.suggestions import Position
 from shoal.api.entities import tags as tag_entities
 from shoal.api.entities.statuses import Status
 from shoal.api.entities.tags import Tag
@@ -17,7 +19,6 @@ from shoal.api.http.convert import Limit
 from shoal.api.http.pages import LISTED_DATA, page_size
 from shoal.api.http.replies import raw
 from shoal.api.listing import One, actor
-from shoal.api.suggestions import Position
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
 from shoal.feeds.discover import popular, trends

@@ -1,0 +1,1 @@
+"""Routes to what a caller did not look for: trends, suggestions, the ranked feed."""
