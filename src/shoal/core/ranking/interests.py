@@ -1,0 +1,46 @@
+"""Interests of a member as values, and the arithmetic of affinities.
+
+A member's acts on posts have strengths: a share counts more than a like, a report against. A strength halves with every month.
+Sums of strengths become affinities between -1 and 1 as x / (|x| + half), where half is the sum that makes an affinity of 1/2. So
+with half 3 one share (2) of an author's post makes 0.4, ten make 0.87, and one report (-4) makes -0.57.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from shoal.core.ids import milliseconds_of
+from shoal.core.places import Place
+
+_HALF_LIFE_MS = 30 * 86_400_000
+
+
+class Interests(NamedTuple):
+    """A member's ties and affinities, as their own acts show them."""
+
+    followees: tuple[int, ...]
+    """Newest first; at most 5,000."""
+    followers: frozenset[int]
+    """The newest thousand."""
+    followed_tags: frozenset[str]
+    friends: Mapping[int, int]
+    """How many of the newest hundred followees follow a member, for members whom any of them follows."""
+    tags: Mapping[str, float]
+    """Affinity to tags, -1 to 1; 0 for those that are not there."""
+    authors: Mapping[int, float]
+    """Affinity to authors, likewise."""
+    acted: frozenset[int]
+    """Posts that the member liked, shared, saved, reacted to or commented on of late."""
+    place: Place | None
+    """Where their newest post with a place was made."""
+
+
+def decay(id_: int, now: int) -> float:
+    """Return how much an act still counts, 0 to 1, from an id of its moment."""
+    return float(2.0 ** (-max(0, now - milliseconds_of(id_)) / _HALF_LIFE_MS))
+
+
+def affinity(strength: float, half: float) -> float:
+    """Return the affinity, between -1 and 1, for a sum of strengths."""
+    return strength / (abs(strength) + half)

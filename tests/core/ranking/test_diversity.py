@@ -1,0 +1,65 @@
+"""Order of ranked posts: nothing is lost, rules hold while they can, and what it cost is said."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.ranking.diversity import AUTHOR, EXPLORATION, SOURCE_MOST, TAG_MOST, WINDOW, Ranked, diversify
+
+POSTS = st.builds(
+    Ranked,
+    author=st.integers(1, 6),
+    tag=st.none() | st.sampled_from("abc"),
+    source=st.none() | st.sampled_from(("followees", "tags")),
+    exploring=st.booleans(),
+)
+
+
+@given(st.lists(POSTS, max_size=60), st.integers(1, 10), st.floats(0.0, 0.5))
+def test_every_post_has_a_place_and_places_lost_add_up(ranked: list[Ranked], most: int, exploration: float) -> None:
+    placed = diversify(ranked, author_most=most, exploration=exploration)
+    assert sorted(one.row for one in placed) == list(range(len(ranked)))
+    assert sum(one.lost for one in placed) == 0
+    assert all(one.lost == place - one.row for place, one in enumerate(placed))
+    assert all(bool(one.rule) == (one.lost > 0) for one in placed)
+
+
+@given(st.lists(POSTS, max_size=60), st.integers(1, 10))
+def test_a_rule_is_broken_only_where_every_post_left_breaks_one(ranked: list[Ranked], most: int) -> None:
+    placed = [ranked[one.row] for one in diversify(ranked, author_most=most, exploration=0.0)]
+    for end in range(len(placed)):
+        before, one = placed[max(0, end - WINDOW + 1) : end], placed[end]
+        if breaks(one, before, most):
+            rest = [other for other in placed[end:] if other.exploring == one.exploring]
+            assert all(breaks(other, before, most) for other in rest)
+
+
+def breaks(one: Ranked, before: list[Ranked], most: int) -> bool:
+    authors = Counter(other.author for other in before)
+    tags, sources = Counter(other.tag for other in before), Counter(other.source for other in before)
+    return (
+        authors[one.author] >= most
+        or (one.tag is not None and tags[one.tag] >= TAG_MOST)
+        or (one.source is not None and sources[one.source] >= SOURCE_MOST)
+    )
+
+
+def test_an_author_with_the_best_posts_leaves_room_for_another() -> None:
+    ranked = [Ranked("ann", None, None)] * 3 + [Ranked("ben", None, None)]
+    placed = diversify(ranked, author_most=2, exploration=0.0)
+    assert [(one.row, one.lost) for one in placed] == [(0, 0), (1, 0), (3, -1), (2, 1)]
+    assert placed[3].rule == AUTHOR
+
+
+def test_exploration_has_its_part_of_the_places() -> None:
+    ranked = [Ranked(author, None, None) for author in range(20)] + [
+        Ranked(author, None, None, exploring=True) for author in range(20, 40)
+    ]
+    placed = diversify(ranked, author_most=10, exploration=0.2)
+    first = [one.row for one in placed[:20]]
+    assert [place for place, row in enumerate(first) if row >= 20] == [4, 9, 14, 19]
+    assert {one.rule for one in placed if one.lost > 0} == {EXPLORATION}
+    assert all(row < 20 for row in [one.row for one in diversify(ranked, author_most=10, exploration=0.0)][:20])
