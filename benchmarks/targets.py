@@ -20,6 +20,10 @@ class Target(NamedTuple):
 TARGETS = (
     Target("attack", "*: p99 of another client", "most", 500),
     Target("attack", "*: most memory", "most", 250),
+    Target("discovery", "1,000 candidates scored, median", "most", 2),
+    Target("discovery", "a first page, median", "most", 15),
+    Target("discovery", "a first page, p99", "most", 40),
+    Target("discovery", "a page after it, median", "most", 3),
     Target("end_to_end", "offered: durable posts", "least", 3_482),
     Target("end_to_end", "offered: written deliveries", "least", 1.41e6),
     Target("end_to_end", "offered: lag to delivery, p99", "most", 1_000),

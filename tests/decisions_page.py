@@ -14,6 +14,7 @@ AREAS = (
     "fanout",
     "tags",
     "search",
+    "ranking",
     "live",
     "notifications",
     "http",

@@ -19,7 +19,7 @@ from shoal.graph.schema import ASSOC_TYPES
 from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
 from shoal.tagcloud.dynamodb_items import ITEMS
-from tests import api_page, decisions_page, pages
+from tests import api_page, decisions_page, pages, ranking_page
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -50,6 +50,11 @@ def test_every_command_is_in_the_readme_and_the_reverse() -> None:
 def test_the_routes_on_the_api_page_are_the_routes() -> None:
     shown = re.findall(r"^\| [A-Z]+ \| `/.*$", PAGES["api.md"].partition("\n## ")[0], re.MULTILINE)
     assert shown == api_page.rows(), "python -m tests.api_page writes them"
+
+
+def test_the_terms_on_the_page_about_ranking_are_the_terms() -> None:
+    page = PAGES["ranking.md"]
+    assert ranking_page.with_table(page) == page, "python -m tests.ranking_page writes them"
 
 
 def test_the_rate_limits_on_the_api_page_are_the_limits() -> None:

@@ -17,6 +17,7 @@ OTHER: dict[str, Any] = {
     "rules": ("Be kind.", 'Say "please", or [do not].'),
     "trusted_proxies": ("10.0.0.0/8", "2001:db8::1"),
     "limits": {"api": "600/5m", "signup": "off"},
+    "recipe": {"weights": {"friends": 4.0, "seen": -6.0}, "half_life_hours": 12.5},
     "log_level": "debug",
 }
 """Values that `_another` does not derive from the default."""

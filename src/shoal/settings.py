@@ -85,6 +85,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Maximum playing time of an uploaded video or sound, in seconds."""
     max_follows: Positive = 7_500
     """Members whom one may follow; whoever has more followers may follow a tenth more than those. An import may bring more."""
+    recipe: dict[str, float | dict[str, float]] = {}
+    """Weights of the feed ranked by interest, for members who chose none: a table in TOML, JSON in the environment, as
+    `docs/ranking.md` says; empty: the balanced ones."""
     reports_to_hold: Count = 3
     """Members whose reports take a post out of public lists until a moderator has closed one; 0: no post is held."""
     reporter_age_days: Annotated[float, msgspec.Meta(ge=0, le=365)] = 3.0
@@ -120,7 +123,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Lowest severity that is logged to standard error."""
 
 
-_TABLES = {"store": "shard map", "limits": "table", "rules": "list", "trusted_proxies": "list"}
+_TABLES = {"store": "shard map", "limits": "table", "rules": "list", "trusted_proxies": "list", "recipe": "table"}
 """Settings that the environment gives as JSON."""
 
 

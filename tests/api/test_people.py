@@ -221,6 +221,7 @@ def test_preferences_are_what_the_profile_says(shoal: World) -> None:
         "reading:expand:spoilers": False,
         "reading:autoplay:gifs": False,
         "shoal:aggregate_reblogs": True,
+        "shoal:rankable": True,
     }
     assert shoal.json("GET", "/api/v1/preferences", ann) == expected
     change(shoal, ann, json={"source": {"privacy": "unlisted", "sensitive": True, "language": "fr"}})

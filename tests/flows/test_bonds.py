@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shoal import Handle, Shoal
 from shoal.core.errors import ShoalError, Unavailable
-from shoal.core.model import MemberList
+from shoal.core.member_lists import MemberList
 from shoal.core.placement import place, source_of
 from shoal.feeds import home
 from shoal.graph.contract import AssocRow, Cursor

@@ -12,6 +12,7 @@ from shoal.core.errors import NotFound
 from shoal.core.places import disk
 from shoal.feeds import home, people, public, tagged, thread, user
 from shoal.feeds.discover import nearby
+from shoal.feeds.foryou import feed
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
@@ -181,6 +182,20 @@ async def home_definition(scene: Scene, viewer: str) -> set[Cell]:
     return await _ids(page.entries, scene)
 
 
+async def ranked_feed(scene: Scene, viewer: str) -> set[Cell]:
+    """Posts that no filter keeps out of For you; a page of it shows no others."""
+
+    async def one(cell: Cell) -> None:
+        if (await scene.people[viewer].why_not(scene.posts[cell])).stage == "filter":
+            raise NotFound("kept out")
+
+    found = await _granted(scene, one)
+    page = await feed.page(scene.network.reads, scene.people[viewer].id, 500, deadline=60.0)
+    assert scene.cells({ranked.entry.post.id for ranked in page.entries}) <= found
+    assert not page.by_time
+    return found
+
+
 async def public_feed(scene: Scene, viewer: str) -> set[Cell]:
     return await _ids(await scene.people[viewer].list_public_feed(0, 1_000), scene)
 
@@ -234,6 +249,21 @@ async def _granted(scene: Scene, ask: Callable[[Cell], Awaitable[None]]) -> set[
     return found
 
 
+# Who may have it in a ranked feed: strangers what is public, followers all but direct posts.
+RANKED = {viewer: allowed & {PUBLIC} for viewer, allowed in UNASKED.items()} | {
+    viewer: OPEN | {FOLLOWERS} for viewer in FOLLOWING if viewer != "author"
+}
+RANKED["author"] = set()
+
+
+def _ranked_table(kind: str) -> Table:
+    if kind == "comment":
+        return NOBODYS
+    if kind == "waiting":
+        return {viewer: allowed if viewer in FOLLOWING else set() for viewer, allowed in RANKED.items()}
+    return RANKED
+
+
 SHAREABLE = {viewer: allowed & OPEN for viewer, allowed in ASKED.items()} | {"author": OPEN | {FOLLOWERS}}
 NOBODYS: Table = {viewer: set() for viewer in VIEWERS}
 
@@ -252,6 +282,7 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     user_timeline: lambda kind: ASKED,
     home_page: _home_table,
     home_definition: _home_table,
+    ranked_feed: _ranked_table,
     public_feed: _home_table,
     recent: lambda kind: NOBODYS | {"author": ALL},
     public_timeline: lambda kind: NOBODYS if kind == "comment" else _public_table(kind),
@@ -266,6 +297,7 @@ NEED_A_MEMBER = {
     share,
     home_page,
     home_definition,
+    ranked_feed,
     public_feed,
     recent,
     shares_at_home,
@@ -351,6 +383,7 @@ def test_the_matrix_is_whole() -> None:
         SHAREABLE,
         PUBLIC_LISTS,
         WAITING_LISTS,
+        RANKED,
     ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 19 * 13 * 4 * 8
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 21 * 13 * 4 * 8

@@ -18,7 +18,8 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.filters import FilterContext
-from shoal.core.model import RepliesPolicy, Visibility
+from shoal.core.member_lists import RepliesPolicy
+from shoal.core.model import Visibility
 from shoal.library import Handle
 from shoal.ops.transfer import exporting
 from shoal.ops.transfer.export import export

@@ -210,7 +210,7 @@ async def test_the_end_of_a_move_can_be_killed_and_done_again(verb: str, phase: 
 
 
 class Told:
-    """What a child prints, line by line, while it runs."""
+    """Lines that a child prints, as it prints them."""
 
     def __init__(self, child: subprocess.Popen[str]) -> None:
         self.child = child

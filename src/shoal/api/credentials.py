@@ -54,6 +54,8 @@ class ShoalProfileParams(msgspec.Struct, frozen=True):
     place_precision: PlacePrecision | None = None
     """How exactly the places of new statuses are stored: rounded to so many metres, not at all, or as they are. Statuses that
     are there stay as they are."""
+    rankable: bool | None = None
+    """Whether the caller's statuses may appear in feeds that are ranked by interest."""
 
 
 class CredentialChanges(msgspec.Struct, frozen=True):
@@ -94,6 +96,7 @@ async def update(context: Context, params: CredentialChanges) -> object:
         hides_connections=params.hide_collections,
         indexable=params.indexable,
         folds_shares=params.shoal.aggregate_reblogs,
+        rankable=params.shoal.rankable,
         default_visibility=presenter.VISIBILITY[source.privacy] if source.privacy else None,
         default_sensitive=source.sensitive,
         default_language=source.language,

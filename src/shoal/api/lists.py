@@ -15,7 +15,7 @@ from shoal.api.entities.statuses import Account, Status
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data
 from shoal.api.listing import One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page
-from shoal.core.model import RepliesPolicy
+from shoal.core.member_lists import RepliesPolicy
 from shoal.feeds import lists as feed
 from shoal.feeds import people
 from shoal.graph.access import access_member, own_list

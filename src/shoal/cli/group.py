@@ -24,6 +24,7 @@ COMMANDS = {
     "export": "Write a member's own data to a directory or a zip file.",
     "check": "Compare what is stored with what is promised, and repair it.",
     "member": "Make members, set their passwords, suspend them, give them roles, list them.",
+    "feed": "Show the feed of a member, and why each post stands where it does.",
     "post": "Take posts out of sight, and show them again.",
     "block": "Say with which e-mail addresses nobody signs up, and which networks are kept out.",
     "tags": "Show the tag cloud, and say what is not to be in it.",

@@ -125,6 +125,8 @@ class Member(Node, frozen=True, tag="member"):
     """Websites that may name the member as an author."""
     quote_policy: QuotePolicy = "nobody"
     place_precision: PlacePrecision = PlacePrecision.KM
+    rankable: bool = True
+    """Whether their posts may appear in feeds that are ranked."""
     dated: int = msgspec.field(default=0, name="created_at")
     """When the member joined, where that is not the moment of the id (an import). Use `created_at`."""
 
@@ -328,26 +330,6 @@ class ScheduledPost(Node, frozen=True, tag="scheduled_post"):
     app_id: int = 0
     ticket_id: int = 0
     """The ticket on the agenda for `at`."""
-
-
-class RepliesPolicy(StrEnum):
-    """Which comments appear in the timeline of a list."""
-
-    FOLLOWED = "followed"
-    """Comments on posts of anybody whom the owner follows."""
-    LIST = "list"
-    """Comments on posts of members of the list."""
-    NONE = "none"
-
-
-class MemberList(Node, frozen=True, tag="member_list"):
-    """A list of members whose posts its owner reads in a timeline of their own."""
-
-    owner_id: int
-    title: str
-    replies: RepliesPolicy = RepliesPolicy.LIST
-    exclusive: bool = False
-    """Whether posts of its members are left out of the owner's home timeline."""
 
 
 class App(Node, frozen=True, tag="app"):

@@ -106,6 +106,12 @@ async def among(reads: Reads, viewer: int, ids: Sequence[int]) -> list[Entry]:
         return await (await sieve_of(reads.graph, viewer, FilterContext.HOME)).admitted(here)
 
 
+async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
+    """Return the ids of the newest entries that the viewer's sources have, whether the viewer may see them or not."""
+    with one_request():
+        return await _materialised(reads, viewer, Cursor(limit=limit))
+
+
 async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
     """Return the entries at positions `first` to `last` of all that the sources of the home have, as the viewer may see them."""
     sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))

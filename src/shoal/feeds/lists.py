@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
-from shoal.core.model import MemberList, Post, RepliesPolicy
+from shoal.core.member_lists import MemberList, RepliesPolicy
+from shoal.core.model import Post
 from shoal.core.visibility import may_come
 from shoal.feeds.filtering import NO_SIEVE
 from shoal.feeds.folding import Folds, folds_shares, read_folded, unfolded

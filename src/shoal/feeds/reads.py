@@ -6,6 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.recipes import BALANCED, Recipe
 from shoal.discovery.contract import SearchIndex
 from shoal.discovery.nowhere import NoIndex
 from shoal.feeds.shared_answers import Remembered
@@ -14,6 +16,7 @@ from shoal.tagcloud.likeness import RelatedTag
 from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
+from shoal.timelines.readings import MemoryReadings, Readings
 
 
 class Candidate(NamedTuple):
@@ -50,7 +53,16 @@ class Reads:
     search: SearchIndex = field(default_factory=NoIndex)
     trending: Remembered[None, list[Popular]] = field(default_factory=Remembered)
     """Posts that many like."""
+    stirred: Remembered[None, dict[int, float]] = field(default_factory=Remembered)
+    """Weights of the reactions of late, by post."""
     suggested: Remembered[int, list[Candidate]] = field(default_factory=Remembered)
     """Members whom a viewer may want to follow, before a check whether they already do."""
     popular: Remembered[None, list[int]] = field(default_factory=Remembered)
     """Members who are active and whom many follow."""
+    interests: Remembered[int, Interests] = field(default_factory=Remembered)
+    """Interests of members who read ranked feeds."""
+    neighbours: Remembered[int, frozenset[int]] = field(default_factory=lambda: Remembered(20_000, 600_000))
+    """The newest followers and followees of authors."""
+    readings: Readings = field(default_factory=MemoryReadings)
+    recipe: Recipe = BALANCED
+    """Weights of ranked feeds for members who have chosen none."""

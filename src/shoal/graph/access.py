@@ -9,7 +9,8 @@ from functools import lru_cache
 from msgspec import structs
 
 from shoal.core.errors import Gone, NotFound
-from shoal.core.model import Member, MemberList, Poll, Post, Share
+from shoal.core.member_lists import MemberList
+from shoal.core.model import Member, Poll, Post, Share
 from shoal.core.visibility import STRANGER, Relation, may_see, may_see_share
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.payloads.follow_options import MuteTerms, follow_terms, mute_terms

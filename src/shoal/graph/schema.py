@@ -14,21 +14,10 @@ from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
 from shoal.core.ip_blocks import IpBlock
-from shoal.core.model import (
-    App,
-    Grant,
-    Login,
-    Media,
-    Member,
-    MemberList,
-    Poll,
-    Post,
-    Revision,
-    ScheduledPost,
-    Share,
-    Token,
-)
+from shoal.core.member_lists import MemberList
+from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.core.placement import DATA_SOURCES, SHARDS_PER_SOURCE, place, source_of
+from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.core.reports import Report
 
 
@@ -257,6 +246,16 @@ def file_key(shard: int, number: int) -> Key:
     return Key(shard, "file", str(number))
 
 
+def taste_key(member_id: int) -> Key:
+    """Key of a member's choices about ranked feeds."""
+    return Key(shard_of(member_id), "taste", str(member_id))
+
+
+def seen_key(member_id: int) -> Key:
+    """Key of the memory of the posts that a member has seen."""
+    return Key(shard_of(member_id), "seen", str(member_id))
+
+
 def import_key(shard: int, source: str) -> Key:
     """Return the key that leads from a record of an import to what it became, so that a second run finds it."""
     return Key(shard, "import", source)
@@ -280,6 +279,8 @@ AnyNode = (
     | App
     | Token
     | Grant
+    | Taste
+    | SeenPosts
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -14,6 +14,7 @@ from shoal.library.notifications import OwnNotifications
 from shoal.library.people import Relates, SeesPeople
 from shoal.library.posts import SeesPosts, WritesPosts
 from shoal.library.profiles import HasProfile, SeesProfiles
+from shoal.library.ranking import ReadsForYou
 from shoal.library.reactions import Reacts, SeesReactions
 from shoal.library.scheduled import OwnScheduled
 from shoal.library.search import MemberSearches, Searches
@@ -38,6 +39,7 @@ class Handle(
     SeesPeople,
     HasProfile,
     HasFeeds,
+    ReadsForYou,
     FollowsTags,
     MemberSearches,
     Complains,

@@ -36,6 +36,7 @@ class Options(TypedDict, total=False):
     max_video_bytes: int
     max_video_seconds: int
     max_follows: int
+    recipe: dict[str, float | dict[str, float]]
     reports_to_hold: int
     reporter_age_days: float
     timeline_length: int

@@ -16,11 +16,12 @@ import msgspec
 from shoal.core.errors import NotFound, Taken
 from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Member, Role
-from shoal.ops import jobs
+from shoal.ops import jobs, reading
 from shoal.ops.blocklists import Blocklists
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport, Progress
 from shoal.ops.network import AnyNetwork
+from shoal.ops.reading import FeedShown
 from shoal.ops.transfer.imports import Sources, import_all
 from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import members, moderation
@@ -229,6 +230,20 @@ class Replay(Operation[int]):
         return await jobs.replay({"store": network.store}, self.names)
 
 
+class ShowFeed(Operation[FeedShown]):
+    """Read a member's feed as they would."""
+
+    answer = FeedShown
+    name: str
+    limit: int
+    for_you: bool = False
+    explain: bool = False
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> FeedShown:
+        member = await _found(network, self.name)
+        return await reading.show(network.reads, member.id, self.limit, for_you=self.for_you, explain=self.explain)
+
+
 class Status(msgspec.Struct):
     """The process and the counts of a running server."""
 
@@ -266,6 +281,7 @@ AnyOperation = (
     | Check
     | Replay
     | AskStatus
+    | ShowFeed
 )
 
 

@@ -39,6 +39,7 @@ _PLAIN = (
     "hides_connections",
     "indexable",
     "folds_shares",
+    "rankable",
     "default_visibility",
     "default_sensitive",
     "quote_policy",
@@ -67,6 +68,7 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     hides_connections: bool | None = None
     indexable: bool | None = None
     folds_shares: bool | None = None
+    rankable: bool | None = None
     default_visibility: Visibility | None = None
     default_sensitive: bool | None = None
     default_language: str | None = None

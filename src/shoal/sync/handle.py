@@ -18,6 +18,7 @@ from shoal.sync.notifications import OwnNotifications
 from shoal.sync.people import Relates, SeesPeople
 from shoal.sync.posts import SeesPosts, WritesPosts
 from shoal.sync.profiles import HasProfile, SeesProfiles
+from shoal.sync.ranking import ReadsForYou
 from shoal.sync.reactions import Reacts, SeesReactions
 from shoal.sync.scheduled import OwnScheduled
 from shoal.sync.search import MemberSearches, Searches
@@ -40,6 +41,7 @@ class Handle(
     SeesPeople,
     HasProfile,
     HasFeeds,
+    ReadsForYou,
     FollowsTags,
     MemberSearches,
     Complains,

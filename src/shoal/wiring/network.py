@@ -14,6 +14,7 @@ from typing import Any
 from shoal.api.http.limits.ratelimit import Limiter
 from shoal.broker.relay import Relay
 from shoal.core.ids import IdMaker
+from shoal.core.ranking.recipes import recipe_of
 from shoal.discovery.filler import Filler
 from shoal.fanout.activity import forget_inactive
 from shoal.fanout.effects import Effects, Followers, Holding
@@ -47,6 +48,7 @@ from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
+from shoal.timelines.readings import MemoryReadings
 from shoal.wiring.places import domain_of, media_url
 from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
@@ -215,7 +217,17 @@ async def _assemble(
             domain_of(settings),
             pressure_of(runner, search, settings),
         ),
-        reads=Reads(store, lasting, timelines, audiences, tags, settings.timeline_length, search=search.index),
+        reads=Reads(
+            store,
+            lasting,
+            timelines,
+            audiences,
+            tags,
+            settings.timeline_length,
+            search=search.index,
+            readings=sharing.readings if sharing else MemoryReadings(),
+            recipe=recipe_of(settings.recipe),
+        ),
         tags=tags,
         effects=effects,
         runner=runner,

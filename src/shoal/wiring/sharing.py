@@ -16,6 +16,7 @@ from shoal.graph.cache.freshness import Stamps
 from shoal.settings import Settings
 from shoal.streaming.contract import Channel
 from shoal.timelines.contract import Timelines
+from shoal.timelines.readings import Readings
 from shoal.wiring.backends import Backend, scheme_of
 
 _DAY_SECONDS = 86_400.0
@@ -23,6 +24,7 @@ _DAY_SECONDS = 86_400.0
 _NODES = Backend("shoal.graph.redis.nodes", "Nodes", "redis")
 _STAMPS = Backend("shoal.graph.redis.stamps", "RedisStamps", "redis")
 _TIMELINES = Backend("shoal.timelines.redis", "RedisTimelines", "redis")
+_READINGS = Backend("shoal.timelines.redis_readings", "RedisReadings", "redis")
 _LIMITER = Backend("shoal.api.http.limits.redis_limiter", "RedisLimiter", "redis")
 _CHANNEL = Backend("shoal.streaming.redis", "RedisChannel", "redis")
 _BROKERS: Mapping[str, Backend] = dict.fromkeys(
@@ -37,6 +39,7 @@ class Sharing:
     """The parts that all processes have in common."""
 
     timelines: Timelines
+    readings: Readings
     stamps: Stamps
     limiter: Limiter
     channel: Channel
@@ -59,7 +62,7 @@ async def open_sharing(settings: Settings, stack: AsyncExitStack) -> Sharing | N
     stack.push_async_callback(timelines.close)
     channel = _CHANNEL.load()(nodes)
     stack.push_async_callback(channel.close)
-    return Sharing(timelines, stamps, _LIMITER.load()(nodes, rules(settings)), channel)
+    return Sharing(timelines, _READINGS.load()(nodes), stamps, _LIMITER.load()(nodes, rules(settings)), channel)
 
 
 async def open_broker(settings: Settings, stack: AsyncExitStack, *, taking: bool = True) -> Any:

@@ -41,6 +41,7 @@ QUERIES = {
     "/api/v1/accounts/search": {"q": "lighthouse"},
     "/api/v1/statuses": {"id[]": "{status}"},
     "/api/v1/markers": {"timeline[]": "home"},
+    "/api/shoal/v1/timelines/nearby": {"latitude": "54.3", "longitude": "10.1"},
     "/api/v1/search": {"q": "lighthouse"},
     "/api/v2/search": {"q": "lighthouse"},
     "/.well-known/webfinger": {"resource": "acct:ann@shoal.test"},

@@ -26,6 +26,7 @@ from shoal.fanout.loudness import Loudness
 from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds import folding, home
+from shoal.feeds.foryou import feed
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
@@ -34,11 +35,12 @@ from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import Stamps
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
+from shoal.graph.schema import MUTES
 from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.outbox import Outcome, Runner
-from shoal.services import emoji_reactions, members, moderation, polls, posts, reactions, relationships, reports
+from shoal.services import emoji_reactions, members, moderation, polls, posts, reactions, relationships, reports, tastes
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.reports import Complaint
@@ -511,6 +513,22 @@ class Simulator:
             page = await home.page(self.reads, viewer, Cursor(limit=1 + op.number % 4))
             for entry in page.entries:
                 assert world.in_home(viewer, world.objects.get(entry.id)), f"{entry.post} is shown"
+
+    async def _discover(self, op: Op) -> None:
+        """Read one's ranked feed, and say that it was seen; nothing is in it that one may not see or does not want to."""
+        viewer = self._id(op.actor)
+        async with self.halting.halted():
+            world = await World.of(cast("Store", self.graph))
+            page = await feed.page(self.reads, viewer, deadline=60.0)
+            muted = world.pairs(MUTES)
+            for entry in [ranked.entry for ranked in page.entries]:
+                post = world.objects.get(entry.post.id)
+                assert isinstance(post, Post)
+                assert world.may_see(viewer, post), f"{post} is shown"
+                assert viewer != post.author_id
+                assert (viewer, post.author_id) not in muted
+                assert post.visibility is not Visibility.DIRECT
+        await tastes.add_seen_posts(self.writes, viewer, [ranked.entry.post.id for ranked in page.entries])
 
     async def _watch(self, op: Op) -> None:
         await watch(self.graph, self.reads, self.outbox, self.halting, self._id(op.actor))

@@ -60,6 +60,7 @@ VERBS = {
     "mute_thread": 1,
     "unmute_thread": 1,
     "look": 8,
+    "discover": 3,
     "watch": 6,
     "cool": 1,
     "restart": 1,

@@ -104,6 +104,18 @@ class Presenter:
         self._write(pieces, viewer, entry, data)
         return b"".join(pieces)
 
+    async def ranked_page(
+        self, viewer: int, entries: Sequence[tuple[Entry, entities.Ranking | None]], data: int = 0
+    ) -> bytes:
+        """A JSON array of statuses, each with the reasons for its place."""
+        await self._learn_apps([entry for entry, _ in entries])
+        made: list[bytes] = []
+        for entry, ranking in entries:
+            pieces: list[bytes] = []
+            self._write(pieces, viewer, entry, data, ranking)
+            made.append(b"".join(pieces))
+        return b"[%b]" % b",".join(made)
+
     async def each(self, viewer: int | None, entries: Sequence[Entry], data: int = 0) -> dict[int, bytes]:
         """Statuses by the id of their entry."""
         await self._learn_apps(entries)
@@ -146,10 +158,17 @@ class Presenter:
                 if isinstance(app, App):
                     self._apps.put(app.id, app)
 
-    def _write(self, pieces: list[bytes], viewer: int | None, entry: Entry, data: int) -> None:
+    def _write(
+        self,
+        pieces: list[bytes],
+        viewer: int | None,
+        entry: Entry,
+        data: int,
+        ranking: entities.Ranking | None = None,
+    ) -> None:
         """Add a status, piece by piece: a page is put together once, at its end."""
         post, share, sharer = _as_shown(viewer, entry), entry.share, entry.sharer
-        content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data))
+        content = self._content(entry, post, whole=bool(post.json) and _fits(viewer, post, data), ranking=ranking)
         if share is None or sharer is None:
             pieces += (content, self.account(entry.author), self._tail(viewer, entry, post.author_id))
             _add_emoji(pieces, entry)
@@ -173,11 +192,12 @@ class Presenter:
             return _PLAIN_TAILS[flags] % counts
         return _TAILS[flags] % (poll, *counts, _encode([presenter.filter_result(match) for match in entry.filtered]))
 
-    def _content(self, entry: Entry, post: Post, *, whole: bool) -> bytes:
+    def _content(self, entry: Entry, post: Post, *, whole: bool, ranking: entities.Ranking | None) -> bytes:
         """A status up to its author. What is remembered `whole`, with the data of the post, is so under its negative id."""
         media = entry.media
-        if entry.shared_by is not None and entry.share is None:
-            return _encode(self._telling(self._made(entry, post, whole=whole), entry.shared_by))[:-1] + _AUTHOR
+        shared_by = entry.shared_by if entry.share is None else None
+        if shared_by is not None or ranking is not None:
+            return _encode(self._telling(self._made(entry, post, whole=whole), shared_by, ranking))[:-1] + _AUTHOR
         name = -post.id if whole else post.id
         known = self._posts.get(name)
         # The graph keeps objects decoded, so as a rule this compares addresses.
@@ -191,11 +211,16 @@ class Presenter:
         app = self._apps.get(post.app_id) if post.app_id else None
         return presenter.content(post, entry.author.member.name, entry.media, app, self._at, data=whole)
 
-    def _telling(self, content: entities.StatusContent, shared: SharedBy) -> entities.StatusContent:
-        """Add who else shared a post. This changes with the entry's neighbours, so the result is not cached."""
-        accounts = [raw(self.account(profile)) for profile in shared.first]
+    def _telling(
+        self, content: entities.StatusContent, shared: SharedBy | None, ranking: entities.Ranking | None = None
+    ) -> entities.StatusContent:
+        """Add who else shared a post, and why it stands at its place. This changes from page to page, so it is not cached."""
         extras = entities.Extras() if isinstance(content.shoal, UnsetType) else content.shoal
-        extras.shared_by = entities.SharedBy(accounts, shared.number)
+        if shared is not None:
+            accounts = [raw(self.account(profile)) for profile in shared.first]
+            extras.shared_by = entities.SharedBy(accounts, shared.number)
+        if ranking is not None:
+            extras.ranking = ranking
         content.shoal = extras
         return content
 

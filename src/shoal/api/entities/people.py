@@ -7,7 +7,8 @@ import msgspec
 from shoal.api.entities.addresses import Addresses
 from shoal.api.entities.presenter import WIRE_VISIBILITY, moment
 from shoal.api.entities.statuses import Account
-from shoal.core.model import Member, MemberList
+from shoal.core.member_lists import MemberList
+from shoal.core.model import Member
 from shoal.feeds.featured import Featured
 
 
@@ -54,6 +55,8 @@ class Preferences(msgspec.Struct, kw_only=True):
     gifs: bool = msgspec.field(name="reading:autoplay:gifs", default=False)
     aggregate_reblogs: bool = msgspec.field(name="shoal:aggregate_reblogs", default=True)
     """Whether a status stands once in home and lists; changed by `shoal[aggregate_reblogs]` of `update_credentials`."""
+    rankable: bool = msgspec.field(name="shoal:rankable", default=True)
+    """Whether their statuses may appear in ranked feeds; changed by `shoal[rankable]` of `update_credentials`."""
 
 
 def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
@@ -79,4 +82,5 @@ def preferences(member: Member) -> Preferences:
         sensitive=member.default_sensitive,
         language=member.default_language or None,
         aggregate_reblogs=member.folds_shares,
+        rankable=member.rankable,
     )

@@ -145,6 +145,30 @@ class SharedBy(msgspec.Struct):
     count: int
 
 
+class RankingTerm(msgspec.Struct):
+    """One reason for the place of a status: the contribution is the value times the weight."""
+
+    name: str
+    value: float
+    """-1 to 1."""
+    weight: float
+    contribution: float
+    words: str
+
+
+class Ranking(msgspec.Struct):
+    """Why a status stands where it does in a feed ranked by interest. The contributions add up to the score."""
+
+    score: float
+    sources: list[str]
+    """Names of the sources that bring it: `followees`, `friends_liked`, `tags_followed`, `popular` and so on."""
+    terms: list[RankingTerm]
+    places_lost: int = 0
+    """Places that it lost to variety; below 0: won."""
+    lost_to: str = ""
+    """The rule by which it lost them: `author`, `tag`, `source`, `exploration`."""
+
+
 class Extras(msgspec.Struct, omit_defaults=True):
     """Properties of a status that Shoal has and Mastodon does not."""
 
@@ -153,6 +177,8 @@ class Extras(msgspec.Struct, omit_defaults=True):
     """How much data there is that is left out here."""
     place: Place | None = None
     shared_by: SharedBy | UnsetType = UNSET
+    ranking: Ranking | UnsetType = UNSET
+    """In a ranked feed, where an explanation was asked for."""
 
 
 class StatusContent(msgspec.Struct, kw_only=True):

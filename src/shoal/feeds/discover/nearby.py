@@ -15,6 +15,11 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import CELL_OF, cell_id
 
 
+async def newest(reads: Reads, disk: Disk, limit: int) -> list[int]:
+    """Return the ids of the newest posts of the cells that cover the disk: some lie a little beyond it."""
+    return await pull(reads.graph, {CELL_OF: [cell_id(cell) for cell in cover(disk)]}, Cursor(limit=limit))
+
+
 async def page(reads: Reads, viewer: int | None, disk: Disk, cursor: Cursor, *, only_media: bool = False) -> Page:
     """A page of the public posts whose place lies in the disk, newest first."""
     cells = [cell_id(cell) for cell in cover(disk)]

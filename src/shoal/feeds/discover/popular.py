@@ -55,6 +55,12 @@ async def ids(reads: Reads) -> list[int]:
     return [popular.id for popular in await _remembered(reads) if not popular.untrendable]
 
 
+async def weights(reads: Reads) -> Mapping[int, float]:
+    """Return the weight of the reactions of late to each post that may trend (`feeds/reactions.py`); as `ids` does."""
+    await _remembered(reads)
+    return reads.stirred.get(None, reads.tags.clock()) or {}
+
+
 def _is_listed(entry: Entry) -> bool:
     return may_list_publicly(None, entry.post, entry.author.member, STRANGER)
 
@@ -91,8 +97,9 @@ async def _trending(reads: Reads, now: int) -> list[Popular]:
     """Return the posts that trend. Nine reads."""
     shown = await _for_everybody(reads, await _active(reads, now))
     found = await reactions_to(reads.graph, shown, now)
-    least, members = threshold(found.active()), found.members_of()
-    return _best(shown, {id_: weight for id_, weight in found.weights(now).items() if members[id_] >= least})
+    least, members, stirred = threshold(found.active()), found.members_of(), found.weights(now)
+    reads.stirred.put(None, stirred, now)
+    return _best(shown, {id_: weight for id_, weight in stirred.items() if members[id_] >= least})
 
 
 async def _active(reads: Reads, now: int) -> list[int]:

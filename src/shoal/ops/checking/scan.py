@@ -17,6 +17,7 @@ from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
 from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
+from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.media_life import key_of_files
 from shoal.graph.payloads.cells import cell_ids
@@ -50,7 +51,9 @@ from shoal.graph.schema import (
     email_key,
     ip_block_key,
     public_list,
+    seen_key,
     share_key,
+    taste_key,
     user_name_key,
 )
 from shoal.graph.schema import tag_id as _tag_id
@@ -202,6 +205,10 @@ def names_of(node: AnyNode) -> KeyTarget | None:
             return KeyTarget(email_block_key(node.digest), node.id)
         case IpBlock():
             return KeyTarget(ip_block_key(node.network), node.id)
+        case Taste():
+            return KeyTarget(taste_key(node.member_id), node.id)
+        case SeenPosts():
+            return KeyTarget(seen_key(node.member_id), node.id)
     return None
 
 

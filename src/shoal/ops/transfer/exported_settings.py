@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.model import MemberList
+from shoal.core.member_lists import MemberList
 from shoal.graph.access import members_by_id
 from shoal.graph.payloads.filters import filters_of
 from shoal.graph.schema import LISTS, OWNS_LIST

@@ -1,0 +1,150 @@
+"""The feed ranked by interest: its pages, its recipe, what the caller has seen, and why a status is not in it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Meta
+
+from shoal.api import rows
+from shoal.api.context import Context
+from shoal.api.entities.ranking import RankingChoices, WhyNot, ranking_of
+from shoal.api.entities.statuses import Status
+from shoal.api.http.convert import Id, Limit
+from shoal.api.http.pages import WithData, listed_data, page_size
+from shoal.api.http.replies import Reply
+from shoal.api.listing import One, actor
+from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, Weight, recipe_of
+from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.reading import decode_cursor
+from shoal.graph.payloads.tastes import tastes_of
+from shoal.services import tastes
+from shoal.services.tastes import MOST_SEEN_AT_ONCE
+
+_FOR_YOU = "/api/shoal/v1/timelines/for_you"
+_RANKING = "/api/shoal/v1/ranking"
+
+_TermName = Annotated[str, Meta(max_length=32)]
+PresetName = Literal["balanced", "friends_first", "fresh", "explore", "nearby", "popular"]
+
+
+class ForYouQuery(WithData, frozen=True, kw_only=True):
+    """A page of the ranked feed."""
+
+    limit: Limit = Limit(0)
+    cursor: Annotated[str, Meta(max_length=64)] = ""
+    """As in the `Link` header of the page before."""
+    explain: bool = False
+    """Say of each status why it stands there: on the first page, for the pages after it too."""
+
+
+class RecipeChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A recipe: a preset, with what is given besides in place of its own."""
+
+    preset: PresetName = "balanced"
+    weights: Annotated[dict[_TermName, Weight], Meta(max_length=len(TERM_NAMES))] | None = None
+    """By term, -10 to 10; terms that are left out keep the weight of the preset."""
+    half_life_hours: Annotated[float, Meta(ge=1.0, le=720.0)] | None = None
+    near_km: Annotated[float, Meta(ge=1.0, le=20_000.0)] | None = None
+    exploration: Annotated[float, Meta(ge=0.0, le=0.5)] | None = None
+    author_most: Annotated[int, Meta(ge=1, le=10)] | None = None
+
+
+class RankingSwitch(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether anything is ranked for the caller."""
+
+    on: bool
+
+
+class SeenStatuses(msgspec.Struct, frozen=True, kw_only=True):
+    """Statuses that were on the screen."""
+
+    ids: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_SEEN_AT_ONCE)]
+
+
+async def for_you(context: Context, params: ForYouQuery) -> object:
+    """The statuses that should interest the caller most, best first; by time where they could not be ranked."""
+    front = context.deps
+    limit = page_size(params.limit)
+    cursor = decode_cursor(params.cursor) if params.cursor else None
+    page = await feed.page(front.reads, actor(context), limit, cursor, explain=params.explain)
+    shown = [(entry, ranking_of(why) if why is not None and why.terms else None) for entry, why in page.entries]
+    body = await front.present.ranked_page(actor(context), shown, listed_data(wanted=params.with_data))
+    headers = [("Shoal-Feed", f"home; reason={page.by_time}" if page.by_time else "for_you")]
+    if page.next:
+        query = {"limit": limit, "cursor": page.next} | ({"with_data": "true"} if params.with_data else {})
+        headers.append(("Link", f'<{front.at.root}{_FOR_YOU}?{urlencode(query)}>; rel="next"'))
+    return Reply(body, headers=tuple(headers))
+
+
+async def ranking(context: Context, _params: None) -> object:
+    """By which weights statuses are ranked for the caller, and which presets there are."""
+    front = context.deps
+    taste = (await tastes_of(front.graph, actor(context))).taste
+    own = taste.recipe if taste is not None else None
+    return RankingChoices(
+        recipe=own or front.reads.recipe,
+        own=own is not None,
+        on=taste is None or not taste.off,
+        presets=dict(PRESETS),
+    )
+
+
+async def set_recipe(context: Context, params: RecipeChange) -> object:
+    """Rank by other weights."""
+    front = context.deps
+    given = {
+        "half_life_hours": params.half_life_hours,
+        "near_km": params.near_km,
+        "exploration": params.exploration,
+        "author_most": params.author_most,
+    }
+    weights, preset = params.weights or {}, msgspec.to_builtins(PRESETS[params.preset])
+    changed = {name: value for name, value in given.items() if value is not None}
+    recipe = recipe_of(preset | changed | {"weights": preset["weights"] | weights})
+    await tastes.set_recipe(front.writes, actor(context), recipe)
+    return await ranking(context, None)
+
+
+async def reset_recipe(context: Context, _params: None) -> object:
+    """Rank by the weights of the server again."""
+    front = context.deps
+    await tastes.set_recipe(front.writes, actor(context), None)
+    return await ranking(context, None)
+
+
+async def switch(context: Context, params: RankingSwitch) -> object:
+    """Turn all ranking off for the caller, or on again."""
+    front = context.deps
+    await tastes.switch(front.writes, actor(context), off=not params.on)
+    return await ranking(context, None)
+
+
+async def seen(context: Context, params: SeenStatuses) -> object:
+    """Say which statuses the caller has seen: they stand lower from now on."""
+    front = context.deps
+    await tastes.add_seen_posts(front.writes, actor(context), params.ids)
+    return {}
+
+
+async def why_not(context: Context, params: One) -> object:
+    """The stage and the rule that keep a status out of the caller's ranked feed, or its place there."""
+    front = context.deps
+    found = await feed.why_not(front.reads, actor(context), params.id)
+    return WhyNot(stage=found.stage, rule=found.rule, place=found.place, words=found.words)
+
+
+_read = rows.route.having(scope="read:accounts", answer=RankingChoices)
+_write = rows.route.having(scope="write:accounts", answer=RankingChoices)
+
+ROUTES = (
+    rows.route("GET", _FOR_YOU, for_you, scope="read:statuses", params=ForYouQuery, answer=list[Status]),
+    rows.one("GET", "/api/shoal/v1/statuses/{id}/why_not", why_not, scope="read:statuses", answer=WhyNot),
+    _read("GET", _RANKING, ranking),
+    _write("PUT", _RANKING, set_recipe, params=RecipeChange),
+    _write("DELETE", _RANKING, reset_recipe),
+    _write("PUT", f"{_RANKING}/switch", switch, params=RankingSwitch),
+    rows.route("POST", "/api/shoal/v1/seen", seen, scope="write:accounts", params=SeenStatuses, answer=dict),
+)

@@ -1,0 +1,60 @@
+"""`shoal feed`: a member's feed in the terminal, and why each post stands where it does."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from shoal.cli.group import pass_settings
+from shoal.cli.stores import existing, perform
+from shoal.ops.operations import ShowFeed
+from shoal.ops.reading import FeedLine
+from shoal.settings import Settings
+
+_NOTES = {
+    "off": "ranking is off for this member: their home timeline, by time",
+    "late": "it could not be ranked in time: the home timeline, by time",
+    "failed": "it could not be ranked: the home timeline, by time",
+}
+
+
+@click.command()
+@click.argument("name")
+@click.option("--for-you", is_flag=True, help="Ranked by interest, instead of the home timeline.")
+@click.option("--explain", is_flag=True, help="Say of each post which terms make its score.")
+@click.option("--limit", type=click.IntRange(1, 40), default=10, show_default=True, help="How many posts.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
+@pass_settings
+def feed(settings: Settings, /, name: str, limit: int, *, for_you: bool, explain: bool, as_json: bool) -> None:
+    """Show the feed of the member NAME as they would read it. Works beside a running server."""
+    if explain and not for_you:
+        raise click.UsageError("--explain is for --for-you: a home timeline is by time")
+    shown = perform(existing(settings), ShowFeed(name, limit, for_you=for_you, explain=explain))
+    if as_json:
+        click.echo(msgspec.json.encode(shown))
+        return
+    console = Console(highlight=False)
+    if shown.by_time:
+        console.print(_NOTES[shown.by_time], style="yellow")
+    if not shown.lines:
+        console.print("nothing yet")
+    for place, line in enumerate(shown.lines, 1):
+        _print(console, place, line)
+
+
+def _print(console: Console, place: int, line: FeedLine) -> None:
+    first = " ".join(line.text.split()) or "(no words)"
+    head = Text.assemble(f"{place:3}  ", (f"@{line.author}", "bold cyan"), "  ", first)
+    head.truncate(console.width, overflow="ellipsis")
+    console.print(head)
+    if line.score is None:
+        return
+    lost = f", {line.places_lost} places lower for variety ({line.lost_to})" if line.places_lost > 0 else ""
+    console.print(Text(f"     {line.score:.2f} from {', '.join(line.sources).replace('_', ' ')}{lost}", "dim"))
+    for reason in line.reasons:
+        style = "green" if reason.contribution > 0 else "red"
+        console.print(
+            Text.assemble("     ", (f"{reason.contribution:+.2f}", style), f"  {reason.name}: {reason.words}")
+        )

@@ -1,0 +1,130 @@
+"""A reading of For you: the posts in their order, and what is known of why, packed to be kept for an hour."""
+
+from __future__ import annotations
+
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import EPOCH_MS, compose, shard_of
+from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
+from shoal.core.ranking.sources import Source
+
+_WRONG_CURSOR = "cursor: as the page before gave it"
+_CURSOR_BYTES = 12
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+    """A ranked feed, best first as diversity has it. Columns are packed, little-endian."""
+
+    viewer: int
+    ids: bytes
+    """Ids of posts, 8 bytes each."""
+    sources: bytes
+    """`core.sources.Source`, 2 bytes each."""
+    lost: bytes
+    """Places lost to diversity, 2 bytes each; below 0: won."""
+    rules: tuple[str, ...] = ()
+    """Rules of diversity by which places were lost; empty for none."""
+    values: bytes = b""
+    """Values of the terms, 4 bytes each, a row for each post; empty unless an explanation was asked for."""
+    recipe: Recipe = BALANCED
+
+    def __len__(self) -> int:
+        return len(self.ids) // 8
+
+    def part(self, first: int, last: int) -> list[int]:
+        """Return the ids of the posts at places `first` to before `last`."""
+        found: list[int] = np.frombuffer(self.ids, "<i8")[first:last].tolist()
+        return found
+
+    def why(self, place: int) -> Why:
+        """Return why the post at a place is there."""
+        width, weights = len(TERM_NAMES), self.recipe.row()
+        # Without an explanation there are no values, so there are no terms either.
+        values = np.frombuffer(self.values, "<f4")[place * width : (place + 1) * width].astype(np.float64)
+        contributions = (values * weights[: len(values)]).tolist()
+        columns = zip(TERM_NAMES, values.tolist(), weights, contributions, strict=False)
+        terms = tuple(TermOfPost(*column) for column in columns)
+        return Why(
+            score=sum(contributions),
+            sources=tuple(Source(int(np.frombuffer(self.sources, "<u2")[place]))),
+            terms=terms,
+            lost=int(np.frombuffer(self.lost, "<i2")[place]),
+            rule=self.rules[place],
+            recipe=self.recipe,
+        )
+
+
+class TermOfPost(NamedTuple):
+    """The part of a term in the score of a post: its value times its weight."""
+
+    name: str
+    value: float
+    weight: float
+    contribution: float
+
+
+class Why(NamedTuple):
+    """Why a post stands at its place. The contributions of the terms add up to the score."""
+
+    score: float
+    sources: tuple[Source, ...]
+    terms: tuple[TermOfPost, ...]
+    lost: int
+    """Places lost to diversity; below 0: won."""
+    rule: str
+    """The rule of diversity by which they were lost."""
+    recipe: Recipe
+
+
+class ReadingCursor(NamedTuple):
+    """A place in a reading."""
+
+    reading_id: int
+    place: int
+
+    def encode(self) -> str:
+        """Return the cursor as text, which says nothing to a client."""
+        packed = self.reading_id.to_bytes(8) + self.place.to_bytes(4)
+        return urlsafe_b64encode(packed).decode()
+
+
+def decode_cursor(text: str) -> ReadingCursor:
+    """Return the place that a cursor leads to. Raises `InvalidInput` for any other text."""
+    try:
+        packed = urlsafe_b64decode(text.encode())
+    except ValueError as error:
+        raise InvalidInput(_WRONG_CURSOR, field="cursor") from error
+    if len(packed) != _CURSOR_BYTES or packed[0] >> 7:
+        raise InvalidInput(_WRONG_CURSOR, field="cursor")
+    return ReadingCursor(int.from_bytes(packed[:8]), int.from_bytes(packed[8:]))
+
+
+def new_reading_id(viewer: int) -> int:
+    """Return an id that cannot be guessed, on the viewer's shard."""
+    return compose(EPOCH_MS + secrets.randbits(40), shard_of(viewer), secrets.randbits(10))
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Reading)
+
+
+def encode_reading(reading: Reading) -> bytes:
+    """Return a reading as bytes."""
+    return _encoder.encode(reading)
+
+
+def decode_reading(data: bytes) -> Reading:
+    """Return a reading from its bytes."""
+    return _decoder.decode(data)
+
+
+def packed(values: npt.ArrayLike, kind: str) -> bytes:
+    """Return a column as bytes."""
+    return np.asarray(values).astype(kind).tobytes()

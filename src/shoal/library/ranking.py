@@ -1,0 +1,65 @@
+"""For you: the feed that is ranked by interest, its recipe, and what was seen."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shoal.core.errors import InvalidInput
+from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of
+from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.feed import ForYou, Verdict
+from shoal.feeds.foryou.reading import decode_cursor
+from shoal.graph.payloads.tastes import tastes_of
+from shoal.library.acting import Acting
+from shoal.library.arguments import AnyPost, post_id
+from shoal.services import tastes
+
+
+class ReadsForYou(Acting):
+    """A member's ranked feed, and all that they may decide about it."""
+
+    async def for_you(self, limit: int = 20, cursor: str = "", *, explain: bool = False) -> ForYou:
+        """A page of the feed ranked by interest; `cursor` is the `next` of the page before.
+
+        With `explain` on the first page, every entry says which terms make its score. A page that could not be ranked (in time)
+        is one of the home timeline, and `by_time` says so. Raises `InvalidInput` for a limit below 1 and for text that is no
+        cursor.
+        """
+        at = decode_cursor(cursor) if cursor else None
+        return await feed.page(self._reads, self.id, limit, at, explain=explain)
+
+    async def why_not(self, post: AnyPost) -> Verdict:
+        """Where a post would stand if the feed were ranked now, or the stage and the rule that keep it out. Raises `NotFound`."""
+        return await feed.why_not(self._reads, self.id, post_id(post))
+
+    async def recipe(self) -> Recipe:
+        """The weights by which posts are ranked for this member: their own, or those of the server."""
+        taste = (await tastes_of(self._reads.graph, self.id)).taste
+        return self._reads.recipe if taste is None or taste.recipe is None else taste.recipe
+
+    async def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
+        """Rank by other weights: `Recipe(weights=Weights(friends=4.0))`, or the name of a preset; None: by the server's again.
+
+        Raises `InvalidInput`, which names the field and what is allowed in it.
+        """
+        await tastes.set_recipe(self._writes, self.id, _recipe(recipe))
+        return await self.recipe()
+
+    async def switch_ranking(self, *, on: bool) -> None:
+        """Have posts ranked, or turn all ranking off: then `for_you` answers the home timeline."""
+        await tastes.switch(self._writes, self.id, off=not on)
+
+    async def mark_seen(self, *posts: AnyPost) -> None:
+        """Say that the member has seen these posts once more, so that they stand lower. Raises `InvalidInput` for more than 200."""
+        await tastes.add_seen_posts(self._writes, self.id, [post_id(post) for post in posts])
+
+
+def _recipe(given: Recipe | str | None) -> Recipe | None:
+    if given is None:
+        return None
+    if isinstance(given, Recipe):
+        # A value that was made here has not been checked.
+        return recipe_of(msgspec.to_builtins(given))
+    if given not in PRESETS:
+        raise InvalidInput(f"recipe: one of {', '.join(PRESETS)}, not {given!r}", field="recipe")
+    return PRESETS[given]

@@ -1,0 +1,73 @@
+"""A member's feed as an operator sees it in the terminal, with the reasons for each place."""
+
+from __future__ import annotations
+
+import msgspec
+
+from shoal.core.ranking.words import words_of
+from shoal.feeds import home
+from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.feed import RankedEntry
+from shoal.feeds.hydrate import Entry
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Cursor
+
+PATIENT_SECONDS = 10.0
+"""An operator waits longer than a client."""
+
+
+class TermReason(msgspec.Struct):
+    """A term that moves a post up, or down where the contribution is below 0."""
+
+    name: str
+    contribution: float
+    words: str
+
+
+class FeedLine(msgspec.Struct):
+    """An entry of a feed."""
+
+    author: str
+    text: str
+    score: float | None = None
+    sources: list[str] = []
+    reasons: list[TermReason] = []
+    places_lost: int = 0
+    lost_to: str = ""
+
+
+class FeedShown(msgspec.Struct):
+    """The first entries of a feed."""
+
+    lines: list[FeedLine]
+    by_time: str = ""
+    """Why For you is shown by time; empty where it is ranked, and for a home timeline."""
+
+
+async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain: bool) -> FeedShown:
+    """Return the first entries of a member's home timeline or, ranked, of For you."""
+    if not for_you:
+        page = await home.page(reads, member, Cursor(limit=limit))
+        return FeedShown([_line(entry) for entry in page.entries])
+    ranked = await feed.page(reads, member, limit, explain=explain, deadline=PATIENT_SECONDS)
+    return FeedShown([_ranked(one) for one in ranked.entries], ranked.by_time)
+
+
+def _line(entry: Entry) -> FeedLine:
+    return FeedLine(entry.author.member.name, entry.post.text)
+
+
+def _ranked(one: RankedEntry) -> FeedLine:
+    line, why = _line(one.entry), one.why
+    if why is None:
+        return line
+    line.sources = [source.key for source in why.sources]
+    line.places_lost, line.lost_to = why.lost, why.rule
+    if why.terms:
+        line.score = why.score
+        line.reasons = [
+            TermReason(term.name, term.contribution, words_of(term.name, term.value, why.recipe))
+            for term in sorted(why.terms, key=lambda term: -abs(term.contribution))
+            if term.contribution
+        ]
+    return line

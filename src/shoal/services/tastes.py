@@ -1,0 +1,84 @@
+"""Changes of a member's side of ranked feeds: the recipe, the switch, and what was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import MAX_ID
+from shoal.core.ranking.recipes import Recipe
+from shoal.core.ranking.seen import add_seen
+from shoal.core.ranking.taste import SeenPosts, Taste
+from shoal.graph.changes import retry_on_conflict
+from shoal.graph.contract import Batch
+from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.schema import Key, seen_key, taste_key
+from shoal.services.writes import Writes, add_node
+
+N = TypeVar("N", Taste, SeenPosts)
+
+MOST_SEEN_AT_ONCE = 200
+"""Posts that are told as seen at once."""
+
+
+async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> Taste:
+    """Rank by this recipe for the member from now on; None: by that of the server."""
+    return await _change_taste(writes, member_id, lambda taste: replace(taste, recipe=recipe))
+
+
+async def switch(writes: Writes, member_id: int, *, off: bool) -> Taste:
+    """Turn ranking off for the member altogether, or on again."""
+    return await _change_taste(writes, member_id, lambda taste: replace(taste, off=off))
+
+
+async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]) -> None:
+    """Remember that the member has seen these posts once more. Ids of anything else do no harm.
+
+    Two commits at most. Raises `InvalidInput` for more than 200 ids.
+    """
+    if len(post_ids) > MOST_SEEN_AT_ONCE:
+        raise InvalidInput(f"ids: at most {MOST_SEEN_AT_ONCE}", field="ids")
+    if not all(0 < id_ <= MAX_ID for id_ in post_ids):
+        raise InvalidInput("ids: ids of posts", field="ids")
+    if not post_ids:
+        return
+
+    def seen(before: SeenPosts) -> SeenPosts:
+        return replace(before, memory=add_seen(before.memory, post_ids))
+
+    async def attempt() -> SeenPosts:
+        before = (await tastes_of(writes.graph, member_id)).seen or SeenPosts(id=0, member_id=member_id)
+        return await _put(writes, seen_key(member_id), before, seen(before))
+
+    await retry_on_conflict(attempt)
+
+
+async def _change_taste(writes: Writes, member_id: int, change: Callable[[Taste], Taste]) -> Taste:
+    async def attempt() -> Taste:
+        before = (await tastes_of(writes.graph, member_id)).taste or Taste(id=0, member_id=member_id)
+        return await _put(writes, taste_key(member_id), before, change(before))
+
+    return await retry_on_conflict(attempt)
+
+
+async def _put(writes: Writes, key: Key, before: N, after: N) -> N:
+    """Store the object that a key leads to; one whose id is 0 is made. Raises `Conflict` if somebody else was faster."""
+    if after == before:
+        return before
+    if before.id:
+        after = replace(after, version=before.version + 1)
+        batch = Batch(key.shard)
+        batch.obj_set(after)
+        await writes.graph.commit(batch)
+        return after
+
+    def build(id_: int) -> tuple[N, Batch]:
+        node, batch = replace(after, id=id_), Batch(key.shard)
+        batch.obj_add(node)
+        batch.key_add(key, id_)
+        return node, batch
+
+    return await add_node(writes, key.shard, build)

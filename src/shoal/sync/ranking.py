@@ -1,0 +1,50 @@
+"""For you: the feed that is ranked by interest, its recipe, and what was seen.
+
+Made from `shoal.library.ranking` by `python -m scripts.sync_library`.
+"""
+
+from __future__ import annotations
+
+from shoal.core.ranking.recipes import Recipe
+from shoal.feeds.foryou.feed import ForYou, Verdict
+from shoal.library import ranking as awaited
+from shoal.library.arguments import AnyPost
+from shoal.sync.calling import Acting
+
+
+class ReadsForYou(Acting):
+    """A member's ranked feed, and all that they may decide about it."""
+
+    _awaited: awaited.ReadsForYou
+
+    def for_you(self, limit: int = 20, cursor: str = "", *, explain: bool = False) -> ForYou:
+        """A page of the feed ranked by interest; `cursor` is the `next` of the page before.
+
+        With `explain` on the first page, every entry says which terms make its score. A page that could not be ranked (in time)
+        is one of the home timeline, and `by_time` says so. Raises `InvalidInput` for a limit below 1 and for text that is no
+        cursor.
+        """
+        return self._loop.call(self._awaited.for_you(limit, cursor, explain=explain))
+
+    def why_not(self, post: AnyPost) -> Verdict:
+        """Where a post would stand if the feed were ranked now, or the stage and the rule that keep it out. Raises `NotFound`."""
+        return self._loop.call(self._awaited.why_not(post))
+
+    def recipe(self) -> Recipe:
+        """The weights by which posts are ranked for this member: their own, or those of the server."""
+        return self._loop.call(self._awaited.recipe())
+
+    def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
+        """Rank by other weights: `Recipe(weights=Weights(friends=4.0))`, or the name of a preset; None: by the server's again.
+
+        Raises `InvalidInput`, which names the field and what is allowed in it.
+        """
+        return self._loop.call(self._awaited.set_recipe(recipe))
+
+    def switch_ranking(self, *, on: bool) -> None:
+        """Have posts ranked, or turn all ranking off: then `for_you` answers the home timeline."""
+        self._loop.call(self._awaited.switch_ranking(on=on))
+
+    def mark_seen(self, *posts: AnyPost) -> None:
+        """Say that the member has seen these posts once more, so that they stand lower. Raises `InvalidInput` for more than 200."""
+        self._loop.call(self._awaited.mark_seen(*posts))

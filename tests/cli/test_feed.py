@@ -1,0 +1,64 @@
+"""`shoal feed`: a member's feed in the terminal, and why each post stands where it does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.test_cli import shoal
+
+from shoal import Shoal
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ann follows Ben, who likes what Cyd posts."""
+    path = tmp_path_factory.mktemp("feed") / "shoal.db"
+
+    async def story() -> None:
+        async with Shoal.open(f"sqlite:///{path}") as network:
+            ann, ben, cyd = [await network.register(name) for name in ("ann", "ben", "cyd")]
+            await ann.follow(ben)
+            await ben.create("the sea\nin the morning")
+            await ben.like(await cyd.create("liked by a friend"))
+            await cyd.switch_ranking(on=False)
+            await network.settle()
+
+    asyncio.run(story())
+    return path
+
+
+def test_a_home_is_by_time(store: Path) -> None:
+    shown = shoal(store, "feed", "ann")
+    assert shown.exit_code == 0
+    assert [line.split() for line in shown.output.splitlines()] == [["1", "@ben", "the", "sea", "in", "the", "morning"]]
+
+
+def test_a_ranked_feed_says_why(store: Path) -> None:
+    shown = shoal(store, "feed", "ann", "--for-you", "--explain")
+    assert shown.exit_code == 0
+    assert "friends: one person you follow likes it" in " ".join(shown.output.split())
+    assert "friends liked" in shown.output
+    told = json.loads(shoal(store, "feed", "ann", "--for-you", "--explain", "--json").output)
+    assert {line["author"] for line in told["lines"]} == {"ben", "cyd"}
+    for line in told["lines"]:
+        assert sum(reason["contribution"] for reason in line["reasons"]) == pytest.approx(line["score"], abs=1e-6)
+        assert all(reason["words"] for reason in line["reasons"])
+
+
+def test_who_turned_ranking_off_has_a_feed_by_time(store: Path) -> None:
+    shown = shoal(store, "feed", "cyd", "--for-you")
+    assert "ranking is off for this member" in " ".join(shown.output.split())
+
+
+def test_what_is_wrong_is_said_in_a_line(store: Path) -> None:
+    for arguments, code, words in (
+        (("nobody",), 1, "there is no member 'nobody'"),
+        (("ann", "--explain"), 2, "--explain is for --for-you"),
+        (("ann", "--limit", "0"), 2, "limit"),
+    ):
+        refused = shoal(store, "feed", *arguments)
+        assert refused.exit_code == code
+        assert words in refused.output

@@ -1,0 +1,492 @@
+"""For you: what comes into it and what never does, what each term moves, pages of one reading, and the fallback by time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from shoal import Handle, Shoal, Visibility
+from shoal.core.errors import InvalidInput, NotFound, Unavailable
+from shoal.core.places import Place
+from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
+from shoal.core.ranking.sources import Source
+from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.feed import RankedEntry
+from shoal.feeds.foryou.reading import ReadingCursor, Why, decode_cursor
+from shoal.feeds.shared_answers import Remembered
+from shoal.services import posts
+from shoal.services.posts import Draft
+from shoal.timelines.readings import MemoryReadings
+from tests.flows.people import register
+from tests.flows.reading import calls
+from tests.running import in_loop
+
+NONE = Weights(**dict.fromkeys(TERM_NAMES, 0.0))
+PATIENT = 60.0
+"""Seconds: a test machine may be slow."""
+
+
+def only(**weights: float) -> Recipe:
+    """Return a recipe with these weights alone, and without exploration."""
+    return Recipe(weights=Weights(**{**dict.fromkeys(TERM_NAMES, 0.0), **weights}), exploration=0.0, author_most=10)
+
+
+async def ranked(who: Handle, recipe: Recipe = BALANCED, limit: int = 100) -> list[RankedEntry]:
+    """Return the first page of somebody's feed as a process ranks it that remembers nothing."""
+    reads = replace(
+        who._network.reads,
+        recipe=recipe,
+        interests=Remembered(),
+        neighbours=Remembered(),
+        trending=Remembered(),
+        stirred=Remembered(),
+    )
+    page = await feed.page(reads, who.id, limit, explain=True, deadline=PATIENT)
+    assert not page.by_time
+    return page.entries
+
+
+async def texts(who: Handle, recipe: Recipe = BALANCED) -> list[str]:
+    return [one.entry.post.text for one in await ranked(who, recipe)]
+
+
+async def value(who: Handle, text: str, name: str, recipe: Recipe = BALANCED) -> float:
+    """Return the value of a term of the post with this text."""
+    (why,) = [one.why for one in await ranked(who, recipe) if one.entry.post.text == text]
+    assert why is not None
+    (term,) = [term for term in why.terms if term.name == name]
+    return term.value
+
+
+async def first(who: Handle, **weights: float) -> str:
+    """Return the text of the best post where only these terms count."""
+    return (await texts(who, only(**weights)))[0]
+
+
+@asynccontextmanager
+async def network(url: str = "memory://") -> AsyncIterator[tuple[Shoal, list[Handle]]]:
+    """Ann follows Ben and Cyd; Dan and Eve are strangers."""
+    async with Shoal.open(url) as shoal:
+        people = await register(shoal, "ann", "ben", "cyd", "dan", "eve")
+        ann, ben, cyd, _dan, _eve = people
+        await ann.follow(ben)
+        await ann.follow(cyd)
+        yield shoal, people
+
+
+@in_loop
+async def test_every_source_brings_its_posts() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        await ben.follow(eve)
+        await cyd.create("by a followee")
+        liked, shared, asked = [await dan.create(text) for text in ("liked", "shared", "asked")]
+        await ben.like(liked)
+        await ben.share(shared)
+        await ben.comment(asked, "why?")
+        await eve.create("by a friend of friends")
+        fay, gus = await register(shoal, "fay", "gus")
+        await ann.follow_tag("sea")
+        await gus.create("followed #sea")
+        old = await fay.create("before #sky")
+        await ann.like(old)
+        await fay.create("by a liked author")
+        await gus.create("liked #sky")
+        await gus.create("around the corner", place=(52.52, 13.45))
+        await ann.create("here", place=(52.52, 13.40))
+        await shoal.settle()
+        sources = {one.entry.post.text: one.why.sources for one in await ranked(ann) if one.why is not None}
+        for text, source in (
+            ("by a followee", Source.FOLLOWEES),
+            ("liked", Source.FRIENDS_LIKED),
+            ("shared", Source.FRIENDS_SHARED),
+            ("asked", Source.FRIENDS_COMMENTED),
+            ("by a friend of friends", Source.FRIENDS_OF_FRIENDS),
+            ("followed #sea", Source.TAGS_FOLLOWED),
+            ("liked #sky", Source.TAGS_LIKED),
+            ("by a liked author", Source.AUTHORS_LIKED),
+            ("liked", Source.POPULAR),
+            ("around the corner", Source.NEARBY),
+            ("followed #sea", Source.EXPLORATION),
+        ):
+            assert source in sources[text], (text, source, sources[text])
+        assert "why?" not in sources
+
+
+@in_loop
+async def test_a_newcomer_sees_what_is_there() -> None:
+    async with network() as (shoal, (_, ben, _, dan, eve)):
+        (new,) = await register(shoal, "new")
+        assert await ranked(new) == []
+        await ben.create("one")
+        await eve.like(await dan.create("two"))
+        await shoal.settle()
+        assert sorted(await texts(new)) == ["one", "two"]
+
+
+@in_loop
+async def test_what_is_hidden_blocked_muted_reported_or_opted_out_never_appears() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        fay, gus, hal, ian, joy = await register(shoal, "fay", "gus", "hal", "ian", "joy")
+        kinds = (Visibility.UNLISTED, Visibility.FOLLOWERS, Visibility.DIRECT)
+        for author in (dan, eve, fay, gus, hal, ian, joy):
+            await ben.follow(author)
+            await author.create(f"shown by {author.name}")
+        for kind in kinds:
+            await dan.create(f"{kind.value} @ann", visibility=kind)
+            await ben.create(f"{kind.value} of ben @ann", visibility=kind)
+        bad = await cyd.create("reported")
+        await ann.create("own")
+        await ben.comment(await dan.create("asked"), "an answer")
+        await dan.create("sensitive", sensitive=True)
+        await ann.block(eve)
+        await fay.block(ann)
+        await ann.mute(gus)
+        await ann.report(cyd, posts=[bad])
+        await hal.update_profile(rankable=False)
+        await ian.update_profile(discoverable=False)
+        await shoal.suspend(joy)
+        await shoal.settle()
+        assert set(await texts(ann)) == {"shown by dan", "asked", "unlisted of ben @ann", "followers of ben @ann"}
+
+
+@in_loop
+async def test_the_contributions_of_a_post_add_up_to_its_score() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, _)):
+        for author in (ben, cyd, dan):
+            for n in range(5):
+                await ann.like(await author.create(f"{author.name} {n} #sea and some more words", place=Place(50.0, n)))
+        await shoal.settle()
+        found = await ranked(ann)
+        assert len(found) == 15
+        for one in found:
+            assert isinstance(one.why, Why)
+            assert [term.name for term in one.why.terms] == list(TERM_NAMES)
+            assert sum(term.contribution for term in one.why.terms) == pytest.approx(one.why.score, abs=1e-6)
+            assert all(term.contribution == pytest.approx(term.value * term.weight, abs=1e-6) for term in one.why.terms)
+        scores = [one.why.score for one in found if one.why is not None and not one.why.lost]
+        assert scores == sorted(scores, reverse=True)
+
+
+@in_loop
+async def test_reactions_move_a_post_up_and_those_of_friends_more() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        a, b, c = [await ben.create(text) for text in ("a", "b", "c")]
+        await dan.like(a)
+        await eve.like(a)
+        await cyd.like(b)
+        await dan.like(c)
+        await shoal.settle()
+        assert await texts(ann, only(reactions=1.0)) == ["b", "a", "c"]
+        assert await first(ann, reactions=-1.0) == "c"
+
+
+@in_loop
+async def test_affinity_to_a_tag_grows_with_likes_and_falls_with_a_report() -> None:
+    async with network() as (shoal, (ann, ben, _, dan, eve)):
+        await ben.create("one #sea")
+        await ben.create("two #sky")
+        liked = await dan.create("liked #sea")
+        bad = await eve.create("reported #sky")
+        await shoal.settle()
+        assert await value(ann, "one #sea", "tags") == 0
+        await ann.like(liked)
+        await ann.report(eve, posts=[bad])
+        await shoal.settle()
+        assert await value(ann, "one #sea", "tags") > 0 > await value(ann, "two #sky", "tags")
+        assert await first(ann, tags=1.0) in ("one #sea", "liked #sea")
+
+
+@in_loop
+async def test_affinity_to_an_author_grows_with_each_act() -> None:
+    async with network() as (shoal, (ann, ben, cyd, _, _)):
+        mine, other = await ben.create("ben's"), await cyd.create("cyd's")
+        await shoal.settle()
+        before = await value(ann, "ben's", "author")
+        assert before == await value(ann, "cyd's", "author") > 0
+        await ann.share(mine)
+        await shoal.settle()
+        shared = await value(ann, "ben's", "author")
+        await ann.bookmark(mine)
+        await shoal.settle()
+        assert before < shared < await value(ann, "ben's", "author") < 1
+        assert await value(ann, "cyd's", "author") == before
+        assert other.author_id == cyd.id
+
+
+@in_loop
+async def test_a_post_nearby_stands_above_one_far_away() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        await ben.create("far", place=Place(-33.9, 151.2))
+        await ben.create("near", place=Place(52.5, 13.5))
+        await ben.create("nowhere")
+        await shoal.settle()
+        assert await value(ann, "near", "nearby") == 0
+        await ann.create("mine", place=Place(52.5, 13.4))
+        await shoal.settle()
+        assert 0.9 < await value(ann, "near", "nearby") <= 1
+        assert await value(ann, "far", "nearby") < 0.001
+        assert await value(ann, "nowhere", "nearby") == 0
+        assert await first(ann, nearby=1.0) == "near"
+
+
+@in_loop
+async def test_friends_who_like_a_post_or_follow_its_author_move_it_up() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        await dan.create("dan's")
+        post = await eve.create("eve's")
+        await ben.follow(dan)
+        await ben.follow(eve)
+        await shoal.settle()
+        following = await value(ann, "dan's", "friends")
+        assert 0 < following == await value(ann, "eve's", "friends")
+        await cyd.like(post)
+        await shoal.settle()
+        assert await value(ann, "eve's", "friends") > following
+        assert await first(ann, friends=1.0) == "eve's"
+
+
+@in_loop
+async def test_reactions_now_move_an_old_post_up_and_less_by_an_author_who_always_gets_them() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        now = shoal.network.reads.tags.clock()
+        people = await register(shoal, *(f"m{n}" for n in range(8)))
+        old = await posts.create(shoal.network.writes, ben.id, Draft(text="old"), created_at=now - 90 * 86_400_000)
+        famous = await cyd.create("famous")
+        for one in people:
+            await one.like(await cyd.create(f"before {one.name}"))
+            for other in people:
+                await other.like((await cyd.posts()).entries[0].post)
+        await dan.create("quiet")
+        await shoal.settle()
+        assert await value(ann, "old", "velocity") == 0
+        for one in people:
+            await one.like(old)
+            await one.like(famous)
+        await shoal.settle()
+        assert await value(ann, "old", "velocity") > await value(ann, "famous", "velocity") >= 0
+        assert await first(ann, velocity=1.0) == "old"
+        assert eve.id != dan.id
+
+
+@in_loop
+async def test_a_tag_on_the_rise_moves_its_posts_up() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        await ben.create("plain #calm")
+        for author in (ben, cyd, dan, eve):
+            for n in range(3):
+                await author.create(f"{author.name} {n} #storm")
+        await shoal.settle()
+        assert await value(ann, "ben 0 #storm", "rising") > 0
+        assert await value(ann, "plain #calm", "rising") < await value(ann, "ben 0 #storm", "rising")
+        assert "#storm" in await first(ann, rising=1.0)
+
+
+@in_loop
+async def test_people_in_common_move_an_author_up() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        await dan.follow(ben)
+        await dan.follow(cyd)
+        await ben.follow(dan)
+        await ben.follow(eve)
+        await dan.create("dan's")
+        await eve.create("eve's")
+        await shoal.settle()
+        assert await value(ann, "dan's", "common") > await value(ann, "eve's", "common") > 0
+        assert await first(ann, common=1.0) == "dan's"
+
+
+@in_loop
+async def test_what_was_seen_or_acted_on_stands_lower() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        one, two, three = [await ben.create(text) for text in ("one", "two", "three")]
+        await ann.mark_seen(one)
+        await ann.mark_seen(one, two)
+        await ann.like(three)
+        await shoal.settle()
+        assert await texts(ann, only(seen=-1.0)) == ["two", "one", "three"]
+        assert [await value(ann, text, "seen") for text in ("one", "two", "three")] == [0.75, 0.5, 1.0]
+
+
+@in_loop
+async def test_a_new_post_stands_above_an_old_one() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        now = shoal.network.reads.tags.clock()
+        await posts.create(shoal.network.writes, ben.id, Draft(text="old"), created_at=now - 86_400_000)
+        await ben.create("new")
+        await shoal.settle()
+        assert await value(ann, "old", "freshness") == pytest.approx(0.5, abs=0.01)
+        assert await first(ann, freshness=1.0) == "new"
+        assert await first(ann, freshness=-1.0) == "old"
+
+
+@in_loop
+async def test_a_post_that_says_something_stands_above_tags_alone() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        await ben.create("#a #b #c #d #e #f #g #h")
+        await ben.create("The sea was calm in the morning and nobody was there")
+        await shoal.settle()
+        assert await first(ann, quality=1.0) == "The sea was calm in the morning and nobody was there"
+        assert await value(ann, "#a #b #c #d #e #f #g #h", "quality") == 0
+
+
+@in_loop
+async def test_a_recipe_changes_the_order_and_can_be_taken_back() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, _)):
+        await cyd.like(await dan.create("liked by a friend"))
+        await ben.create("the newest")
+        await shoal.settle()
+        assert await ann.set_recipe(Recipe(weights=Weights(friends=10.0, freshness=0.0, author=0.0))) != BALANCED
+        assert (await texts(ann))[0] == "liked by a friend"
+        await ann.set_recipe(only(freshness=1.0))
+        assert (await texts(ann))[0] == "the newest"
+        assert await ann.set_recipe("fresh") == PRESETS["fresh"]
+        assert await ann.set_recipe(None) == BALANCED == await ben.recipe()
+        for wrong in (Recipe(weights=Weights(friends=11.0)), Recipe(exploration=0.9), "no such"):
+            with pytest.raises(InvalidInput):
+                await ann.set_recipe(wrong)
+        assert await ann.recipe() == BALANCED
+
+
+@in_loop
+async def test_one_switch_turns_all_ranking_off() -> None:
+    async with network() as (shoal, (ann, ben, _, dan, _)):
+        await ben.like(await dan.create("liked by a friend"))
+        await ben.create("at home")
+        await shoal.settle()
+        await ann.switch_ranking(on=False)
+        page = await ann.for_you()
+        assert (page.by_time, [one.entry.post.text for one in page.entries]) == ("off", ["at home"])
+        await ann.switch_ranking(on=True)
+        assert len(await texts(ann)) == 2
+
+
+@pytest.mark.parametrize("url", ["memory://", "sqlite:///{}/shoal.db"])
+@in_loop
+async def test_pages_of_one_reading_neither_repeat_nor_skip(url: str, tmp_path: Path) -> None:
+    async with network(url.format(tmp_path)) as (shoal, (ann, ben, cyd, dan, _)):
+        for n in range(60):
+            await (ben, cyd, dan)[n % 3].create(f"{n}")
+        await shoal.settle()
+        page = await feed.page(shoal.network.reads, ann.id, 7, explain=True, deadline=PATIENT)
+        found = list(page.entries)
+        while page.next:
+            # Whatever happens in between moves nothing.
+            await ben.like(await dan.create("later"))
+            await ann.mark_seen(found[-1].entry)
+            page = await ann.for_you(7, page.next)
+            assert not page.by_time
+            found += page.entries
+        ids = [one.entry.post.id for one in found]
+        assert len(ids) == len(set(ids))
+        assert "later" not in {one.entry.post.text for one in found}
+        assert len(ids) >= 40
+        assert all(one.why is not None and one.why.terms for one in found)
+
+
+@in_loop
+async def test_a_post_that_goes_makes_room_and_the_others_stay_in_place() -> None:
+    async with network() as (shoal, (ann, ben, cyd, _, _)):
+        for n in range(30):
+            await (ben, cyd)[n % 2].create(f"{n}")
+        await shoal.settle()
+        page = await feed.page(shoal.network.reads, ann.id, 5, deadline=PATIENT)
+        rest = (await ann.for_you(40, page.next)).entries
+        gone = rest[2].entry.post
+        await (ben if gone.author_id == ben.id else cyd).delete(gone)
+        await ann.report(cyd, posts=[one.entry.post for one in rest if one.entry.post.author_id == cyd.id][:1])
+        again = (await ann.for_you(10, page.next)).entries
+        left = [one.entry.post.id for one in again]
+        assert len(left) == 10
+        assert left == [one.entry.post.id for one in rest if one.entry.post.id in left]
+        assert gone.id not in left
+
+
+@in_loop
+async def test_a_cursor_that_is_lost_or_not_ones_own_is_ranked_anew_and_one_that_is_none_is_refused() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, _)):
+        for n in range(20):
+            await (ben, cyd)[n % 2].create(f"{n}")
+        await ben.create("for followers", visibility=Visibility.FOLLOWERS)
+        await shoal.settle()
+        page = await feed.page(shoal.network.reads, ann.id, 5, deadline=PATIENT)
+        lost = replace(shoal.network.reads, readings=MemoryReadings())
+        again = await feed.page(lost, ann.id, 5, decode_cursor(page.next), deadline=PATIENT)
+        assert len(again.entries) == 5
+        others = await dan.for_you(40, page.next)
+        assert "for followers" not in {one.entry.post.text for one in others.entries}
+        for wrong in ("x", "!!!!", page.next[:-4], page.next + "AAAA", "é"):
+            with pytest.raises(InvalidInput):
+                await ann.for_you(5, wrong)
+        assert ReadingCursor(2**63 - 1, 2**32 - 1) == decode_cursor(ReadingCursor(2**63 - 1, 2**32 - 1).encode())
+
+
+@in_loop
+async def test_a_stage_that_fails_or_is_late_falls_back_to_home_and_says_so() -> None:
+    async with network() as (shoal, (ann, ben, _, dan, _)):
+        await dan.like(await dan.create("stranger's"))
+        await ben.create("at home")
+        await shoal.settle()
+        late = await feed.page(shoal.network.reads, ann.id, deadline=0.0)
+        assert (late.by_time, [one.entry.post.text for one in late.entries]) == ("late", ["at home"])
+
+        class Broken(MemoryReadings):
+            async def keep(self, id_: int, data: bytes) -> None:
+                raise Unavailable("gone")
+
+            async def get(self, id_: int) -> bytes | None:
+                raise Unavailable("gone")
+
+        forgetful = replace(shoal.network.reads, readings=Broken())
+        page = await feed.page(forgetful, ann.id, 1, deadline=PATIENT)
+        assert (page.by_time, len(page.entries)) == ("", 1)
+        assert len((await feed.page(forgetful, ann.id, 1, decode_cursor(page.next), deadline=PATIENT)).entries) == 1
+
+
+@in_loop
+async def test_why_not_names_the_stage_and_the_rule() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+        shown = await ben.create("shown")
+        own = await ann.create("own")
+        answer = await ben.comment(await dan.create("asked"), "an answer")
+        muted = await cyd.create("muted")
+        await ann.mute(cyd)
+        closed = await eve.create("closed")
+        await eve.update_profile(rankable=False)
+        secret = await dan.create("secret", visibility=Visibility.FOLLOWERS)
+        await shoal.settle()
+        for post, stage, rule in (
+            (own, "filter", "own"),
+            (answer, "filter", "reply"),
+            (muted, "filter", "muted"),
+            (closed, "filter", "opted_out"),
+            (shown, "shown", ""),
+        ):
+            verdict = await ann.why_not(post)
+            assert (verdict.stage, verdict.rule, bool(verdict.place)) == (stage, rule, stage == "shown")
+            assert verdict.words
+        with pytest.raises(NotFound):
+            await ann.why_not(secret)
+
+
+@in_loop
+async def test_a_page_costs_the_same_reads_for_few_posts_or_many() -> None:
+    costs = []
+    for amount in (2, 60):
+        async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+            for n in range(amount):
+                author = (ben, cyd, dan, eve)[n % 4]
+                await ann.like(await author.create(f"{n} #sea"))
+            await shoal.settle()
+
+            async def read(reads: object) -> object:
+                assert isinstance(reads, type(shoal.network.reads))
+                return await feed.page(reads, ann.id, 5, deadline=PATIENT)
+
+            await read(shoal.network.reads)
+            costs.append(await calls(shoal.network, read))
+    assert costs[0] == costs[1]
+    assert costs[0].total() <= 40
