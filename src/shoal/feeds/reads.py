@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import BALANCED, Recipe
@@ -59,10 +62,12 @@ class Reads:
     """Members whom a viewer may want to follow, before a check whether they already do."""
     popular: Remembered[None, list[int]] = field(default_factory=Remembered)
     """Members who are active and whom many follow."""
-    interests: Remembered[int, Interests] = field(default_factory=Remembered)
-    """Interests of members who read ranked feeds."""
-    neighbours: Remembered[int, frozenset[int]] = field(default_factory=lambda: Remembered(20_000, 600_000))
-    """The newest followers and followees of authors."""
+    interests: Remembered[int, Interests] = field(default_factory=lambda: Remembered(200))
+    """Interests of members who read ranked feeds: of one with 5,000 followees 300 KB."""
+    neighbours: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(10_000, 600_000))
+    """The newest followers and followees of authors, at most 1.6 KB each."""
+    being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
+    """Feeds that are being ranked, by viewer: one that took too long goes on, so that the next is in time."""
     readings: Readings = field(default_factory=MemoryReadings)
     recipe: Recipe = BALANCED
     """Weights of ranked feeds for members who have chosen none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -17,6 +18,7 @@ from shoal.core.ranking.sources import Source
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import ReadingCursor, Why, decode_cursor
+from shoal.feeds.foryou.sources import MOST, _in_turn
 from shoal.feeds.shared_answers import Remembered
 from shoal.services import posts
 from shoal.services.posts import Draft
@@ -110,7 +112,7 @@ async def test_every_source_brings_its_posts() -> None:
             ("by a liked author", Source.AUTHORS_LIKED),
             ("liked", Source.POPULAR),
             ("around the corner", Source.NEARBY),
-            ("followed #sea", Source.EXPLORATION),
+            ("liked #sky", Source.EXPLORATION),
         ):
             assert source in sources[text], (text, source, sources[text])
         assert "why?" not in sources
@@ -132,9 +134,6 @@ async def test_what_is_hidden_blocked_muted_reported_or_opted_out_never_appears(
     async with network() as (shoal, (ann, ben, cyd, dan, eve)):
         fay, gus, hal, ian, joy = await register(shoal, "fay", "gus", "hal", "ian", "joy")
         kinds = (Visibility.UNLISTED, Visibility.FOLLOWERS, Visibility.DIRECT)
-        for author in (dan, eve, fay, gus, hal, ian, joy):
-            await ben.follow(author)
-            await author.create(f"shown by {author.name}")
         for kind in kinds:
             await dan.create(f"{kind.value} @ann", visibility=kind)
             await ben.create(f"{kind.value} of ben @ann", visibility=kind)
@@ -142,6 +141,9 @@ async def test_what_is_hidden_blocked_muted_reported_or_opted_out_never_appears(
         await ann.create("own")
         await ben.comment(await dan.create("asked"), "an answer")
         await dan.create("sensitive", sensitive=True)
+        for author in (dan, eve, fay, gus, hal, ian, joy):
+            await ben.follow(author)
+            await author.create(f"shown by {author.name}")
         await ann.block(eve)
         await fay.block(ann)
         await ann.mute(gus)
@@ -300,6 +302,27 @@ async def test_people_in_common_move_an_author_up() -> None:
 
 
 @in_loop
+async def test_an_author_who_hides_their_connections_has_nobody_in_common() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, _)):
+        await dan.follow(ben)
+        await dan.follow(cyd)
+        await ben.follow(dan)
+        await dan.create("dan's")
+        await shoal.settle()
+        assert await value(ann, "dan's", "common") > 0
+        await dan.update_profile(hides_connections=True)
+        assert await value(ann, "dan's", "common") == 0
+
+
+def test_beyond_a_thousand_posts_every_source_has_its_turn() -> None:
+    found = dict.fromkeys(range(1500), Source.FOLLOWEES.value) | dict.fromkeys(range(2000, 2010), Source.POPULAR.value)
+    chosen = list(_in_turn(found))
+    assert len(chosen) == len(set(chosen)) == MOST
+    assert set(range(2_000, 2_010)) <= set(chosen)
+    assert list(_in_turn(dict.fromkeys(range(10), 1))) == list(range(10))
+
+
+@in_loop
 async def test_what_was_seen_or_acted_on_stands_lower() -> None:
     async with network() as (shoal, (ann, ben, _, _, _)):
         one, two, three = [await ben.create(text) for text in ("one", "two", "three")]
@@ -432,6 +455,10 @@ async def test_a_stage_that_fails_or_is_late_falls_back_to_home_and_says_so() ->
         await shoal.settle()
         late = await feed.page(shoal.network.reads, ann.id, deadline=0.0)
         assert (late.by_time, [one.entry.post.text for one in late.entries]) == ("late", ["at home"])
+        # It goes on nevertheless, and what it read is remembered.
+        await asyncio.gather(*shoal.network.reads.being_ranked.values())
+        assert shoal.network.reads.interests.get(ann.id, shoal.network.reads.tags.clock()) is not None
+        assert not shoal.network.reads.being_ranked
 
         class Broken(MemoryReadings):
             async def keep(self, id_: int, data: bytes) -> None:

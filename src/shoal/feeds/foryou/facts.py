@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal.core.model import Media, Post
 from shoal.core.places import Place, distance_km
@@ -21,6 +22,8 @@ from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, SHARED_BY, AssocType
 from shoal.tagcloud.words import Word
+
+Ids = npt.NDArray[np.int64]
 
 _NEIGHBOURS = 100
 """Newest followers, and newest followees, by which an author is compared with the viewer."""
@@ -44,12 +47,12 @@ async def facts_of(
     counts, received, around, growth, stirred = await asyncio.gather(
         reads.graph.assoc_count(ids, _COUNTS),
         reads.graph.assoc_count(authors, (LIKED_BY, SHARED_BY, POSTED)),
-        _neighbours(reads, authors),
+        _neighbours(reads, [author for author in authors if not sight.members[author].hides_connections]),
         _growth(reads),
         popular.weights(reads),
     )
-    circle = frozenset(interests.followees) | interests.followers
-    common = {author: len(found & circle) for author, found in around.items()}
+    circle = np.array(list({*interests.followees, *interests.followers}), np.int64)
+    common = _in_common(around, circle)
     liked = [counts[LIKED_BY].get(id_, 0) + counts[SHARED_BY].get(id_, 0) for id_ in ids]
     by = [post.author_id for post in posts]
     said = [_said(post, sight) for post in posts]
@@ -64,9 +67,9 @@ async def facts_of(
         rising=_column([max([growing.get(tag, 1.0) for tag in post.tags], default=1.0) for post in posts]),
         recent=_column([stirred.get(id_, 0.0) for id_ in ids]),
         usual=_column([_usual(received, author, own) for author, own in zip(by, liked, strict=True)]),
-        common=_column([common[author] for author in by]),
+        common=_column([common.get(author, 0) for author in by]),
         viewer_circle=np.full(len(posts), float(len(circle))),
-        author_circle=_column([len(around[author]) for author in by]),
+        author_circle=_column([len(around.get(author, ())) for author in by]),
         seen=times_seen(seen, ids),
         acted=_column([id_ in interests.acted for id_ in ids]),
         age_hours=_column([(now - post.created_at) / _HOUR_MS for post in posts]),
@@ -105,8 +108,8 @@ def _said(post: Post, sight: Sight) -> tuple[float, int]:
     return said
 
 
-async def _neighbours(reads: Reads, authors: Sequence[int]) -> dict[int, frozenset[int]]:
-    """Return the newest followers and followees of each author; those who hide them have none."""
+async def _neighbours(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
+    """Return the newest followers and followees of each author; two reads, none for authors met within ten minutes."""
     now = reads.tags.clock()
     known = {author: held for author in authors if (held := reads.neighbours.get(author, now)) is not None}
     if missing := [author for author in authors if author not in known]:
@@ -116,9 +119,18 @@ async def _neighbours(reads: Reads, authors: Sequence[int]) -> dict[int, frozens
         )
         for author in missing:
             rows = (*followers.get(author, ()), *followees.get(author, ()))
-            known[author] = frozenset(row.id2 for row in rows)
+            known[author] = np.unique(np.array([row.id2 for row in rows], np.int64))
             reads.neighbours.put(author, known[author], now)
     return known
+
+
+def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
+    """Return how many members around each author are around the viewer too."""
+    if not around:
+        return {}
+    owners = np.repeat(np.arange(len(around)), [len(found) for found in around.values()])
+    shared = np.isin(np.concatenate(list(around.values())), circle)
+    return dict(zip(around, np.bincount(owners[shared], minlength=len(around)).tolist(), strict=True))
 
 
 async def _growth(reads: Reads) -> dict[str, float]:

@@ -52,6 +52,7 @@ from shoal.graph.schema import REPORTS_POST
 _log = logging.getLogger(__name__)
 
 DEADLINE_SECONDS = 0.15
+_MOST_AT_ONCE = 64
 _MOST_PLACES = 500
 """Posts in a reading."""
 
@@ -96,16 +97,37 @@ async def page(
     if tastes.taste is not None and tastes.taste.off:
         return await _by_time(reads, viewer, limit, OFF)
     try:
-        async with asyncio.timeout(deadline):
-            reading = await _ranked(reads, viewer, tastes, explain=explain)
-    except TimeoutError:
-        return await _by_time(reads, viewer, limit, LATE)
+        reading = await _in_time(reads, viewer, tastes, deadline, explain=explain)
     except Unavailable:
         _log.warning("a feed could not be ranked; the home timeline is shown", exc_info=True)
         return await _by_time(reads, viewer, limit, FAILED)
+    if reading is None:
+        return await _by_time(reads, viewer, limit, LATE)
     at = ReadingCursor(new_reading_id(viewer), cursor.place if cursor is not None else 0)
     await _keep(reads, at.reading_id, reading)
     return await _part(reads, viewer, reading, at, limit)
+
+
+async def _in_time(reads: Reads, viewer: int, tastes: Tastes, deadline: float, *, explain: bool) -> Reading | None:
+    """Rank; None when it takes longer than the deadline.
+
+    What takes longer goes on, for what it reads is remembered: if it were given up, the next attempt would not be in time
+    either. There is one for each viewer, and of all viewers no more than 64; beyond that nothing is ranked.
+    """
+    under_way = reads.being_ranked
+    if viewer in under_way or len(under_way) >= _MOST_AT_ONCE:
+        return None
+    task = under_way[viewer] = asyncio.create_task(_ranked(reads, viewer, tastes, explain=explain))
+    task.add_done_callback(lambda done: _let_go(under_way, viewer, done))
+    done, _ = await asyncio.wait({task}, timeout=deadline)
+    return task.result() if done else None
+
+
+def _let_go(under_way: dict[int, asyncio.Task[Reading]], viewer: int, done: asyncio.Task[Reading]) -> None:
+    del under_way[viewer]
+    if not done.cancelled():
+        # Whoever waits for it meets the error too; here nobody may be waiting any more.
+        done.exception()
 
 
 async def _kept(reads: Reads, viewer: int, cursor: ReadingCursor) -> Reading | None:

@@ -38,6 +38,8 @@ _ACTS = 200
 """Newest acts of each kind that count."""
 _FRIENDS = 100
 """Newest followees who are asked whom they follow, and how many follows of each are read."""
+_MOST_FRIENDS = 1_000
+"""Members followed by followees who are remembered: those whom most follow."""
 _STRENGTHS: Mapping[AssocType, float] = {LIKES: 1.0, REACTS: 1.0, SHARES: 2.0, BOOKMARKS: 2.0, REPORTS_POST: -4.0}
 _COMMENT_STRENGTH = 2.0
 _OWN_STRENGTH = 1.0
@@ -87,6 +89,8 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
         tags[row.data.decode()] += _FOLLOWED_STRENGTH
     friends = Counter(row.id2 for rows in follows.values() for row in rows)
     friends.pop(member, None)
+    if len(friends) > _MOST_FRIENDS:
+        friends = Counter(dict(friends.most_common(_MOST_FRIENDS)))
     return Interests(
         followees=tuple(row.id2 for row in followees),
         followers=frozenset(row.id2 for row in followers),

@@ -10,7 +10,7 @@ import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice, zip_longest
 from typing import NamedTuple, TypeVar
 
 from shoal.core.model import Post, Share
@@ -27,22 +27,22 @@ Key = TypeVar("Key", bound=Hashable)
 
 MOST = 1_000
 """Candidates that are ranked."""
-_HOME = 300
+_HOME = 200
 """Newest entries of the home timeline."""
 _FRIENDS = 60
 """Followees whose likes and posts are looked at: those whose posts the member likes most, then the newest."""
-_FRIEND_LIKES = 8
-_FRIENDS_OF_FRIENDS = 40
+_FRIEND_LIKES = 5
+_FRIENDS_OF_FRIENDS = 30
 _AUTHORS = 20
-_POSTS_EACH = 6
+_POSTS_EACH = 4
 """Newest entries of each friend, friend of friends and liked author."""
 _TAGS = 15
 _RISING = 10
-_TAGGED_EACH = 12
-_NEW_EACH = 3
+_TAGGED_EACH = 8
+_NEW_EACH = 2
 """Newest public posts of each data source, for exploration."""
 _POPULAR = 100
-_NEARBY = 100
+_NEARBY = 60
 
 
 @dataclass
@@ -158,4 +158,15 @@ async def proposals(reads: Reads, viewer: int, found: Candidates) -> dict[int, P
                 sources[id_] |= source
             elif source & followees:
                 sources[node.parent_id] |= commented
-    return {id_: Proposal(source, friends[id_]) for id_, source in islice(sources.items(), MOST)}
+    return {id_: Proposal(sources[id_], friends[id_]) for id_ in _in_turn(sources)}
+
+
+def _in_turn(sources: Mapping[int, int]) -> Iterable[int]:
+    """Return at most 1,000 ids: if there are more, the first of each source, then the second of each, and so on."""
+    if len(sources) <= MOST:
+        return sources
+    groups: defaultdict[int, list[int]] = defaultdict(list)
+    for id_, source in sources.items():
+        groups[source & -source].append(id_)
+    turns = chain.from_iterable(zip_longest(*groups.values()))
+    return islice((id_ for id_ in turns if id_ is not None), MOST)
