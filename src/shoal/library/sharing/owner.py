@@ -126,7 +126,7 @@ class _Server:
         served = _Served(self._owned, FrameSocket(sock, self._owned.most))
         task = asyncio.create_task(served.run())
         self._served[task] = served
-        task.add_done_callback(self._served.pop)
+        task.add_done_callback(lambda done: self._served.pop(done).leave())
 
     def listen(self, listener: socket.socket) -> None:
         """Accept connections from now on."""
@@ -175,6 +175,10 @@ class _Served:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._connection.close()
+
+    def leave(self) -> None:
+        """Close the socket: a task that is cancelled before its first step closes nothing itself."""
+        self._connection.close()
 
     async def finish(self) -> None:
         """Begin nothing new, and wait for calls under way."""
