@@ -100,7 +100,9 @@ async def measure(path: Path, members: int, posts: int, readers: int, report: Re
             cursor = decode_cursor(page.next)
             kept = await reads.readings.get(cursor.reading_id)
             assert kept is not None
-            shown = decode_reading(kept).part(0, 500)
+            order = decode_reading(kept)
+            assert order is not None
+            shown = order.part(0, 500)
             candidates.append(len(shown))
             began = time.perf_counter()
             more = await feed.page(reads, member, 20, cursor)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from shoal.core.errors import InvalidInput
@@ -26,7 +27,8 @@ MOST_SEEN_AT_ONCE = 200
 
 async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> Taste:
     """Rank by this recipe for the member from now on; None: by that of the server."""
-    return await _change_taste(writes, member_id, lambda taste: replace(taste, recipe=recipe))
+    document = b"" if recipe is None else msgspec.json.encode(recipe)
+    return await _change_taste(writes, member_id, lambda taste: replace(taste, document=document))
 
 
 async def switch(writes: Writes, member_id: int, *, off: bool) -> Taste:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+import msgspec
+
 from shoal.core.model import Node
 from shoal.core.ranking.recipes import Recipe
 
@@ -10,10 +14,15 @@ class Taste(Node, frozen=True, tag="taste"):
     """A member's choices about ranked feeds."""
 
     member_id: int
-    recipe: Recipe | None = None
-    """Their own recipe; None: that of the server."""
+    document: bytes = b""
+    """Their own recipe as JSON; empty: that of the server holds. Stored like this, it never keeps an object from being read."""
     off: bool = False
     """Whether nothing is ranked for them: For you answers the home timeline."""
+
+    @property
+    def recipe(self) -> Recipe | None:
+        """Their own recipe; None for none, and for one that this version of Shoal does not take any more."""
+        return _decoded(self.document) if self.document else None
 
 
 class SeenPosts(Node, frozen=True, tag="seen_posts"):
@@ -21,4 +30,12 @@ class SeenPosts(Node, frozen=True, tag="seen_posts"):
 
     member_id: int
     memory: bytes = b""
-    """As `core.seen` packs it."""
+    """As `seen` packs it."""
+
+
+@lru_cache(maxsize=1_024)
+def _decoded(document: bytes) -> Recipe | None:
+    try:
+        return msgspec.json.decode(document, type=Recipe)
+    except msgspec.MsgspecError:
+        return None

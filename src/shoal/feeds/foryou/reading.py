@@ -120,9 +120,12 @@ def encode_reading(reading: Reading) -> bytes:
     return _encoder.encode(reading)
 
 
-def decode_reading(data: bytes) -> Reading:
-    """Return a reading from its bytes."""
-    return _decoder.decode(data)
+def decode_reading(data: bytes) -> Reading | None:
+    """Return a reading from its bytes; None for one that another version of Shoal kept in another form."""
+    try:
+        return _decoder.decode(data)
+    except msgspec.MsgspecError:
+        return None
 
 
 def packed(values: npt.ArrayLike, kind: str) -> bytes:
