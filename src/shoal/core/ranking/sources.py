@@ -25,7 +25,7 @@ class Source(IntFlag):
     POPULAR = 512
     NEARBY = 1024
     EXPLORATION = 2048
-    """By an author whom few follow, new to the viewer."""
+    """Among the newest public posts, whoever wrote it: alone it means that nothing else leads the viewer there."""
 
     @property
     def key(self) -> str:
