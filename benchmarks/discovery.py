@@ -39,7 +39,8 @@ def matrix(report: Report, calls: int) -> None:
     values = rng.random((_CANDIDATES, len(terms.TERMS)))
     for _ in range(calls):
         began = time.perf_counter()
-        scores = terms.scores(terms.contributions(facts, BALANCED))
+        found = terms.values(facts, half_life_hours=BALANCED.half_life_hours, near_km=BALANCED.near_km)
+        scores = terms.scores(terms.contributions(found, BALANCED))
         terms.best_first(scores, np.arange(_CANDIDATES))
         between = time.perf_counter()
         values @ np.array(BALANCED.row())

@@ -20,6 +20,10 @@ SHARD_BITS = 13
 SEQUENCE_BITS = 10
 MAX_ID = 2**63 - 1
 
+SPREAD = 0x9E3779B97F4A7C15
+"""2^64 divided by the golden ratio: the upper bits of a product with it depend on all bits of an id (Knuth, The Art of
+Computer Programming 3, 6.4)."""
+
 _SEQUENCES = 1 << SEQUENCE_BITS
 _TIME_SHIFT = SHARD_BITS + SEQUENCE_BITS
 _SHARD_MASK = SHARDS - 1

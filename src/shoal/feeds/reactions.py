@@ -65,11 +65,6 @@ class Reactions(NamedTuple):
 _NOTHING = Reactions(*(np.empty(0, np.int64) for _ in range(3)))
 
 
-async def recent(graph: Reader, posts: Collection[Post], now: int) -> dict[int, float]:
-    """Return the weight of the reactions to each post at a moment (Unix ms); a post without one is absent. Six reads."""
-    return (await reactions_to(graph, posts, now)).weights(now)
-
-
 async def reactions_to(graph: Reader, posts: Collection[Post], now: int) -> Reactions:
     """Return who reacted to these posts within the last three days. Six reads.
 

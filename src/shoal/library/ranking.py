@@ -34,8 +34,7 @@ class ReadsForYou(Acting):
 
     async def recipe(self) -> Recipe:
         """The weights by which posts are ranked for this member: their own, or those of the server."""
-        taste = (await tastes_of(self._reads.graph, self.id)).taste
-        return self._reads.recipe if taste is None or taste.recipe is None else taste.recipe
+        return feed.recipe_for(self._reads, await tastes_of(self._reads.graph, self.id))
 
     async def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
         """Rank by other weights: `Recipe(weights=Weights(friends=4.0))`, or the name of a preset; None: by the server's again.

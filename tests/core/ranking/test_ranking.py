@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights, recipe_of
-from shoal.core.ranking.terms import TERMS, CandidateFacts, best_first, by_term, contributions, scores, values
+from shoal.core.ranking.terms import TERMS, CandidateFacts, best_first, contributions, scores, values
 
 _PLAIN: dict[str, float] = dict.fromkeys(CandidateFacts._fields, 0.0) | {
     "distance_km": np.nan,
@@ -97,9 +97,9 @@ def test_whatever_the_facts_values_are_bounded_and_contributions_add_up(
     found = values(given_facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
     assert np.isfinite(found).all()
     assert (np.abs(found) <= 1).all()
-    contributed = contributions(given_facts, recipe)
-    for row, score in zip(contributed, scores(contributed), strict=True):
-        assert sum(by_term(row).values()) == pytest.approx(score, abs=1e-6)
+    contributed = contributions(found, recipe)
+    for row, score in zip(contributed.tolist(), scores(contributed), strict=True):
+        assert sum(row) == pytest.approx(score, abs=1e-6)
 
 
 @given(st.lists(_rows, min_size=2, max_size=20), st.integers(0, 19))
@@ -107,9 +107,8 @@ def test_a_score_does_not_depend_on_its_neighbours(rows: list[dict[str, float]],
     which %= len(rows)
 
     def scored(some: list[dict[str, float]]) -> np.ndarray[Any, np.dtype[np.float64]]:
-        return scores(
-            contributions(facts(**{name: [row[name] for row in some] for name in CandidateFacts._fields}), BALANCED)
-        )
+        of_some = facts(**{name: [row[name] for row in some] for name in CandidateFacts._fields})
+        return scores(contributions(values(of_some, half_life_hours=24.0, near_km=25.0), BALANCED))
 
     assert scored([rows[which]])[0] == scored(rows)[which]
 

@@ -20,7 +20,7 @@ from shoal.fanout.activity import forget_inactive
 from shoal.feeds import reactions
 from shoal.feeds.discover import popular
 from shoal.feeds.discover.popular import threshold
-from shoal.feeds.reactions import HALF_LIFE_MS, Reactions, reactions_to, recent
+from shoal.feeds.reactions import HALF_LIFE_MS, Reactions, reactions_to
 from shoal.feeds.reads import Reads
 from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import Batch
@@ -144,7 +144,7 @@ async def test_a_member_counts_once_by_their_newest_reaction(url: str | dict[str
         assert found.keys() == {post.id}
         assert found[post.id].keys() == {ben.id, joe.id, fay.id}
         assert found[post.id][ben.id] == said[ben.id].created_at
-        weights = await recent(shoal.network.reads.graph, [post], now + HALF_LIFE_MS)
+        weights = (await reactions_to(shoal.network.reads.graph, [post], now)).weights(now + HALF_LIFE_MS)
         assert weights == {post.id: pytest.approx(1.5, abs=1e-3)}
         await fay.unshare(post)
         await shoal.settle()
@@ -319,7 +319,7 @@ async def test_trends_cost_as_many_reads_for_one_post_as_for_sixty(url: str | di
         )
         assert without.total() == costs[0].total() - 3
         posts = [entry.post for entry in await popular.page(fresh(shoal), None, 40)]
-        weighing = await calls(shoal.network, lambda reads: recent(reads.graph, posts, reads.tags.clock()))
+        weighing = await calls(shoal.network, lambda reads: reactions_to(reads.graph, posts, reads.tags.clock()))
         assert weighing.total() == 6
 
 

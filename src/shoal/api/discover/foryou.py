@@ -82,11 +82,11 @@ async def for_you(context: Context, params: ForYouQuery) -> object:
 async def ranking(context: Context, _params: None) -> object:
     """By which weights statuses are ranked for the caller, and which presets there are."""
     front = context.deps
-    taste = (await tastes_of(front.graph, actor(context))).taste
-    own = taste.recipe if taste is not None else None
+    found = await tastes_of(front.graph, actor(context))
+    taste = found.taste
     return RankingChoices(
-        recipe=own or front.reads.recipe,
-        own=own is not None,
+        recipe=feed.recipe_for(front.reads, found),
+        own=taste is not None and taste.recipe is not None,
         on=taste is None or not taste.off,
         presets=dict(PRESETS),
     )

@@ -48,7 +48,7 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
     """Return the order of posts that are given best first; each appears once.
 
     `exploration` is the part of the places, 0 to 0.5, that exploring posts get as long as there are any; they get no other
-    place before all others are placed. About 3 ms for 500 posts.
+    place before all others are placed.
     """
     order = _Order(ranked, author_most)
     usual = order.queues([row for row, one in enumerate(ranked) if not one.exploring])
@@ -88,7 +88,7 @@ class _Order:
         row = min(queue[-1] for queue in queues.values()) if best is None else best
         source = self._ranked[row].source
         queue = queues[source]
-        queue.remove(row) if queue[-1] != row else queue.pop()
+        queue.remove(row)
         if not queue:
             del queues[source]
         lost = len(self.placed) - row

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from shoal.core.ids import SPREAD
+
 MOST = 1_000
 """Posts in memory."""
 MOST_TIMES = 7
 """Highest number of times that is counted."""
 _TIMES_BITS = 3
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""2^64 divided by the golden ratio: the upper bits of a product with it depend on all bits of an id (Knuth 1973, 6.4)."""
 
 _Marks = npt.NDArray[np.uint32]
 
@@ -49,7 +49,7 @@ def times_seen(data: bytes, ids: Sequence[int]) -> npt.NDArray[np.float64]:
 
 
 def _marks(ids: Sequence[int]) -> _Marks:
-    return (np.array(ids, np.uint64) * _SPREAD >> np.uint64(32 + _TIMES_BITS)).astype(np.uint32)
+    return (np.array(ids, np.uint64) * np.uint64(SPREAD) >> np.uint64(32 + _TIMES_BITS)).astype(np.uint32)
 
 
 def _entries(data: bytes) -> tuple[list[int], list[int]]:

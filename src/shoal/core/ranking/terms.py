@@ -15,7 +15,6 @@ therefore weights can be compared with each other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +36,7 @@ _FOLLOWING_FRIEND = 0.5
 
 
 class CandidateFacts(NamedTuple):
-    """CandidateFacts about candidates: a column of float64 for each, of one length. Unknown is 0, or NaN where that is said."""
+    """Facts about candidates: a column of float64 for each, of one length. Unknown is 0, or NaN where that is said."""
 
     likes: Column
     """Likes and shares by everybody, the friends among them."""
@@ -177,10 +176,10 @@ def values(facts: CandidateFacts, *, half_life_hours: float, near_km: float) -> 
     return np.stack([columns[name] for name in TERM_NAMES], axis=1)
 
 
-def contributions(facts: CandidateFacts, recipe: Recipe) -> Matrix:
-    """Return what every term adds to the score of every candidate: values times weights."""
-    found = values(facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
-    return np.multiply(found, recipe.row(), dtype=np.float64)
+def contributions(found: npt.NDArray[np.floating], recipe: Recipe) -> Matrix:
+    """Return what every term adds to the score of every candidate: its value, as `values` found it, times its weight."""
+    contributed: Matrix = np.multiply(found, recipe.row(), dtype=np.float64)
+    return contributed
 
 
 def scores(contributed: Matrix) -> Column:
@@ -210,8 +209,3 @@ def _cosine(common: Column, one: Column, other: Column) -> Column:
 def _quality(described: Column, words: Column) -> Column:
     said = np.minimum(words / _SENTENCE_WORDS, 1.0)
     return np.where(np.isnan(described), said, np.nan_to_num(described) / 2 + said / 2)
-
-
-def by_term(contributed: Column) -> Mapping[str, float]:
-    """Return the contributions of one candidate by the names of the terms."""
-    return dict(zip(TERM_NAMES, map(float, contributed), strict=True))

@@ -24,6 +24,7 @@ from shoal.core.filters import FilterContext
 from shoal.core.model import Post
 from shoal.core.ranking import terms
 from shoal.core.ranking.diversity import Placed, Ranked, diversify
+from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.sources import Source
 from shoal.feeds import home, lists
@@ -172,17 +173,28 @@ async def _part(reads: Reads, viewer: int, reading: Reading, at: ReadingCursor, 
 
 
 async def _ranked(reads: Reads, viewer: int, tastes: Tastes, *, explain: bool) -> Reading:
-    recipe = _recipe(reads, tastes)
+    recipe = recipe_for(reads, tastes)
+    interests = await interests_of(reads, viewer)
+    proposed = await _proposed(reads, viewer, interests, recipe)
+    return await _scored(reads, viewer, tastes, interests, proposed, explain=explain)
+
+
+async def _proposed(reads: Reads, viewer: int, interests: Interests, recipe: Recipe) -> dict[int, Proposal]:
+    return await proposals(reads, viewer, await candidates(reads, viewer, interests, recipe.near_km))
+
+
+async def _scored(
+    reads: Reads, viewer: int, tastes: Tastes, interests: Interests, proposed: Mapping[int, Proposal], *, explain: bool
+) -> Reading:
+    recipe = recipe_for(reads, tastes)
     memory = tastes.seen.memory if tastes.seen is not None else b""
-    interests, apart = await asyncio.gather(interests_of(reads, viewer), lists.set_apart(reads.graph, viewer))
-    proposed = await proposals(reads, viewer, await candidates(reads, viewer, interests, recipe.near_km))
     seen = sight(reads.graph, viewer)
-    rows = await _admitted(seen, viewer, proposed, apart)
+    rows = await _admitted(seen, viewer, proposed)
     if not rows:
         return Reading(viewer=viewer, ids=b"", sources=b"", lost=b"", recipe=recipe)
     facts = await facts_of(reads, interests, memory, rows, proposed, seen)
     found = terms.values(facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km).astype(np.float32)
-    scores = found.astype(np.float64) @ np.array(recipe.row())
+    scores = terms.scores(terms.contributions(found, recipe))
     ids = np.array([post.id for _, post, _ in rows], np.int64)
     order = terms.best_first(scores, ids)[:_MOST_PLACES]
     best = [rows[at][1] for at in order]
@@ -199,13 +211,14 @@ async def _ranked(reads: Reads, viewer: int, tastes: Tastes, *, explain: bool) -
     )
 
 
-def _recipe(reads: Reads, tastes: Tastes) -> Recipe:
+def recipe_for(reads: Reads, tastes: Tastes) -> Recipe:
+    """Return the recipe by which posts are ranked for a member: their own, or else that of the server."""
     return reads.recipe if tastes.taste is None or tastes.taste.recipe is None else tastes.taste.recipe
 
 
-async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal], apart: frozenset[int]) -> list[Row]:
+async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> list[Row]:
     """Return the posts that the viewer may be shown and no rule keeps out."""
-    rows = await seen.look(list(proposed))
+    rows, apart = await asyncio.gather(seen.look(list(proposed)), lists.set_apart(seen.graph, viewer))
     members, stands = seen.members, seen.stands
     rows = [
         row
@@ -263,12 +276,13 @@ async def why_not(reads: Reads, viewer: int, post_id: int) -> Verdict:
         await hydrate(reads.graph, viewer, (post.id,))
     ):
         return Verdict("filter", "filtered", "one of your filters hides it")
-    interests, near_km = await interests_of(reads, viewer), _recipe(reads, tastes).near_km
-    if post.id not in await proposals(reads, viewer, await candidates(reads, viewer, interests, near_km)):
+    interests = await interests_of(reads, viewer)
+    proposed = await _proposed(reads, viewer, interests, recipe_for(reads, tastes))
+    if post.id not in proposed:
         return Verdict(
             "sources", "no_source", "none of your sources brings it: nobody and no tag near you leads to it now"
         )
-    reading = await _ranked(reads, viewer, tastes, explain=False)
+    reading = await _scored(reads, viewer, tastes, interests, proposed, explain=False)
     ids = reading.part(0, len(reading))
     if post.id not in ids:
         return Verdict("score", "too_low", f"{len(ids)} posts have a higher score")

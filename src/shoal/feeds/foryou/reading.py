@@ -14,6 +14,7 @@ from shoal.core.errors import InvalidInput
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
 from shoal.core.ranking.sources import Source
+from shoal.core.ranking.terms import contributions
 
 _WRONG_CURSOR = "cursor: as the page before gave it"
 _CURSOR_BYTES = 12
@@ -45,20 +46,23 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     def why(self, place: int) -> Why:
         """Return why the post at a place is there."""
-        width, weights = len(TERM_NAMES), self.recipe.row()
-        # Without an explanation there are no values, so there are no terms either.
-        values = np.frombuffer(self.values, "<f4")[place * width : (place + 1) * width].astype(np.float64)
-        contributions = (values * weights[: len(values)]).tolist()
-        columns = zip(TERM_NAMES, values.tolist(), weights, contributions, strict=False)
-        terms = tuple(TermOfPost(*column) for column in columns)
+        terms = self._terms(place)
         return Why(
-            score=sum(contributions),
+            score=sum(term.contribution for term in terms),
             sources=tuple(Source(int(np.frombuffer(self.sources, "<u2")[place]))),
             terms=terms,
             lost=int(np.frombuffer(self.lost, "<i2")[place]),
             rule=self.rules[place],
             recipe=self.recipe,
         )
+
+    def _terms(self, place: int) -> tuple[TermOfPost, ...]:
+        """Return the terms of the post at a place; none if the reading was made without an explanation."""
+        if not self.values:
+            return ()
+        values = np.frombuffer(self.values, "<f4").reshape(-1, len(TERM_NAMES))[place]
+        added = contributions(values, self.recipe)
+        return tuple(map(TermOfPost, TERM_NAMES, values.tolist(), self.recipe.row(), added.tolist()))
 
 
 class TermOfPost(NamedTuple):

@@ -53,8 +53,6 @@ class Candidates:
     """`Source` as a plain number: thousands are combined for a page."""
     likers: Counter[int] = field(default_factory=Counter)
     """How many of the friends who were asked like a post."""
-    friends: frozenset[int] = frozenset()
-    """Friends whose own lists were read."""
 
     def add(self, ids: Iterable[int], source: Source) -> None:
         """Note that a source brings these ids."""
@@ -73,8 +71,8 @@ async def candidates(reads: Reads, viewer: int, interests: Interests, near_km: f
     followed = {viewer, *interests.followees}
     near = [id_ for id_, _ in Counter(interests.friends).most_common(_FRIENDS_OF_FRIENDS + len(followed))]
     near = [id_ for id_ in near if id_ not in followed][:_FRIENDS_OF_FRIENDS]
-    liked = strongest({id_: force for id_, force in interests.authors.items() if id_ not in followed}, _AUTHORS)
-    tags = strongest(interests.tags, _TAGS)
+    liked = _strongest({id_: force for id_, force in interests.authors.items() if id_ not in followed}, _AUTHORS)
+    tags = _strongest(interests.tags, _TAGS)
     rising = [word.name for word in (await reads.tags.cloud("rising")).words[:_RISING]]
     tag_ids = {tag_id(tag): tag for tag in (*tags, *rising)}
     (at_home, trending, around), (likes, posted, tagged, new) = await asyncio.gather(
@@ -90,7 +88,7 @@ async def candidates(reads: Reads, viewer: int, interests: Interests, near_km: f
             graph.assoc_ranges(PUBLIC_LISTS, PUBLISHED, Cursor(limit=_NEW_EACH)),
         ),
     )
-    found = Candidates(friends=frozenset(closest))
+    found = Candidates()
     found.add(at_home, Source.FOLLOWEES)
     found.likers.update(row.id2 for rows in likes.values() for row in rows)
     found.add(found.likers, Source.FRIENDS_LIKED)
@@ -122,7 +120,7 @@ def _of(lists: Mapping[int, Sequence[Assoc]], owners: Iterable[int]) -> Iterable
     return (row.id2 for owner in owners for row in lists.get(owner, ()))
 
 
-def strongest(strengths: Mapping[Key, float], most: int) -> list[Key]:
+def _strongest(strengths: Mapping[Key, float], most: int) -> list[Key]:
     """Return the keys of the highest strengths above 0, the highest first."""
     return sorted((key for key, force in strengths.items() if force > 0), key=lambda key: -strengths[key])[:most]
 

@@ -11,7 +11,7 @@ at 12:00:50 and liked at 12:03:05. Each of two processes writes the first reacti
 
 from __future__ import annotations
 
-from shoal.core.ids import SEQUENCE_BITS, SHARD_BITS, floor_at, milliseconds_of
+from shoal.core.ids import SEQUENCE_BITS, SHARD_BITS, SPREAD, floor_at, milliseconds_of
 from shoal.core.model import Post, Visibility
 
 WINDOW_MS = 3 * 86_400_000
@@ -19,8 +19,6 @@ WINDOW_MS = 3 * 86_400_000
 
 _MINUTE_MS = 60_000
 _PLACE_BITS = SHARD_BITS + SEQUENCE_BITS
-_SPREAD = 0x9E3779B97F4A7C15
-"""2^64 by the golden ratio: its products are spread evenly (Knuth, The Art of Computer Programming 3, 6.4)."""
 
 
 def may_be_active(post: Post) -> bool:
@@ -36,7 +34,7 @@ def active_at(post_id: int, reaction: int) -> int:
     limit ends between them misses one.
     """
     moment = milliseconds_of(reaction)
-    place = (post_id * _SPREAD & (1 << 64) - 1) >> 64 - _PLACE_BITS
+    place = (post_id * SPREAD & (1 << 64) - 1) >> 64 - _PLACE_BITS
     return floor_at(moment - moment % _MINUTE_MS) | place
 
 

@@ -174,10 +174,9 @@ class _Served:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._connection.close()
 
     def leave(self) -> None:
-        """Close the socket: a task that is cancelled before its first step closes nothing itself."""
+        """Close the socket, once the task is over: one that is cancelled before its first step could not do it itself."""
         self._connection.close()
 
     async def finish(self) -> None:
