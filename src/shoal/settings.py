@@ -88,6 +88,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     recipe: dict[str, float | dict[str, float]] = {}
     """Weights of the feed ranked by interest, for members who chose none: a table in TOML, JSON in the environment, as
     `docs/ranking.md` says; empty: the balanced ones."""
+    for_you_list: bool = False
+    """Whether every member has a list "For you" with the feed ranked by interest, for clients that know only home and lists."""
     reports_to_hold: Count = 3
     """Members whose reports take a post out of public lists until a moderator has closed one; 0: no post is held."""
     reporter_age_days: Annotated[float, msgspec.Meta(ge=0, le=365)] = 3.0

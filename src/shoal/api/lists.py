@@ -9,15 +9,18 @@ from msgspec import Meta
 
 from shoal.api import rows
 from shoal.api.context import Context
+from shoal.api.discover import foryou
 from shoal.api.entities import people as people_entities
 from shoal.api.entities.people import UserList
 from shoal.api.entities.statuses import Account, Status
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import listed_data
 from shoal.api.listing import One, PageOf, StatusesOf, actor, cursor_of, entries_page, people_page
-from shoal.core.member_lists import RepliesPolicy
+from shoal.core.errors import InvalidInput
+from shoal.core.member_lists import MemberList, RepliesPolicy
 from shoal.feeds import lists as feed
 from shoal.feeds import people
+from shoal.feeds.foryou.listed import FOR_YOU_LIST, for_you_list
 from shoal.graph.access import access_member, own_list
 from shoal.graph.schema import LISTS
 from shoal.services import lists
@@ -57,15 +60,34 @@ class AccountsOf(PageOf, frozen=True, kw_only=True):
 
 
 async def several(context: Context, _params: None) -> object:
-    """The caller's lists, oldest first."""
+    """The caller's lists, oldest first; before them "For you", where this server shows it as a list."""
     front = context.deps
-    return [people_entities.user_list(one) for one in await feed.owned(front.graph, actor(context))]
+    ranked = [for_you_list(actor(context))] if front.settings.for_you_list else []
+    owned = await feed.owned(front.graph, actor(context))
+    return [people_entities.user_list(one) for one in (*ranked, *owned)]
+
+
+def _is_for_you(context: Context, list_id: int) -> bool:
+    return list_id == FOR_YOU_LIST and context.deps.settings.for_you_list
+
+
+async def _own(context: Context, list_id: int) -> MemberList:
+    if _is_for_you(context, list_id):
+        return for_you_list(actor(context))
+    return await own_list(context.deps.graph, actor(context), list_id)
+
+
+def _check_changeable(context: Context, list_id: int) -> None:
+    if _is_for_you(context, list_id):
+        raise InvalidInput(
+            'id: the list "For you" is made by the server; what is in it is decided at /api/shoal/v1/ranking',
+            field="id",
+        )
 
 
 async def one(context: Context, params: One) -> object:
     """An own list."""
-    front = context.deps
-    return people_entities.user_list(await own_list(front.graph, actor(context), params.id))
+    return people_entities.user_list(await _own(context, params.id))
 
 
 async def create(context: Context, params: NewList) -> object:
@@ -80,6 +102,7 @@ async def create(context: Context, params: NewList) -> object:
 async def update(context: Context, params: ListChanges) -> object:
     """Change an own list."""
     front = context.deps
+    _check_changeable(context, params.id)
     changed = await lists.update(
         front.writes,
         actor(context),
@@ -94,6 +117,7 @@ async def update(context: Context, params: ListChanges) -> object:
 async def delete(context: Context, params: One) -> object:
     """Delete an own list."""
     front = context.deps
+    _check_changeable(context, params.id)
     await lists.delete(front.writes, actor(context), params.id)
     return {}
 
@@ -102,7 +126,7 @@ async def accounts(context: Context, params: AccountsOf) -> object:
     """List the accounts on a list of the caller's, newest first; all of them for a limit of 0."""
     front = context.deps
     member = actor(context)
-    await own_list(front.graph, member, params.id)
+    await _own(context, params.id)
     cursor = cursor_of(params, 40, 80)
     if params.limit == 0:
         cursor = cursor.of(feed.MAX_MEMBERS)
@@ -113,6 +137,7 @@ async def accounts(context: Context, params: AccountsOf) -> object:
 async def put_on(context: Context, params: Accounts) -> object:
     """Put accounts that the caller follows on an own list: all of them, or none."""
     front = context.deps
+    _check_changeable(context, params.id)
     await lists.put_on(front.writes, actor(context), params.id, params.account_ids)
     return {}
 
@@ -120,6 +145,7 @@ async def put_on(context: Context, params: Accounts) -> object:
 async def take_off(context: Context, params: Accounts) -> object:
     """Take accounts off an own list."""
     front = context.deps
+    _check_changeable(context, params.id)
     await lists.take_off(front.writes, actor(context), params.id, params.account_ids)
     return {}
 
@@ -133,8 +159,10 @@ async def with_account(context: Context, params: One) -> object:
 
 
 async def timeline(context: Context, params: StatusesOf) -> object:
-    """The newest by those on an own list."""
+    """The newest by those on an own list; of "For you", where this server shows it as a list, the best."""
     front = context.deps
+    if _is_for_you(context, params.id):
+        return await foryou.as_list(context, params)
     cursor = cursor_of(params)
     page = await feed.page(front.reads, actor(context), params.id, cursor)
     return await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))

@@ -99,6 +99,20 @@ async def test_streams_are_taken_and_left_on_one_socket() -> None:
             await socket.hears((["public"], "+three"))
 
 
+@in_loop
+async def test_for_you_as_a_list_may_be_listened_to_and_is_silent() -> None:
+    async with a_place(for_you_list=True) as place:
+        ann = await place.join("ann")
+        async with place.socket(who=ann) as socket:
+            await socket.ask(type="subscribe", stream="list", list="1")
+            await socket.ask(type="subscribe", stream="user")
+            await _taken(place, 3)
+            for n in range(3):
+                await place.post(ann, f"post {n}")
+            # Each comes once: for home, and not for the list.
+            await socket.hears(*((["user"], f"+post {n}") for n in range(3)))
+
+
 async def _taken(place: Place, count: int) -> None:
     """So many are connected; a socket counts for one, too."""
 

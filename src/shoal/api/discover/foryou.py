@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import msgspec
 from msgspec import Meta
+from msgspec.structs import replace
 
 from shoal.api import rows
 from shoal.api.context import Context
@@ -14,10 +15,10 @@ from shoal.api.entities.ranking import RankingChoices, WhyNot, ranking_of
 from shoal.api.entities.statuses import Status
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import WithData, listed_data, page_size
-from shoal.api.http.replies import Reply
-from shoal.api.listing import One, actor
+from shoal.api.http.replies import Header, Reply
+from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page
 from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, Weight, recipe_of
-from shoal.feeds.foryou import feed
+from shoal.feeds.foryou import feed, listed
 from shoal.feeds.foryou.reading import decode_cursor
 from shoal.graph.payloads.tastes import tastes_of
 from shoal.services import tastes
@@ -72,11 +73,23 @@ async def for_you(context: Context, params: ForYouQuery) -> object:
     page = await feed.page(front.reads, actor(context), limit, cursor, explain=params.explain)
     shown = [(entry, ranking_of(why) if why is not None and why.terms else None) for entry, why in page.entries]
     body = await front.present.ranked_page(actor(context), shown, listed_data(wanted=params.with_data))
-    headers = [("Shoal-Feed", f"home; reason={page.by_time}" if page.by_time else "for_you")]
+    headers = [_feed_header(page.by_time)]
     if page.next:
         query = {"limit": limit, "cursor": page.next} | ({"with_data": "true"} if params.with_data else {})
         headers.append(("Link", f'<{front.at.root}{_FOR_YOU}?{urlencode(query)}>; rel="next"'))
     return Reply(body, headers=tuple(headers))
+
+
+def _feed_header(by_time: str) -> Header:
+    return "Shoal-Feed", f"home; reason={by_time}" if by_time else "for_you"
+
+
+async def as_list(context: Context, params: StatusesOf) -> Reply:
+    """Return a page of the ranked feed for a client that takes it for the timeline of a list."""
+    cursor = cursor_of(params)
+    page, by_time = await listed.page(context.deps.reads, actor(context), cursor)
+    reply = await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
+    return replace(reply, headers=(*reply.headers, _feed_header(by_time)))
 
 
 async def ranking(context: Context, _params: None) -> object:

@@ -15,6 +15,7 @@ from shoal.api.http.scopes import granted
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.member_lists import MemberList
 from shoal.core.text import check_tag
+from shoal.feeds.foryou.listed import FOR_YOU_LIST
 from shoal.graph.schema import tag_id
 from shoal.streaming.interests import (
     CONVERSATIONS,
@@ -91,6 +92,9 @@ def _tag(text: str) -> str:
 
 
 async def _own_list(front: Front, member_id: int, list_id: int) -> int:
+    if list_id == FOR_YOU_LIST and front.settings.for_you_list:
+        # Nothing is ever said on it: what is best is not what is newest.
+        return list_id
     found = (await front.graph.obj_get((list_id,))).get(list_id)
     if not isinstance(found, MemberList) or found.owner_id != member_id:
         raise NotFound("Record not found")

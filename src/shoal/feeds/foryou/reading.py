@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from itertools import compress
 from typing import NamedTuple
 
 import msgspec
@@ -43,6 +44,34 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         """Return the ids of the posts at places `first` to before `last`."""
         found: list[int] = np.frombuffer(self.ids, "<i8")[first:last].tolist()
         return found
+
+    def place_of(self, id_: int) -> int | None:
+        """Return the place of a post; None for one that is not there."""
+        found = np.flatnonzero(np.frombuffer(self.ids, "<i8") == id_)
+        return int(found[0]) if len(found) else None
+
+    def without(self, other: Reading) -> Reading:
+        """Return the posts that another reading does not have, without explanations."""
+        missing = np.isin(np.frombuffer(self.ids, "<i8"), np.frombuffer(other.ids, "<i8"), invert=True)
+        return Reading(
+            viewer=self.viewer,
+            ids=np.frombuffer(self.ids, "<i8")[missing].tobytes(),
+            sources=np.frombuffer(self.sources, "<u2")[missing].tobytes(),
+            lost=np.frombuffer(self.lost, "<i2")[missing].tobytes(),
+            rules=tuple(compress(self.rules, missing.tolist())),
+            recipe=self.recipe,
+        )
+
+    def followed_by(self, other: Reading, most: int) -> Reading:
+        """Return this reading and behind it another one, so many posts of them, without explanations."""
+        return Reading(
+            viewer=self.viewer,
+            ids=(self.ids + other.ids)[: 8 * most],
+            sources=(self.sources + other.sources)[: 2 * most],
+            lost=(self.lost + other.lost)[: 2 * most],
+            rules=(*self.rules, *other.rules)[:most],
+            recipe=self.recipe,
+        )
 
     def why(self, place: int) -> Why:
         """Return why the post at a place is there."""

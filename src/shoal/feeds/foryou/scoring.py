@@ -1,0 +1,70 @@
+"""Candidates that the viewer may be shown, scored: the stages between the sources of a ranked feed and its order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from shoal.core.model import Post
+from shoal.core.ranking import terms
+from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.recipes import Recipe
+from shoal.core.ranking.terms import Matrix
+from shoal.feeds import lists
+from shoal.feeds.foryou.facts import facts_of
+from shoal.feeds.foryou.rules import kept_out_by
+from shoal.feeds.foryou.sources import Proposal
+from shoal.feeds.hydrate import Row, Sight, sight
+from shoal.feeds.reads import Reads
+from shoal.graph.payloads.tastes import Tastes
+from shoal.graph.schema import REPORTS_POST
+
+
+class Scored(NamedTuple):
+    """Posts, the highest score first, with the value of every term for each: a row for a post, as exact as 32 bits are."""
+
+    posts: list[Post]
+    values: Matrix
+
+    def first(self, count: int) -> Scored:
+        """Return the best of them."""
+        return Scored(self.posts[:count], self.values[:count])
+
+
+async def scored(
+    reads: Reads,
+    viewer: int,
+    tastes: Tastes,
+    recipe: Recipe,
+    interests: Interests,
+    proposed: Mapping[int, Proposal],
+) -> Scored:
+    """Return the proposed posts that the viewer may be shown and no rule keeps out, best first."""
+    seen = sight(reads.graph, viewer)
+    rows = await _admitted(seen, viewer, proposed)
+    if not rows:
+        return Scored([], np.empty((0, len(terms.TERMS))))
+    memory = tastes.seen.memory if tastes.seen is not None else b""
+    facts = await facts_of(reads, interests, memory, rows, proposed, seen)
+    found = terms.values(facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
+    # A reading keeps the values with 32 bits: so the scores that it explains are those that made the order.
+    found = found.astype(np.float32).astype(np.float64)
+    ids = np.array([post.id for _, post, _ in rows], np.int64)
+    order = terms.best_first(terms.scores(terms.contributions(found, recipe)), ids)
+    return Scored([rows[at][1] for at in order.tolist()], found[order])
+
+
+async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> list[Row]:
+    """Return the posts that the viewer may be shown and no rule keeps out."""
+    rows, apart = await asyncio.gather(seen.look(list(proposed)), lists.set_apart(seen.graph, viewer))
+    members, stands = seen.members, seen.stands
+    rows = [
+        row
+        for row in rows
+        if kept_out_by(viewer, row[1], members[row[1].author_id], stands[row[1].author_id], apart) is None
+    ]
+    reported = (await seen.graph.assoc_get(viewer, (REPORTS_POST,), [row[0] for row in rows]))[REPORTS_POST]
+    return [row for row in rows if row[0] not in reported]
