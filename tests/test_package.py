@@ -44,10 +44,12 @@ def test_the_installed_package_is_the_wheel_and_not_the_checkout(installed: Inst
 
 
 def test_an_installed_demo_answers(installed: Installed) -> None:
-    with installed.serving("shoal", "demo", "--members", "10", "--days", "1", "--port", "0") as url:
-        assert httpx.get(f"{url}/ready").status_code == 200
-        assert httpx.get(f"{url}/api/v1/instance").json()["stats"]["user_count"] == 10
-        assert httpx.get(f"{url}/docs").status_code == 200
+    demo = installed.serving("shoal", "demo", "--members", "10", "--days", "1", "--port", "0")
+    # A test machine may be slow.
+    with demo as url, httpx.Client(base_url=url, timeout=60) as client:
+        assert client.get("/ready").status_code == 200
+        assert client.get("/api/v1/instance").json()["stats"]["user_count"] == 10
+        assert client.get("/docs").status_code == 200
 
 
 def test_the_scripts_of_the_readme_run_beside_the_installed_package(installed: Installed) -> None:

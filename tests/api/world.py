@@ -115,9 +115,13 @@ class World:
 
     def ask(self, method: str, path: str, token: str | Someone = "", **more: Any) -> httpx.Response:
         """One request; a failure of the application fails the test."""
+        return self.run(self.request(method, path, token, **more))
+
+    async def request(self, method: str, path: str, token: str | Someone = "", **more: Any) -> httpx.Response:
+        """One request, for tests that make several at a time."""
         text = token.token if isinstance(token, Someone) else token
         headers = {**({"Authorization": f"Bearer {text}"} if text else {}), **more.pop("headers", {})}
-        return self.run(self._client.request(method, path, headers=headers, **more))
+        return await self._client.request(method, path, headers=headers, **more)
 
     def json(self, method: str, path: str, token: str | Someone = "", **more: Any) -> Any:
         """The body of an answer that must be good."""

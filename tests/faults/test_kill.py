@@ -182,7 +182,7 @@ async def _plan(store: Path) -> None:
 
 def _await_posts(server: Server, wanted: int) -> None:
     deadline = time.monotonic() + 60.0
-    while httpx.get(f"{server.url}/api/v1/accounts/lookup?acct=ann").json()["statuses_count"] < wanted:
+    while httpx.get(f"{server.url}/api/v1/accounts/lookup?acct=ann", timeout=60).json()["statuses_count"] < wanted:
         assert time.monotonic() < deadline, "what is due is not done"
         time.sleep(0.002)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,6 +16,8 @@ from shoal.api.http.calls import Route
 from shoal.api.http.errors import TABLE
 from shoal.api.http.scopes import KNOWN
 from shoal.api.reference.openapi import document_of, name_of
+from shoal.api.reference.openapi_schemas import Schema
+from shoal.api.reference.page import page_of
 from shoal.api.table import parts, table
 from shoal.settings import Settings
 from tests.api.harness import Text, make_app
@@ -176,3 +180,22 @@ def test_the_document_and_the_page_are_served(shoal: World) -> None:
         assert f'id="shape-{name}"' in page.text
     ids = set(re.findall(r'id="([^"]+)"', page.text))
     assert set(re.findall(r'href="#([^"]+)"', page.text)) <= ids
+
+
+def test_while_the_page_is_made_the_server_answers_others(shoal: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    answered = threading.Event()
+
+    def made_late(document: Schema) -> str:
+        assert answered.wait(30.0), "nobody else was answered meanwhile"
+        return page_of(document)
+
+    monkeypatch.setattr("shoal.api.reference.page.page_of", made_late)
+
+    async def two() -> tuple[int, int]:
+        page = asyncio.create_task(shoal.request("GET", "/docs"))
+        await asyncio.sleep(0)
+        other = await shoal.request("GET", "/api/v1/instance")
+        answered.set()
+        return (await page).status_code, other.status_code
+
+    assert shoal.run(two()) == (200, 200)

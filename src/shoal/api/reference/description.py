@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
 
 import msgspec
 from starlette.responses import HTMLResponse, Response
@@ -12,6 +14,7 @@ from shoal.api.context import Context
 from shoal.api.http.calls import Body, RouteGroup
 from shoal.api.reference import page as reference
 from shoal.api.reference.openapi import document_of
+from shoal.api.reference.openapi_schemas import Schema
 
 _KEPT = "public, max-age=300"
 
@@ -22,29 +25,32 @@ class Description:
     parts: Sequence[RouteGroup] = ()
 
     def __init__(self) -> None:
-        self._documents: dict[str, bytes] = {}
+        self._making = threading.Lock()
+        self._documents: dict[str, str] = {}
         self._pages: dict[str, str] = {}
         """By the path of the root, of which an application has one."""
 
     async def document(self, context: Context, _params: None) -> object:
         """The API as an OpenAPI 3.1 document."""
-        return Response(
-            self._document(context.deps.at.path), media_type="application/json", headers={"Cache-Control": _KEPT}
-        )
+        made = await self._made(self._documents, context, lambda document: msgspec.json.encode(document).decode())
+        return Response(made, media_type="application/json", headers={"Cache-Control": _KEPT})
 
     async def page(self, context: Context, _params: None) -> object:
         """The API as a page to read."""
-        return HTMLResponse(self._page(context.deps.at.path), headers={**reference.HEADERS, "Cache-Control": _KEPT})
+        made = await self._made(self._pages, context, reference.page_of)
+        return HTMLResponse(made, headers={**reference.HEADERS, "Cache-Control": _KEPT})
 
-    def _document(self, base: str) -> bytes:
-        if base not in self._documents:
-            self._documents[base] = msgspec.json.encode(document_of(self.parts, base))
-        return self._documents[base]
+    async def _made(self, known: dict[str, str], context: Context, make: Callable[[Schema], str]) -> str:
+        """Return a description, which a thread makes: it takes a second of processor time, and nobody else is to wait for it."""
+        base = context.deps.at.path
+        if base not in known:
+            await asyncio.to_thread(self._make, known, base, make)
+        return known[base]
 
-    def _page(self, base: str) -> str:
-        if base not in self._pages:
-            self._pages[base] = reference.page_of(document_of(self.parts, base))
-        return self._pages[base]
+    def _make(self, known: dict[str, str], base: str, make: Callable[[Schema], str]) -> None:
+        with self._making:
+            if base not in known:
+                known[base] = make(document_of(self.parts, base))
 
 
 def part(others: Sequence[RouteGroup]) -> RouteGroup:
