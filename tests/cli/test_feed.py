@@ -53,10 +53,22 @@ def test_who_turned_ranking_off_has_a_feed_by_time(store: Path) -> None:
     assert "ranking is off for this member" in " ".join(shown.output.split())
 
 
+def test_what_was_missed_comes_with_an_end(store: Path) -> None:
+    lines = shoal(store, "feed", "ann", "--catch-up", "--explain").output.splitlines()
+    assert lines[0] == "From friends who post rarely"
+    assert lines[1].split()[:4] == ["1", "@ben", "the", "sea"]
+    assert any("freshness:" in line for line in lines)
+    assert lines[-1].startswith("That is all since ")
+    told = json.loads(shoal(store, "feed", "ann", "--catch-up", "--json").output)
+    assert (told["quiet"], [line["author"] for line in told["lines"]]) == (1, ["ben"])
+    assert "ranking is off for this member" in " ".join(shoal(store, "feed", "cyd", "--catch-up").output.split())
+
+
 def test_what_is_wrong_is_said_in_a_line(store: Path) -> None:
     for arguments, code, words in (
         (("nobody",), 1, "there is no member 'nobody'"),
         (("ann", "--explain"), 2, "--explain is for --for-you"),
+        (("ann", "--for-you", "--catch-up"), 2, "either --for-you or --catch-up"),
         (("ann", "--limit", "0"), 2, "limit"),
     ):
         refused = shoal(store, "feed", *arguments)

@@ -12,7 +12,8 @@ from shoal.core.errors import NotFound
 from shoal.core.places import disk
 from shoal.feeds import home, people, public, tagged, thread, user
 from shoal.feeds.discover import nearby
-from shoal.feeds.foryou import feed
+from shoal.feeds.foryou import feed, listed
+from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
 from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
@@ -193,6 +194,12 @@ async def ranked_feed(scene: Scene, viewer: str) -> set[Cell]:
     page = await feed.page(scene.network.reads, scene.people[viewer].id, 500, deadline=60.0)
     assert scene.cells({ranked.entry.post.id for ranked in page.entries}) <= found
     assert not page.by_time
+    as_list, _ = await listed.page(scene.network.reads, scene.people[viewer].id, EVERYTHING, deadline=60.0)
+    assert scene.cells({entry.post.id for entry in as_list.entries}) == scene.cells(
+        {ranked.entry.post.id for ranked in page.entries}
+    )
+    missed = await catch_up(scene.network.reads, scene.people[viewer].id, 0, 500)
+    assert scene.cells({one.entry.post.id for one in (*missed.quiet, *missed.best)}) <= found
     return found
 
 

@@ -115,6 +115,7 @@ METHODS: dict[str, str] = {
     "DELETE /api/v1/media/{id}": "member.discard",
     "GET /api/v1/timelines/home": "member.home",
     "GET /api/shoal/v1/timelines/for_you": "member.for_you",
+    "GET /api/shoal/v1/timelines/catch_up": "member.catch_up",
     "GET /api/shoal/v1/statuses/{id}/why_not": "member.why_not",
     "GET /api/shoal/v1/ranking": "member.recipe",
     "PUT /api/shoal/v1/ranking": "member.set_recipe",

@@ -15,10 +15,10 @@ from shoal.api.entities.notifications import Marker
 from shoal.api.http.convert import Id
 from shoal.api.listing import actor
 from shoal.core.ids import milliseconds_of
-from shoal.graph.payloads.markers import NOTIFICATIONS, Mark, marks
+from shoal.graph.payloads.markers import HOME, NOTIFICATIONS, Mark, marks
 from shoal.services import markers
 
-TIMELINES = ("home", NOTIFICATIONS)
+TIMELINES = (HOME, NOTIFICATIONS)
 
 
 class MarkersQuery(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ async def show(context: Context, params: MarkersQuery) -> object:
 async def mark(context: Context, params: MarkerPositions) -> object:
     """Set markers; what they are now is the answer."""
     front = context.deps
-    given = {"home": params.home, NOTIFICATIONS: params.notifications}
+    given = {HOME: params.home, NOTIFICATIONS: params.notifications}
     read = {name: place.last_read_id for name, place in given.items() if place and place.last_read_id is not None}
     return _shown(await markers.mark(front.writes, actor(context), read))
 

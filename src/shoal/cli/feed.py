@@ -23,25 +23,34 @@ _NOTES = {
 @click.command()
 @click.argument("name")
 @click.option("--for-you", is_flag=True, help="Ranked by interest, instead of the home timeline.")
+@click.option("--catch-up", is_flag=True, help="The best since they were last here, quiet friends first.")
 @click.option("--explain", is_flag=True, help="Say of each post which terms make its score.")
 @click.option("--limit", type=click.IntRange(1, 40), default=10, show_default=True, help="How many posts.")
 @click.option("--json", "as_json", is_flag=True, help="As one JSON object, with every number.")
 @pass_settings
-def feed(settings: Settings, /, name: str, limit: int, *, for_you: bool, explain: bool, as_json: bool) -> None:
+def feed(
+    settings: Settings, /, name: str, limit: int, *, for_you: bool, catch_up: bool, explain: bool, as_json: bool
+) -> None:
     """Show the feed of the member NAME as they would read it. Works beside a running server."""
-    if explain and not for_you:
-        raise click.UsageError("--explain is for --for-you: a home timeline is by time")
-    shown = perform(existing(settings), ShowFeed(name, limit, for_you=for_you, explain=explain))
+    if for_you and catch_up:
+        raise click.UsageError("either --for-you or --catch-up")
+    if explain and not (for_you or catch_up):
+        raise click.UsageError("--explain is for --for-you and --catch-up: a home timeline is by time")
+    shown = perform(existing(settings), ShowFeed(name, limit, for_you=for_you, explain=explain, catch_up=catch_up))
     if as_json:
         click.echo(msgspec.json.encode(shown))
         return
     console = Console(highlight=False)
     if shown.by_time:
         console.print(_NOTES[shown.by_time], style="yellow")
-    if not shown.lines:
+    if not shown.lines and not shown.words:
         console.print("nothing yet")
     for place, line in enumerate(shown.lines, 1):
+        if place - 1 in {0, shown.quiet} and shown.quiet:
+            console.print("From friends who post rarely" if place == 1 else "The best of the others", style="bold")
         _print(console, place, line)
+    if shown.words:
+        console.print(shown.words, style="green")
 
 
 def _print(console: Console, place: int, line: FeedLine) -> None:

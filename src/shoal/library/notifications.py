@@ -11,7 +11,7 @@ from shoal.feeds import notifications as feed
 from shoal.feeds.notice_requests import HeldBack, NoticeRequest, NoticeRequests
 from shoal.feeds.notifications import GroupedPage, Notification, NotificationPage, NotificationQuery
 from shoal.graph.access import access_member
-from shoal.graph.payloads.markers import NOTIFICATIONS, Mark, marks
+from shoal.graph.payloads.markers import HOME, NOTIFICATIONS, Mark, marks
 from shoal.graph.payloads.notifications import GROUPED, Group, Kind
 from shoal.library.acting import AnyMember, resolve
 from shoal.library.arguments import one_of, part
@@ -146,14 +146,14 @@ class OwnNotifications:
 
     async def marks(self) -> dict[str, Mark]:
         """The newest that was read of `home` and of `notifications`, as far as they were marked. Raises `Unavailable`."""
-        return await marks(self._reads.graph, self._owner, ("home", NOTIFICATIONS))
+        return await marks(self._reads.graph, self._owner, (HOME, NOTIFICATIONS))
 
     async def mark_read(self, *, home: int | None = None, notifications: int | None = None) -> dict[str, Mark]:
         """Mark what was read: the id of the newest entry of home, and the `time` of the newest notification.
 
         Raises `Unavailable`.
         """
-        given = {"home": home, NOTIFICATIONS: notifications}
+        given = {HOME: home, NOTIFICATIONS: notifications}
         read = {name: id_ for name, id_ in given.items() if id_ is not None}
         return await markers.mark(self._writes, self._owner, read)
 

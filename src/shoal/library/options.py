@@ -37,6 +37,7 @@ class Options(TypedDict, total=False):
     max_video_seconds: int
     max_follows: int
     recipe: dict[str, float | dict[str, float]]
+    for_you_list: bool
     reports_to_hold: int
     reporter_age_days: float
     timeline_length: int

@@ -7,11 +7,12 @@ import msgspec
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of
 from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.catchup import CatchUp, catch_up
 from shoal.feeds.foryou.feed import ForYou, Verdict
 from shoal.feeds.foryou.reading import decode_cursor
 from shoal.graph.payloads.tastes import tastes_of
 from shoal.library.acting import Acting
-from shoal.library.arguments import AnyPost, post_id
+from shoal.library.arguments import AnyMoment, AnyPost, milliseconds, post_id
 from shoal.services import tastes
 
 
@@ -27,6 +28,15 @@ class ReadsForYou(Acting):
         """
         at = decode_cursor(cursor) if cursor else None
         return await feed.page(self._reads, self.id, limit, at, explain=explain)
+
+    async def catch_up(self, since: AnyMoment | None = None, limit: int = 20, *, explain: bool = False) -> CatchUp:
+        """The best of what followees posted and shared since a moment, by default since the newest post read at home.
+
+        Friends who post rarely come first. Raises `InvalidInput` for a limit below 1, for a `datetime` without a zone, and for a
+        moment that is still to come.
+        """
+        at = None if since is None else milliseconds(since, "since")
+        return await catch_up(self._reads, self.id, at, limit, explain=explain)
 
     async def why_not(self, post: AnyPost) -> Verdict:
         """Where a post would stand if the feed were ranked now, or the stage and the rule that keep it out. Raises `NotFound`."""

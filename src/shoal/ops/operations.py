@@ -238,9 +238,12 @@ class ShowFeed(Operation[FeedShown]):
     limit: int
     for_you: bool = False
     explain: bool = False
+    catch_up: bool = False
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> FeedShown:
         member = await _found(network, self.name)
+        if self.catch_up:
+            return await reading.missed(network.reads, member.id, self.limit, explain=self.explain)
         return await reading.show(network.reads, member.id, self.limit, for_you=self.for_you, explain=self.explain)
 
 

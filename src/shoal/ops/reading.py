@@ -7,6 +7,7 @@ import msgspec
 from shoal.core.ranking.words import words_of
 from shoal.feeds import home
 from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.reads import Reads
@@ -42,6 +43,10 @@ class FeedShown(msgspec.Struct):
     lines: list[FeedLine]
     by_time: str = ""
     """Why For you is shown by time; empty where it is ranked, and for a home timeline."""
+    quiet: int = 0
+    """How many of the first are by friends who post rarely, where it was asked what the member missed."""
+    words: str = ""
+    """Words for the end of it."""
 
 
 async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain: bool) -> FeedShown:
@@ -51,6 +56,17 @@ async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain:
         return FeedShown([_line(entry) for entry in page.entries])
     ranked = await feed.page(reads, member, limit, explain=explain, deadline=PATIENT_SECONDS)
     return FeedShown([_ranked(one) for one in ranked.entries], ranked.by_time)
+
+
+async def missed(reads: Reads, member: int, limit: int, *, explain: bool) -> FeedShown:
+    """Return the best of what a member missed since they were last here."""
+    found = await catch_up(reads, member, None, limit, explain=explain)
+    return FeedShown(
+        [_ranked(one) for one in (*found.quiet, *found.best)],
+        "off" if found.by_time else "",
+        len(found.quiet),
+        found.words,
+    )
 
 
 def _line(entry: Entry) -> FeedLine:

@@ -6,9 +6,10 @@ Made from `shoal.library.ranking` by `python -m scripts.sync_library`.
 from __future__ import annotations
 
 from shoal.core.ranking.recipes import Recipe
+from shoal.feeds.foryou.catchup import CatchUp
 from shoal.feeds.foryou.feed import ForYou, Verdict
 from shoal.library import ranking as awaited
-from shoal.library.arguments import AnyPost
+from shoal.library.arguments import AnyMoment, AnyPost
 from shoal.sync.calling import Acting
 
 
@@ -25,6 +26,14 @@ class ReadsForYou(Acting):
         cursor.
         """
         return self._loop.call(self._awaited.for_you(limit, cursor, explain=explain))
+
+    def catch_up(self, since: AnyMoment | None = None, limit: int = 20, *, explain: bool = False) -> CatchUp:
+        """The best of what followees posted and shared since a moment, by default since the newest post read at home.
+
+        Friends who post rarely come first. Raises `InvalidInput` for a limit below 1, for a `datetime` without a zone, and for a
+        moment that is still to come.
+        """
+        return self._loop.call(self._awaited.catch_up(since, limit, explain=explain))
 
     def why_not(self, post: AnyPost) -> Verdict:
         """Where a post would stand if the feed were ranked now, or the stage and the rule that keep it out. Raises `NotFound`."""

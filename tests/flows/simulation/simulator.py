@@ -27,6 +27,7 @@ from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds import folding, home
 from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
@@ -519,9 +520,10 @@ class Simulator:
         viewer = self._id(op.actor)
         async with self.halting.halted():
             world = await World.of(cast("Store", self.graph))
+            missed = await catch_up(self.reads, viewer)
             page = await feed.page(self.reads, viewer, deadline=60.0)
             muted = world.pairs(MUTES)
-            for entry in [ranked.entry for ranked in page.entries]:
+            for entry in [ranked.entry for ranked in (*page.entries, *missed.quiet, *missed.best)]:
                 post = world.objects.get(entry.post.id)
                 assert isinstance(post, Post)
                 assert world.may_see(viewer, post), f"{post} is shown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 from urllib.parse import urlencode
 
@@ -11,17 +12,24 @@ from msgspec.structs import replace
 
 from shoal.api import rows
 from shoal.api.context import Context
-from shoal.api.entities.ranking import RankingChoices, WhyNot, ranking_of
-from shoal.api.entities.statuses import Status
+from shoal.api.entities.presenter import moment
+from shoal.api.entities.ranking import CatchUp, RankingChoices, WhyNot, ranking_of
+from shoal.api.entities.statuses import Ranking, Status
 from shoal.api.http.convert import Id, Limit
 from shoal.api.http.pages import WithData, listed_data, page_size
-from shoal.api.http.replies import Header, Reply
+from shoal.api.http.replies import Header, Reply, raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page
+from shoal.api.scheduled import Moment
+from shoal.core.errors import InvalidInput
 from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, Weight, recipe_of
 from shoal.feeds.foryou import feed, listed
+from shoal.feeds.foryou.catchup import catch_up
+from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import decode_cursor
+from shoal.feeds.hydrate import Entry
 from shoal.graph.payloads.tastes import tastes_of
 from shoal.services import tastes
+from shoal.services.scheduling import moment_of_text
 from shoal.services.tastes import MOST_SEEN_AT_ONCE
 
 _FOR_YOU = "/api/shoal/v1/timelines/for_you"
@@ -39,6 +47,15 @@ class ForYouQuery(WithData, frozen=True, kw_only=True):
     """As in the `Link` header of the page before."""
     explain: bool = False
     """Say of each status why it stands there: on the first page, for the pages after it too."""
+
+
+class CatchUpQuery(WithData, frozen=True, kw_only=True):
+    """A page of catching up."""
+
+    since: Moment = ""
+    """At most 30 days ago; without it the newest status that the caller has read at home, as their marker says."""
+    limit: Limit = Limit(0)
+    explain: bool = False
 
 
 class RecipeChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,14 +82,19 @@ class SeenStatuses(msgspec.Struct, frozen=True, kw_only=True):
     ids: Annotated[tuple[Id, ...], Meta(min_length=1, max_length=MOST_SEEN_AT_ONCE)]
 
 
+def _explained(entries: Sequence[RankedEntry]) -> list[tuple[Entry, Ranking | None]]:
+    return [(entry, ranking_of(why) if why is not None and why.terms else None) for entry, why in entries]
+
+
 async def for_you(context: Context, params: ForYouQuery) -> object:
     """The statuses that should interest the caller most, best first; by time where they could not be ranked."""
     front = context.deps
     limit = page_size(params.limit)
     cursor = decode_cursor(params.cursor) if params.cursor else None
     page = await feed.page(front.reads, actor(context), limit, cursor, explain=params.explain)
-    shown = [(entry, ranking_of(why) if why is not None and why.terms else None) for entry, why in page.entries]
-    body = await front.present.ranked_page(actor(context), shown, listed_data(wanted=params.with_data))
+    body = await front.present.ranked_page(
+        actor(context), _explained(page.entries), listed_data(wanted=params.with_data)
+    )
     headers = [_feed_header(page.by_time)]
     if page.next:
         query = {"limit": limit, "cursor": page.next} | ({"with_data": "true"} if params.with_data else {})
@@ -90,6 +112,28 @@ async def as_list(context: Context, params: StatusesOf) -> Reply:
     page, by_time = await listed.page(context.deps.reads, actor(context), cursor)
     reply = await entries_page(context, page, cursor, data=listed_data(wanted=params.with_data))
     return replace(reply, headers=(*reply.headers, _feed_header(by_time)))
+
+
+async def caught_up(context: Context, params: CatchUpQuery) -> object:
+    """The best of what the caller's followees posted and shared since the caller was last here, with an end."""
+    front, viewer = context.deps, actor(context)
+    since = moment_of_text(params.since) if params.since else None
+    if params.since and since is None:
+        raise InvalidInput("since: a date and time as in ISO 8601", field="since")
+    found = await catch_up(front.reads, viewer, since, page_size(params.limit), explain=params.explain)
+    data = listed_data(wanted=params.with_data)
+    quiet, best = [
+        await front.present.ranked_page(viewer, _explained(part), data) for part in (found.quiet, found.best)
+    ]
+    return CatchUp(
+        since=moment(found.since),
+        until=moment(found.until),
+        quiet=raw(quiet),
+        best=raw(best),
+        left_out=found.left_out,
+        words=found.words,
+        by_time=found.by_time,
+    )
 
 
 async def ranking(context: Context, _params: None) -> object:
@@ -154,6 +198,14 @@ _write = rows.route.having(scope="write:accounts", answer=RankingChoices)
 
 ROUTES = (
     rows.route("GET", _FOR_YOU, for_you, scope="read:statuses", params=ForYouQuery, answer=list[Status]),
+    rows.route(
+        "GET",
+        "/api/shoal/v1/timelines/catch_up",
+        caught_up,
+        scope="read:statuses",
+        params=CatchUpQuery,
+        answer=CatchUp,
+    ),
     rows.one("GET", "/api/shoal/v1/statuses/{id}/why_not", why_not, scope="read:statuses", answer=WhyNot),
     _read("GET", _RANKING, ranking),
     _write("PUT", _RANKING, set_recipe, params=RecipeChange),

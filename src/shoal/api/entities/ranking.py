@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.api.entities.statuses import Ranking, RankingTerm
+from shoal.api.entities.statuses import Ranking, RankingTerm, Status
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.words import words_of
 from shoal.feeds.foryou.reading import Why
@@ -19,6 +19,23 @@ class RankingChoices(msgspec.Struct, kw_only=True):
     on: bool
     """Whether anything is ranked for them."""
     presets: dict[str, Recipe]
+
+
+class CatchUp(msgspec.Struct, kw_only=True):
+    """The best of what the followees of a member posted and shared while the member was away."""
+
+    since: str
+    """When they were last here."""
+    until: str
+    quiet: list[Status]
+    """By those who post rarely, the best first."""
+    best: list[Status]
+    left_out: int
+    """Further statuses of that time, which the home timeline has."""
+    words: str
+    """Words for the end of the page."""
+    by_time: bool
+    """Whether the newest are here in place of the best, as ranking is off for the member."""
 
 
 class WhyNot(msgspec.Struct, kw_only=True):

@@ -21,6 +21,7 @@ from msgspec import Meta
 from shoal.core.errors import InvalidInput
 
 MOST_WEIGHT = 10.0
+MOST_HALF_LIFE_HOURS = 720.0
 
 Weight = Annotated[float, Meta(ge=-MOST_WEIGHT, le=MOST_WEIGHT)]
 
@@ -49,7 +50,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """All that a member, a server or a preset can choose about a ranked feed."""
 
     weights: Weights = Weights()
-    half_life_hours: Annotated[float, Meta(ge=1.0, le=720.0)] = 24.0
+    half_life_hours: Annotated[float, Meta(ge=1.0, le=MOST_HALF_LIFE_HOURS)] = 24.0
     """Age at which freshness is a half."""
     near_km: Annotated[float, Meta(ge=1.0, le=20_000.0)] = 25.0
     """Distance at which nearness is a half."""

@@ -34,7 +34,7 @@ from shoal.feeds.foryou.reading import (
     decode_reading,
     encode_reading,
     new_reading_id,
-    packed,
+    reading_of,
 )
 from shoal.feeds.foryou.rules import RULE_WORDS, kept_out_by
 from shoal.feeds.foryou.scoring import scored
@@ -195,19 +195,11 @@ async def _read(
     reads: Reads, viewer: int, tastes: Tastes, interests: Interests, proposed: Mapping[int, Proposal], *, explain: bool
 ) -> Reading:
     recipe = recipe_for(reads, tastes)
-    best = (await scored(reads, viewer, tastes, recipe, interests, proposed)).first(MOST_PLACES)
-    placed = _placed(best.posts, proposed, recipe)
-    order = [one.row for one in placed]
-    posts = [best.posts[row] for row in order]
-    return Reading(
-        viewer=viewer,
-        ids=packed([post.id for post in posts], "<i8"),
-        sources=packed([proposed[post.id].source for post in posts], "<u2"),
-        lost=packed([one.lost for one in placed], "<i2"),
-        rules=tuple(one.rule for one in placed),
-        values=packed(best.values[order], "<f4") if explain else b"",
-        recipe=recipe,
-    )
+    best = await scored(reads, viewer, tastes, recipe, interests, proposed)
+    placed = _placed(best.posts[:MOST_PLACES], proposed, recipe)
+    posts, values = best.only([one.row for one in placed])
+    sources = [proposed[post.id].source for post in posts]
+    return reading_of(viewer, posts, sources, recipe, values if explain else None, placed)
 
 
 def recipe_for(reads: Reads, tastes: Tastes) -> Recipe:

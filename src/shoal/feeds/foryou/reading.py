@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -13,9 +14,11 @@ import numpy.typing as npt
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import EPOCH_MS, compose, shard_of
+from shoal.core.model import Post
+from shoal.core.ranking.diversity import Placed
 from shoal.core.ranking.recipes import BALANCED, TERM_NAMES, Recipe
 from shoal.core.ranking.sources import Source
-from shoal.core.ranking.terms import contributions
+from shoal.core.ranking.terms import Matrix, contributions
 
 _WRONG_CURSOR = "cursor: as the page before gave it"
 _CURSOR_BYTES = 12
@@ -161,6 +164,28 @@ def decode_reading(data: bytes) -> Reading | None:
         return None
 
 
-def packed(values: npt.ArrayLike, kind: str) -> bytes:
-    """Return a column as bytes."""
+def reading_of(
+    viewer: int,
+    posts: Sequence[Post],
+    sources: Sequence[int],
+    recipe: Recipe,
+    values: Matrix | None = None,
+    placed: Sequence[Placed] = (),
+) -> Reading:
+    """Return the reading of posts in their order, with the sources of each.
+
+    `values` of the terms, a row for each, make it explain itself; `placed` says what diversity did to each.
+    """
+    return Reading(
+        viewer=viewer,
+        ids=_packed([post.id for post in posts], "<i8"),
+        sources=_packed(sources, "<u2"),
+        lost=_packed([one.lost for one in placed] or [0] * len(posts), "<i2"),
+        rules=tuple(one.rule for one in placed) or ("",) * len(posts),
+        values=b"" if values is None else _packed(values, "<f4"),
+        recipe=recipe,
+    )
+
+
+def _packed(values: npt.ArrayLike, kind: str) -> bytes:
     return np.asarray(values).astype(kind).tobytes()

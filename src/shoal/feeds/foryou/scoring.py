@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -29,9 +29,9 @@ class Scored(NamedTuple):
     posts: list[Post]
     values: Matrix
 
-    def first(self, count: int) -> Scored:
-        """Return the best of them."""
-        return Scored(self.posts[:count], self.values[:count])
+    def only(self, rows: Sequence[int]) -> Scored:
+        """Return the posts of some rows."""
+        return Scored([self.posts[row] for row in rows], self.values[list(rows)])
 
 
 async def scored(

@@ -67,7 +67,7 @@ async def candidates(reads: Reads, viewer: int, interests: Interests, near_km: f
     `near_km`: how far from the member's own place a post counts as nearby.
     """
     graph = reads.graph
-    closest = sorted(interests.followees, key=lambda id_: -interests.authors.get(id_, 0.0))[:_FRIENDS]
+    closest = closest_followees(interests, _FRIENDS)
     followed = {viewer, *interests.followees}
     near = [id_ for id_, _ in Counter(interests.friends).most_common(_FRIENDS_OF_FRIENDS + len(followed))]
     near = [id_ for id_ in near if id_ not in followed][:_FRIENDS_OF_FRIENDS]
@@ -107,6 +107,11 @@ async def candidates(reads: Reads, viewer: int, interests: Interests, near_km: f
     found.add(around, Source.NEARBY)
     found.add(_of(new, PUBLIC_LISTS), Source.EXPLORATION)
     return found
+
+
+def closest_followees(interests: Interests, most: int) -> list[int]:
+    """Return the followees whose posts a member likes most; of those that are liked as much, the newest."""
+    return sorted(interests.followees, key=lambda id_: -interests.authors.get(id_, 0.0))[:most]
 
 
 async def _around(reads: Reads, place: Place | None, near_km: float) -> list[int]:

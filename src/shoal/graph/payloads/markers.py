@@ -11,6 +11,7 @@ from shoal.core.ids import named
 from shoal.graph.contract import Assoc, Reader
 from shoal.graph.schema import MARKED
 
+HOME = "home"
 NOTIFICATIONS = "notifications"
 CLEARED = "notifications cleared"
 """Whatever a member is notified of up to this mark is out of their sight; no client sets it."""
