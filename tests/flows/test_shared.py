@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from unittest.mock import patch
 
 import pytest
@@ -14,6 +16,8 @@ from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.core.email_blocks import EmailDomainBlock
 from shoal.core.errors import Disallowed, Gone, NotFound, Unavailable
 from shoal.core.ip_blocks import IpSeverity
+from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.reading import decode_cursor
 from shoal.graph.contract import Cursor
 from shoal.graph.postgres import PostgresGraph
 from shoal.graph.redis.nodes import Nodes
@@ -52,6 +56,38 @@ def counted() -> Iterator[list[str]]:
     stand_ins = {name: question(name) for name in _QUESTIONS}
     with patch.object(Nodes, "_run", call), patch.multiple(PostgresGraph, **stand_ins):
         yield asked
+
+
+@contextmanager
+def rounds() -> Iterator[list[int]]:
+    """Note for each question of the block how many others had to be answered before it was asked, one after the other."""
+    depths: list[int] = []
+    answered = 0
+    ours = ContextVar("ours", default=False)
+
+    def noted(method: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        async def ask(*args: object, **more: object) -> object:
+            nonlocal answered
+            if not ours.get():
+                return await method(*args, **more)
+            depth = answered
+            depths.append(depth)
+            # What is asked side by side is asked before the first of them is answered.
+            await asyncio.sleep(0.02)
+            try:
+                return await method(*args, **more)
+            finally:
+                answered = max(answered, depth + 1)
+
+        return ask
+
+    stand_ins = {name: noted(getattr(PostgresGraph, name)) for name in _QUESTIONS}
+    token = ours.set(True)
+    try:
+        with patch.object(Nodes, "_run", noted(Nodes._run)), patch.multiple(PostgresGraph, **stand_ins):
+            yield depths
+    finally:
+        ours.reset(token)
 
 
 async def seen_by(shoal: Shoal, handle: Handle) -> Handle:
@@ -303,3 +339,28 @@ async def test_a_sign_up_is_refused_and_counted_in_whichever_process_it_comes() 
         assert 1 <= found.days[0].accounts <= 2
         await two.blocklists.unblock("spam.example")
         await email_blocks.check_sign_up(three.network.writes, "a@mail.spam.example", "192.0.2.1")
+
+
+@in_loop
+async def test_a_ranked_page_takes_at_most_eight_round_trips_and_the_next_four() -> None:
+    for posts in (8, 40):
+        place = Place()
+        async with processes(1, await place.settings()) as (shoal,):
+            ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(8)))
+            for other in others:
+                await ann.follow(other)
+            for number in range(posts):
+                await ann.like(await others[number % 8].create(f"post {number}"))
+            await ann.set_recipe("fresh")
+            await ann.mark_seen(1)
+            await shoal.settle()
+            for _ in range(2):
+                await feed.page(shoal.network.reads, ann.id, 20, deadline=60.0)
+            with rounds() as asked:
+                page = await feed.page(shoal.network.reads, ann.id, 5, deadline=60.0)
+            assert len(page.entries) == 5
+            assert not page.by_time
+            assert 1 + max(asked) <= 8
+            with rounds() as asked:
+                await feed.page(shoal.network.reads, ann.id, 5, decode_cursor(page.next), deadline=60.0)
+            assert 1 + max(asked) <= 4

@@ -26,6 +26,7 @@ from shoal.feeds.foryou.scoring import Scored, scored
 from shoal.feeds.foryou.sources import Candidates, Proposal, closest_followees, proposals
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.payloads.markers import HOME, marks
 from shoal.graph.payloads.tastes import tastes_of
@@ -76,6 +77,11 @@ async def catch_up(
     now = reads.tags.clock()
     if since is not None and since > now:
         raise InvalidInput("since: a moment in the past", field="since")
+    with one_request():
+        return await _caught_up(reads, viewer, since, now, limit, explain=explain)
+
+
+async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, limit: int, *, explain: bool) -> CatchUp:
     tastes, interests, left = await asyncio.gather(
         tastes_of(reads.graph, viewer), interests_of(reads, viewer), _left(reads, viewer, now)
     )

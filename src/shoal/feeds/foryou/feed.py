@@ -43,6 +43,7 @@ from shoal.feeds.hydrate import Entry, hydrate, sight
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.reads import Reads
 from shoal.graph.access import access_post
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.tastes import Tastes, tastes_of
 
@@ -87,16 +88,17 @@ async def page(
     Raises `InvalidInput` for a limit below 1.
     """
     check_limit(Cursor(limit=limit))
-    before = await kept(reads, viewer, cursor.reading_id) if cursor is not None else None
-    if cursor is not None and before is not None:
-        return await _page_of(reads, viewer, before, cursor, limit)
-    reading = await new_reading(reads, viewer, explain=explain, deadline=deadline)
-    if isinstance(reading, str):
-        found = await home.page(reads, viewer, Cursor(limit=limit))
-        return ForYou([RankedEntry(entry, None) for entry in found.entries], "", reading)
-    at = ReadingCursor(new_reading_id(viewer), cursor.place if cursor is not None else 0)
-    await keep(reads, at.reading_id, reading)
-    return await _page_of(reads, viewer, reading, at, limit)
+    with one_request():
+        before = await kept(reads, viewer, cursor.reading_id) if cursor is not None else None
+        if cursor is not None and before is not None:
+            return await _page_of(reads, viewer, before, cursor, limit)
+        reading = await new_reading(reads, viewer, explain=explain, deadline=deadline)
+        if isinstance(reading, str):
+            found = await home.page(reads, viewer, Cursor(limit=limit))
+            return ForYou([RankedEntry(entry, None) for entry in found.entries], "", reading)
+        at = ReadingCursor(new_reading_id(viewer), cursor.place if cursor is not None else 0)
+        await keep(reads, at.reading_id, reading)
+        return await _page_of(reads, viewer, reading, at, limit)
 
 
 async def new_reading(
@@ -239,7 +241,11 @@ async def why_not(reads: Reads, viewer: int, post_id: int) -> Verdict:
 
     Raises `NotFound` for a post that the viewer may not see.
     """
-    post = await access_post(reads.graph, viewer, post_id)
+    with one_request():
+        return await _verdict(reads, viewer, await access_post(reads.graph, viewer, post_id))
+
+
+async def _verdict(reads: Reads, viewer: int, post: Post) -> Verdict:
     tastes = await tastes_of(reads.graph, viewer)
     if tastes.taste is not None and tastes.taste.off:
         return Verdict("sources", OFF, "you have turned ranking off")

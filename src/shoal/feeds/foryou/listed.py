@@ -17,6 +17,7 @@ from shoal.feeds.foryou.reading import Reading
 from shoal.feeds.merging.pull import check_limit
 from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
+from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import MAX_TIME, Cursor
 
 FOR_YOU_LIST = 1
@@ -35,18 +36,19 @@ async def page(reads: Reads, viewer: int, cursor: Cursor, *, deadline: float = D
     A reading is kept for an hour; then a cursor leads to the beginning of a new one. Raises `InvalidInput` for a limit below 1.
     """
     check_limit(cursor)
-    before = await kept(reads, viewer, viewer)
-    if before is not None and cursor.before < MAX_TIME and (place := before.place_of(cursor.before)) is not None:
-        return await _from(reads, viewer, before, place + 1, cursor.limit), ""
-    reading = await new_reading(reads, viewer, deadline=deadline)
-    if isinstance(reading, str):
-        return await home.page(reads, viewer, cursor), reading
-    if before is not None and cursor.after:
-        fresh = reading.without(before)
-        await keep(reads, viewer, fresh.followed_by(before, MOST_PLACES))
-        return (await _from(reads, viewer, fresh, 0, cursor.limit))._replace(next=None), ""
-    await keep(reads, viewer, reading)
-    return await _from(reads, viewer, reading, 0, cursor.limit), ""
+    with one_request():
+        before = await kept(reads, viewer, viewer)
+        if before is not None and cursor.before < MAX_TIME and (place := before.place_of(cursor.before)) is not None:
+            return await _from(reads, viewer, before, place + 1, cursor.limit), ""
+        reading = await new_reading(reads, viewer, deadline=deadline)
+        if isinstance(reading, str):
+            return await home.page(reads, viewer, cursor), reading
+        if before is not None and cursor.after:
+            fresh = reading.without(before)
+            await keep(reads, viewer, fresh.followed_by(before, MOST_PLACES))
+            return (await _from(reads, viewer, fresh, 0, cursor.limit))._replace(next=None), ""
+        await keep(reads, viewer, reading)
+        return await _from(reads, viewer, reading, 0, cursor.limit), ""
 
 
 async def _from(reads: Reads, viewer: int, reading: Reading, place: int, limit: int) -> Page:
