@@ -146,6 +146,7 @@ BODY = {
     "replies_policy": "none",
     "choices": [0],
     "visibility": "public",
+    "direction": "less",
 }
 
 

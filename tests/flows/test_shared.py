@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -81,7 +82,7 @@ def rounds() -> Iterator[list[int]]:
 
         return ask
 
-    stand_ins = {name: noted(getattr(PostgresGraph, name)) for name in _QUESTIONS}
+    stand_ins: dict[str, Any] = {name: noted(getattr(PostgresGraph, name)) for name in _QUESTIONS}
     token = ours.set(True)
     try:
         with patch.object(Nodes, "_run", noted(Nodes._run)), patch.multiple(PostgresGraph, **stand_ins):

@@ -6,14 +6,17 @@ import msgspec
 
 from shoal.core.errors import InvalidInput
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of
+from shoal.core.ranking.wishes import Wishes
+from shoal.feeds.discover.tag_offers import TagOffer, offers
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.catchup import CatchUp, catch_up
+from shoal.feeds.foryou.effects import Effect, effect_of
 from shoal.feeds.foryou.feed import ForYou, Verdict
 from shoal.feeds.foryou.reading import decode_cursor
 from shoal.graph.payloads.tastes import tastes_of
 from shoal.library.acting import Acting
 from shoal.library.arguments import AnyMoment, AnyPost, milliseconds, post_id
-from shoal.services import tastes
+from shoal.services import feedback, tastes
 
 
 class ReadsForYou(Acting):
@@ -57,6 +60,48 @@ class ReadsForYou(Acting):
     async def switch_ranking(self, *, on: bool) -> None:
         """Have posts ranked, or turn all ranking off: then `for_you` answers the home timeline."""
         await tastes.switch(self._writes, self.id, off=not on)
+
+    async def interests(self, limit: int = 40) -> list[TagOffer]:
+        """Tags to pick as interests, each with a picture: those picked, then those used most of late.
+
+        Raises `InvalidInput` for a limit outside 1 to 200.
+        """
+        return await offers(self._reads, self.id, limit)
+
+    async def pick_interests(self, *tags: str) -> list[str]:
+        """Keep these tags as interests, in place of those before; they count in ranked feeds, and are not followed.
+
+        Returns them in their canonical form. Raises `InvalidInput` for more than 50, and for text that is no tag.
+        """
+        return list((await tastes.pick_tags(self._writes, self.id, tags)).wishes.picked)
+
+    async def more_like(self, post: AnyPost, tag: str = "") -> Effect:
+        """Ask for more like a post: by its author, or under one of its tags. The answer says what that moves.
+
+        Up to five times. Raises `NotFound`, and `InvalidInput` for a tag that the post does not have and for an own post.
+        """
+        return await self._tap(post, 1, tag)
+
+    async def less_like(self, post: AnyPost, tag: str = "") -> Effect:
+        """Ask for less like a post, as `more_like` does for more. Raises `NotFound` and `InvalidInput`."""
+        return await self._tap(post, -1, tag)
+
+    async def forget_feedback(self, post: AnyPost, tag: str = "") -> Effect:
+        """Forget what was asked for about the author of a post, or one of its tags. Raises `NotFound` and `InvalidInput`."""
+        return await self._tap(post, 0, tag)
+
+    async def _tap(self, post: AnyPost, step: int, tag: str) -> Effect:
+        return await effect_of(
+            self._reads, self.id, *await feedback.tap(self._writes, self.id, post_id(post), step, tag)
+        )
+
+    async def feedback(self) -> Wishes:
+        """All that was asked for: taps by author and by tag, and the picked tags."""
+        return (await tastes_of(self._reads.graph, self.id)).wishes
+
+    async def forget_all_feedback(self) -> None:
+        """Forget everything that was asked more or less of; picked tags stay."""
+        await tastes.forget_taps(self._writes, self.id)
 
     async def mark_seen(self, *posts: AnyPost) -> None:
         """Say that the member has seen these posts once more, so that they stand lower. Raises `InvalidInput` for more than 200."""

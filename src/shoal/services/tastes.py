@@ -13,6 +13,8 @@ from shoal.core.ids import MAX_ID
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.seen import add_seen
 from shoal.core.ranking.taste import SeenPosts, Taste
+from shoal.core.ranking.wishes import MOST_PICKED, NO_WISHES, Wishes, tapped
+from shoal.core.text import check_tag
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.tastes import tastes_of
@@ -34,6 +36,34 @@ async def set_recipe(writes: Writes, member_id: int, recipe: Recipe | None) -> T
 async def switch(writes: Writes, member_id: int, *, off: bool) -> Taste:
     """Turn ranking off for the member altogether, or on again."""
     return await _change_taste(writes, member_id, lambda taste: replace(taste, off=off))
+
+
+async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> Taste:
+    """Keep these tags as the member's picked interests, in place of those before.
+
+    Raises `InvalidInput` for more than 50, and for what is no tag.
+    """
+    if len(names) > MOST_PICKED:
+        raise InvalidInput(f"tags: at most {MOST_PICKED}", field="tags")
+    picked = tuple(dict.fromkeys(check_tag(name) for name in names))
+    return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, picked=picked))
+
+
+async def tap_author(writes: Writes, member_id: int, author_id: int, step: int) -> Taste:
+    """Count one tap for more (1) or less (-1) by an author, or forget them all (0)."""
+    return await _change_wishes(
+        writes, member_id, lambda wishes: replace(wishes, authors=tapped(wishes.authors, author_id, step))
+    )
+
+
+async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> Taste:
+    """Count one tap for more (1) or less (-1) under a tag (canonical), or forget them all (0)."""
+    return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, tags=tapped(wishes.tags, tag, step)))
+
+
+async def forget_taps(writes: Writes, member_id: int) -> Taste:
+    """Forget all taps."""
+    return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, authors={}, tags={}))
 
 
 async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]) -> None:
@@ -64,6 +94,14 @@ async def _change_taste(writes: Writes, member_id: int, change: Callable[[Taste]
         return await _put(writes, taste_key(member_id), before, change(before))
 
     return await retry_on_conflict(attempt)
+
+
+async def _change_wishes(writes: Writes, member_id: int, change: Callable[[Wishes], Wishes]) -> Taste:
+    def changed(taste: Taste) -> Taste:
+        wishes = change(taste.wishes)
+        return replace(taste, said=b"" if wishes == NO_WISHES else msgspec.json.encode(wishes))
+
+    return await _change_taste(writes, member_id, changed)
 
 
 async def _put(writes: Writes, key: Key, before: N, after: N) -> N:

@@ -6,7 +6,10 @@ Made from `shoal.library.ranking` by `python -m scripts.sync_library`.
 from __future__ import annotations
 
 from shoal.core.ranking.recipes import Recipe
+from shoal.core.ranking.wishes import Wishes
+from shoal.feeds.discover.tag_offers import TagOffer
 from shoal.feeds.foryou.catchup import CatchUp
+from shoal.feeds.foryou.effects import Effect
 from shoal.feeds.foryou.feed import ForYou, Verdict
 from shoal.library import ranking as awaited
 from shoal.library.arguments import AnyMoment, AnyPost
@@ -53,6 +56,43 @@ class ReadsForYou(Acting):
     def switch_ranking(self, *, on: bool) -> None:
         """Have posts ranked, or turn all ranking off: then `for_you` answers the home timeline."""
         self._loop.call(self._awaited.switch_ranking(on=on))
+
+    def interests(self, limit: int = 40) -> list[TagOffer]:
+        """Tags to pick as interests, each with a picture: those picked, then those used most of late.
+
+        Raises `InvalidInput` for a limit outside 1 to 200.
+        """
+        return self._loop.call(self._awaited.interests(limit))
+
+    def pick_interests(self, *tags: str) -> list[str]:
+        """Keep these tags as interests, in place of those before; they count in ranked feeds, and are not followed.
+
+        Returns them in their canonical form. Raises `InvalidInput` for more than 50, and for text that is no tag.
+        """
+        return self._loop.call(self._awaited.pick_interests(*tags))
+
+    def more_like(self, post: AnyPost, tag: str = "") -> Effect:
+        """Ask for more like a post: by its author, or under one of its tags. The answer says what that moves.
+
+        Up to five times. Raises `NotFound`, and `InvalidInput` for a tag that the post does not have and for an own post.
+        """
+        return self._loop.call(self._awaited.more_like(post, tag))
+
+    def less_like(self, post: AnyPost, tag: str = "") -> Effect:
+        """Ask for less like a post, as `more_like` does for more. Raises `NotFound` and `InvalidInput`."""
+        return self._loop.call(self._awaited.less_like(post, tag))
+
+    def forget_feedback(self, post: AnyPost, tag: str = "") -> Effect:
+        """Forget what was asked for about the author of a post, or one of its tags. Raises `NotFound` and `InvalidInput`."""
+        return self._loop.call(self._awaited.forget_feedback(post, tag))
+
+    def feedback(self) -> Wishes:
+        """All that was asked for: taps by author and by tag, and the picked tags."""
+        return self._loop.call(self._awaited.feedback())
+
+    def forget_all_feedback(self) -> None:
+        """Forget everything that was asked more or less of; picked tags stay."""
+        self._loop.call(self._awaited.forget_all_feedback())
 
     def mark_seen(self, *posts: AnyPost) -> None:
         """Say that the member has seen these posts once more, so that they stand lower. Raises `InvalidInput` for more than 200."""

@@ -35,16 +35,18 @@ def test_a_rule_is_broken_only_where_every_post_left_breaks_one(ranked: list[Ran
         if breaks(one, before, most):
             rest = [other for other in placed[end:] if other.exploring == one.exploring]
             assert all(breaks(other, before, most) for other in rest)
+            if repeats(one, before, most):
+                assert all(repeats(other, before, most) for other in rest), "the rule of sources gives way first"
 
 
 def breaks(one: Ranked, before: list[Ranked], most: int) -> bool:
-    authors = Counter(other.author for other in before)
-    tags, sources = Counter(other.tag for other in before), Counter(other.source for other in before)
-    return (
-        authors[one.author] >= most
-        or (one.tag is not None and tags[one.tag] >= TAG_MOST)
-        or (one.source is not None and sources[one.source] >= SOURCE_MOST)
-    )
+    sources = Counter(other.source for other in before)
+    return repeats(one, before, most) or (one.source is not None and sources[one.source] >= SOURCE_MOST)
+
+
+def repeats(one: Ranked, before: list[Ranked], most: int) -> bool:
+    authors, tags = Counter(other.author for other in before), Counter(other.tag for other in before)
+    return authors[one.author] >= most or (one.tag is not None and tags[one.tag] >= TAG_MOST)
 
 
 def test_an_author_with_the_best_posts_leaves_room_for_another() -> None:

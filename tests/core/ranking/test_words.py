@@ -27,7 +27,7 @@ from shoal.core.ranking.words import words_of
         ("rising", 0.5, "4.0 times as much as usual"),
         ("velocity", 0.5, "8.0 times the reactions"),
         ("common", 0.125, "in common (12%)"),
-        ("tags", -0.2, "you reported posts with its tags"),
+        ("tags", -0.2, "you asked for less of its tags, or reported posts with them"),
         ("author", 0.4, "you follow its author"),
         ("quality", 0.9, "its pictures are described"),
     ],

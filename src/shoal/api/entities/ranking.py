@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from shoal.api.entities.statuses import Ranking, RankingTerm, Status
+from shoal.api.entities.statuses import Account, Ranking, RankingTerm, Status
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.words import words_of
 from shoal.feeds.foryou.reading import Why
@@ -36,6 +36,55 @@ class CatchUp(msgspec.Struct, kw_only=True):
     """Words for the end of the page."""
     by_time: bool
     """Whether the newest are here in place of the best, as ranking is off for the member."""
+
+
+class Interest(msgspec.Struct, kw_only=True):
+    """A tag that the member may pick as an interest, or has picked."""
+
+    name: str
+    url: str
+    uses: int
+    picked: bool
+    status: Status | None
+    """A recent one under it with a picture that everybody may see."""
+
+
+class FeedbackGiven(msgspec.Struct, kw_only=True):
+    """A tap for more or less that was counted: the value of a term of the status before and after it, and its part in the score."""
+
+    account_id: str | None
+    """The author whose statuses are meant; null where a tag is."""
+    tag: str | None
+    taps: int
+    """All taps for more, less those for less: -5 to 5."""
+    term: str
+    weight: float
+    value_before: float
+    value: float
+    contribution_before: float
+    contribution: float
+    words: str
+
+
+class TappedAccount(msgspec.Struct, kw_only=True):
+    """An account that the member has asked more or less of."""
+
+    taps: int
+    account: Account
+
+
+class TappedTag(msgspec.Struct, kw_only=True):
+    """A tag that the member has asked more or less of."""
+
+    name: str
+    taps: int
+
+
+class Feedback(msgspec.Struct, kw_only=True):
+    """All that a member has asked more or less of; what was tapped last is at the end."""
+
+    accounts: list[TappedAccount]
+    tags: list[TappedTag]
 
 
 class WhyNot(msgspec.Struct, kw_only=True):

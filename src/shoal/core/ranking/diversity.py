@@ -6,14 +6,14 @@ rule looks at the `WINDOW` posts that end with the one to be placed:
     at most `author_most` are by one author, 5 have one first tag, 7 come from one first source
 
 So with `author_most` 1 the scores 9 (ann), 8 (ann), 7 (ben) become ann, ben, and the second of ann ten places later, or at the
-end. Where every post that is left breaks a rule, the best is placed nevertheless: nothing is left out.
+end. Where every post that is left breaks a rule, that of sources is left aside first, then all: nothing is left out.
 Every so many places one is for exploration: the best of those posts that come from nowhere else.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -83,9 +83,12 @@ class _Order:
         return found
 
     def place(self, queues: _Queues) -> None:
-        """Take the best row that breaks no rule, or else the best, from these queues."""
-        best = min((found for found in map(self._first, queues.values()) if found is not None), default=None)
-        row = min(queue[-1] for queue in queues.values()) if best is None else best
+        """Take the best row that breaks no rule, or else only that of sources, or else the best, from these queues."""
+        row = self._best(queues, self._open(queues))
+        if row is None:
+            row = self._best(queues, queues)
+        if row is None:
+            row = min(queue[-1] for queue in queues.values())
         source = self._ranked[row].source
         queue = queues[source]
         queue.remove(row)
@@ -96,12 +99,18 @@ class _Order:
         self.placed.append(Placed(row, lost, self._broken.get(row, missing) if lost > 0 else ""))
         self._move_window()
 
+    def _open(self, queues: _Queues) -> list[Hashable]:
+        """Return the sources that have room in the window."""
+        full = [source for source in queues if source is not None and self._sources[source] >= SOURCE_MOST]
+        self._full.update(full)
+        return [source for source in queues if source not in full]
+
+    def _best(self, queues: _Queues, sources: Iterable[Hashable]) -> int | None:
+        """Return the best row of these sources that breaks no rule of authors and tags."""
+        firsts = (self._first(queues[source]) for source in sources)
+        return min((found for found in firsts if found is not None), default=None)
+
     def _first(self, queue: Sequence[int]) -> int | None:
-        """Return the best row of a source that breaks no rule."""
-        source = self._ranked[queue[-1]].source
-        if source is not None and self._sources[source] >= SOURCE_MOST:
-            self._full.add(source)
-            return None
         authors, tags, most = self._authors, self._tags, self._author_most
         for row in islice(reversed(queue), _LOOK_AHEAD):
             one = self._ranked[row]

@@ -35,6 +35,11 @@ class Interests(NamedTuple):
     place: Place | None
     """Where their newest post with a place was made."""
 
+    @property
+    def known(self) -> bool:
+        """Whether anything is known of what the member cares about."""
+        return bool(self.followees or self.tags or self.authors)
+
 
 def decay(id_: int, now: int) -> float:
     """Return how much an act still counts, 0 to 1, from an id of its moment."""

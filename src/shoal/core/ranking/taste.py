@@ -8,6 +8,7 @@ import msgspec
 
 from shoal.core.model import Node
 from shoal.core.ranking.recipes import Recipe
+from shoal.core.ranking.wishes import NO_WISHES, Wishes
 
 
 class Taste(Node, frozen=True, tag="taste"):
@@ -18,11 +19,18 @@ class Taste(Node, frozen=True, tag="taste"):
     """Their own recipe as JSON; empty: that of the server holds. Stored like this, it never keeps an object from being read."""
     off: bool = False
     """Whether nothing is ranked for them: For you answers the home timeline."""
+    said: bytes = b""
+    """Their wishes, likewise as JSON; empty for none."""
 
     @property
     def recipe(self) -> Recipe | None:
         """Their own recipe; None for none, and for one that this version of Shoal does not take any more."""
         return _decoded(self.document) if self.document else None
+
+    @property
+    def wishes(self) -> Wishes:
+        """Their wishes; none where this version of Shoal cannot read them any more."""
+        return _wishes(self.said) if self.said else NO_WISHES
 
 
 class SeenPosts(Node, frozen=True, tag="seen_posts"):
@@ -39,3 +47,11 @@ def _decoded(document: bytes) -> Recipe | None:
         return msgspec.json.decode(document, type=Recipe)
     except msgspec.MsgspecError:
         return None
+
+
+@lru_cache(maxsize=1_024)
+def _wishes(document: bytes) -> Wishes:
+    try:
+        return msgspec.json.decode(document, type=Wishes)
+    except msgspec.MsgspecError:
+        return NO_WISHES

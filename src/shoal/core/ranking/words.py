@@ -27,18 +27,17 @@ def _reactions(value: float, _recipe: Recipe) -> str:
 
 def _tags(value: float, _recipe: Recipe) -> str:
     if value < 0:
-        return "you reported posts with its tags"
-    return "you often like, share or use its tags" if value > 0.5 else "you sometimes like, share or use its tags"
+        return "you asked for less of its tags, or reported posts with them"
+    often = "often" if value > 0.5 else "sometimes"
+    return f"you {often} like, share or use its tags, or asked for more of them"
 
 
 def _author(value: float, _recipe: Recipe) -> str:
     if value < 0:
-        return "you reported posts by its author"
-    return (
-        "you often like or share what its author posts"
-        if value > 0.5
-        else "you follow its author, or liked their posts"
-    )
+        return "you asked for less by its author, or reported posts by them"
+    if value > 0.5:
+        return "you often like or share what its author posts, or asked for more of it"
+    return "you follow its author, liked their posts, or asked for more of them"
 
 
 def _nearby(value: float, recipe: Recipe) -> str:

@@ -18,6 +18,7 @@ from shoal.core.ranking.catching_up import QUIET_DAYS, QUIET_MOST, Chosen, chose
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import MOST_HALF_LIFE_HOURS, Recipe
 from shoal.core.ranking.sources import Source
+from shoal.core.ranking.wishes import with_wishes
 from shoal.feeds import home
 from shoal.feeds.foryou.feed import RankedEntry, part, recipe_for
 from shoal.feeds.foryou.interests import interests_of
@@ -85,6 +86,7 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
     tastes, interests, left = await asyncio.gather(
         tastes_of(reads.graph, viewer), interests_of(reads, viewer), _left(reads, viewer, now)
     )
+    interests = with_wishes(interests, tastes.wishes)
     after = max(left if since is None else floor_at(since), floor_at(now - MOST_DAYS * _DAY_MS))
     began = milliseconds_of(after)
     recipe = _for_period(recipe_for(reads, tastes), now - began)

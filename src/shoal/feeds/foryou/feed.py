@@ -24,6 +24,7 @@ from shoal.core.ranking.diversity import Placed, Ranked, diversify
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.sources import Source
+from shoal.core.ranking.wishes import with_wishes
 from shoal.feeds import home, lists
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.foryou.interests import interests_of
@@ -184,7 +185,7 @@ async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: i
 
 async def _ranked(reads: Reads, viewer: int, tastes: Tastes, *, explain: bool) -> Reading:
     recipe = recipe_for(reads, tastes)
-    interests = await interests_of(reads, viewer)
+    interests = with_wishes(await interests_of(reads, viewer), tastes.wishes)
     proposed = await _proposed(reads, viewer, interests, recipe)
     return await _read(reads, viewer, tastes, interests, proposed, explain=explain)
 
@@ -198,7 +199,9 @@ async def _read(
 ) -> Reading:
     recipe = recipe_for(reads, tastes)
     best = await scored(reads, viewer, tastes, recipe, interests, proposed)
-    placed = _placed(best.posts[:MOST_PLACES], proposed, recipe)
+    # Somebody of whom nothing is known is shown as many authors as there are.
+    author_most = recipe.author_most if interests.known else 1
+    placed = _placed(best.posts[:MOST_PLACES], proposed, author_most, recipe.exploration)
     posts, values = best.only([one.row for one in placed])
     sources = [proposed[post.id].source for post in posts]
     return reading_of(viewer, posts, sources, recipe, values if explain else None, placed)
@@ -209,7 +212,9 @@ def recipe_for(reads: Reads, tastes: Tastes) -> Recipe:
     return reads.recipe if tastes.taste is None or tastes.taste.recipe is None else tastes.taste.recipe
 
 
-def _placed(best: Sequence[Post], proposed: Mapping[int, Proposal], recipe: Recipe) -> list[Placed]:
+def _placed(
+    best: Sequence[Post], proposed: Mapping[int, Proposal], author_most: int, exploration: float
+) -> list[Placed]:
     ranked = [
         Ranked(
             author=post.author_id,
@@ -219,7 +224,7 @@ def _placed(best: Sequence[Post], proposed: Mapping[int, Proposal], recipe: Reci
         )
         for post in best
     ]
-    return diversify(ranked, author_most=recipe.author_most, exploration=recipe.exploration)
+    return diversify(ranked, author_most=author_most, exploration=exploration)
 
 
 def _first(source: int) -> int:
@@ -260,7 +265,7 @@ async def _verdict(reads: Reads, viewer: int, post: Post) -> Verdict:
         await hydrate(reads.graph, viewer, (post.id,))
     ):
         return Verdict("filter", "filtered", "one of your filters hides it")
-    interests = await interests_of(reads, viewer)
+    interests = with_wishes(await interests_of(reads, viewer), tastes.wishes)
     proposed = await _proposed(reads, viewer, interests, recipe_for(reads, tastes))
     if post.id not in proposed:
         return Verdict(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from shoal.core.ranking.taste import SeenPosts, Taste
+from shoal.core.ranking.wishes import NO_WISHES, Wishes
 from shoal.graph.contract import Reader
 from shoal.graph.schema import seen_key, taste_key
 
@@ -14,6 +15,11 @@ class Tastes(NamedTuple):
 
     taste: Taste | None
     seen: SeenPosts | None
+
+    @property
+    def wishes(self) -> Wishes:
+        """Wishes of the member about their ranked feed."""
+        return NO_WISHES if self.taste is None else self.taste.wishes
 
 
 async def tastes_of(graph: Reader, member_id: int) -> Tastes:

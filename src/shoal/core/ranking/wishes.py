@@ -1,0 +1,63 @@
+"""Wishes of a member about their ranked feed: tags that they picked, and "more" or "less like this".
+
+Every tap moves the affinity to an author or a tag by 0.4, up to five times in each direction; a picked tag moves it by 0.5. The
+affinity stays between -1 and 1. So a followee (affinity 0.4) has 0 after one tap for less, and -0.4 after two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+import msgspec
+
+from shoal.core.ranking.interests import Interests
+
+TAP = 0.4
+MOST_TAPS = 5
+PICKED = 0.5
+MOST_PICKED = 50
+MOST_REMEMBERED = 100
+"""Authors, and tags, whose taps are remembered: those tapped last."""
+
+K = TypeVar("K", int, str)
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+    """All wishes of a member."""
+
+    picked: tuple[str, ...] = ()
+    """Tags (canonical)."""
+    authors: dict[int, int] = {}
+    """Taps by the id of an author, -5 to 5; the one that was tapped last is at the end."""
+    tags: dict[str, int] = {}
+    """Taps by tag, likewise."""
+
+
+NO_WISHES = Wishes()
+
+
+def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
+    """Return the taps after one more for a key: `step` is 1 for more, -1 for less, and 0 forgets what was said of it."""
+    count = max(-MOST_TAPS, min(MOST_TAPS, taps.get(key, 0) + step)) if step else 0
+    others = {other: number for other, number in taps.items() if other != key}
+    kept = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
+    return kept | {key: count} if count else others
+
+
+def with_wishes(interests: Interests, wishes: Wishes) -> Interests:
+    """Return the interests of a member with what the member has said of them."""
+    if wishes == NO_WISHES:
+        return interests
+    tags, authors = dict(interests.tags), dict(interests.authors)
+    for tag in wishes.picked:
+        tags[tag] = _bounded(tags.get(tag, 0.0) + PICKED)
+    for tag, taps in wishes.tags.items():
+        tags[tag] = _bounded(tags.get(tag, 0.0) + TAP * taps)
+    for author, taps in wishes.authors.items():
+        authors[author] = _bounded(authors.get(author, 0.0) + TAP * taps)
+    return interests._replace(tags=tags, authors=authors)
+
+
+def _bounded(value: float) -> float:
+    return max(-1.0, min(1.0, value))

@@ -1,0 +1,73 @@
+"""Wishes as arithmetic: taps are bounded and the oldest forgotten; affinities stay between -1 and 1."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.taste import Taste
+from shoal.core.ranking.wishes import MOST_REMEMBERED, MOST_TAPS, NO_WISHES, Wishes, tapped, with_wishes
+
+NOBODY = Interests((), frozenset(), frozenset(), {}, {}, {}, frozenset(), None)
+
+_taps = st.integers(-MOST_TAPS, MOST_TAPS)
+_affinities = st.floats(-1, 1)
+
+
+def test_taps_add_up_to_five_in_each_direction_and_what_says_nothing_is_forgotten() -> None:
+    taps: dict[str, int] = {}
+    for _ in range(7):
+        taps = tapped(taps, "sea", 1)
+    assert taps == {"sea": 5}
+    taps = tapped(tapped(taps, "sky", -1), "sea", -1)
+    assert list(taps.items()) == [("sky", -1), ("sea", 4)]
+    assert tapped(taps, "sky", 1) == {"sea": 4}
+    assert tapped(taps, "sea", 0) == {"sky": -1}
+    assert tapped({}, "sea", 0) == {}
+
+
+def test_of_more_than_a_hundred_the_oldest_is_forgotten_and_the_rest_is_kept_as_json() -> None:
+    authors: dict[int, int] = {}
+    tags: dict[str, int] = {}
+    for n in range(MOST_REMEMBERED + 10):
+        authors, tags = tapped(authors, (1 << 60) + n, -1), tapped(tags, f"a_tag_of_usual_length{n}", 1)
+    assert len(authors) == len(tags) == MOST_REMEMBERED
+    assert min(authors) == (1 << 60) + 10
+    wishes = Wishes(picked=tuple(f"a_tag_of_usual_length{n}" for n in range(50)), authors=authors, tags=tags)
+    said = msgspec.json.encode(wishes)
+    assert Taste(id=1, member_id=2, said=said).wishes == wishes
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcd"), _affinities),
+    st.dictionaries(st.integers(1, 4), _affinities),
+    st.builds(
+        Wishes,
+        picked=st.lists(st.sampled_from("abcdef")).map(tuple),
+        authors=st.dictionaries(st.integers(1, 6), _taps),
+        tags=st.dictionaries(st.sampled_from("abcdef"), _taps),
+    ),
+)
+def test_an_affinity_stays_in_bounds_and_only_what_was_meant_moves(
+    tags: dict[str, float], authors: dict[int, float], wishes: Wishes
+) -> None:
+    interests = NOBODY._replace(tags=tags, authors=authors)
+    wished = with_wishes(interests, wishes)
+    assert all(-1 <= value <= 1 for value in (*wished.tags.values(), *wished.authors.values()))
+    assert {name for name, value in wished.tags.items() if tags.get(name) != value} <= {*wishes.picked, *wishes.tags}
+    assert {id_ for id_, value in wished.authors.items() if authors.get(id_) != value} <= wishes.authors.keys()
+    for author, taps in wishes.authors.items():
+        moved = wished.authors[author] - authors.get(author, 0.0)
+        assert moved * taps >= 0
+        assert abs(moved) <= abs(0.4 * taps) + 1e-9
+    assert interests.tags == tags
+
+
+@pytest.mark.parametrize("said", [b"", b"{", b'{"authors": {"ann": 1}}', b'{"tags": 5}'])
+def test_what_cannot_be_read_is_no_wish_and_keeps_nothing_else_from_being_read(said: bytes) -> None:
+    taste = Taste(id=1, member_id=2, off=True, said=said)
+    assert taste.wishes == NO_WISHES
+    assert taste.off

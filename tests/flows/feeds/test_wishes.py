@@ -1,0 +1,187 @@
+"""Wishes about a ranked feed: picked interests, and more or less like a post."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from shoal import Handle, Shoal, Visibility
+from shoal.core.ranking.sources import Source
+from shoal.core.ranking.wishes import MOST_PICKED
+from shoal.errors import InvalidInput, NotFound
+from shoal.feeds.foryou import feed
+from shoal.feeds.foryou.feed import RankedEntry
+from tests.api.world import picture
+from tests.flows.feeds.test_for_you import PATIENT, network
+from tests.flows.people import home_texts, register
+from tests.running import in_loop
+
+
+async def ranked(who: Handle) -> dict[str, RankedEntry]:
+    """Return the first page of somebody's feed, as this process remembers their interests, by the texts of the posts."""
+    page = await feed.page(who._network.reads, who.id, 100, explain=True, deadline=PATIENT)
+    assert not page.by_time
+    for one in page.entries:
+        assert one.why is not None
+        assert sum(term.contribution for term in one.why.terms) == pytest.approx(one.why.score, abs=1e-6)
+    return {one.entry.post.text: one for one in page.entries}
+
+
+async def values(who: Handle, name: str) -> dict[str, float]:
+    """Return the value of a term for each post."""
+    found = {}
+    for text, one in (await ranked(who)).items():
+        assert one.why is not None
+        found[text] = next(term.value for term in one.why.terms if term.name == name)
+    return found
+
+
+@in_loop
+async def test_picked_tags_bring_their_posts_count_for_half_and_are_not_followed() -> None:
+    async with network() as (shoal, (ann, _, _, dan, eve)):
+        for n in range(60):
+            await eve.create(f"filler {n}")
+        await dan.create("low tide #Sea")
+        await shoal.settle()
+        assert "low tide #Sea" not in await home_texts(ann)
+        before = (await values(ann, "tags")).get("low tide #Sea", 0.0)
+        assert await ann.pick_interests("#SEA", "sky", "sea") == ["sea", "sky"]
+        one = (await ranked(ann))["low tide #Sea"]
+        assert one.why is not None
+        assert Source.TAGS_LIKED in one.why.sources
+        assert (await values(ann, "tags"))["low tide #Sea"] == pytest.approx(before + 0.5)
+        assert "low tide #Sea" not in await home_texts(ann)
+        assert await ann.pick_interests() == []
+        assert (await values(ann, "tags")).get("low tide #Sea", 0.0) == before
+
+
+@in_loop
+async def test_less_by_an_author_moves_their_posts_and_no_others_at_once() -> None:
+    async with network() as (shoal, (ann, ben, cyd, _, _)):
+        post = await ben.create("ben's")
+        await ben.create("ben's other")
+        await cyd.create("cyd's")
+        await shoal.settle()
+        before = await values(ann, "author")
+        effect = await ann.less_like(post)
+        after = await values(ann, "author")
+        assert {text: after[text] - before[text] for text in before} == {
+            "ben's": pytest.approx(-0.4),
+            "ben's other": pytest.approx(-0.4),
+            "cyd's": 0.0,
+        }
+        assert (effect.term, effect.weight, effect.taps) == ("author", 3.0, -1)
+        assert (effect.before, effect.after) == pytest.approx((before["ben's"], after["ben's"]), abs=1e-6)
+        assert effect.contribution - effect.contribution_before == pytest.approx(-1.2)
+        assert effect.words == "posts by @ben count 1.20 less than before"
+        assert next(iter(await ranked(ann))) == "cyd's"
+        assert (await ann.forget_feedback(post)).words == "posts by @ben count 1.20 more than before"
+        assert await values(ann, "author") == before
+
+
+@in_loop
+async def test_more_of_a_tag_moves_the_posts_that_carry_it_and_no_others() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        post = await ben.create("one #sea #sky")
+        await ben.create("two #sea")
+        await ben.create("three #sky")
+        await shoal.settle()
+        before = await values(ann, "tags")
+        effect = await ann.more_like(post, "#Sea")
+        after = await values(ann, "tags")
+        assert {text: after[text] - before[text] for text in before} == {
+            "one #sea #sky": pytest.approx(0.4),
+            "two #sea": pytest.approx(0.4),
+            "three #sky": 0.0,
+        }
+        assert (effect.author_id, effect.tag, effect.term) == (0, "sea", "tags")
+        assert effect.words == "posts under #sea count 1.20 more than before"
+
+
+@in_loop
+async def test_taps_are_counted_up_to_five_two_at_once_both_and_can_be_forgotten() -> None:
+    async with network() as (_, (ann, ben, cyd, _, _)):
+        posts = [await ben.create("one #sea"), await cyd.create("two #sky")]
+        await asyncio.gather(*(ann.more_like(post) for post in posts), ann.less_like(posts[0], "sea"))
+        wishes = await ann.feedback()
+        assert (wishes.authors, wishes.tags) == ({ben.id: 1, cyd.id: 1}, {"sea": -1})
+        for _ in range(5):
+            await ann.more_like(posts[0])
+        last = await ann.more_like(posts[0])
+        assert last.taps == 5
+        assert last.words == "posts by @ben count as before"
+        await ann.pick_interests("rain")
+        await ann.forget_all_feedback()
+        wishes = await ann.feedback()
+        assert (wishes.picked, wishes.authors, wishes.tags) == (("rain",), {}, {})
+
+
+@in_loop
+async def test_what_cannot_be_said_is_refused() -> None:
+    async with network() as (_, (ann, ben, _, dan, _)):
+        own, tagged = await ann.create("mine"), await ben.create("one #sea")
+        secret = await dan.create("secret #sea", visibility=Visibility.FOLLOWERS)
+        with pytest.raises(NotFound):
+            await ann.more_like(secret)
+        with pytest.raises(InvalidInput, match="your own posts are not ranked for you"):
+            await ann.less_like(own)
+        with pytest.raises(InvalidInput, match="one of those of the post: sea"):
+            await ann.less_like(tagged, "sky")
+        with pytest.raises(InvalidInput, match="none, as it has no tags"):
+            await ann.less_like(own, "sky")
+        with pytest.raises(InvalidInput, match="a tag is"):
+            await ann.pick_interests("two words")
+        with pytest.raises(InvalidInput, match="at most 50"):
+            await ann.pick_interests(*(f"tag{n}" for n in range(MOST_PICKED + 1)))
+        assert (await ann.feedback()).authors == {}
+
+
+@in_loop
+async def test_offered_are_picked_tags_then_those_in_use_each_with_a_picture_that_may_stand_for_it() -> None:
+    async with network() as (shoal, (ann, ben, cyd, dan, eve)):
+
+        async def posted(who: Handle, text: str, **more: object) -> int:
+            media = [await who.upload(picture(), description=text)]
+            return (await who.create(text, media=media, **more)).id  # type: ignore[arg-type]
+
+        await cyd.update_profile(discoverable=False)
+        await eve.update_profile(rankable=False)
+        both = await posted(ben, "#sea #sky")
+        sea = await posted(dan, "#sea")
+        await posted(ben, "#storm", sensitive=True)
+        await posted(ben, "#storm", visibility=Visibility.UNLISTED)
+        await posted(ben, "#storm", visibility=Visibility.FOLLOWERS)
+        await posted(cyd, "#storm")
+        await posted(eve, "#storm")
+        await ben.create("#storm without a picture")
+        await shoal.settle()
+        await ann.pick_interests("storm", "fog")
+        found = await ann.interests(4)
+        assert [(one.name, one.picked) for one in found[:2]] == [("storm", True), ("fog", True)]
+        assert {(one.name, one.picked) for one in found[2:]} == {("sea", False), ("sky", False)}
+        examples = {one.name: one.example.post.id if one.example is not None else None for one in found}
+        assert (examples["storm"], examples["fog"]) == (None, None)
+        assert {examples["sea"], examples["sky"]} <= {both, sea}
+        assert examples["sea"] is not None
+        assert examples["sea"] != examples["sky"]
+        await ann.mute(dan)
+        assert all(one.example is None or one.example.author.member.id != dan.id for one in await ann.interests())
+        with pytest.raises(InvalidInput, match="limit"):
+            await ann.interests(0)
+
+
+@in_loop
+async def test_who_follows_nobody_and_picks_nothing_sees_ten_authors_in_twenty_posts() -> None:
+    async with Shoal.open("memory://") as shoal:
+        new, *authors = await register(shoal, "new", *(f"author{n}" for n in range(15)))
+        for n, author in enumerate(authors):
+            for m in range(3):
+                post = await author.create(f"{n} {m}")
+                for fan in authors[: 14 - n]:
+                    await fan.like(post)
+        await shoal.settle()
+        page = await feed.page(replace(shoal.network.reads), new.id, 20, deadline=PATIENT)
+        assert len(page.entries) == 20
+        assert len({one.entry.author.member.id for one in page.entries}) >= 10
