@@ -1,31 +1,37 @@
-"""Writes the table of terms into `docs/ranking.md`: python -m tests.ranking_page."""
+"""Writes the tables of terms and of reasons into `docs/ranking.md`: python -m tests.ranking_page."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
+from shoal.core.ranking.people import REASONS, WEIGHTS
 from shoal.core.ranking.recipes import BALANCED
-from shoal.core.ranking.terms import TERMS
+from shoal.core.ranking.terms import TERMS, Term
 
 PAGE = Path(__file__).parents[1] / "docs" / "ranking.md"
-_BEGIN, _END = "<!-- terms -->\n", "<!-- end of terms -->\n"
 
 
-def table() -> str:
-    """Return the table as it should be."""
-    rows = ["| term | weight | 1 means | formula | after |", "|---|---|---|---|---|"]
-    for term, weight in zip(TERMS, BALANCED.row(), strict=True):
+def _table(kind: str, terms: Sequence[Term], weights: Sequence[float]) -> str:
+    rows = [f"| {kind} | weight | 1 means | formula | after |", "|---|---|---|---|---|"]
+    for term, weight in zip(terms, weights, strict=True):
         formula = term.formula.replace("|", "\\|")
         rows.append(f"| `{term.name}` | {weight:g} | {term.unit} | `{formula}` | {term.source} |")
     return "\n".join(rows) + "\n"
 
 
-def with_table(text: str) -> str:
-    """Return the page with the table in its place."""
-    place = re.compile(f"{re.escape(_BEGIN)}(?:.*{re.escape(_END)})?", re.DOTALL)
-    return place.sub(lambda _: f"{_BEGIN}\n{table()}\n{_END}", text, count=1)
+def _in_place(text: str, name: str, table: str) -> str:
+    begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
+    place = re.compile(f"{re.escape(begin)}(?:.*{re.escape(end)})?", re.DOTALL)
+    return place.sub(lambda _: f"{begin}\n{table}\n{end}", text, count=1)
+
+
+def with_tables(text: str) -> str:
+    """Return the page with both tables in their places."""
+    text = _in_place(text, "terms", _table("term", TERMS, BALANCED.row()))
+    return _in_place(text, "reasons", _table("reason", REASONS, WEIGHTS.row()))
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_table(PAGE.read_text()))
+    PAGE.write_text(with_tables(PAGE.read_text()))

@@ -54,7 +54,7 @@ def test_the_routes_on_the_api_page_are_the_routes() -> None:
 
 def test_the_terms_on_the_page_about_ranking_are_the_terms() -> None:
     page = PAGES["ranking.md"]
-    assert ranking_page.with_table(page) == page, "python -m tests.ranking_page writes them"
+    assert ranking_page.with_tables(page) == page, "python -m tests.ranking_page writes them"
 
 
 def test_the_rate_limits_on_the_api_page_are_the_limits() -> None:

@@ -194,9 +194,21 @@ def test_friends_of_friends_are_suggested_until_they_are_dismissed() -> None:
         w.settle()
         found = w.json("GET", "/api/v2/suggestions", ann)
         assert [(one["source"], one["sources"], one["account"]["username"]) for one in found] == [
-            ("past_interactions", ["friends_of_friends"], "cyd"),
+            ("past_interactions", ["friends_of_friends", "most_followed"], "cyd"),
             ("global", ["most_followed"], "dot"),
         ]
+        why = found[0]["shoal"]
+        assert [
+            (reason["source"], reason["number"], reason["words"], reason["friends"]) for reason in why["reasons"]
+        ] == [
+            ("friends", 1, "@ben, whom you follow, follows them", ["ben"]),
+            ("followers", 1, "followed by one member", []),
+        ]
+        assert sum(reason["contribution"] for reason in why["reasons"]) == pytest.approx(why["score"], abs=1e-6)
+        assert all(
+            reason["value"] * reason["weight"] == pytest.approx(reason["contribution"]) for reason in why["reasons"]
+        )
+        assert found[1]["shoal"] == {"score": 0, "reasons": []}
         assert w.json("DELETE", f"/api/v1/suggestions/{cyd.id}", ann) == {}
         assert w.json("DELETE", f"/api/v1/suggestions/{cyd.id}", ann) == {}
         assert [one["username"] for one in w.json("GET", "/api/v1/suggestions", ann)] == ["dot"]

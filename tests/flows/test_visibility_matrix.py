@@ -394,3 +394,20 @@ def test_the_matrix_is_whole() -> None:
     ):
         assert set(table) == set(VIEWERS)
     assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 21 * 13 * 4 * 8
+
+
+# To whom the author is suggested: members who do not know them, and whom no block or mute keeps apart.
+SUGGESTED = {"stranger", "mentioned", "tagger"}
+
+
+@pytest.mark.parametrize("suspended", [False, True], ids=["author", "suspended author"])
+@in_loop
+async def test_the_author_is_suggested_to_exactly_those_who_may_want_to_follow_them(suspended: bool) -> None:
+    async with a_scene(suspended=suspended) as scene:
+        found = {
+            viewer
+            for viewer in VIEWERS
+            if viewer != "anonymous"
+            and "author" in {one.profile.member.name for one in await scene.people[viewer].suggestions(80)}
+        }
+        assert found == (set() if suspended else SUGGESTED)

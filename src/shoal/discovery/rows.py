@@ -71,9 +71,14 @@ def _marks(post: Post) -> Iterator[str]:
         yield from map(within, cells_of(post.place))
 
 
+def is_listed(member: Member) -> bool:
+    """Return whether a member may be shown to those who did not look for them: they want it, and moderators allow it."""
+    return member.discoverable and not member.suspended and not member.silenced
+
+
 def member_row(member: Member) -> MemberRow:
     """Return the row of a member: the words of both names, and the note's for members who want to be found."""
-    listed = member.discoverable and not member.suspended and not member.silenced
+    listed = is_listed(member)
     return MemberRow(
         id=member.id,
         name=member.name,

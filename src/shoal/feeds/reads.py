@@ -22,11 +22,18 @@ from shoal.timelines.contract import Timelines
 from shoal.timelines.readings import MemoryReadings, Readings
 
 
-class Candidate(NamedTuple):
-    """A member who may be suggested: followed by many of the viewer's followees, or by many members at all."""
+class Suggested(NamedTuple):
+    """Members who may be suggested to a viewer, the likeliest first, with what speaks for each; about 30 KB."""
 
-    id: int
-    friends: int
+    ids: list[int]
+    values: NDArray[np.float64]
+    """As `core.ranking.people.values` gives them: shape (ids, reasons)."""
+    numbers: NDArray[np.float64]
+    """A number for each value, which its words say: followees, followers, kilometres. The same shape."""
+    friends: NDArray[np.int64]
+    """Up to two followees of the viewer who follow each; 0 for none. Shape (ids, 2)."""
+    tags: list[tuple[str, ...]]
+    """Tags of each that interest the viewer, as they are shown."""
 
 
 class Popular(NamedTuple):
@@ -58,12 +65,12 @@ class Reads:
     """Posts that many like."""
     stirred: Remembered[None, dict[int, float]] = field(default_factory=Remembered)
     """Weights of the reactions of late, by post."""
-    suggested: Remembered[int, list[Candidate]] = field(default_factory=Remembered)
+    suggested: Remembered[int, Suggested] = field(default_factory=lambda: Remembered(1_000))
     """Members whom a viewer may want to follow, before a check whether they already do."""
     popular: Remembered[None, list[int]] = field(default_factory=Remembered)
     """Members who are active and whom many follow."""
     interests: Remembered[int, Interests] = field(default_factory=lambda: Remembered(200))
-    """Interests of members who read ranked feeds: of one with 5,000 followees 300 KB."""
+    """Interests of members who read ranked feeds: of one with 5,000 followees 350 KB."""
     neighbours: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(10_000, 600_000))
     """The newest followers and followees of authors, at most 1.6 KB each."""
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)

@@ -83,7 +83,7 @@ class MemberSearches(Searches, Acting):
         return await search.posts(self._reads, self.id, text, cursor, offset=offset, author=by)
 
     async def suggestions(self, limit: int = 40) -> list[Suggestion]:
-        """Suggest members to follow, the likeliest first. Raises `Unavailable`."""
+        """Suggest members to follow, the likeliest first, up to 80. Each has its reasons, with words. Raises `Unavailable`."""
         return await suggestions.suggestions(self._reads, self.id, limit)
 
     async def dismiss_suggestion(self, who: AnyMember) -> None:

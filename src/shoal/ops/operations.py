@@ -21,7 +21,7 @@ from shoal.ops.blocklists import Blocklists
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport, Progress
 from shoal.ops.network import AnyNetwork
-from shoal.ops.reading import FeedShown
+from shoal.ops.reading import FeedShown, SuggestionsShown
 from shoal.ops.transfer.imports import Sources, import_all
 from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import members, moderation
@@ -247,6 +247,17 @@ class ShowFeed(Operation[FeedShown]):
         return await reading.show(network.reads, member.id, self.limit, for_you=self.for_you, explain=self.explain)
 
 
+class ShowSuggestions(Operation[SuggestionsShown]):
+    """Read whom a member is suggested to follow."""
+
+    answer = SuggestionsShown
+    name: str
+    limit: int
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> SuggestionsShown:
+        return await reading.show_suggestions(network.reads, (await _found(network, self.name)).id, self.limit)
+
+
 class Status(msgspec.Struct):
     """The process and the counts of a running server."""
 
@@ -285,6 +296,7 @@ AnyOperation = (
     | Replay
     | AskStatus
     | ShowFeed
+    | ShowSuggestions
 )
 
 

@@ -1,4 +1,4 @@
-"""A member's feed as an operator sees it in the terminal, with the reasons for each place."""
+"""A member's feed, and suggestions to them, as an operator sees these in the terminal, with the reasons for each place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import msgspec
 
 from shoal.core.ranking.words import words_of
 from shoal.feeds import home
+from shoal.feeds.discover import suggestions
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.foryou.feed import RankedEntry
@@ -18,7 +19,7 @@ PATIENT_SECONDS = 10.0
 
 
 class TermReason(msgspec.Struct):
-    """A term that moves a post up, or down where the contribution is below 0."""
+    """A term that moves a post or a member up, or down where the contribution is below 0."""
 
     name: str
     contribution: float
@@ -47,6 +48,35 @@ class FeedShown(msgspec.Struct):
     """How many of the first are by friends who post rarely, where it was asked what the member missed."""
     words: str = ""
     """Words for the end of it."""
+
+
+class SuggestionLine(msgspec.Struct):
+    """A member who is suggested. The contributions of the reasons add up to the score."""
+
+    name: str
+    score: float
+    reasons: list[TermReason]
+
+
+class SuggestionsShown(msgspec.Struct):
+    """The first members who are suggested to a member, the likeliest first."""
+
+    lines: list[SuggestionLine]
+
+
+async def show_suggestions(reads: Reads, member: int, limit: int) -> SuggestionsShown:
+    """Return whom a member is suggested to follow."""
+    found = await suggestions.suggestions(reads, member, limit)
+    return SuggestionsShown(
+        [
+            SuggestionLine(
+                one.profile.member.name,
+                one.score,
+                [TermReason(reason.source, reason.contribution, reason.words) for reason in one.reasons],
+            )
+            for one in found
+        ]
+    )
 
 
 async def show(reads: Reads, member: int, limit: int, *, for_you: bool, explain: bool) -> FeedShown:

@@ -63,7 +63,7 @@ class MemberSearches(Searches, Acting):
         return self._loop.call(self._awaited.search_posts(text, before, limit, offset=offset, author=author))
 
     def suggestions(self, limit: int = 40) -> list[Suggestion]:
-        """Suggest members to follow, the likeliest first. Raises `Unavailable`."""
+        """Suggest members to follow, the likeliest first, up to 80. Each has its reasons, with words. Raises `Unavailable`."""
         return self._loop.call(self._awaited.suggestions(limit))
 
     def dismiss_suggestion(self, who: AnyMember) -> None:

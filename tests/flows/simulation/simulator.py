@@ -26,6 +26,7 @@ from shoal.fanout.loudness import Loudness
 from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds import folding, home
+from shoal.feeds.discover import suggestions
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.hydrate import hydrate
@@ -36,7 +37,7 @@ from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import Stamps
 from shoal.graph.contract import Batch, Cursor, Graph, Job, Outbox, Store
 from shoal.graph.memory import MemoryGraph
-from shoal.graph.schema import MUTES
+from shoal.graph.schema import BLOCKS, FOLLOWS, MUTES
 from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
@@ -516,7 +517,9 @@ class Simulator:
                 assert world.in_home(viewer, world.objects.get(entry.id)), f"{entry.post} is shown"
 
     async def _discover(self, op: Op) -> None:
-        """Read one's ranked feed, and say that it was seen; nothing is in it that one may not see or does not want to."""
+        """Read one's ranked feed, and say that it was seen, and suggestions; nothing is there that one may not see or does not
+        want to.
+        """
         viewer = self._id(op.actor)
         async with self.halting.halted():
             world = await World.of(cast("Store", self.graph))
@@ -530,6 +533,13 @@ class Simulator:
                 assert viewer != post.author_id
                 assert (viewer, post.author_id) not in muted
                 assert post.visibility is not Visibility.DIRECT
+            known = muted | world.pairs(FOLLOWS) | world.pairs(BLOCKS)
+            for one in await suggestions.suggestions(self.reads, viewer, 40):
+                member = world.objects.get(one.profile.member.id)
+                assert isinstance(member, Member)
+                assert not member.suspended
+                assert member.id != viewer
+                assert (viewer, member.id) not in known
         await tastes.add_seen_posts(self.writes, viewer, [ranked.entry.post.id for ranked in page.entries])
 
     async def _watch(self, op: Op) -> None:

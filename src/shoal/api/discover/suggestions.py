@@ -22,6 +22,17 @@ from shoal.services import suggestions as services
 
 _DEEPEST = 10_000
 """How far the directory goes."""
+_MOST_FOLLOWED = "most_followed"
+_SIMILAR = "similar_to_recently_followed"
+_SOURCES = {
+    "friends": "friends_of_friends",
+    "followers": _MOST_FOLLOWED,
+    "follows_you": _SIMILAR,
+    "liked": _SIMILAR,
+    "tags": _SIMILAR,
+    "nearby": _SIMILAR,
+}
+"""Mastodon's name for each reason: it has none for the last four, and of those that it has this one says least that is wrong."""
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -59,17 +70,25 @@ class Dismissed(msgspec.Struct, frozen=True):
 
 
 async def suggested(context: Context, params: Count) -> object:
-    """Accounts that the caller may want to follow: those whom many whom they follow follow, then those whom many do."""
+    """Accounts that the caller may want to follow, the likeliest first, each with the reasons in words and numbers."""
     front = context.deps
     found = await suggestions_feed.suggestions(front.reads, actor(context), page_size(params.limit, 40, 80))
     return [
         {
-            "source": "past_interactions" if one.friends else "global",
-            "sources": ["friends_of_friends" if one.friends else "most_followed"],
+            "source": "global" if sources[0] == _MOST_FOLLOWED else "past_interactions",
+            "sources": sources,
             "account": msgspec.Raw(front.present.account(one.profile)),
+            "shoal": {"score": one.score, "reasons": [reason._asdict() for reason in one.reasons]},
         }
         for one in found
+        for sources in (_sources(one),)
     ]
+
+
+def _sources(one: suggestions_feed.Suggestion) -> list[str]:
+    """Return Mastodon's names of the reasons, the strongest first; one whom nobody follows yet is among the most followed too."""
+    names = dict.fromkeys(_SOURCES[reason.source] for reason in one.reasons)
+    return list(names) or [_MOST_FOLLOWED]
 
 
 async def suggested_accounts(context: Context, params: Count) -> object:

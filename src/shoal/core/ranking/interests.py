@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from shoal.core.ids import milliseconds_of
 from shoal.core.places import Place
+from shoal.core.ranking.people import FriendsOfFriends
 
 _HALF_LIFE_MS = 30 * 86_400_000
 
@@ -25,11 +26,15 @@ class Interests(NamedTuple):
     """The newest thousand."""
     followed_tags: frozenset[str]
     friends: Mapping[int, int]
-    """How many of the newest hundred followees follow a member, for members whom any of them follows."""
+    """How many of the followees who were asked follow a member, for members whom any of them follows."""
+    near: FriendsOfFriends
+    """These members, packed, with how strong the bonds are."""
     tags: Mapping[str, float]
     """Affinity to tags, -1 to 1; 0 for those that are not there."""
     authors: Mapping[int, float]
     """Affinity to authors, likewise."""
+    likes: Mapping[int, int]
+    """How many of the newest 200 posts that the member liked are by an author."""
     acted: frozenset[int]
     """Posts that the member liked, shared, saved, reacted to or commented on of late."""
     place: Place | None

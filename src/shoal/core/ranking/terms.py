@@ -74,7 +74,7 @@ class CandidateFacts(NamedTuple):
 
 
 class Term(NamedTuple):
-    """A reason for which a post can stand higher or lower."""
+    """A reason for which a post (or, in `people`, a member) can stand higher or lower."""
 
     name: str
     unit: str

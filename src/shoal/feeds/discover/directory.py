@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.discovery.contract import Order
-from shoal.discovery.rows import member_row
+from shoal.discovery.rows import is_listed
 from shoal.feeds.hydrate import Profile, profiles
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id, relations
@@ -16,6 +16,6 @@ async def page(reads: Reads, viewer: int | None, order: Order, limit: int, offse
     shown = {
         id_: member
         for id_, member in found.items()
-        if member_row(member).listed and not stands[id_].severed and not stands[id_].muting
+        if is_listed(member) and not stands[id_].severed and not stands[id_].muting
     }
     return list((await profiles(reads.graph, shown, viewer, stands)).values())

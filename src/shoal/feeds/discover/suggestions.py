@@ -1,92 +1,124 @@
-"""Suggestions of members to follow: friends of friends, then members whom many follow."""
+"""Suggestions of members to follow, the likeliest first, each with its reasons.
+
+The likeliest (`likely`) are remembered for a minute. Members whom the viewer follows, asked to follow, blocks, mutes or dismissed,
+who block the viewer, or who do not want to be found, are never shown, whatever is remembered.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
+import numpy as np
+
+from shoal.core.model import Member
+from shoal.core.ranking import people
+from shoal.core.ranking.people import REASON_NAMES, WEIGHTS
+from shoal.core.ranking.terms import Column, Matrix, best_first, scores
 from shoal.core.visibility import STRANGER
-from shoal.discovery.rows import member_row
+from shoal.discovery.rows import is_listed
+from shoal.feeds.discover.likely import KNOWN, Stands, is_known, likely
 from shoal.feeds.hydrate import Profile, profiles
-from shoal.feeds.reads import Candidate, Reads
+from shoal.feeds.reads import Reads, Suggested
 from shoal.graph.access import members_by_id
-from shoal.graph.contract import Cursor
-from shoal.graph.schema import BLOCKED_BY, BLOCKS, DISMISSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTS
+from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, MUTES
 
 MOST = 80
 """Maximum of suggestions."""
-_FRIENDS = 100
-"""Newest followees who are asked whom they follow; also how many follows of each are read."""
-_CANDIDATES = 300
-_ACTIVE = 2_000
-"""Members who are considered, of those who want to be found, the latest posters first: in most networks all."""
-_ASKED = 400
-_ASKED_FOLLOWS = 50
-"""Follows that are read of each of `_ASKED` active members, to find popular members in a larger network."""
-_FOUND = 500
-_POPULAR = 100
-_KNOWN = (FOLLOWS, REQUESTS, BLOCKS, BLOCKED_BY, MUTES, DISMISSES)
-"""Associations from the viewer to members who are not suggested to them."""
+
+
+class SuggestionReason(NamedTuple):
+    """A reason of `core.ranking.people.REASONS` for a suggestion: the contribution is the value times the weight."""
+
+    source: str
+    number: float
+    """Followees, followers, liked posts, tags or kilometres; 1 for somebody who follows the viewer."""
+    value: float
+    weight: float
+    contribution: float
+    words: str
+    friends: tuple[str, ...] = ()
+    """User names of up to two of the followees who follow them."""
 
 
 class Suggestion(NamedTuple):
-    """A suggested member, and how many of the viewer's followees follow them; 0: many others do."""
+    """A suggested member and why, the strongest reason first. The contributions add up to the score."""
 
     profile: Profile
-    friends: int
+    score: float
+    reasons: tuple[SuggestionReason, ...]
+
+    @property
+    def friends(self) -> int:
+        """How many of the viewer's followees who were asked follow them."""
+        return next((round(reason.number) for reason in self.reasons if reason.source == "friends"), 0)
 
 
 async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
-    """Suggest members to follow, the likeliest first. At most eight reads of the graph, and three within a minute."""
-    candidates = await _candidates(reads, viewer)
-    ids = [candidate.id for candidate in candidates]
-    stands = await reads.graph.assoc_get(viewer, _KNOWN, ids)
-    left = _others(candidates, {viewer, *(id_ for found in stands.values() for id_ in found)})
-    # A few more, for those who do not want to be found.
-    members = await members_by_id(reads.graph, [candidate.id for candidate in left[: 2 * MOST]])
-    wanted = [one for one in left if one.id in members and member_row(members[one.id]).listed][:limit]
+    """Suggest members to follow, the likeliest first.
+
+    At most 27 reads of the graph, and three within a minute.
+    """
+    held = await _suggested(reads, viewer)
+    friends = set(held.friends.ravel().tolist()) - {0}
+    everybody = list({*held.ids, *friends})
+    stands = await reads.graph.assoc_get(viewer, KNOWN, everybody)
+    members = await members_by_id(reads.graph, everybody)
+    contributed = _contributed(held, members)
+    scored = scores(contributed)
+    order = [
+        at
+        for at in best_first(scored, np.array(held.ids, np.int64)).tolist()
+        if (member := members.get(held.ids[at])) is not None and is_listed(member) and not is_known(stands, member.id)
+    ][: min(limit, MOST)]
+    shown = {held.ids[at]: members[held.ids[at]] for at in order}
     # Members whom the viewer follows are not suggested.
-    strangers = dict.fromkeys(members, STRANGER)
-    known = await profiles(reads.graph, {one.id: members[one.id] for one in wanted}, viewer, strangers)
-    return [Suggestion(known[one.id], one.friends) for one in wanted]
+    known = await profiles(reads.graph, shown, viewer, dict.fromkeys(shown, STRANGER))
+    names = {id_: members[id_].name for id_ in friends if id_ in members and _may_be_named(stands, members[id_])}
+    return [
+        Suggestion(known[held.ids[at]], float(scored[at]), _reasons(held, at, contributed[at], names)) for at in order
+    ]
 
 
-def _others(candidates: Sequence[Candidate], known: Collection[int]) -> list[Candidate]:
-    return [candidate for candidate in candidates if candidate.id not in known]
+def _contributed(held: Suggested, members: Mapping[int, Member]) -> Matrix:
+    """Return the contributions; who follows somebody who hides their connections is nobody's to know."""
+    contributed = people.contributions(held.values)
+    hidden = [at for at, id_ in enumerate(held.ids) if id_ in members and members[id_].hides_connections]
+    contributed[hidden, REASON_NAMES.index("friends")] = 0.0
+    return contributed
 
 
-async def _candidates(reads: Reads, viewer: int) -> list[Candidate]:
+def _may_be_named(stands: Stands, friend: Member) -> bool:
+    """Return whether the viewer may be told that this followee follows somebody."""
+    severed = any(friend.id in stands[atype] for atype in (BLOCKS, BLOCKED_BY, MUTES))
+    return friend.id in stands[FOLLOWS] and not (severed or friend.hides_connections or friend.suspended)
+
+
+def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, str]) -> tuple[SuggestionReason, ...]:
+    """Return what speaks for the suggestion in a row, by user names of followees who may be named."""
+    friends = tuple(names[id_] for id_ in held.friends[at].tolist() if id_ in names)
+    named = {"friends": friends, "tags": held.tags[at]}
+    columns = zip(REASON_NAMES, held.numbers[at], held.values[at], WEIGHTS.row(), contributed, strict=True)
+    found = [
+        SuggestionReason(
+            name,
+            number=float(number),
+            value=float(value),
+            weight=weight,
+            contribution=float(added),
+            words=people.words_of(name, number, named.get(name, ())),
+            friends=friends if name == "friends" else (),
+        )
+        for name, number, value, weight, added in columns
+        if added > 0
+    ]
+    return tuple(sorted(found, key=lambda reason: -reason.contribution))
+
+
+async def _suggested(reads: Reads, viewer: int) -> Suggested:
     now = reads.tags.clock()
     held = reads.suggested.get(viewer, now)
-    if held is not None:
-        return held
-    followed = [entry.id2 for entry in await reads.graph.assoc_range(viewer, FOLLOWS, Cursor(limit=_FRIENDS))]
-    lists = await reads.graph.assoc_ranges(followed, FOLLOWS, Cursor(limit=_FRIENDS)) if followed else {}
-    friends = Counter(entry.id2 for entries in lists.values() for entry in entries)
-    for id_ in (viewer, *followed):
-        friends.pop(id_, None)
-    ranked = sorted(friends.items(), key=lambda found: (-found[1], -found[0]))
-    candidates = [Candidate(*found) for found in ranked[:_CANDIDATES]]
-    there = {candidate.id for candidate in candidates}
-    candidates += [Candidate(id_, 0) for id_ in await _popular(reads) if id_ not in there]
-    reads.suggested.put(viewer, candidates, now)
-    return candidates
-
-
-async def _popular(reads: Reads) -> list[int]:
-    """Return the most followed members, whether they posted lately or not.
-
-    The answer is the same for everybody. Three reads.
-    """
-    now = reads.tags.clock()
-    held = reads.popular.get(None, now)
     if held is None:
-        active = await reads.search.directory("active", _ACTIVE)
-        lists = await reads.graph.assoc_ranges(active[:_ASKED], FOLLOWS, Cursor(limit=_ASKED_FOLLOWS)) if active else {}
-        often = Counter(entry.id2 for entries in lists.values() for entry in entries).most_common(_FOUND)
-        known = list(dict.fromkeys([*active, *(id_ for id_, _ in often)]))
-        followers = (await reads.graph.assoc_count(known, (FOLLOWED_BY,)))[FOLLOWED_BY] if known else {}
-        held = sorted(known, key=lambda id_: -followers.get(id_, 0))[:_POPULAR]
-        reads.popular.put(None, held, now)
+        held = await likely(reads, viewer)
+        reads.suggested.put(viewer, held, now)
     return held

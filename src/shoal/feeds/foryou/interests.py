@@ -16,7 +16,9 @@ from typing import NamedTuple
 
 from shoal.core.model import Post
 from shoal.core.ranking.interests import Interests, affinity, decay
+from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, asked, friends_of_friends
 from shoal.feeds.reads import Reads
+from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc, Cursor
 from shoal.graph.schema import (
     BOOKMARKS,
@@ -36,10 +38,8 @@ _FOLLOWERS = 1_000
 _FOLLOWED_TAGS = 200
 _ACTS = 200
 """Newest acts of each kind that count."""
-_FRIENDS = 100
-"""Newest followees who are asked whom they follow, and how many follows of each are read."""
-_MOST_FRIENDS = 1_000
-"""Members followed by followees who are remembered: those whom most follow."""
+WEIGHED = 500
+"""Newest followees among whom those who follow fewest are asked whom they follow."""
 _STRENGTHS: Mapping[AssocType, float] = {LIKES: 1.0, REACTS: 1.0, SHARES: 2.0, BOOKMARKS: 2.0, REPORTS_POST: -4.0}
 _COMMENT_STRENGTH = 2.0
 _OWN_STRENGTH = 1.0
@@ -57,7 +57,7 @@ class _Act(NamedTuple):
 
 
 async def interests_of(reads: Reads, member: int) -> Interests:
-    """Return a member's interests: eleven reads in three rounds, none within a minute."""
+    """Return a member's interests: thirteen reads in four rounds, none within a minute."""
     now = reads.tags.clock()
     held = reads.interests.get(member, now)
     if held is None:
@@ -77,9 +77,8 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
     )
     by_type = dict(zip(_STRENGTHS, acts, strict=True))
     ids = {row.id2 for rows in (own, *acts) for row in rows}
-    asked = [row.id2 for row in followees[:_FRIENDS]]
-    nodes, follows = await asyncio.gather(
-        reads.lasting.obj_get(list(ids)), graph.assoc_ranges(asked, FOLLOWS, Cursor(limit=_FRIENDS))
+    nodes, near = await asyncio.gather(
+        reads.lasting.obj_get(list(ids)), _near(reads, member, [row.id2 for row in followees[:WEIGHED]])
     )
     posts = {id_: node for id_, node in nodes.items() if isinstance(node, Post)}
     mine = [posts[row.id2] for row in own if row.id2 in posts]
@@ -87,22 +86,34 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
     tags = _tag_strengths(posts, done, mine, now)
     for row in followed_tags:
         tags[row.data.decode()] += _FOLLOWED_STRENGTH
-    friends = Counter(row.id2 for rows in follows.values() for row in rows)
-    friends.pop(member, None)
-    if len(friends) > _MOST_FRIENDS:
-        friends = Counter(dict(friends.most_common(_MOST_FRIENDS)))
     return Interests(
         followees=tuple(row.id2 for row in followees),
         followers=frozenset(row.id2 for row in followers),
         followed_tags=frozenset(row.data.decode() for row in followed_tags),
-        friends=friends,
+        friends=dict(zip(near.ids.tolist(), near.friends.tolist(), strict=True)),
+        near=near,
         tags=await _tag_affinities(reads, tags),
         authors=_author_affinities([row.id2 for row in followees], posts, done, mine, now, member),
+        likes=Counter(posts[row.id2].author_id for row in by_type[LIKES] if row.id2 in posts),
         acted=frozenset(
             [row.id2 for atype, rows in by_type.items() if atype is not REPORTS_POST for row in rows]
             + [post.parent_id for post in mine if post.parent_id]
         ),
         place=next((post.place for post in mine if post.place is not None), None),
+    )
+
+
+async def _near(reads: Reads, member: int, followees: Sequence[int]) -> FriendsOfFriends:
+    """Return whom followees follow; three reads. Those who hide their connections, or are suspended, are not asked."""
+    graph = reads.graph
+    follows = (await graph.assoc_count(followees, (FOLLOWS,)))[FOLLOWS] if followees else {}
+    closest = asked(followees, follows)
+    friends, lists = await asyncio.gather(
+        members_by_id(graph, closest), graph.assoc_ranges(closest, FOLLOWS, Cursor(limit=FOLLOWS_EACH))
+    )
+    shown = {id_ for id_, friend in friends.items() if not (friend.hides_connections or friend.suspended)}
+    return friends_of_friends(
+        {id_: [row.id2 for row in rows if row.id2 != member] for id_, rows in lists.items() if id_ in shown}, follows
     )
 
 
