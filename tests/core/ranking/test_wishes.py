@@ -8,10 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.people import friends_of_friends
 from shoal.core.ranking.taste import Taste
 from shoal.core.ranking.wishes import MOST_REMEMBERED, MOST_TAPS, NO_WISHES, Wishes, tapped, with_wishes
 
-NOBODY = Interests((), frozenset(), frozenset(), {}, {}, {}, frozenset(), None)
+NOBODY = Interests(
+    followees=(),
+    followers=frozenset(),
+    followed_tags=frozenset(),
+    friends={},
+    near=friends_of_friends({}, {}),
+    tags={},
+    authors={},
+    likes={},
+    acted=frozenset(),
+    place=None,
+)
 
 _taps = st.integers(-MOST_TAPS, MOST_TAPS)
 _affinities = st.floats(-1, 1)
