@@ -125,7 +125,7 @@ async def _write(scene: Scene, cell: Cell) -> None:
     if kind == "comment":
         post = await author.comment(scene.question, text, visibility=visibility, place=HARBOUR)
     else:
-        media = [await _picture(scene.shoal, author)] if kind == "media" else []
+        media = [await _picture(scene.shoal, author)] if kind in ("media", "tagged", "waiting") else []
         post = await author.create(text, visibility=visibility, media=media, place=HARBOUR)
     scene.posts[cell] = post
     scene.answers[cell] = await host.comment(post, "I see", visibility="public")

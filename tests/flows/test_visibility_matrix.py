@@ -222,6 +222,11 @@ async def tag_timeline(scene: Scene, viewer: str) -> set[Cell]:
     return await _ids(page.entries, scene)
 
 
+async def offered_examples(scene: Scene, viewer: str) -> set[Cell]:
+    found = await scene.people[viewer].interests()
+    return scene.cells({one.example.post.id for one in found if one.example is not None})
+
+
 async def near_the_harbour(scene: Scene, viewer: str) -> set[Cell]:
     page = await nearby.page(scene.network.reads, scene.id_of(viewer), disk(*HARBOUR), EVERYTHING)
     return await _ids(page.entries, scene)
@@ -294,6 +299,7 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     recent: lambda kind: NOBODYS | {"author": ALL},
     public_timeline: lambda kind: NOBODYS if kind == "comment" else _public_table(kind),
     tag_timeline: lambda kind: _public_table(kind) if kind in ("tagged", "waiting") else NOBODYS,
+    offered_examples: lambda kind: PUBLIC_LISTS if kind == "tagged" else NOBODYS,
     near_the_harbour: _public_table,
     shares_at_home: lambda kind: SHARE_HOME if kind == "shared" else NOBODYS,
     shares_on_profiles: lambda kind: SHARE_LISTED if kind == "shared" else NOBODYS,
@@ -307,6 +313,7 @@ NEED_A_MEMBER = {
     ranked_feed,
     public_feed,
     recent,
+    offered_examples,
     shares_at_home,
 }
 
@@ -393,7 +400,7 @@ def test_the_matrix_is_whole() -> None:
         RANKED,
     ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 21 * 13 * 4 * 8
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 22 * 13 * 4 * 8
 
 
 # To whom the author is suggested: members who do not know them, and whom no block or mute keeps apart.

@@ -73,7 +73,7 @@ class ReadsForYou(Acting):
 
         Returns them in their canonical form. Raises `InvalidInput` for more than 50, and for text that is no tag.
         """
-        return list((await tastes.pick_tags(self._writes, self.id, tags)).wishes.picked)
+        return list(await tastes.pick_tags(self._writes, self.id, tags))
 
     async def more_like(self, post: AnyPost, tag: str = "") -> Effect:
         """Ask for more like a post: by its author, or under one of its tags. The answer says what that moves.

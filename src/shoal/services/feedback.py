@@ -9,7 +9,6 @@ from shoal.core.model import Post
 from shoal.core.ranking.wishes import Wishes
 from shoal.core.text import check_tag
 from shoal.graph.access import access_post
-from shoal.graph.payloads.tastes import tastes_of
 from shoal.services import tastes
 from shoal.services.writes import Writes
 
@@ -35,9 +34,6 @@ async def tap(writes: Writes, member_id: int, post_id: int, step: int, tag: str 
         raise InvalidInput(f"tag: one of those of the post: {allowed}", field="tag")
     if not tag and post.author_id == member_id:
         raise InvalidInput("tag: one of those of the post, as your own posts are not ranked for you", field="tag")
-    before = (await tastes_of(writes.graph, member_id)).wishes
     if tag:
-        after = await tastes.tap_tag(writes, member_id, tag, step)
-    else:
-        after = await tastes.tap_author(writes, member_id, post.author_id, step)
-    return Tapped(post, tag, before, after.wishes)
+        return Tapped(post, tag, *await tastes.tap_tag(writes, member_id, tag, step))
+    return Tapped(post, tag, *await tastes.tap_author(writes, member_id, post.author_id, step))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -13,7 +13,7 @@ from shoal.core.ids import MAX_ID
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.seen import add_seen
 from shoal.core.ranking.taste import SeenPosts, Taste
-from shoal.core.ranking.wishes import MOST_PICKED, NO_WISHES, Wishes, tapped
+from shoal.core.ranking.wishes import NO_WISHES, Wishes, check_picked, encode_wishes, fitting, tapped
 from shoal.core.text import check_tag
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch
@@ -22,6 +22,14 @@ from shoal.graph.schema import Key, seen_key, taste_key
 from shoal.services.writes import Writes, add_node
 
 N = TypeVar("N", Taste, SeenPosts)
+
+
+class WishChange(NamedTuple):
+    """A member's wishes before a change of them, and after it."""
+
+    before: Wishes
+    after: Wishes
+
 
 MOST_SEEN_AT_ONCE = 200
 """Posts that are told as seen at once."""
@@ -38,32 +46,32 @@ async def switch(writes: Writes, member_id: int, *, off: bool) -> Taste:
     return await _change_taste(writes, member_id, lambda taste: replace(taste, off=off))
 
 
-async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> Taste:
-    """Keep these tags as the member's picked interests, in place of those before.
+async def pick_tags(writes: Writes, member_id: int, names: Sequence[str]) -> tuple[str, ...]:
+    """Keep these tags as the member's picked interests, in place of those before, and return them in canonical form.
 
-    Raises `InvalidInput` for more than 50, and for what is no tag.
+    Raises `InvalidInput` for more than 50 or 4,096 bytes, and for what is no tag.
     """
-    if len(names) > MOST_PICKED:
-        raise InvalidInput(f"tags: at most {MOST_PICKED}", field="tags")
     picked = tuple(dict.fromkeys(check_tag(name) for name in names))
-    return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, picked=picked))
+    check_picked(picked)
+    await _change_wishes(writes, member_id, lambda wishes: replace(wishes, picked=picked))
+    return picked
 
 
-async def tap_author(writes: Writes, member_id: int, author_id: int, step: int) -> Taste:
+async def tap_author(writes: Writes, member_id: int, author_id: int, step: int) -> WishChange:
     """Count one tap for more (1) or less (-1) by an author, or forget them all (0)."""
     return await _change_wishes(
         writes, member_id, lambda wishes: replace(wishes, authors=tapped(wishes.authors, author_id, step))
     )
 
 
-async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> Taste:
+async def tap_tag(writes: Writes, member_id: int, tag: str, step: int) -> WishChange:
     """Count one tap for more (1) or less (-1) under a tag (canonical), or forget them all (0)."""
     return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, tags=tapped(wishes.tags, tag, step)))
 
 
-async def forget_taps(writes: Writes, member_id: int) -> Taste:
+async def forget_taps(writes: Writes, member_id: int) -> None:
     """Forget all taps."""
-    return await _change_wishes(writes, member_id, lambda wishes: replace(wishes, authors={}, tags={}))
+    await _change_wishes(writes, member_id, lambda wishes: replace(wishes, authors={}, tags={}))
 
 
 async def add_seen_posts(writes: Writes, member_id: int, post_ids: Sequence[int]) -> None:
@@ -96,12 +104,18 @@ async def _change_taste(writes: Writes, member_id: int, change: Callable[[Taste]
     return await retry_on_conflict(attempt)
 
 
-async def _change_wishes(writes: Writes, member_id: int, change: Callable[[Wishes], Wishes]) -> Taste:
-    def changed(taste: Taste) -> Taste:
-        wishes = change(taste.wishes)
-        return replace(taste, said=b"" if wishes == NO_WISHES else msgspec.json.encode(wishes))
+async def _change_wishes(writes: Writes, member_id: int, change: Callable[[Wishes], Wishes]) -> WishChange:
+    before = NO_WISHES
 
-    return await _change_taste(writes, member_id, changed)
+    def changed(taste: Taste) -> Taste:
+        # Of several attempts the last is the one that is stored.
+        nonlocal before
+        before = taste.wishes
+        wishes = fitting(change(before))
+        return replace(taste, said=b"" if wishes == NO_WISHES else encode_wishes(wishes))
+
+    after = await _change_taste(writes, member_id, changed)
+    return WishChange(before, after.wishes)
 
 
 async def _put(writes: Writes, key: Key, before: N, after: N) -> N:

@@ -7,10 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shoal.core.errors import InvalidInput
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.people import friends_of_friends
 from shoal.core.ranking.taste import Taste
-from shoal.core.ranking.wishes import MOST_REMEMBERED, MOST_TAPS, NO_WISHES, Wishes, tapped, with_wishes
+from shoal.core.ranking.wishes import (
+    MOST_BYTES,
+    MOST_REMEMBERED,
+    MOST_TAPS,
+    NO_WISHES,
+    Wishes,
+    check_picked,
+    encode_wishes,
+    fitting,
+    tapped,
+    with_wishes,
+)
 
 NOBODY = Interests(
     followees=(),
@@ -51,6 +63,19 @@ def test_of_more_than_a_hundred_the_oldest_is_forgotten_and_the_rest_is_kept_as_
     wishes = Wishes(picked=tuple(f"a_tag_of_usual_length{n}" for n in range(50)), authors=authors, tags=tags)
     said = msgspec.json.encode(wishes)
     assert Taste(id=1, member_id=2, said=said).wishes == wishes
+
+
+def test_wishes_fit_into_eight_kilobytes_and_the_oldest_taps_give_way() -> None:
+    with pytest.raises(InvalidInput, match="4,096 bytes"):
+        check_picked(tuple("\N{OLD ITALIC LETTER A}" * 50 + f"{n}" for n in range(50)))
+    authors = {(1 << 60) + n: -1 for n in range(100)}
+    tags = {f"{n:02}" + "a" * 100: 1 for n in range(100)}
+    kept = fitting(Wishes(picked=("sea",), authors=authors, tags=tags))
+    assert 7_000 < len(encode_wishes(kept)) <= MOST_BYTES
+    assert kept.picked == ("sea",)
+    assert list(kept.authors) == list(authors)[-len(kept.authors) :]
+    assert list(kept.tags) == list(tags)[-len(kept.tags) :]
+    assert fitting(kept) == kept
 
 
 @given(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,8 @@ from shoal.core.ranking.wishes import MOST_PICKED
 from shoal.errors import InvalidInput, NotFound
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.feed import RankedEntry
+from shoal.ops.transfer.export import export
+from shoal.services import moderation
 from tests.api.world import picture
 from tests.flows.feeds.test_for_you import PATIENT, network
 from tests.flows.people import home_texts, register
@@ -173,11 +177,58 @@ async def test_offered_are_picked_tags_then_those_in_use_each_with_a_picture_tha
 
 
 @in_loop
+async def test_tags_that_admins_deny_do_not_count_and_are_not_offered() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        post = await ben.create("one #sea #sky")
+        await shoal.settle()
+        before = (await values(ann, "tags"))["one #sea #sky"]
+        await ann.pick_interests("sea", "fog")
+        await ann.more_like(post, "sky")
+        assert (await values(ann, "tags"))["one #sea #sky"] == pytest.approx(before + 0.9)
+        await shoal.network.reads.tags.deny("sea")
+        await shoal.network.reads.tags.deny("sky")
+        assert (await values(ann, "tags"))["one #sea #sky"] <= before
+        assert [one.name for one in await ann.interests()] == ["fog"]
+
+
+@in_loop
+async def test_what_not_everybody_may_find_stands_for_no_tag_and_neither_does_what_one_filters() -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        post = await ben.create("#sea", media=[await ben.upload(picture())])
+        await shoal.settle()
+        assert [one.example is not None for one in await ann.interests()] == [True]
+        filtered = await ann.filters.create("no sea", contexts=["public"], keywords=["sea"])
+        assert [one.example is not None for one in await ann.interests()] == [False]
+        await ann.filters.delete(filtered)
+        await moderation.silence(shoal.network.writes, ben.id)
+        assert [one.example is not None for one in await ann.interests()] == [False]
+        assert post.id in {entry.post.id for entry in (await ann.home()).entries}
+
+
+@in_loop
+async def test_an_export_has_what_was_said(tmp_path: Path) -> None:
+    async with network() as (shoal, (ann, ben, _, _, _)):
+        post = await ben.create("one #sea")
+        await ann.less_like(post)
+        await ann.more_like(post, "sea")
+        await ann.pick_interests("fog")
+        await ann.switch_ranking(on=False)
+        await export(shoal.network, "ann", tmp_path / "out")
+        assert json.loads((tmp_path / "out" / "ranking.json").read_bytes()) == {
+            "on": False,
+            "recipe": None,
+            "interests": ["fog"],
+            "authors": {"ben": -1},
+            "tags": {"sea": 1},
+        }
+
+
+@in_loop
 async def test_who_follows_nobody_and_picks_nothing_sees_ten_authors_in_twenty_posts() -> None:
     async with Shoal.open("memory://") as shoal:
         new, *authors = await register(shoal, "new", *(f"author{n}" for n in range(15)))
         for n, author in enumerate(authors):
-            for m in range(3):
+            for m in range(70 if n == 0 else 3):
                 post = await author.create(f"{n} {m}")
                 for fan in authors[: 14 - n]:
                     await fan.like(post)

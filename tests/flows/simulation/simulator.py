@@ -42,7 +42,18 @@ from shoal.graph.sharding.sharded import ShardedGraph
 from shoal.media.library import MediaLibrary
 from shoal.media.workshop import Workshop
 from shoal.outbox import Outcome, Runner
-from shoal.services import emoji_reactions, members, moderation, polls, posts, reactions, relationships, reports, tastes
+from shoal.services import (
+    emoji_reactions,
+    feedback,
+    members,
+    moderation,
+    polls,
+    posts,
+    reactions,
+    relationships,
+    reports,
+    tastes,
+)
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.reports import Complaint
@@ -541,6 +552,12 @@ class Simulator:
                 assert member.id != viewer
                 assert (viewer, member.id) not in known
         await tastes.add_seen_posts(self.writes, viewer, [ranked.entry.post.id for ranked in page.entries])
+        if page.entries:
+            chosen = page.entries[op.number % len(page.entries)].entry.post
+            tag = chosen.tags[0] if chosen.tags and op.number & 2 else ""
+            with suppress(InvalidInput):  # An edit may have taken the tag away.
+                await feedback.tap(self.writes, viewer, chosen.id, 1 if op.number & 1 else -1, tag)
+            await tastes.pick_tags(self.writes, viewer, TAGS[: op.number % 3])
 
     async def _watch(self, op: Op) -> None:
         await watch(self.graph, self.reads, self.outbox, self.halting, self._id(op.actor))

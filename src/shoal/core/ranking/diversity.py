@@ -21,7 +21,8 @@ WINDOW = 10
 TAG_MOST = 5
 SOURCE_MOST = 7
 _LOOK_AHEAD = 60
-"""Posts of a source that are tried for a place."""
+"""Posts of a source that are tried for a place behind the first `_THOROUGH`; for those all are."""
+_THOROUGH = 40
 
 AUTHOR, TAG, SOURCE, EXPLORATION = "author", "tag", "source", "exploration"
 
@@ -112,7 +113,8 @@ class _Order:
 
     def _first(self, queue: Sequence[int]) -> int | None:
         authors, tags, most = self._authors, self._tags, self._author_most
-        for row in islice(reversed(queue), _LOOK_AHEAD):
+        ahead = _LOOK_AHEAD if len(self.placed) >= _THOROUGH else len(queue)
+        for row in islice(reversed(queue), ahead):
             one = self._ranked[row]
             if authors[one.author] >= most:
                 self._broken.setdefault(row, AUTHOR)

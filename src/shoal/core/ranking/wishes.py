@@ -10,7 +10,9 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from shoal.core.errors import InvalidInput
 from shoal.core.ranking.interests import Interests
 
 TAP = 0.4
@@ -19,6 +21,10 @@ PICKED = 0.5
 MOST_PICKED = 50
 MOST_REMEMBERED = 100
 """Authors, and tags, whose taps are remembered: those tapped last."""
+
+MOST_BYTES = 8_192
+"""Bytes of all wishes as they are stored."""
+_MOST_PICKED_BYTES = 4_096
 
 K = TypeVar("K", int, str)
 
@@ -43,6 +49,29 @@ def tapped(taps: Mapping[K, int], key: K, step: int) -> dict[K, int]:
     others = {other: number for other, number in taps.items() if other != key}
     kept = dict(list(others.items())[-(MOST_REMEMBERED - 1) :])
     return kept | {key: count} if count else others
+
+
+def check_picked(picked: tuple[str, ...]) -> None:
+    """Raise `InvalidInput` for more than 50 tags, or 4,096 bytes of them."""
+    if len(picked) > MOST_PICKED:
+        raise InvalidInput(f"tags: at most {MOST_PICKED}", field="tags")
+    if len(encode_wishes(Wishes(picked=picked))) > _MOST_PICKED_BYTES:
+        raise InvalidInput(f"tags: at most {_MOST_PICKED_BYTES:,} bytes together", field="tags")
+
+
+def fitting(wishes: Wishes) -> Wishes:
+    """Return the wishes without the oldest taps, as far as they would take more than 8,192 bytes."""
+    while len(encode_wishes(wishes)) > MOST_BYTES and (wishes.authors or wishes.tags):
+        authors, tags = dict(wishes.authors), dict(wishes.tags)
+        longer: dict[int, int] | dict[str, int] = tags if tags and len(tags) >= len(authors) else authors
+        del longer[next(iter(longer))]  # type: ignore[arg-type]  # a key of its own
+        wishes = replace(wishes, authors=authors, tags=tags)
+    return wishes
+
+
+def encode_wishes(wishes: Wishes) -> bytes:
+    """Return wishes as they are stored."""
+    return msgspec.json.encode(wishes)
 
 
 def with_wishes(interests: Interests, wishes: Wishes) -> Interests:

@@ -1,14 +1,15 @@
-"""Tags that a newcomer may pick as interests, each with a recent picture: those used most of late, then those used most of all."""
+"""Tags that a newcomer may pick as interests, each with a picture; those first that most members used today and yesterday."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from shoal.core.filters import FilterContext
 from shoal.core.model import MediaKind, MediaState, Post
-from shoal.core.visibility import is_sensitive
+from shoal.core.visibility import STRANGER, is_sensitive, may_list_publicly
+from shoal.feeds.filtering import sieve_of
 from shoal.feeds.hydrate import Entry, Row, Sight, sight
-from shoal.feeds.public import listed_publicly
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.freshness import one_request
 from shoal.graph.contract import Cursor
@@ -16,7 +17,7 @@ from shoal.graph.payloads.tastes import tastes_of
 from shoal.graph.schema import TAG_OF, tag_id
 from shoal.tagcloud.words import Word, check_words
 
-_LOOKED_AT = 8
+_LOOKED_AT = 12
 """Newest posts under each tag among which a picture is looked for."""
 
 
@@ -39,7 +40,8 @@ async def offers(reads: Reads, viewer: int, limit: int = 40) -> list[TagOffer]:
     with one_request():
         picked = (await tastes_of(reads.graph, viewer)).wishes.picked
         uses = await _uses(reads, picked)
-        words = [*(await reads.tags.cloud("week", limit)).words, *(await reads.tags.cloud("all", limit)).words]
+        words = [*(await reads.tags.cloud("week")).words, *(await reads.tags.cloud("all")).words]
+        words.sort(key=lambda word: (-word.reasons.members, -word.uses))
         offered = _first(words, limit, uses)
         names = [*uses, *offered]
         examples = await _examples(reads, viewer, names)
@@ -47,8 +49,10 @@ async def offers(reads: Reads, viewer: int, limit: int = 40) -> list[TagOffer]:
 
 
 async def _uses(reads: Reads, picked: Sequence[str]) -> dict[str, int]:
-    counted = await reads.tags.counted(picked) if picked else {}
-    return {name: counted[name].uses if name in counted else 0 for name in picked}
+    if not picked:
+        return {}
+    counted, shown = await reads.tags.counted(picked), await reads.tags.shown_as(picked)
+    return {name: counted[name].uses if name in counted else 0 for name in picked if name in shown}
 
 
 def _first(words: Sequence[Word], limit: int, picked: dict[str, int]) -> dict[str, int]:
@@ -72,7 +76,11 @@ async def _examples(reads: Reads, viewer: int, names: Sequence[str]) -> dict[str
         free = (rows.pop(entry.id2) for entry in lists.get(tag, ()) if entry.id2 in rows)
         if (row := next(free, None)) is not None:
             chosen[name] = row
-    entries = {entry.id: entry for entry in await seen.entries(list(chosen.values()))} if chosen else {}
+    if not chosen:
+        return {}
+    sieve = await sieve_of(reads.graph, viewer, FilterContext.PUBLIC)
+    admitted = await sieve.admitted(await seen.entries(list(chosen.values())))
+    entries = {entry.id: entry for entry in admitted if not entry.filtered}
     return {name: entries[row[0]] for name, row in chosen.items() if row[0] in entries}
 
 
@@ -84,5 +92,5 @@ def _shows(seen: Sight, post: Post) -> bool:
     """Return whether a post may stand for a tag: it has a picture, everybody may see it, and its author lets it be found."""
     author = seen.members[post.author_id]
     pictures = [one for one in seen.media(post) if one.kind is MediaKind.IMAGE and one.state is MediaState.READY]
-    open_ = listed_publicly(seen, post) and not is_sensitive(post, author)
+    open_ = may_list_publicly(None, post, author, STRANGER) and not is_sensitive(post, author)
     return bool(pictures) and open_ and author.discoverable and author.rankable

@@ -18,10 +18,9 @@ from shoal.core.ranking.catching_up import QUIET_DAYS, QUIET_MOST, Chosen, chose
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import MOST_HALF_LIFE_HOURS, Recipe
 from shoal.core.ranking.sources import Source
-from shoal.core.ranking.wishes import with_wishes
 from shoal.feeds import home
 from shoal.feeds.foryou.feed import RankedEntry, part, recipe_for
-from shoal.feeds.foryou.interests import interests_of
+from shoal.feeds.foryou.interests import interests_of, wished
 from shoal.feeds.foryou.reading import reading_of
 from shoal.feeds.foryou.scoring import Scored, scored
 from shoal.feeds.foryou.sources import Candidates, Proposal, closest_followees, proposals
@@ -86,9 +85,10 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
     tastes, interests, left = await asyncio.gather(
         tastes_of(reads.graph, viewer), interests_of(reads, viewer), _left(reads, viewer, now)
     )
-    interests = with_wishes(interests, tastes.wishes)
+    interests = await wished(reads, interests, tastes.wishes)
     after = max(left if since is None else floor_at(since), floor_at(now - MOST_DAYS * _DAY_MS))
-    began = milliseconds_of(after)
+    # The clock that made the id may be ahead of ours.
+    began = min(milliseconds_of(after), now)
     recipe = _for_period(recipe_for(reads, tastes), now - began)
     proposed, quiet = await _missed(reads, viewer, interests, after, now)
     found = _of_period(await scored(reads, viewer, tastes, recipe, interests, proposed), proposed, after)
@@ -111,9 +111,9 @@ async def _caught_up(reads: Reads, viewer: int, since: int | None, now: int, lim
 
 
 async def _left(reads: Reads, viewer: int, now: int) -> int:
-    """Return the id of the newest entry that the member has read at home, as far as it is one of a moment before now."""
+    """Return the id of the newest entry that the member has read at home."""
     mark = (await marks(reads.graph, viewer, (HOME,))).get(HOME)
-    return floor_at(now - _USUAL_DAYS * _DAY_MS) if mark is None else min(mark.last_read_id, floor_at(now))
+    return floor_at(now - _USUAL_DAYS * _DAY_MS) if mark is None else mark.last_read_id
 
 
 def _for_period(recipe: Recipe, period: int) -> Recipe:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from shoal.core.model import Post
 from shoal.core.ranking.interests import Interests
-from shoal.core.ranking.wishes import Wishes, with_wishes
+from shoal.core.ranking.wishes import Wishes
 from shoal.feeds.foryou.feed import recipe_for
-from shoal.feeds.foryou.interests import interests_of
+from shoal.feeds.foryou.interests import interests_of, wished
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id
 from shoal.graph.payloads.tastes import tastes_of
@@ -45,7 +45,7 @@ async def effect_of(reads: Reads, viewer: int, post: Post, tag: str, before: Wis
     """Return what a change of the viewer's wishes moves, about a tag of a post or, where that is "", about its author."""
     interests = await interests_of(reads, viewer)
     weights = recipe_for(reads, await tastes_of(reads.graph, viewer)).weights
-    was, now = (_value(with_wishes(interests, wishes), post, tag) for wishes in (before, after))
+    was, now = [_value(await wished(reads, interests, wishes), post, tag) for wishes in (before, after)]
     weight = weights.tags if tag else weights.author
     if tag:
         meant = f"posts under #{tag}"

@@ -24,10 +24,9 @@ from shoal.core.ranking.diversity import Placed, Ranked, diversify
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.sources import Source
-from shoal.core.ranking.wishes import with_wishes
 from shoal.feeds import home, lists
 from shoal.feeds.filtering import sieve_of
-from shoal.feeds.foryou.interests import interests_of
+from shoal.feeds.foryou.interests import interests_of, wished
 from shoal.feeds.foryou.reading import (
     Reading,
     ReadingCursor,
@@ -185,7 +184,7 @@ async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: i
 
 async def _ranked(reads: Reads, viewer: int, tastes: Tastes, *, explain: bool) -> Reading:
     recipe = recipe_for(reads, tastes)
-    interests = with_wishes(await interests_of(reads, viewer), tastes.wishes)
+    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
     proposed = await _proposed(reads, viewer, interests, recipe)
     return await _read(reads, viewer, tastes, interests, proposed, explain=explain)
 
@@ -199,8 +198,9 @@ async def _read(
 ) -> Reading:
     recipe = recipe_for(reads, tastes)
     best = await scored(reads, viewer, tastes, recipe, interests, proposed)
-    # Somebody of whom nothing is known is shown as many authors as there are.
-    author_most = recipe.author_most if interests.known else 1
+    # Somebody of whom nothing is known, and who chose no recipe, is shown as many authors as there are.
+    own = tastes.taste is not None and tastes.taste.recipe is not None
+    author_most = recipe.author_most if own or interests.known else 1
     placed = _placed(best.posts[:MOST_PLACES], proposed, author_most, recipe.exploration)
     posts, values = best.only([one.row for one in placed])
     sources = [proposed[post.id].source for post in posts]
@@ -265,7 +265,7 @@ async def _verdict(reads: Reads, viewer: int, post: Post) -> Verdict:
         await hydrate(reads.graph, viewer, (post.id,))
     ):
         return Verdict("filter", "filtered", "one of your filters hides it")
-    interests = with_wishes(await interests_of(reads, viewer), tastes.wishes)
+    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
     proposed = await _proposed(reads, viewer, interests, recipe_for(reads, tastes))
     if post.id not in proposed:
         return Verdict(

@@ -14,9 +14,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from shoal.core.model import Post
 from shoal.core.ranking.interests import Interests, affinity, decay
 from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, asked, friends_of_friends
+from shoal.core.ranking.wishes import NO_WISHES, Wishes, with_wishes
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Assoc, Cursor
@@ -64,6 +67,16 @@ async def interests_of(reads: Reads, member: int) -> Interests:
         held = await _derived(reads, member, now)
         reads.interests.put(member, held, now)
     return held
+
+
+async def wished(reads: Reads, interests: Interests, wishes: Wishes) -> Interests:
+    """Return interests with what the member has said of them. Tags that admins deny do not count; no read of the graph."""
+    if wishes == NO_WISHES:
+        return interests
+    shown = await reads.tags.shown_as({*wishes.picked, *wishes.tags})
+    picked = tuple(tag for tag in wishes.picked if tag in shown)
+    tags = {tag: taps for tag, taps in wishes.tags.items() if tag in shown}
+    return with_wishes(interests, replace(wishes, picked=picked, tags=tags))
 
 
 async def _derived(reads: Reads, member: int, now: int) -> Interests:

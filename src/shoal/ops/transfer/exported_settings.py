@@ -1,4 +1,4 @@
-"""Profile, lists and filters in a member's export."""
+"""Profile, lists, filters and choices about ranking in a member's export."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import msgspec
 from shoal.core.member_lists import MemberList
 from shoal.graph.access import members_by_id
 from shoal.graph.payloads.filters import filters_of
+from shoal.graph.payloads.tastes import tastes_of
 from shoal.graph.schema import LISTS, OWNS_LIST
 from shoal.ops.transfer.exporting import Export, iso
 
 
 async def write(export: Export) -> None:
-    """The profile, lists and filters."""
+    """The profile, lists, filters and choices about ranking."""
     await _profile(export)
     await export.array("lists", _lists(export))
     await _filters(export)
+    await _ranking(export)
 
 
 async def _profile(export: Export) -> None:
@@ -74,4 +76,21 @@ async def _filters(export: Export) -> None:
             }
             for held in await filters_of(export.graph, export.member.id)
         ],
+    )
+
+
+async def _ranking(export: Export) -> None:
+    """How feeds are ranked for the member, and what they said they want more or less of."""
+    tastes = await tastes_of(export.graph, export.member.id)
+    wishes = tastes.wishes
+    authors = await members_by_id(export.graph, list(wishes.authors))
+    export.document(
+        "ranking",
+        {
+            "on": tastes.taste is None or not tastes.taste.off,
+            "recipe": tastes.taste.recipe if tastes.taste is not None else None,
+            "interests": wishes.picked,
+            "authors": {authors[id_].name: taps for id_, taps in wishes.authors.items() if id_ in authors},
+            "tags": wishes.tags,
+        },
     )
