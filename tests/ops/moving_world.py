@@ -157,7 +157,7 @@ class Load:
 
     async def check(self, graph: Store) -> None:
         """Nothing failed, nothing is lost, nothing is counted wrongly."""
-        assert self.errors == []
+        assert not self.errors, self.errors[:3]
         assert self.posts
         assert self.likes
         assert set(await graph.obj_get(self.posts)) == set(self.posts)

@@ -9,7 +9,7 @@ in another order leaves the same list. Readers leave out what cannot be told fro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from shoal.core.events import (
     FollowChanged,
@@ -52,6 +52,8 @@ from shoal.streaming import updates
 _PAGE = 100
 """Members who are notified before other jobs have a turn."""
 
+Told = Mapping[AssocType, Mapping[int, Assoc]]
+"""Notifications of a member, shown and held back, by the id of their notice."""
 Standing = Callable[[], Awaitable[int | None]]
 """A function that returns when an act was done; None when it is not, or no longer."""
 
@@ -184,11 +186,18 @@ async def tell_voters(effects: Effects, event: PollEnded, mark: int) -> int | No
 
 async def forget(effects: Effects, member_id: int, notices: Iterable[Notice]) -> None:
     """Delete these notifications of a member; one read, and one commit where there is anything to delete."""
+    await _end(effects, member_id, await _told(effects, member_id, notices))
+
+
+async def _told(effects: Effects, member_id: int, notices: Iterable[Notice]) -> Told:
     ids = [notice.id for notice in notices]
-    found = await effects.graph.assoc_get(member_id, (NOTIFIED, HELD), ids) if ids else {}
-    if any(found.values()):
+    return await effects.graph.assoc_get(member_id, (NOTIFIED, HELD), ids) if ids else {}
+
+
+async def _end(effects: Effects, member_id: int, told: Told) -> None:
+    if any(told.values()):
         batch = Batch(shard_of(member_id))
-        for atype, assocs in found.items():
+        for atype, assocs in told.items():
             for assoc in assocs.values():
                 batch.put(ended(member_id, assoc, atype))
         await effects.graph.commit(batch)
@@ -231,7 +240,11 @@ async def _settle(effects: Effects, member_id: int, notice: Notice, stands: Stan
     time = await stands()
     while True:
         if time is None:
-            await forget(effects, member_id, (notice,))
+            told = await _told(effects, member_id, (notice,))
+            # Looked up again after the notification was: what was told by then is of an act that is over, and not of the next one,
+            # which may have been done and told in between.
+            if await stands() is None:
+                await _end(effects, member_id, told)
         else:
             await tell(effects, member_id, notice, time, post)
         # It may have been taken back, or done again, meanwhile; the event of that may even have been worked off already.

@@ -17,6 +17,7 @@ from shoal import settings as configuration
 from shoal.core.errors import Conflict, Gone, NotAllowed, NotFound
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.fanout.effects import Effects
+from shoal.fanout.notifications import _settle, note
 from shoal.fanout.table import TABLE
 from shoal.feeds import notifications as feed
 from shoal.graph.contract import Cursor, Graph, Outbox
@@ -29,6 +30,7 @@ from shoal.services.posts import Draft
 from shoal.wiring import Network, open_network
 from tests.flows.simulation.chaos import Between, Crash, Dice, Unruly
 from tests.flows.simulation.recount import World
+from tests.running import in_loop
 
 NAMES = ("ann", "ben", "cyd", "dan")
 VERBS = {
@@ -314,3 +316,28 @@ def test_everybody_is_notified_of_what_the_graph_says(seed: int, acts: list[Act]
         asyncio.run(_tell(seed, acts))
     finally:
         logging.disable(logging.NOTSET)
+
+
+@in_loop
+async def test_an_act_that_is_done_again_while_its_end_is_worked_off_stays_told() -> None:
+    async with open_network(configuration.load({}, store="memory://"), background=False) as network:
+        ann, ben = [await members.register(network.writes, name) for name in NAMES[:2]]
+        post = await posts.create(network.writes, ann.id, Draft(text="one"))
+        notice = Notice(Kind.LIKE, ben.id, post.id)
+        await note(network.effects, ann.id, notice, first := network.writes.new_id(1))
+        again = network.writes.new_id(1)
+        asked = 0
+
+        async def stands() -> int | None:
+            """Taken back when it is asked first; then done again, and another worker tells of that."""
+            nonlocal asked
+            asked += 1
+            if asked > 1:
+                return again
+            await note(network.effects, ann.id, notice, again)
+            return None
+
+        await _settle(network.effects, ann.id, notice, stands, post)
+        (told,) = await network.store.assoc_range(ann.id, NOTIFIED, Cursor(limit=10))
+        assert (told.id2, told.time) == (notice.id, again)
+        assert first < again
