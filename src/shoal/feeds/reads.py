@@ -65,7 +65,7 @@ class Reads:
     """Posts that many like."""
     stirred: Remembered[None, dict[int, float]] = field(default_factory=Remembered)
     """Weights of the reactions of late, by post."""
-    suggested: Remembered[int, Suggested] = field(default_factory=lambda: Remembered(1_000))
+    suggested: Remembered[tuple[int, int], Suggested] = field(default_factory=lambda: Remembered(1_000))
     """Members whom a viewer may want to follow, before a check whether they already do."""
     popular: Remembered[None, list[int]] = field(default_factory=Remembered)
     """Members who are active and whom many follow."""

@@ -250,6 +250,33 @@ async def test_few_followees_or_many_cost_the_same_reads(url: str, tmp_path_fact
             held: Remembered[int, Suggested] = Remembered()
             await ask(held, shoal.network.reads)
             again = await calls(shoal.network, partial(ask, held))
-            assert again.total() == 3
+            assert again.total() == 4
     assert costs[0] == costs[1]
     assert costs[0].total() <= 27
+
+
+@in_loop
+async def test_who_posts_what_a_newcomer_picks_is_suggested_at_once_and_less_of_somebody_is_none_of_them() -> None:
+    async with Shoal.open("memory://") as shoal:
+        new, tagger, *others = await register(shoal, "new", "tagger", *(f"member{n}" for n in range(4)))
+        for one in others:
+            for other in others:
+                if one.id != other.id:
+                    await one.follow(other)
+        post = await tagger.create("low #tide")
+        await shoal.settle()
+
+        async def first() -> Suggestion | None:
+            found = await new.suggestions()
+            return found[0] if found else None
+
+        before = await first()
+        assert before is not None
+        assert before.profile.member.name != "tagger"
+        await new.pick_interests("tide")
+        after = await first()
+        assert after is not None
+        assert after.profile.member.name == "tagger"
+        assert words(after)["tags"] == "posts with #tide, which interests you"
+        await new.less_like(post)
+        assert "tagger" not in {one.profile.member.name for one in await new.suggestions()}

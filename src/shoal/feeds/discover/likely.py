@@ -23,12 +23,12 @@ from shoal.core.ranking.people import REASON_NAMES, FriendsOfFriends, Ids, Peopl
 from shoal.core.ranking.terms import Column, best_first, scores
 from shoal.feeds.discover import nearby
 from shoal.feeds.discover.most_followed import most_followed
-from shoal.feeds.foryou.interests import interests_of
+from shoal.feeds.foryou.interests import interests_of, wished
 from shoal.feeds.hydrate import sight
 from shoal.feeds.public import listed_publicly
 from shoal.feeds.reads import Reads, Suggested
 from shoal.graph.contract import Cursor
-from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.payloads.tastes import Tastes
 from shoal.graph.schema import (
     BLOCKED_BY,
     BLOCKS,
@@ -63,17 +63,16 @@ def is_known(stands: Stands, id_: int) -> bool:
     return any(id_ in stands[atype] for atype in KNOWN)
 
 
-async def likely(reads: Reads, viewer: int) -> Suggested:
-    """Return the 200 likeliest, none of whom the viewer knows or does not want.
+async def likely(reads: Reads, viewer: int, tastes: Tastes) -> Suggested:
+    """Return the 200 likeliest, none of whom the viewer knows or does not want. What the viewer has said of their interests counts.
 
-    At most 24 reads, those of the viewer's interests among them.
+    At most 22 reads, those of the viewer's interests among them.
     """
-    taste = (await tastes_of(reads.graph, viewer)).taste
     popular = await most_followed(reads)
-    if taste is not None and taste.off:
+    if tastes.taste is not None and tastes.taste.off:
         # Nothing is ranked for this member: what is the same for everybody is left.
         return await _best(reads, viewer, popular, _Found())
-    interests = await interests_of(reads, viewer)
+    interests = await wished(reads, await interests_of(reads, viewer), tastes.wishes)
     found = await _found(reads, viewer, interests)
     return await _best(reads, viewer, [*_proposed(interests, found), *popular], found)
 

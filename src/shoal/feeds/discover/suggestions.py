@@ -21,6 +21,7 @@ from shoal.feeds.discover.likely import KNOWN, Stands, is_known, likely
 from shoal.feeds.hydrate import Profile, profiles
 from shoal.feeds.reads import Reads, Suggested
 from shoal.graph.access import members_by_id
+from shoal.graph.payloads.tastes import tastes_of
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS, MUTES
 
 MOST = 80
@@ -57,7 +58,7 @@ class Suggestion(NamedTuple):
 async def suggestions(reads: Reads, viewer: int, limit: int) -> list[Suggestion]:
     """Suggest members to follow, the likeliest first.
 
-    At most 27 reads of the graph, and three within a minute.
+    At most 27 reads of the graph, and five within a minute.
     """
     held = await _suggested(reads, viewer)
     friends = set(held.friends.ravel().tolist()) - {0}
@@ -117,8 +118,11 @@ def _reasons(held: Suggested, at: int, contributed: Column, names: Mapping[int, 
 
 async def _suggested(reads: Reads, viewer: int) -> Suggested:
     now = reads.tags.clock()
-    held = reads.suggested.get(viewer, now)
+    tastes = await tastes_of(reads.graph, viewer)
+    # What a member has just picked, or asked for, holds at once.
+    key = viewer, tastes.taste.version if tastes.taste is not None else 0
+    held = reads.suggested.get(key, now)
     if held is None:
-        held = await likely(reads, viewer)
-        reads.suggested.put(viewer, held, now)
+        held = await likely(reads, viewer, tastes)
+        reads.suggested.put(key, held, now)
     return held
