@@ -239,7 +239,7 @@ async def test_few_followees_or_many_cost_the_same_reads(url: str, tmp_path_fact
             await one.follow(crowd[(n + 1) % len(crowd)])
             await me.like(await one.create("more"))
 
-        async def ask(held: Remembered[int, Suggested], reads: Reads) -> object:
+        async def ask(held: Remembered[tuple[int, int], Suggested], reads: Reads) -> object:
             return await suggestions.suggestions(replace(fresh(reads), suggested=held), me.id, 40)
 
         for part in (crowd[:2], crowd[2:20]):
@@ -247,7 +247,7 @@ async def test_few_followees_or_many_cost_the_same_reads(url: str, tmp_path_fact
                 await me.follow(one)
             await shoal.settle()
             costs.append(await calls(shoal.network, partial(ask, Remembered())))
-            held: Remembered[int, Suggested] = Remembered()
+            held: Remembered[tuple[int, int], Suggested] = Remembered()
             await ask(held, shoal.network.reads)
             again = await calls(shoal.network, partial(ask, held))
             assert again.total() == 4
