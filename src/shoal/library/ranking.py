@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from shoal.core.errors import InvalidInput
+from shoal.core.ranking.recipe_links import recipe_link, recipe_of_link
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of
 from shoal.core.ranking.wishes import Wishes
 from shoal.feeds.discover.tag_offers import TagOffer, offers
@@ -17,6 +18,7 @@ from shoal.graph.payloads.tastes import tastes_of
 from shoal.library.acting import Acting
 from shoal.library.arguments import AnyMoment, AnyPost, milliseconds, post_id
 from shoal.services import feedback, tastes
+from shoal.wiring import base_url
 
 
 class ReadsForYou(Acting):
@@ -50,12 +52,17 @@ class ReadsForYou(Acting):
         return feed.recipe_for(self._reads, await tastes_of(self._reads.graph, self.id))
 
     async def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
-        """Rank by other weights: `Recipe(weights=Weights(friends=4.0))`, or the name of a preset; None: by the server's again.
+        """Rank by other weights: `Recipe(weights=Weights(friends=4.0))`, the name of a preset, or a link to a recipe; None: by the
+        server's again.
 
-        Raises `InvalidInput`, which names the field and what is allowed in it.
+        A link is what `recipe_link` returns, on any server. Raises `InvalidInput`, which names the field and what is allowed in it.
         """
         await tastes.set_recipe(self._writes, self.id, _recipe(recipe))
         return await self.recipe()
+
+    async def recipe_link(self) -> str:
+        """A link that carries this member's recipe, for others to look at and to rank by."""
+        return recipe_link(base_url(self._network.settings), await self.recipe())
 
     async def switch_ranking(self, *, on: bool) -> None:
         """Have posts ranked, or turn all ranking off: then `for_you` answers the home timeline."""
@@ -114,6 +121,8 @@ def _recipe(given: Recipe | str | None) -> Recipe | None:
     if isinstance(given, Recipe):
         # A value that was made here has not been checked.
         return recipe_of(msgspec.to_builtins(given))
-    if given not in PRESETS:
-        raise InvalidInput(f"recipe: one of {', '.join(PRESETS)}, not {given!r}", field="recipe")
-    return PRESETS[given]
+    if given in PRESETS:
+        return PRESETS[given]
+    if "=" in str(given):
+        return recipe_of_link(given)
+    raise InvalidInput(f"recipe: one of {', '.join(PRESETS)}, or a link to a recipe, not {given!r:.64}", field="recipe")

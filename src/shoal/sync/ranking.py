@@ -47,11 +47,16 @@ class ReadsForYou(Acting):
         return self._loop.call(self._awaited.recipe())
 
     def set_recipe(self, recipe: Recipe | str | None) -> Recipe:
-        """Rank by other weights: `Recipe(weights=Weights(friends=4.0))`, or the name of a preset; None: by the server's again.
+        """Rank by other weights: `Recipe(weights=Weights(friends=4.0))`, the name of a preset, or a link to a recipe; None: by the
+        server's again.
 
-        Raises `InvalidInput`, which names the field and what is allowed in it.
+        A link is what `recipe_link` returns, on any server. Raises `InvalidInput`, which names the field and what is allowed in it.
         """
         return self._loop.call(self._awaited.set_recipe(recipe))
+
+    def recipe_link(self) -> str:
+        """A link that carries this member's recipe, for others to look at and to rank by."""
+        return self._loop.call(self._awaited.recipe_link())
 
     def switch_ranking(self, *, on: bool) -> None:
         """Have posts ranked, or turn all ranking off: then `for_you` answers the home timeline."""

@@ -86,6 +86,34 @@ def test_a_recipe_is_set_whole_or_from_a_preset_and_taken_back(shoal: World, sce
     assert shoal.json("DELETE", RANKING, scene.ann) == before
 
 
+def test_a_recipe_travels_as_a_link(shoal: World, scene: Scene) -> None:
+    mine = shoal.json("PUT", RANKING, scene.ann, json={"preset": "explore", "weights": {"friends": 0.123456789}})
+    link = mine["link"]
+    assert "/recipe?" in link
+    assert "friends=0.123456789" in link
+    page = shoal.ask("GET", link.partition(".test")[2])
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert "0.123457" in page.text
+    assert "usually 2" in page.text
+    taken = shoal.json("PUT", RANKING, scene.ben, json={"link": link.replace("shoal.test", "elsewhere.example")})
+    assert (taken["recipe"], taken["link"], taken["own"]) == (mine["recipe"], link, True)
+    assert shoal.json("PUT", RANKING, scene.ben, json={"link": "friends=4"})["recipe"]["weights"]["friends"] == 4
+    refusals: list[tuple[dict[str, object], str]] = [
+        ({"link": link, "preset": "fresh"}, "nothing can be given besides"),
+        ({"link": "https://elsewhere.example/recipe"}, "numbers by their names"),
+        ({"link": "?frends=4"}, "frends"),
+        ({"link": "?friends=11"}, "weights.friends"),
+        ({"link": "?friends=4" + "0" * 1_024}, "link"),
+    ]
+    for wrong, words in refusals:
+        refused = shoal.ask("PUT", RANKING, scene.ben, json=wrong)
+        assert refused.status_code == 422
+        assert words in refused.json()["error"]
+    assert shoal.ask("GET", "/recipe").status_code == 422
+    for who in (scene.ann, scene.ben):
+        shoal.json("DELETE", RANKING, who)
+
+
 def test_the_switch_turns_all_ranking_off(shoal: World, scene: Scene) -> None:
     assert shoal.json("PUT", f"{RANKING}/switch", scene.ann, json={"on": False})["on"] is False
     answer = shoal.ask("GET", FOR_YOU, scene.ann)

@@ -367,6 +367,8 @@ async def test_a_recipe_changes_the_order_and_can_be_taken_back() -> None:
         await ann.set_recipe(only(freshness=1.0))
         assert (await texts(ann))[0] == "the newest"
         assert await ann.set_recipe("fresh") == PRESETS["fresh"]
+        assert await ben.set_recipe(await ann.recipe_link()) == PRESETS["fresh"]
+        await ben.set_recipe(None)
         assert await ann.set_recipe(None) == BALANCED == await ben.recipe()
         for wrong in (Recipe(weights=Weights(friends=11.0)), Recipe(exploration=0.9), "no such"):
             with pytest.raises(InvalidInput):

@@ -21,7 +21,8 @@ from shoal.api.http.replies import Header, Reply, raw
 from shoal.api.listing import One, StatusesOf, actor, cursor_of, entries_page
 from shoal.api.scheduled import Moment
 from shoal.core.errors import InvalidInput
-from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, Weight, recipe_of
+from shoal.core.ranking.recipe_links import MOST_LINK, recipe_of_link
+from shoal.core.ranking.recipes import PRESETS, TERM_NAMES, Recipe, Weight, recipe_of
 from shoal.feeds.foryou import feed, listed
 from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.foryou.feed import RankedEntry
@@ -59,8 +60,10 @@ class CatchUpQuery(WithData, frozen=True, kw_only=True):
 
 
 class RecipeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A recipe: a preset, with what is given besides in place of its own."""
+    """A recipe: a preset, with what is given besides in place of its own; or a link, and nothing besides."""
 
+    link: Annotated[str, Meta(max_length=MOST_LINK)] = ""
+    """The link to a recipe, of this server or another, or its query alone."""
     preset: PresetName = "balanced"
     weights: Annotated[dict[_TermName, Weight], Meta(max_length=len(TERM_NAMES))] | None = None
     """By term, -10 to 10; terms that are left out keep the weight of the preset."""
@@ -140,9 +143,10 @@ async def ranking(context: Context, _params: None) -> object:
     """By which weights statuses are ranked for the caller, and which presets there are."""
     front = context.deps
     found = await tastes_of(front.graph, actor(context))
-    taste = found.taste
+    taste, recipe = found.taste, feed.recipe_for(front.reads, found)
     return RankingChoices(
-        recipe=feed.recipe_for(front.reads, found),
+        recipe=recipe,
+        link=front.at.recipe(recipe),
         own=taste is not None and taste.recipe is not None,
         on=taste is None or not taste.off,
         presets=dict(PRESETS),
@@ -151,7 +155,15 @@ async def ranking(context: Context, _params: None) -> object:
 
 async def set_recipe(context: Context, params: RecipeChange) -> object:
     """Rank by other weights."""
-    front = context.deps
+    await tastes.set_recipe(context.deps.writes, actor(context), _recipe(params))
+    return await ranking(context, None)
+
+
+def _recipe(params: RecipeChange) -> Recipe:
+    if params.link:
+        if params != RecipeChange(link=params.link):
+            raise InvalidInput("link: a whole recipe, so that nothing can be given besides", field="link")
+        return recipe_of_link(params.link)
     given = {
         "half_life_hours": params.half_life_hours,
         "near_km": params.near_km,
@@ -160,9 +172,7 @@ async def set_recipe(context: Context, params: RecipeChange) -> object:
     }
     weights, preset = params.weights or {}, msgspec.to_builtins(PRESETS[params.preset])
     changed = {name: value for name, value in given.items() if value is not None}
-    recipe = recipe_of(preset | changed | {"weights": preset["weights"] | weights})
-    await tastes.set_recipe(front.writes, actor(context), recipe)
-    return await ranking(context, None)
+    return recipe_of(preset | changed | {"weights": preset["weights"] | weights})
 
 
 async def reset_recipe(context: Context, _params: None) -> object:

@@ -9,6 +9,8 @@ import msgspec
 
 from shoal.core.markup import to_html
 from shoal.core.model import Mention
+from shoal.core.ranking.recipe_links import recipe_link
+from shoal.core.ranking.recipes import Recipe
 
 MISSING_AVATAR = "/avatars/original/missing.png"
 MISSING_HEADER = "/headers/original/missing.png"
@@ -43,6 +45,10 @@ class Addresses(msgspec.Struct, frozen=True):
     def tag(self, name: str) -> str:
         """The posts of a tag."""
         return f"{self.root}/tags/{quote(name)}"
+
+    def recipe(self, recipe: Recipe) -> str:
+        """Everything that a recipe for ranked feeds says, to be looked at and taken over."""
+        return recipe_link(self.root, recipe)
 
     def media(self, key: str) -> str:
         """A stored file."""

@@ -16,6 +16,8 @@ class RankingChoices(msgspec.Struct, kw_only=True):
     recipe: Recipe
     own: bool
     """Whether the recipe is the member's own; otherwise it is that of the server."""
+    link: str
+    """The recipe as a link, for others to look at and to rank by."""
     on: bool
     """Whether anything is ranked for them."""
     presets: dict[str, Recipe]

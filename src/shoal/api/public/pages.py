@@ -12,6 +12,7 @@ from shoal.api.context import Front
 from shoal.api.entities.presenter import moment
 from shoal.api.http.errors import MethodNotAllowed, reply_for
 from shoal.api.http.html import sheet
+from shoal.api.public import recipe_page
 from shoal.api.public.style import STYLE
 from shoal.core.errors import Gone, InvalidInput, NotFound, ShoalError, Unavailable
 from shoal.core.ids import MAX_ID
@@ -34,7 +35,7 @@ _POLICY = "default-src 'none'; img-src *; style-src 'self'; base-uri 'none'; for
 
 
 class PublicPages:
-    """The application of `/`, `/@name`, `/@name/ID`, `/tags/name` and their style sheet."""
+    """The application of `/`, `/@name`, `/@name/ID`, `/tags/name`, `/recipe` and their style sheet."""
 
     def __init__(self, front: Front) -> None:
         self._front = front
@@ -42,20 +43,22 @@ class PublicPages:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         try:
-            response = await self._page(scope["method"], scope["path"])
+            response = await self._page(scope["method"], scope["path"], scope["query_string"])
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             reply = reply_for(error, where=f"{scope['method']} {scope['path']}")
             words = str(error) if isinstance(error, ShoalError) and reply.status != 500 else "Something went wrong"
             response = self._sheet(words or "Not found", f"<h1>{escape(words or 'Not found')}</h1>", reply.status)
         await response(scope, receive, send)
 
-    async def _page(self, method: str, path: str) -> Response:
+    async def _page(self, method: str, path: str, query: bytes) -> Response:
         if method not in {"GET", "HEAD"}:
             raise MethodNotAllowed(("GET",))
         if path == "/style.css":
             return Response(STYLE, media_type="text/css", headers={"Cache-Control": "public, max-age=3600"})
         if path == "/":
             return self._root()
+        if path == "/recipe":
+            return self._sheet("A recipe for a feed", recipe_page.body(query.decode("latin-1"), self._front.at))
         if path.startswith("/tags/"):
             return await self._tag(path.removeprefix("/tags/"))
         name, _, id_ = path.removeprefix("/@").rstrip("/").partition("/")

@@ -34,6 +34,21 @@ article p { margin: 6px 0; }
 .who { margin: 0 !important; line-height: 1.35; display: flex; flex-wrap: wrap; gap: 0 6px; align-items: baseline; }
 .who > a:first-child { color: var(--ink); font-weight: 600; }
 .who > a:first-child, .who > .handle { max-width: 100%; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+article.whole { padding: 14px 20px; }
+article.whole h2 { margin: 0; font-size: 1.1rem; }
+article.whole ul { margin: 12px 0 4px; padding-left: 1.2em; }
+.recipe { width: 100%; border-collapse: collapse; }
+.recipe caption { text-align: left; font-weight: 600; padding-bottom: 6px; }
+.recipe th { text-align: left; font-weight: 400; padding: 3px 12px 3px 0; }
+.recipe td { padding: 3px 0 3px 8px; white-space: nowrap; }
+.recipe td:nth-child(3) { text-align: right; font-variant-numeric: tabular-nums; }
+.recipe small { color: var(--soft); }
+.recipe meter { width: 100%; min-width: 80px; height: 14px; display: block; }
+.recipe meter::-webkit-meter-bar { background: var(--line); border: 0; }
+.recipe meter::-webkit-meter-optimum-value { background: var(--sea); }
+.recipe meter::-moz-meter-bar { background: var(--sea); }
+.recipe meter.below { opacity: .5; }
+.link { display: block; padding: 8px 10px; font-size: .82rem; }
 .when { margin-left: auto; font-size: .82rem; }
 .answer { color: var(--soft); font-size: .82rem; margin: 0 !important; }
 @media (max-width: 480px) { .when { margin-left: 0; flex-basis: 100%; } }

@@ -11,6 +11,21 @@ from collections.abc import Callable, Mapping
 from shoal.core.ranking.recipes import Recipe
 from shoal.core.ranking.terms import FRIEND_FACTOR
 
+TITLES: Mapping[str, str] = {
+    "reactions": "Liked and shared by many",
+    "tags": "Tags you care about",
+    "author": "People you care about",
+    "nearby": "Made near you",
+    "friends": "Liked by people you follow",
+    "rising": "Tags on the rise",
+    "velocity": "Getting more than usual now",
+    "common": "People in common with its author",
+    "seen": "Seen already",
+    "freshness": "New",
+    "quality": "Described pictures, more than tags",
+}
+"""What each term looks for, for people."""
+
 _MOST_FRIENDS = 8.0
 
 
