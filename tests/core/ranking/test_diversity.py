@@ -7,14 +7,14 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shoal.core.ranking.diversity import AUTHOR, EXPLORATION, SOURCE_MOST, TAG_MOST, WINDOW, Ranked, diversify
+from shoal.core.ranking.diversity import AUTHOR, EXPLORATION, SOURCE_MOST, TAG_MOST, WINDOW, Part, Ranked, diversify
 
 POSTS = st.builds(
     Ranked,
     author=st.integers(1, 6),
     tag=st.none() | st.sampled_from("abc"),
     source=st.none() | st.sampled_from(("followees", "tags")),
-    exploring=st.booleans(),
+    part=st.sampled_from(Part),
 )
 
 
@@ -33,7 +33,7 @@ def test_a_rule_is_broken_only_where_every_post_left_breaks_one(ranked: list[Ran
     for end in range(len(placed)):
         before, one = placed[max(0, end - WINDOW + 1) : end], placed[end]
         if breaks(one, before, most):
-            rest = [other for other in placed[end:] if other.exploring == one.exploring]
+            rest = [other for other in placed[end:] if other.part is one.part]
             assert all(breaks(other, before, most) for other in rest)
             if repeats(one, before, most):
                 assert all(repeats(other, before, most) for other in rest), "the rule of sources gives way first"
@@ -58,10 +58,17 @@ def test_an_author_with_the_best_posts_leaves_room_for_another() -> None:
 
 def test_exploration_has_its_part_of_the_places() -> None:
     ranked = [Ranked(author, None, None) for author in range(20)] + [
-        Ranked(author, None, None, exploring=True) for author in range(20, 40)
+        Ranked(author, None, None, Part.EXPLORING) for author in range(20, 40)
     ]
     placed = diversify(ranked, author_most=10, exploration=0.2)
     first = [one.row for one in placed[:20]]
     assert [place for place, row in enumerate(first) if row >= 20] == [4, 9, 14, 19]
     assert {one.rule for one in placed if one.lost > 0} == {EXPLORATION}
     assert all(row < 20 for row in [one.row for one in diversify(ranked, author_most=10, exploration=0.0)][:20])
+
+
+def test_the_rest_comes_last_and_has_no_part_in_exploration() -> None:
+    ranked = [Ranked(author, None, None, Part.REST) for author in range(4)]
+    ranked += [Ranked(4, None, None), Ranked(5, None, None), Ranked(6, None, None, Part.EXPLORING)]
+    placed = diversify(ranked, author_most=10, exploration=0.5)
+    assert [one.row for one in placed] == [4, 6, 5, 0, 1, 2, 3]

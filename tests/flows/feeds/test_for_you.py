@@ -14,7 +14,7 @@ from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.places import Place
 from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
-from shoal.core.ranking.sources import Source
+from shoal.core.ranking.sources import EXPLORED_BELOW, Source
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import ReadingCursor, Why, decode_cursor
@@ -127,6 +127,25 @@ async def test_a_newcomer_sees_what_is_there() -> None:
         await eve.like(await dan.create("two"))
         await shoal.settle()
         assert sorted(await texts(new)) == ["one", "two"]
+
+
+@in_loop
+async def test_exploration_is_for_authors_whom_few_have_reacted_to() -> None:
+    async with network() as (shoal, (_, ben, _, dan, _)):
+        readers = await register(shoal, *(f"reader{n}" for n in range(EXPLORED_BELOW // 5)))
+        for n in range(5):
+            known = await ben.create(f"known {n}")
+            for reader in readers:
+                await reader.like(known)
+        await dan.create("by a stranger whom few know")
+        await ben.create("by a stranger whom many know")
+        await shoal.settle()
+        (new,) = await register(shoal, "new")
+        await new.set_recipe(Recipe(exploration=0.5, author_most=10))
+        shown = [one.entry.post.text for one in (await new.for_you(40)).entries]
+        assert len(shown) == 7
+        assert shown[1] == "by a stranger whom few know"
+        assert shown[-1] == "by a stranger whom many know"
 
 
 @in_loop

@@ -51,7 +51,7 @@ def _others(recipe: Recipe) -> tuple[str, ...]:
     return (
         f"A post counts half as new after <b>{_number(recipe.half_life_hours)} hours</b>.",
         f"It counts half as near at <b>{_number(recipe.near_km)} km</b>.",
-        f"<b>{_number(round(100 * recipe.exploration, 1))} %</b> of the places are for posts that nothing else leads to.",
+        f"<b>{_number(round(100 * recipe.exploration, 1))} %</b> of the places are for people whom few have met.",
         f"Of any ten posts at most <b>{recipe.author_most}</b> are by one person.",
     )
 

@@ -7,13 +7,14 @@ rule looks at the `WINDOW` posts that end with the one to be placed:
 
 So with `author_most` 1 the scores 9 (ann), 8 (ann), 7 (ben) become ann, ben, and the second of ann ten places later, or at the
 end. Where every post that is left breaks a rule, that of sources is left aside first, then all: nothing is left out.
-Every so many places one is for exploration: the best of those posts that come from nowhere else.
+Every so many places one is for exploration: the best of those posts that come from nowhere else and whose author few have met.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from enum import IntEnum
 from itertools import islice
 from typing import NamedTuple
 
@@ -27,14 +28,23 @@ _THOROUGH = 40
 AUTHOR, TAG, SOURCE, EXPLORATION = "author", "tag", "source", "exploration"
 
 
+class Part(IntEnum):
+    """Part of the places that a post takes part in. What is in an earlier one goes before, as long as there is any."""
+
+    RANKED = 0
+    EXPLORING = 1
+    """Nothing else leads to it, and few know its author: it may take the places for exploration."""
+    REST = 2
+    """Nothing else leads to it, and its author needs no exploring."""
+
+
 class Ranked(NamedTuple):
     """A post for which a place is looked for. A tag or source that is None is in no rule."""
 
     author: Hashable
     tag: Hashable | None
     source: Hashable | None
-    exploring: bool = False
-    """Whether only exploration brings it."""
+    part: Part = Part.RANKED
 
 
 class Placed(NamedTuple):
@@ -49,14 +59,15 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
     """Return the order of posts that are given best first; each appears once.
 
     `exploration` is the part of the places, 0 to 0.5, that exploring posts get as long as there are any; they get no other
-    place before all others are placed.
+    place before all ranked ones are placed, and the rest comes last.
     """
     order = _Order(ranked, author_most)
-    usual = order.queues([row for row, one in enumerate(ranked) if not one.exploring])
-    exploring = order.queues([row for row, one in enumerate(ranked) if one.exploring])
+    usual, exploring, rest = [
+        order.queues([row for row, one in enumerate(ranked) if one.part is part]) for part in Part
+    ]
     for place in range(len(ranked)):
         due = int((place + 1) * exploration) > int(place * exploration)
-        order.place(exploring if exploring and (due or not usual) else usual)
+        order.place((exploring if due else usual) or usual or exploring or rest)
     return order.placed
 
 

@@ -6,7 +6,7 @@ seen = -6.0
 
 half_life_hours = 24.0          # the age at which a post counts half as fresh
 near_km = 25.0                  # the distance at which a post counts half as near
-exploration = 0.1               # part of the feed for posts that nothing else leads to
+exploration = 0.1               # part of the feed for authors whom few have met
 author_most = 3                 # posts of one author among any ten
 """
 
@@ -55,7 +55,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     near_km: Annotated[float, Meta(ge=1.0, le=20_000.0)] = 25.0
     """Distance at which nearness is a half."""
     exploration: Annotated[float, Meta(ge=0.0, le=0.5)] = 0.1
-    """Part of the feed for the newest public posts that no other source brings."""
+    """Part of the feed for the newest public posts that no other source brings, by authors whom few have met."""
     author_most: Annotated[int, Meta(ge=1, le=10)] = 3
     """Posts of one author among any ten that follow each other."""
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import IntFlag
 
+EXPLORED_BELOW = 50
+"""Likes and shares that all posts of an author have got, below which few have met the author: exploration is for them."""
+
 
 class Source(IntFlag):
     """A way in which a post can come into a ranked feed. Numbers are stored for an hour: new ones go at the end."""

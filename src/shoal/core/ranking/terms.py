@@ -71,6 +71,8 @@ class CandidateFacts(NamedTuple):
     """0 to 1: part of its media that have a description; NaN for a post without media."""
     words: Column
     """Words of its text, tags apart."""
+    author_reactions: Column
+    """Likes and shares of all posts of the author: not a term, but who has few is explored."""
 
 
 class Term(NamedTuple):

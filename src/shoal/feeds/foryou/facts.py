@@ -75,13 +75,17 @@ async def facts_of(
         age_hours=_column([(now - post.created_at) / _HOUR_MS for post in posts]),
         described=_column([described for described, _ in said]),
         words=_column([words for _, words in said]),
+        author_reactions=_column([_reactions(received, author) for author in by]),
     )
+
+
+def _reactions(received: Mapping[AssocType, Mapping[int, int]], author: int) -> int:
+    return received[LIKED_BY].get(author, 0) + received[SHARED_BY].get(author, 0)
 
 
 def _usual(received: Mapping[AssocType, Mapping[int, int]], author: int, own: int) -> float:
     """Return the likes and shares that another post of the author gets on average, than one that got `own` of them."""
-    total = received[LIKED_BY].get(author, 0) + received[SHARED_BY].get(author, 0)
-    return max(0, total - own) / max(1, received[POSTED].get(author, 0) - 1)
+    return max(0, _reactions(received, author) - own) / max(1, received[POSTED].get(author, 0) - 1)
 
 
 def _away(here: Place | None, there: Place | None) -> float:

@@ -14,16 +14,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from shoal.core.errors import Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.model import Post
-from shoal.core.ranking.diversity import Placed, Ranked, diversify
+from shoal.core.ranking.diversity import Part, Placed, Ranked, diversify
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.sources import Source
+from shoal.core.ranking.sources import EXPLORED_BELOW, Source
 from shoal.feeds import home, lists
 from shoal.feeds.filtering import sieve_of
 from shoal.feeds.foryou.interests import interests_of, wished
@@ -37,7 +37,7 @@ from shoal.feeds.foryou.reading import (
     reading_of,
 )
 from shoal.feeds.foryou.rules import RULE_WORDS, kept_out_by
-from shoal.feeds.foryou.scoring import scored
+from shoal.feeds.foryou.scoring import Scored, scored
 from shoal.feeds.foryou.sources import Proposal, candidates, proposals
 from shoal.feeds.hydrate import Entry, hydrate, sight
 from shoal.feeds.merging.pull import check_limit
@@ -201,8 +201,8 @@ async def _read(
     # Somebody of whom nothing is known, and who chose no recipe, is shown as many authors as there are.
     own = tastes.taste is not None and tastes.taste.recipe is not None
     author_most = recipe.author_most if own or interests.known else 1
-    placed = _placed(best.posts[:MOST_PLACES], proposed, author_most, recipe.exploration)
-    posts, values = best.only([one.row for one in placed])
+    placed = _placed(best.only(range(min(len(best.posts), MOST_PLACES))), proposed, author_most, recipe.exploration)
+    posts, values, _ = best.only([one.row for one in placed])
     sources = [proposed[post.id].source for post in posts]
     return reading_of(viewer, posts, sources, recipe, values if explain else None, placed)
 
@@ -212,19 +212,24 @@ def recipe_for(reads: Reads, tastes: Tastes) -> Recipe:
     return reads.recipe if tastes.taste is None or tastes.taste.recipe is None else tastes.taste.recipe
 
 
-def _placed(
-    best: Sequence[Post], proposed: Mapping[int, Proposal], author_most: int, exploration: float
-) -> list[Placed]:
+def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, exploration: float) -> list[Placed]:
     ranked = [
         Ranked(
             author=post.author_id,
             tag=post.tags[0] if post.tags else None,
             source=_first(proposed[post.id].source),
-            exploring=proposed[post.id].source == Source.EXPLORATION.value,
+            part=_part(proposed[post.id].source, reactions),
         )
-        for post in best
+        for post, reactions in zip(best.posts, best.author_reactions.tolist(), strict=True)
     ]
     return diversify(ranked, author_most=author_most, exploration=exploration)
+
+
+def _part(source: int, reactions: float) -> Part:
+    """Return whether a post is ranked, explores an author whom few have reacted to, or fills the end."""
+    if source != Source.EXPLORATION.value:
+        return Part.RANKED
+    return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST
 
 
 def _first(source: int) -> int:

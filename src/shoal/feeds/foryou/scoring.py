@@ -12,7 +12,7 @@ from shoal.core.model import Post
 from shoal.core.ranking import terms
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.terms import Matrix
+from shoal.core.ranking.terms import Column, Matrix
 from shoal.feeds import lists
 from shoal.feeds.foryou.facts import facts_of
 from shoal.feeds.foryou.rules import kept_out_by
@@ -24,14 +24,18 @@ from shoal.graph.schema import REPORTS_POST
 
 
 class Scored(NamedTuple):
-    """Posts, the highest score first, with the value of every term for each: a row for a post, as exact as 32 bits are."""
+    """Posts, the highest score first."""
 
     posts: list[Post]
     values: Matrix
+    """A row for each post, with the value of every term, as exact as 32 bits are."""
+    author_reactions: Column
+    """Likes and shares that all posts of its author got."""
 
     def only(self, rows: Sequence[int]) -> Scored:
         """Return the posts of some rows."""
-        return Scored([self.posts[row] for row in rows], self.values[list(rows)])
+        at = list(rows)
+        return Scored([self.posts[row] for row in at], self.values[at], self.author_reactions[at])
 
 
 async def scored(
@@ -46,7 +50,7 @@ async def scored(
     seen = sight(reads.graph, viewer)
     rows = await _admitted(seen, viewer, proposed)
     if not rows:
-        return Scored([], np.empty((0, len(terms.TERMS))))
+        return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0))
     memory = tastes.seen.memory if tastes.seen is not None else b""
     facts = await facts_of(reads, interests, memory, rows, proposed, seen)
     found = terms.values(facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
@@ -54,7 +58,7 @@ async def scored(
     found = found.astype(np.float32).astype(np.float64)
     ids = np.array([post.id for _, post, _ in rows], np.int64)
     order = terms.best_first(terms.scores(terms.contributions(found, recipe)), ids)
-    return Scored([rows[at][1] for at in order.tolist()], found[order])
+    return Scored([rows[at][1] for at in order.tolist()], found[order], facts.author_reactions[order])
 
 
 async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> list[Row]:
