@@ -24,7 +24,7 @@ TITLES: Mapping[str, str] = {
     "freshness": "New",
     "quality": "Described pictures, more than tags",
 }
-"""What each term looks for, for people."""
+"""Titles of the terms, for people."""
 
 _MOST_FRIENDS = 8.0
 
