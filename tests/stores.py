@@ -172,7 +172,7 @@ class Backend:
         if self._postgres:
             if index not in self._databases:
                 self._databases[index] = await postgres.database(self)
-            return await PostgresGraph.open(self._databases[index], owns=owns)
+            return await PostgresGraph.open(self._databases[index], owns=owns, patience=postgres.PATIENT_SECONDS)
         return await SqliteGraph.open(self._folder / f"{index}.db", owns=owns)
 
     async def pass_time(self, seconds: float) -> None:

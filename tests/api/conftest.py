@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
-from functools import partial
-from itertools import count
 
 import pytest
 
 from shoal.api.http.limits.listeners import USUAL
-from shoal.core.ids import IdMaker
 from tests.api.world import World, served, world
-
-
-@pytest.fixture
-def stepwise(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give ids in the order of the calls: within one millisecond the shard would decide it."""
-    ticks = count(time.time_ns() // 1_000_000)
-    monkeypatch.setattr("shoal.wiring.network.IdMaker", partial(IdMaker, lambda: next(ticks)))
 
 
 @pytest.fixture

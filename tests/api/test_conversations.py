@@ -4,12 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.api.test_notifications import walked
 from tests.api.world import Someone, World
-
-pytestmark = pytest.mark.usefixtures("stepwise")
 
 HERE = "/api/v1/conversations"
 

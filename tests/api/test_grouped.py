@@ -12,8 +12,6 @@ from shoal.graph.payloads.notifications import Kind, Notice, begun
 from tests.api.test_notifications import liked_by, of, walked
 from tests.api.world import Someone, World
 
-pytestmark = pytest.mark.usefixtures("stepwise")
-
 V2 = "/api/v2/notifications"
 NOON = 1_790_000_000_000 // 43_200_000 * 43_200_000
 """A moment at which a stretch of half a day begins."""

@@ -14,8 +14,6 @@ from shoal.graph.schema import EVERYBODY, SERVES
 from tests.api.http.test_server import reads_of
 from tests.api.world import Someone, World
 
-pytestmark = pytest.mark.usefixtures("stepwise")
-
 V1 = "/api/v1/notifications"
 
 

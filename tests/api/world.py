@@ -6,13 +6,16 @@ import asyncio
 import contextlib
 import io
 import threading
+import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, TypeVar, cast
 
 import httpx
 import obstore
+import pytest
 from PIL import Image
 
 from shoal import settings as configuration
@@ -20,6 +23,7 @@ from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
 from shoal.api.http.limits.connections import Patience
 from shoal.api.http.limits.listeners import USUAL, Pace
 from shoal.api.server import Deps, build, listen, serve
+from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Role
 from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import AssocRow, Graph, RememberingReader
@@ -181,13 +185,27 @@ def world(**settings: Any) -> Iterator[World]:
     chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, **settings})
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        network = runner.run(stack.enter_async_context(open_network(chosen)))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("shoal.wiring.network.IdMaker", partial(IdMaker, _one_by_one()))
+            network = runner.run(stack.enter_async_context(open_network(chosen)))
         made = World(network, runner)
         try:
             yield made
         finally:
             runner.run(made.close())
             runner.run(stack.aclose())
+
+
+def _one_by_one() -> Callable[[], int]:
+    """Return a clock that no two ids have one millisecond of: within one the shard would decide their order."""
+    latest = 0
+
+    def tell() -> int:
+        nonlocal latest
+        latest = max(time.time_ns() // 1_000_000, latest + 1)
+        return latest
+
+    return tell
 
 
 @contextlib.contextmanager

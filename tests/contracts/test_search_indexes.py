@@ -68,7 +68,7 @@ class IndexBackend:
         if self.name == "sqlite":
             return await SqliteIndex.open(self._path, read_only=read_only)
         self._url = self._url or await postgres.database(self)
-        return await PostgresIndex.open(self._url, read_only=read_only)
+        return await PostgresIndex.open(self._url, read_only=read_only, patience=postgres.PATIENT_SECONDS)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgres"])

@@ -21,6 +21,9 @@ from shoal.ops.engines.program import NotInstalled, Program
 from tests.engines.ending import at_the_end
 from tests.engines.wanted import wanted
 
+PATIENT_SECONDS = 60.0
+"""How long tests wait for an answer: on a loaded machine a commit may take longer than a server should let its clients wait."""
+
 _TABLES = (
     "object",
     "association",

@@ -10,7 +10,7 @@ import asyncio
 import random
 import threading
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
@@ -77,8 +77,8 @@ class Load:
         self._complaints: list[BaseException] = []
         self.acknowledged = 0
         """Good answers."""
-        self.refused: Counter[int] = Counter()
-        """How often each was told to come again (503)."""
+        self.refused: defaultdict[int, list[str]] = defaultdict(list)
+        """Answers by which each was told to come again (503)."""
         self.broken = 0
         """How many connections broke."""
 
@@ -204,4 +204,4 @@ class Load:
         told = f"{answer.request.url}: {answer.status_code} {answer.text}"
         assert answer.status_code == _REFUSED, f"{told}\n{web.last_words()}"
         assert int(answer.headers["retry-after"]) > 0
-        self.refused[person.id] += 1
+        self.refused[person.id].append(told)

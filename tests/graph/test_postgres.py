@@ -52,7 +52,7 @@ def database() -> Database:
 
 @asynccontextmanager
 async def opened(database: Database, **how: Any) -> AsyncIterator[PostgresGraph]:
-    graph = await PostgresGraph.open(await database.made(), **how)
+    graph = await PostgresGraph.open(await database.made(), **{"patience": postgres.PATIENT_SECONDS, **how})
     try:
         yield graph
     finally:

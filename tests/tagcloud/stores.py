@@ -55,7 +55,7 @@ async def opened(name: str, url: str) -> CloudStore:
     if name == "sqlite":
         return await SqliteCloud.open(Path(url))
     if name == "postgres":
-        return await PostgresCloud.open(url)
+        return await PostgresCloud.open(url, patience=postgres.PATIENT_SECONDS)
     return await DynamoCloud.open(url, patience=dynamodb.PATIENT_SECONDS)
 
 

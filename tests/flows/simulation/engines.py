@@ -34,7 +34,9 @@ async def opened(stores: int, length: int, *, cluster: bool) -> AsyncIterator[En
         graphs = []
         for at in range(stores):
             url = await postgres.database(owner)
-            graphs.append(graph := await PostgresGraph.open(url, owns=_part(at, stores)))
+            graphs.append(
+                graph := await PostgresGraph.open(url, owns=_part(at, stores), patience=postgres.PATIENT_SECONDS)
+            )
             stack.push_async_callback(graph.close)
         nodes = await Nodes.open(redis.cluster() if cluster else redis.single())
         stack.push_async_callback(nodes.close)
