@@ -2,7 +2,8 @@
 
 The network is the real graph with a post by each of its real authors and more by others; every reader likes what some of their
 followees posted, so that there are friends who like, affinities and people in common. Each first page is by another member, whose
-interests nobody remembers. The raw engine fetches the posts of the same reading and their authors, one by one, from bare SQLite.
+interests nobody remembers; then each is back, after a minute in which interests are forgotten. The raw engine fetches the posts of
+the same reading and their authors, one by one, from bare SQLite.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,7 @@ from shoal.core.ranking.recipes import BALANCED
 from shoal.core.ranking.terms import CandidateFacts
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.reading import decode_cursor, decode_reading
+from shoal.feeds.shared_answers import Remembered
 from shoal.services import reactions
 
 _CANDIDATES = 1_000
@@ -81,6 +84,7 @@ async def measure(path: Path, members: int, posts: int, readers: int, report: Re
     rng = np.random.default_rng(4)
     friends = np.unique(follows[np.isin(follows[:, 0], reading)][:, 1])[: 5 * readers]
     first: list[float] = []
+    again: list[float] = []
     later: list[float] = []
     candidates: list[int] = []
     async with Shoal.open(url_of(path), media="memory://") as shoal:
@@ -109,11 +113,21 @@ async def measure(path: Path, members: int, posts: int, readers: int, report: Re
             more = await feed.page(reads, member, 20, cursor)
             later.append(time.perf_counter() - began)
             repeated += len({e.entry.id for e in page.entries} & {e.entry.id for e in more.entries})
+        forgotten = replace(reads, interests=Remembered())
+        for member in ids[reading].tolist():
+            began = time.perf_counter()
+            await feed.page(forgotten, member, explain=True, deadline=_DEADLINE)
+            again.append(time.perf_counter() - began)
     bare = _bare(path, shown)
     pages = spread(first)
     report.add("posts in a reading, median", float(np.median(candidates)), "posts")
     report.add("a first page, median", pages.median * 1e3, "ms", raw=bare * 1e3)
     report.add("a first page, p99", pages.p99 * 1e3, "ms")
+    back = spread(again)
+    report.add(
+        "a first page of a member who is back within ten minutes, median", back.median * 1e3, "ms", raw=bare * 1e3
+    )
+    report.add("a first page of a member who is back within ten minutes, p99", back.p99 * 1e3, "ms")
     report.add("a page after it, median", spread(later).median * 1e3, "ms")
     report.check("explanations that do not add up", wrong, 0)
     report.check("posts that came twice", repeated, 0)

@@ -35,7 +35,7 @@ from shoal.feeds.discover.most_followed import POPULAR
 from shoal.feeds.discover.suggestions import suggestions
 from shoal.feeds.foryou.interests import WEIGHED
 from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered
+from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.wiring import process
 
 _DEPTHS = (10, 50)
@@ -220,8 +220,8 @@ def _test(report: Report, graph: Split, members: Sequence[int], connected: Seque
 
 def _forgetful(reads: Reads, popular: list[int]) -> Reads:
     """The reads of a process that remembers nothing of a member, and the most followed."""
-    fresh = replace(reads, suggested=Remembered(), interests=Remembered(), popular=Remembered())
-    fresh.popular.put(None, popular, reads.tags.clock())
+    fresh = replace(reads, suggested=Remembered(), interests=Remembered(), near=Remembered(), popular=Renewed())
+    fresh.popular.keep(popular, reads.tags.clock())
     return fresh
 
 

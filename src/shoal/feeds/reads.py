@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.people import FriendsOfFriends
 from shoal.core.ranking.recipes import BALANCED, Recipe
 from shoal.discovery.contract import SearchIndex
 from shoal.discovery.nowhere import NoIndex
-from shoal.feeds.shared_answers import Remembered
+from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.graph.contract import Reader, RememberingReader
 from shoal.tagcloud.likeness import RelatedTag
 from shoal.tagcloud.reading import TagCloud
@@ -43,6 +44,26 @@ class Popular(NamedTuple):
     untrendable: bool
 
 
+class Trending(NamedTuple):
+    """What trends."""
+
+    posts: list[Popular]
+    """The first first."""
+    weights: dict[int, float]
+    """Weight of the reactions of late to each post that may trend."""
+
+
+class Near(NamedTuple):
+    """Whom the followees of a member follow. It holds as long as what it was made from is the same."""
+
+    followees: tuple[int, ...]
+    asked: list[int]
+    """Followees who were asked whom they follow."""
+    shown: frozenset[int]
+    """Those of them who show it."""
+    found: FriendsOfFriends
+
+
 @dataclass(frozen=True, slots=True)
 class Reads:
     """The graph to read, and the caches in front of it."""
@@ -61,18 +82,17 @@ class Reads:
     related: Remembered[tuple[str, int], list[RelatedTag]] = field(default_factory=Remembered)
     """Related tags, by tag and number of posts considered."""
     search: SearchIndex = field(default_factory=NoIndex)
-    trending: Remembered[None, list[Popular]] = field(default_factory=Remembered)
-    """Posts that many like."""
-    stirred: Remembered[None, dict[int, float]] = field(default_factory=Remembered)
-    """Weights of the reactions of late, by post."""
+    trending: Renewed[Trending] = field(default_factory=Renewed)
     suggested: Remembered[tuple[int, int], Suggested] = field(default_factory=lambda: Remembered(1_000))
     """Members whom a viewer may want to follow, before a check whether they already do."""
-    popular: Remembered[None, list[int]] = field(default_factory=Remembered)
+    popular: Renewed[list[int]] = field(default_factory=Renewed)
     """Members who are active and whom many follow."""
     interests: Remembered[int, Interests] = field(default_factory=lambda: Remembered(200))
     """Interests of members who read ranked feeds: of one with 5,000 followees 350 KB."""
+    near: Remembered[int, Near] = field(default_factory=lambda: Remembered(1_000, 600_000))
+    """Whom the followees of such members follow, at most 45 KB each."""
     neighbours: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(10_000, 600_000))
-    """The newest followers and followees of authors, at most 1.6 KB each."""
+    """The newest followers and followees of authors, at most 0.7 KB each."""
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
     """Feeds that are being ranked, by viewer: one that took too long goes on, so that the next is in time."""
     readings: Readings = field(default_factory=MemoryReadings)

@@ -10,6 +10,7 @@ import pytest
 
 from shoal.core.model import Role
 from shoal.feeds.discover import everybody
+from shoal.feeds.reads import Trending
 from shoal.services import members, moderation
 from tests.api.world import SCOPES, Someone, World, picture, world
 
@@ -267,7 +268,7 @@ def test_a_status_is_taken_out_of_trends_and_comes_back(
 
     def forget() -> None:
         """Nothing is remembered of what was popular a minute ago."""
-        w.deps.reads.trending.put(None, [], -1_000_000)
+        w.deps.reads.trending.keep(Trending([], {}), -1_000_000)
 
     assert (trending(), listed()) == ([loud, less], [(loud, True), (less, True)])
     with caplog.at_level(logging.INFO, "shoal.moderation"):

@@ -193,7 +193,7 @@ async def test_the_number_of_reads_does_not_depend_on_how_many_one_follows() -> 
             await shoal.settle()
 
             async def read(reads: Reads) -> CatchUp:
-                forgetful = replace(reads, interests=Remembered(), neighbours=Remembered())
+                forgetful = replace(reads, interests=Remembered(), near=Remembered(), neighbours=Remembered())
                 return await catch_up(forgetful, ann.id, days_ago(1), 40)
 
             await read(shoal.network.reads)

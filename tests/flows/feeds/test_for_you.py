@@ -19,7 +19,7 @@ from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.feed import RankedEntry
 from shoal.feeds.foryou.reading import ReadingCursor, Why, decode_cursor
 from shoal.feeds.foryou.sources import MOST, _in_turn
-from shoal.feeds.shared_answers import Remembered
+from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.services import posts
 from shoal.services.posts import Draft
 from shoal.timelines.readings import MemoryReadings
@@ -43,9 +43,9 @@ async def ranked(who: Handle, recipe: Recipe = BALANCED, limit: int = 100) -> li
         who._network.reads,
         recipe=recipe,
         interests=Remembered(),
+        near=Remembered(),
         neighbours=Remembered(),
-        trending=Remembered(),
-        stirred=Remembered(),
+        trending=Renewed(),
     )
     page = await feed.page(reads, who.id, limit, explain=True, deadline=PATIENT)
     assert not page.by_time

@@ -22,7 +22,7 @@ from shoal.feeds.discover import popular
 from shoal.feeds.discover.popular import threshold
 from shoal.feeds.reactions import HALF_LIFE_MS, Reactions, reactions_to
 from shoal.feeds.reads import Reads
-from shoal.feeds.shared_answers import Remembered
+from shoal.feeds.shared_answers import Renewed
 from shoal.graph.contract import Batch
 from shoal.graph.payloads.activity import WINDOW_MS
 from shoal.services import posts as post_services
@@ -50,7 +50,7 @@ def fresh(shoal: Shoal, *, later_ms: int = 0) -> Reads:
     """The reads of a process that remembers nothing, so much later."""
     clock = shoal.network.tags.clock
     later = TagCloud(MemoryCloud(), clock=lambda: clock() + later_ms)
-    return replace(shoal.network.reads, trending=Remembered(), tags=later)
+    return replace(shoal.network.reads, trending=Renewed(), tags=later)
 
 
 async def trending(shoal: Shoal, *, limit: int = 40, later_ms: int = 0) -> list[str]:
@@ -309,14 +309,12 @@ async def test_trends_cost_as_many_reads_for_one_post_as_for_sixty(url: str | di
             await shoal.settle()
             with patch.object(popular, "_ENOUGH", 100):
                 cost = await calls(
-                    shoal.network, lambda reads: popular.page(replace(reads, trending=Remembered()), ben.id, 20)
+                    shoal.network, lambda reads: popular.page(replace(reads, trending=Renewed()), ben.id, 20)
                 )
             costs.append(cost)
         assert costs[0] == costs[1]
         assert costs[0]["assoc_ranges"] == 6
-        without = await calls(
-            shoal.network, lambda reads: popular.page(replace(reads, trending=Remembered()), ben.id, 20)
-        )
+        without = await calls(shoal.network, lambda reads: popular.page(replace(reads, trending=Renewed()), ben.id, 20))
         assert without.total() == costs[0].total() - 3
         posts = [entry.post for entry in await popular.page(fresh(shoal), None, 40)]
         weighing = await calls(shoal.network, lambda reads: reactions_to(reads.graph, posts, reads.tags.clock()))

@@ -28,7 +28,7 @@ from shoal.fanout import indexes
 from shoal.feeds import search
 from shoal.feeds.discover import directory, most_followed, popular, suggestions
 from shoal.feeds.search import ResultRange
-from shoal.feeds.shared_answers import Remembered
+from shoal.feeds.shared_answers import Remembered, Renewed
 from shoal.graph.access import relations
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.ops.checking.check import check
@@ -73,7 +73,12 @@ async def change(shoal: Shoal, who: Handle, **values: Any) -> None:
 def fresh(shoal: Shoal) -> Any:
     """The reads of a process that remembers nothing."""
     return replace(
-        shoal.network.reads, suggested=Remembered(), interests=Remembered(), popular=Remembered(), trending=Remembered()
+        shoal.network.reads,
+        suggested=Remembered(),
+        interests=Remembered(),
+        near=Remembered(),
+        popular=Renewed(),
+        trending=Renewed(),
     )
 
 

@@ -12,8 +12,9 @@ from shoal import Handle, Shoal, Visibility
 from shoal.core.ranking.people import WEIGHTS
 from shoal.feeds.discover import suggestions
 from shoal.feeds.discover.suggestions import Suggestion
+from shoal.feeds.foryou.interests import interests_of
 from shoal.feeds.reads import Reads, Suggested
-from shoal.feeds.shared_answers import Remembered
+from shoal.feeds.shared_answers import Remembered, Renewed
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.running import in_loop
@@ -21,7 +22,9 @@ from tests.running import in_loop
 
 def fresh(reads: Reads) -> Reads:
     """The reads of a process that remembers nothing."""
-    return replace(reads, suggested=Remembered(), interests=Remembered(), popular=Remembered(), trending=Remembered())
+    return replace(
+        reads, suggested=Remembered(), interests=Remembered(), near=Remembered(), popular=Renewed(), trending=Renewed()
+    )
 
 
 async def suggested(who: Handle, limit: int = 40) -> dict[str, Suggestion]:
@@ -280,3 +283,29 @@ async def test_who_posts_what_a_newcomer_picks_is_suggested_at_once_and_less_of_
         assert words(after)["tags"] == "posts with #tide, which interests you"
         await new.less_like(post)
         assert "tagger" not in {one.profile.member.name for one in await new.suggestions()}
+
+
+@in_loop
+async def test_whom_followees_follow_is_remembered_while_they_are_the_same_and_show_it() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me, ben, cyd, dot, eve = await register(shoal, "me", "ben", "cyd", "dot", "eve")
+        await me.follow(ben)
+        await ben.follow(cyd)
+        reads = me._network.reads
+
+        async def near() -> set[int]:
+            """Return whom followees follow, as a process finds it that has forgotten the interests, a minute later."""
+            return set((await interests_of(replace(reads, interests=Remembered()), me.id)).friends)
+
+        assert await near() == {cyd.id}
+        await ben.follow(dot)
+        assert await near() == {cyd.id}
+        assert set((await interests_of(fresh(reads), me.id)).friends) == {cyd.id, dot.id}
+        await me.follow(eve)
+        assert await near() == {cyd.id, dot.id}
+        await ben.update_profile(hides_connections=True)
+        assert await near() == set()
+        await ben.update_profile(hides_connections=False)
+        assert await near() == {cyd.id, dot.id}
+        await me.unfollow(ben)
+        assert await near() == set()

@@ -23,14 +23,13 @@ async def most_followed(reads: Reads) -> list[int]:
 
     The answer is the same for everybody. Three reads.
     """
-    now = reads.tags.clock()
-    held = reads.popular.get(None, now)
-    if held is None:
-        active = await reads.search.directory("active", _ACTIVE)
-        lists = await reads.graph.assoc_ranges(active[:_ASKED], FOLLOWS, Cursor(limit=_ASKED_FOLLOWS)) if active else {}
-        often = Counter(entry.id2 for entries in lists.values() for entry in entries).most_common(_FOUND)
-        known = list(dict.fromkeys([*active, *(id_ for id_, _ in often)]))
-        followers = (await reads.graph.assoc_count(known, (FOLLOWED_BY,)))[FOLLOWED_BY] if known else {}
-        held = sorted(known, key=lambda id_: -followers.get(id_, 0))[:POPULAR]
-        reads.popular.put(None, held, now)
-    return held
+    return await reads.popular.get(reads.tags.clock(), lambda: _found(reads))
+
+
+async def _found(reads: Reads) -> list[int]:
+    active = await reads.search.directory("active", _ACTIVE)
+    lists = await reads.graph.assoc_ranges(active[:_ASKED], FOLLOWS, Cursor(limit=_ASKED_FOLLOWS)) if active else {}
+    often = Counter(entry.id2 for entries in lists.values() for entry in entries).most_common(_FOUND)
+    known = list(dict.fromkeys([*active, *(id_ for id_, _ in often)]))
+    followers = (await reads.graph.assoc_count(known, (FOLLOWED_BY,)))[FOLLOWED_BY] if known else {}
+    return sorted(known, key=lambda id_: -followers.get(id_, 0))[:POPULAR]

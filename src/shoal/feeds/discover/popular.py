@@ -18,7 +18,7 @@ from shoal.core.visibility import STRANGER, is_sensitive, may_list, may_list_pub
 from shoal.discovery.contract import Ask
 from shoal.feeds.hydrate import Entry, hydrate
 from shoal.feeds.reactions import reactions_to
-from shoal.feeds.reads import Popular, Reads
+from shoal.feeds.reads import Popular, Reads, Trending
 from shoal.graph.access import members_by_id
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.activity import oldest_active
@@ -50,15 +50,17 @@ async def page(reads: Reads, viewer: int | None, limit: int, offset: int = 0) ->
     return [entry for entry in found if not entry.post.untrendable and _is_listed(entry)]
 
 
-async def ids(reads: Reads) -> list[int]:
-    """Return the trending posts, the first first, before a check who may see them; thirteen reads once a minute."""
-    return [popular.id for popular in await _remembered(reads) if not popular.untrendable]
+async def ids(reads: Reads, *, outdated: bool = False) -> list[int]:
+    """Return the trending posts, the first first, before a check who may see them; thirteen reads once a minute.
+
+    With `outdated`, the answer may be ten minutes old, so that nobody waits for another.
+    """
+    return [popular.id for popular in (await _remembered(reads, outdated=outdated)).posts if not popular.untrendable]
 
 
-async def weights(reads: Reads) -> Mapping[int, float]:
+async def weights(reads: Reads, *, outdated: bool = False) -> Mapping[int, float]:
     """Return the weight of the reactions of late to each post that may trend (`feeds/reactions.py`); as `ids` does."""
-    await _remembered(reads)
-    return reads.stirred.get(None, reads.tags.clock()) or {}
+    return (await _remembered(reads, outdated=outdated)).weights
 
 
 def _is_listed(entry: Entry) -> bool:
@@ -69,7 +71,7 @@ async def judged(reads: Reads, limit: int, offset: int = 0) -> list[Entry]:
     """Return trending posts for moderators: as everybody sees them, and including those that are kept from trends, in
     the places that they would have.
     """
-    found = [popular.id for popular in await _remembered(reads)]
+    found = [popular.id for popular in (await _remembered(reads)).posts]
     return await hydrate(reads.graph, None, found[offset : offset + limit])
 
 
@@ -82,24 +84,25 @@ def threshold(active: int) -> int:
     return max(_LEAST, (active.bit_length() - 1) // 2)
 
 
-async def _remembered(reads: Reads) -> list[Popular]:
+async def _remembered(reads: Reads, *, outdated: bool = False) -> Trending:
     now = reads.tags.clock()
-    found = reads.trending.get(None, now)
-    if found is None:
-        found = await _trending(reads, now)
-        if sum(not popular.untrendable for popular in found) < _ENOUGH:
-            found += await _liked(reads, now, {popular.id for popular in found})
-        reads.trending.put(None, found, now)
+    return await reads.trending.get(now, lambda: _found(reads, now), outdated=outdated)
+
+
+async def _found(reads: Reads, now: int) -> Trending:
+    found = await _trending(reads, now)
+    if sum(not popular.untrendable for popular in found.posts) < _ENOUGH:
+        found.posts.extend(await _liked(reads, now, {popular.id for popular in found.posts}))
     return found
 
 
-async def _trending(reads: Reads, now: int) -> list[Popular]:
+async def _trending(reads: Reads, now: int) -> Trending:
     """Return the posts that trend. Nine reads."""
     shown = await _for_everybody(reads, await _active(reads, now))
     found = await reactions_to(reads.graph, shown, now)
     least, members, stirred = threshold(found.active()), found.members_of(), found.weights(now)
-    reads.stirred.put(None, stirred, now)
-    return _best(shown, {id_: weight for id_, weight in stirred.items() if members[id_] >= least})
+    posts = _best(shown, {id_: weight for id_, weight in stirred.items() if members[id_] >= least})
+    return Trending(posts, stirred)
 
 
 async def _active(reads: Reads, now: int) -> list[int]:

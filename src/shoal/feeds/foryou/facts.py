@@ -25,7 +25,7 @@ from shoal.tagcloud.words import Word
 
 Ids = npt.NDArray[np.int64]
 
-_NEIGHBOURS = 100
+_NEIGHBOURS = 40
 """Newest followers, and newest followees, by which an author is compared with the viewer."""
 _HOUR_MS = 3_600_000
 _COUNTS = (LIKED_BY, SHARED_BY)
@@ -49,7 +49,7 @@ async def facts_of(
         reads.graph.assoc_count(authors, (LIKED_BY, SHARED_BY, POSTED)),
         _neighbours(reads, [author for author in authors if not sight.members[author].hides_connections]),
         _growth(reads),
-        popular.weights(reads),
+        popular.weights(reads, outdated=True),
     )
     circle = np.array(list({*interests.followees, *interests.followers}), np.int64)
     common = _in_common(around, circle)

@@ -1,9 +1,10 @@
 """Interests of a member: whom they follow, and how much they care about tags and authors.
 
 Nothing is written for them. They follow from the member's newest likes, shares, saves, reactions, comments and reports, read in
-bulk and remembered for a minute; `core.interests` has the arithmetic. The interest in an author is the sum of the acts on their
-posts. That in a tag is the sum of the acts on posts that carry it, each divided among the tags of its post, and less for a tag
-that many use: the relevance feedback of Rocchio (1971) with the inverse document frequency of Sparck Jones (1972).
+bulk and remembered for a minute, and from whom their followees follow, remembered for ten; `core.interests` has the arithmetic.
+The interest in an author is the sum of the acts on their posts. That in a tag is the sum of the acts on posts that carry it, each
+divided among the tags of its post, and less for a tag that many use: the relevance feedback of Rocchio (1971) with the inverse
+document frequency of Sparck Jones (1972).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from shoal.core.model import Post
 from shoal.core.ranking.interests import Interests, affinity, decay
 from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, asked, friends_of_friends
 from shoal.core.ranking.wishes import NO_WISHES, Wishes, with_wishes
-from shoal.feeds.reads import Reads
+from shoal.feeds.reads import Near, Reads
 from shoal.graph.access import members_by_id
-from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.contract import Assoc, Cursor, Reader
 from shoal.graph.schema import (
     BOOKMARKS,
     FOLLOWED_BY,
@@ -60,7 +61,7 @@ class _Act(NamedTuple):
 
 
 async def interests_of(reads: Reads, member: int) -> Interests:
-    """Return a member's interests: thirteen reads in four rounds, none within a minute."""
+    """Return a member's interests: thirteen reads in four rounds, eleven in three within ten minutes, none within one."""
     now = reads.tags.clock()
     held = reads.interests.get(member, now)
     if held is None:
@@ -91,7 +92,7 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
     by_type = dict(zip(_STRENGTHS, acts, strict=True))
     ids = {row.id2 for rows in (own, *acts) for row in rows}
     nodes, near = await asyncio.gather(
-        reads.lasting.obj_get(list(ids)), _near(reads, member, [row.id2 for row in followees[:WEIGHED]])
+        reads.lasting.obj_get(list(ids)), _near(reads, member, tuple(row.id2 for row in followees[:WEIGHED]), now)
     )
     posts = {id_: node for id_, node in nodes.items() if isinstance(node, Post)}
     mine = [posts[row.id2] for row in own if row.id2 in posts]
@@ -116,18 +117,31 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
     )
 
 
-async def _near(reads: Reads, member: int, followees: Sequence[int]) -> FriendsOfFriends:
-    """Return whom followees follow; three reads. Those who hide their connections, or are suspended, are not asked."""
+async def _near(reads: Reads, member: int, followees: tuple[int, ...], now: int) -> FriendsOfFriends:
+    """Return whom followees follow; three reads, and one where that is remembered and they are the same.
+
+    Those who hide their connections, or are suspended, are not asked.
+    """
+    held = reads.near.get(member, now)
+    if held is not None and held.followees == followees and held.shown == await _open(reads.graph, held.asked):
+        return held.found
     graph = reads.graph
     follows = (await graph.assoc_count(followees, (FOLLOWS,)))[FOLLOWS] if followees else {}
     closest = asked(followees, follows)
-    friends, lists = await asyncio.gather(
-        members_by_id(graph, closest), graph.assoc_ranges(closest, FOLLOWS, Cursor(limit=FOLLOWS_EACH))
+    shown, lists = await asyncio.gather(
+        _open(graph, closest), graph.assoc_ranges(closest, FOLLOWS, Cursor(limit=FOLLOWS_EACH))
     )
-    shown = {id_ for id_, friend in friends.items() if not (friend.hides_connections or friend.suspended)}
-    return friends_of_friends(
+    found = friends_of_friends(
         {id_: [row.id2 for row in rows if row.id2 != member] for id_, rows in lists.items() if id_ in shown}, follows
     )
+    reads.near.put(member, Near(followees, closest, shown, found), now)
+    return found
+
+
+async def _open(graph: Reader, ids: Sequence[int]) -> frozenset[int]:
+    """Return those of these members who show whom they follow."""
+    members = await members_by_id(graph, ids)
+    return frozenset(id_ for id_, one in members.items() if not (one.hides_connections or one.suspended))
 
 
 def _acts(by_type: Mapping[AssocType, Sequence[Assoc]], now: int) -> Iterable[_Act]:

@@ -78,7 +78,7 @@ async def candidates(reads: Reads, viewer: int, interests: Interests, near_km: f
     (at_home, trending, around), (likes, posted, tagged, new) = await asyncio.gather(
         asyncio.gather(
             home.newest(reads, viewer, _HOME),
-            popular.ids(reads),
+            popular.ids(reads, outdated=True),
             _around(reads, interests.place, near_km),
         ),
         asyncio.gather(
