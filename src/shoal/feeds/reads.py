@@ -45,7 +45,7 @@ class Popular(NamedTuple):
 
 
 class Trending(NamedTuple):
-    """What trends."""
+    """Posts that trend, and how much others are reacted to."""
 
     posts: list[Popular]
     """The first first."""
@@ -60,7 +60,7 @@ class Near(NamedTuple):
     asked: list[int]
     """Followees who were asked whom they follow."""
     shown: frozenset[int]
-    """Those of them who show it."""
+    """Followees among these who show it."""
     found: FriendsOfFriends
 
 
