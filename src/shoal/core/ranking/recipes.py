@@ -1,13 +1,13 @@
 """Recipes: the weights by which a feed is ranked, as a small document that a server, a member or a link carries.
 
-[weights]                       # between -10 and 10; a term that is left out keeps its default
-friends = 4.0
-seen = -6.0
-
 half_life_hours = 24.0          # the age at which a post counts half as fresh
 near_km = 25.0                  # the distance at which a post counts half as near
 exploration = 0.1               # part of the feed for authors whom few have met
 author_most = 3                 # posts of one author among any ten
+
+[weights]                       # between -10 and 10; a term that is left out keeps its default
+friends = 4.0
+seen = -6.0
 """
 
 from __future__ import annotations
@@ -88,4 +88,12 @@ def recipe_of(document: Mapping[str, Any]) -> Recipe:
     try:
         return msgspec.convert(document, Recipe)
     except msgspec.ValidationError as error:
-        raise InvalidInput(f"the recipe is not valid: {error}", field="recipe") from error
+        raise InvalidInput(f"the recipe is not valid: {error}{_allowed(str(error))}", field="recipe") from error
+
+
+def _allowed(complaint: str) -> str:
+    """Return the fields that there are, where the complaint is about one that there is not; a complaint about a value has them."""
+    if "unknown field" not in complaint:
+        return ""
+    names = TERM_NAMES if complaint.endswith("`$.weights`") else Recipe.__struct_fields__
+    return f"; allowed are {', '.join(names)}"
