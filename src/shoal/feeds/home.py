@@ -112,6 +112,13 @@ async def newest(reads: Reads, viewer: int, limit: int) -> list[int]:
         return await _materialised(reads, viewer, Cursor(limit=limit))
 
 
+async def pulled(reads: Reads, viewer: int, limit: int) -> list[int]:
+    """Return what `newest` returns, from the lists of the sources alone: no timeline is rebuilt for it, or kept warm."""
+    with one_request():
+        sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))
+        return await pull(reads.graph, sources, Cursor(limit=limit))
+
+
 async def at_positions(reads: Reads, viewer: int, first: int, last: int) -> list[Entry]:
     """Return the entries at positions `first` to `last` of all that the sources of the home have, as the viewer may see them."""
     sources = await _sources(reads.graph, viewer, await _followed_tags(reads.graph, viewer))

@@ -198,9 +198,29 @@ async def _read(
 ) -> Reading:
     recipe = recipe_for(reads, tastes)
     best = await scored(reads, viewer, tastes, recipe, interests, proposed)
-    # Somebody of whom nothing is known, and who chose no recipe, is shown as many authors as there are.
     own = tastes.taste is not None and tastes.taste.recipe is not None
-    author_most = recipe.author_most if own or interests.known else 1
+    author_most = recipe.author_most if own else author_most_for(interests, recipe)
+    return in_order(viewer, best, proposed, recipe, author_most, explain=explain)
+
+
+def author_most_for(interests: Interests, recipe: Recipe) -> int:
+    """Return how many posts of one author may stand among any ten, for a member who chose no recipe.
+
+    Somebody of whom nothing is known is shown as many authors as there are.
+    """
+    return recipe.author_most if interests.known else 1
+
+
+def in_order(
+    viewer: int,
+    best: Scored,
+    proposed: Mapping[int, Proposal],
+    recipe: Recipe,
+    author_most: int,
+    *,
+    explain: bool = False,
+) -> Reading:
+    """Return the reading of scored posts: the last stage, which reads nothing."""
     placed = _placed(best.only(range(min(len(best.posts), MOST_PLACES))), proposed, author_most, recipe.exploration)
     posts, values, _ = best.only([one.row for one in placed])
     sources = [proposed[post.id].source for post in posts]

@@ -12,7 +12,7 @@ from shoal.core.model import Post
 from shoal.core.ranking import terms
 from shoal.core.ranking.interests import Interests
 from shoal.core.ranking.recipes import Recipe
-from shoal.core.ranking.terms import Column, Matrix
+from shoal.core.ranking.terms import CandidateFacts, Column, Matrix
 from shoal.feeds import lists
 from shoal.feeds.foryou.facts import facts_of
 from shoal.feeds.foryou.rules import kept_out_by
@@ -21,6 +21,14 @@ from shoal.feeds.hydrate import Row, Sight, sight
 from shoal.feeds.reads import Reads
 from shoal.graph.payloads.tastes import Tastes
 from shoal.graph.schema import REPORTS_POST
+
+
+class Judged(NamedTuple):
+    """Posts that a viewer may be shown, with what is known of each: a row of the facts for a post. No recipe has a part in it."""
+
+    posts: list[Post]
+    facts: CandidateFacts | None
+    """None where there are no posts."""
 
 
 class Scored(NamedTuple):
@@ -47,18 +55,40 @@ async def scored(
     proposed: Mapping[int, Proposal],
 ) -> Scored:
     """Return the proposed posts that the viewer may be shown and no rule keeps out, best first."""
+    return by_score(await judged(reads, viewer, tastes, interests, proposed), recipe)
+
+
+async def judged(
+    reads: Reads,
+    viewer: int,
+    tastes: Tastes,
+    interests: Interests,
+    proposed: Mapping[int, Proposal],
+    *,
+    since: int = 0,
+) -> Judged:
+    """Return the proposed posts that the viewer may be shown and no rule keeps out, with the facts about them.
+
+    `since`: posts that were written before this moment (Unix ms) are left out.
+    """
     seen = sight(reads.graph, viewer)
-    rows = await _admitted(seen, viewer, proposed)
+    rows = [row for row in await _admitted(seen, viewer, proposed) if row[1].created_at >= since]
     if not rows:
-        return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0))
+        return Judged([], None)
     memory = tastes.seen.memory if tastes.seen is not None else b""
-    facts = await facts_of(reads, interests, memory, rows, proposed, seen)
-    found = terms.values(facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
+    return Judged([post for _, post, _ in rows], await facts_of(reads, interests, memory, rows, proposed, seen))
+
+
+def by_score(found: Judged, recipe: Recipe) -> Scored:
+    """Return judged posts by their scores, the highest first."""
+    if found.facts is None:
+        return Scored([], np.empty((0, len(terms.TERMS))), np.empty(0))
+    values = terms.values(found.facts, half_life_hours=recipe.half_life_hours, near_km=recipe.near_km)
     # A reading keeps the values with 32 bits: so the scores that it explains are those that made the order.
-    found = found.astype(np.float32).astype(np.float64)
-    ids = np.array([post.id for _, post, _ in rows], np.int64)
-    order = terms.best_first(terms.scores(terms.contributions(found, recipe)), ids)
-    return Scored([rows[at][1] for at in order.tolist()], found[order], facts.author_reactions[order])
+    values = values.astype(np.float32).astype(np.float64)
+    ids = np.array([post.id for post in found.posts], np.int64)
+    order = terms.best_first(terms.scores(terms.contributions(values, recipe)), ids)
+    return Scored([found.posts[at] for at in order.tolist()], values[order], found.facts.author_reactions[order])
 
 
 async def _admitted(seen: Sight, viewer: int, proposed: Mapping[int, Proposal]) -> list[Row]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple, TypeVar
@@ -61,8 +61,14 @@ class Candidates:
             sources[id_] |= bit
 
 
-async def candidates(reads: Reads, viewer: int, interests: Interests, near_km: float) -> Candidates:
-    """Return the candidates of a member: eight reads side by side, besides those of a home page.
+Newest = Callable[[Reads, int, int], Awaitable[list[int]]]
+"""The ids of the newest entries of a member's home, so many of them."""
+
+
+async def candidates(
+    reads: Reads, viewer: int, interests: Interests, near_km: float, newest: Newest = home.newest
+) -> Candidates:
+    """Return the candidates of a member: eight reads side by side, besides those of `newest`.
 
     `near_km`: how far from the member's own place a post counts as nearby.
     """
@@ -77,7 +83,7 @@ async def candidates(reads: Reads, viewer: int, interests: Interests, near_km: f
     tag_ids = {tag_id(tag): tag for tag in (*tags, *rising)}
     (at_home, trending, around), (likes, posted, tagged, new) = await asyncio.gather(
         asyncio.gather(
-            home.newest(reads, viewer, _HOME),
+            newest(reads, viewer, _HOME),
             popular.ids(reads, outdated=True),
             _around(reads, interests.place, near_km),
         ),
