@@ -164,6 +164,9 @@ def test_an_import_goes_on_where_one_was(shoal: Shoal, tmp_path: Path) -> None:
 def test_everything_else(shoal: Shoal, tmp_path: Path) -> None:
     assert told(shoal("feed", "ann", "--for-you", "--json")).startswith('{"lines":[')
     assert told(shoal("suggestions", "ben")) == "nobody\n"
+    assert told(shoal("rank", "replay", "--preset", "fresh", "--json")).startswith('{"options":{')
+    (tmp_path / "new.toml").write_text("[weights]\nfrends = 1\n")
+    assert "allowed are reactions" in refused(shoal("rank", "replay", "--weights", str(tmp_path / "new.toml")))
     assert told(shoal("search", "rebuild")) == "3 members and posts can be found\n"
     assert told(shoal("tags", "deny", "tide")) == "#tide\tis denied\n"
     assert told(shoal("tags", "rules")) == "#tide\tis denied\n"
@@ -233,6 +236,7 @@ def test_every_command_is_tried_here_or_needs_no_server() -> None:
         "import",
         "feed",
         "suggestions",
+        "rank",
         "search",
         "tags",
         "jobs",

@@ -116,7 +116,7 @@ async def test_a_second_check_beside_a_first_is_refused(door: Path) -> None:
         async with listening(opened.network, door):
             first = asyncio.create_task(ask(door, Check()))
             await begun.wait()
-            with pytest.raises(ShoalError, match="another check or import is under way"):
+            with pytest.raises(ShoalError, match="another check, import or replay is under way"):
                 await ask(door, Check())
             assert (await ask(door, AskStatus())).pid
         with pytest.raises(Unavailable):

@@ -26,6 +26,7 @@ COMMANDS = {
     "member": "Make members, set their passwords, suspend them, give them roles, list them.",
     "feed": "Show the feed of a member, and why each post stands where it does.",
     "suggestions": "Show whom a member is suggested to follow, and why.",
+    "rank": "Try another recipe of the ranked feed before it is the server's.",
     "post": "Take posts out of sight, and show them again.",
     "block": "Say with which e-mail addresses nobody signs up, and which networks are kept out.",
     "tags": "Show the tag cloud, and say what is not to be in it.",

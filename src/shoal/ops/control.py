@@ -36,7 +36,7 @@ _SILENCE_SECONDS = 60.0
 """A server that has sent nothing for this long is taken to hang; a busy machine is given time."""
 _INTERNAL = "the server met an error of its own; its log says which"
 _UNKNOWN = "the server does not know this operation: it is of another version, so restart it"
-_BUSY = "another check or import is under way: wait for it"
+_BUSY = "another check, import or replay is under way: wait for it"
 
 
 class NoServer(ShoalError):

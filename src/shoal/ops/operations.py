@@ -16,12 +16,15 @@ import msgspec
 from shoal.core.errors import NotFound, Taken
 from shoal.core.ip_blocks import IpSeverity
 from shoal.core.model import Member, Role
+from shoal.core.ranking.recipes import Recipe
 from shoal.ops import jobs, reading
 from shoal.ops.blocklists import Blocklists
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport, Progress
 from shoal.ops.network import AnyNetwork
 from shoal.ops.reading import FeedShown, SuggestionsShown
+from shoal.ops.replays import replay as replays
+from shoal.ops.replays.replay import ReplayOptions, ReplayReport
 from shoal.ops.transfer.imports import Sources, import_all
 from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import members, moderation
@@ -258,6 +261,18 @@ class ShowSuggestions(Operation[SuggestionsShown]):
         return await reading.show_suggestions(network.reads, (await _found(network, self.name)).id, self.limit)
 
 
+class ReplayRecipe(Operation[ReplayReport]):
+    """Say what another recipe of the server would change in ranked feeds. Nothing is written."""
+
+    answer = ReplayReport
+    alone = True
+    recipe: Recipe
+    options: ReplayOptions
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> ReplayReport:
+        return await replays.replay(network, self.recipe, self.options, progress)
+
+
 class Status(msgspec.Struct):
     """The process and the counts of a running server."""
 
@@ -297,6 +312,7 @@ AnyOperation = (
     | AskStatus
     | ShowFeed
     | ShowSuggestions
+    | ReplayRecipe
 )
 
 

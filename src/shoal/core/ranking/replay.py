@@ -1,0 +1,261 @@
+"""Two orders of the same posts compared: what another recipe would change in what members are shown first.
+
+Of each member two tops are given, the first posts by one recipe and by the other. Some figures are of one member (overlap,
+rank-biased overlap, authors, tags) and are averaged over members; the others are of all tops together. With the tops
+
+    member   before    after
+    1        a b c     a c d
+    2        a b       a b
+
+the overlaps are 2/3 and 1, so 0.83 on average, and one member of two is shown what they were shown before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
+from statistics import fmean, median
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+PERSISTENCE = 0.9
+"""Probability that a reader goes on to the next place, in `rank_biased_overlap`: the first ten places make 86 % of it."""
+OVERLAP_BINS = 10
+MOST_CHANGES = 10
+"""Authors who are named in each direction."""
+_LEAST_FOLLOWERS = (0, 10, 100, 1_000)
+
+
+class TopPost(NamedTuple):
+    """A post as it stands in a top."""
+
+    id: int
+    author: int
+    tags: tuple[str, ...]
+    age_hours: float
+
+
+Top = Sequence[TopPost]
+"""The first posts of a feed, the best first."""
+
+
+class TwoTops(NamedTuple):
+    """The tops of one member, by two recipes."""
+
+    before: Top
+    after: Top
+
+
+class ShownAuthor(NamedTuple):
+    """An author of posts in tops."""
+
+    name: str
+    followers: int
+
+
+class BeforeAfter(msgspec.Struct, frozen=True):
+    """A figure of the two orders."""
+
+    before: float
+    after: float
+
+    @property
+    def change(self) -> float:
+        """The growth from one to the other."""
+        return self.after - self.before
+
+
+class ExposureBucket(msgspec.Struct, frozen=True):
+    """Authors by how many follow them, and their share of all exposure, 0 to 1."""
+
+    least: int
+    """Fewest followers."""
+    most: int | None
+    """Most followers; None for no end."""
+    authors: int
+    """Authors who are in a top, by either recipe."""
+    share: BeforeAfter
+
+    @property
+    def words(self) -> str:
+        """The bucket in words: `10 to 99`, `1,000+`."""
+        return f"{self.least:,}+" if self.most is None else f"{self.least:,} to {self.most:,}"
+
+
+class AuthorChange(msgspec.Struct, frozen=True):
+    """An author whose share of all exposure, 0 to 1, becomes another one."""
+
+    name: str
+    followers: int
+    share: BeforeAfter
+
+
+class ReplayFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of tops before and after, of members who have any."""
+
+    members: int
+    unchanged: int
+    """Members whose tops are equal, place by place."""
+    overlap: float
+    """Mean of `overlap`."""
+    overlaps: tuple[int, ...]
+    """Members by their overlap: below 0.1, below 0.2 and so on; all that have 0.9 or more are in the last."""
+    rank_biased_overlap: float
+    """Mean of `rank_biased_overlap`."""
+    age_hours: BeforeAfter
+    """Median age of a post, over all places of all members."""
+    authors: BeforeAfter
+    """Distinct authors in a top, on average."""
+    tags: BeforeAfter
+    """Distinct tags in a top, on average."""
+    authors_shown: BeforeAfter
+    """Distinct authors in all tops together."""
+    gini: BeforeAfter
+    """Gini coefficient of the exposure of all authors who are in a top, by either recipe."""
+    exposure: tuple[ExposureBucket, ...]
+    gains: tuple[AuthorChange, ...]
+    """Authors who gain most exposure, at most ten."""
+    losses: tuple[AuthorChange, ...]
+    """Authors who lose most exposure, at most ten."""
+
+
+def figures(pairs: Iterable[TwoTops], authors: Mapping[int, ShownAuthor]) -> ReplayFigures:
+    """Return the figures of many members; those of whom both tops are empty do not count. Every author is in `authors`.
+
+    Without any member overlaps are 1 and all other figures 0: nothing changes.
+    """
+    tops = [pair for pair in pairs if pair.before or pair.after]
+    ids = [([post.id for post in pair.before], [post.id for post in pair.after]) for pair in tops]
+    overlaps = [overlap(before, after) for before, after in ids]
+    shares = _shares([pair.before for pair in tops]), _shares([pair.after for pair in tops])
+    shown = sorted({*shares[0], *shares[1]})
+    changed = [_change(authors[author], author, shares) for author in shown]
+    return ReplayFigures(
+        members=len(tops),
+        unchanged=sum(before == after for before, after in ids),
+        overlap=fmean(overlaps) if tops else 1.0,
+        overlaps=_bins(overlaps),
+        rank_biased_overlap=fmean([rank_biased_overlap(*pair) for pair in ids]) if tops else 1.0,
+        age_hours=_both(tops, _median_age),
+        authors=_both(tops, lambda side: _mean([len({post.author for post in top}) for top in side])),
+        tags=_both(tops, lambda side: _mean([len({tag for post in top for tag in post.tags}) for top in side])),
+        authors_shown=BeforeAfter(*(float(len(share)) for share in shares)),
+        gini=BeforeAfter(*(gini([share.get(author, 0.0) for author in shown]) for share in shares)),
+        exposure=_buckets(changed),
+        gains=_largest([one for one in changed if one.share.change > 0]),
+        losses=_largest([one for one in changed if one.share.change < 0]),
+    )
+
+
+def overlap(before: Sequence[int], after: Sequence[int]) -> float:
+    """Return the share of posts that both tops have, 0 to 1: those in common, over the places of the longer top.
+
+    The agreement at a depth of Webber, Moffat and Zobel (2010). Two empty tops are equal.
+    """
+    longer = max(len(before), len(after))
+    return len({*before} & {*after}) / longer if longer else 1.0
+
+
+def rank_biased_overlap(before: Sequence[int], after: Sequence[int], persistence: float = PERSISTENCE) -> float:
+    """Return how alike two tops are, 0 to 1, where the first places count most: 1 for the same order, 0 for nothing in common.
+
+    The extrapolated rank-biased overlap of Webber, Moffat and Zobel, "A similarity measure for indefinite rankings" (2010),
+    equation 32. With X(d) posts in common among the first d, s and l the lengths of the shorter and the longer top, p the
+    probability that a reader goes on to the next place:
+
+        (1 - p)/p * (sum over d <= l of X(d)/d p^d  +  sum over s < d <= l of X(s) (d - s)/(s d) p^d)
+        + ((X(l) - X(s))/l + X(s)/s) p^l
+
+    Kendall's tau compares orders of the same posts; two tops have different ones. Each post is in a top once.
+    """
+    short, long = sorted((before, after), key=len)
+    if not short:
+        return 0.0 if long else 1.0
+    s, p = len(short), persistence
+    common = _common(short, long)
+    at_short = common[s - 1]
+    total = sum(x / d * p**d for d, x in enumerate(common, 1))
+    total += sum(at_short * (d - s) / (s * d) * p**d for d in range(s + 1, len(long) + 1))
+    rest = (common[-1] - at_short) / len(long) + at_short / s
+    return min(1.0, (1 - p) / p * total + rest * p ** len(long))
+
+
+def _common(short: Sequence[int], long: Sequence[int]) -> list[int]:
+    """Return how many posts the tops have in common among their first 1, 2 ... of the longer one."""
+    places = {id_: place for place, id_ in enumerate(short)}
+    meets = Counter(max(place, places[id_]) for place, id_ in enumerate(long) if id_ in places)
+    return list(accumulate(meets[depth] for depth in range(len(long))))
+
+
+def exposures(tops: Iterable[Sequence[int]]) -> dict[int, float]:
+    """Return the exposure of each author in tops of authors: the sum of 1 / log2(1 + place) over the places, from 1 on.
+
+    The discount of Järvelin and Kekäläinen (2002), taken for the attention that a place gets by Singh and Joachims, "Fairness
+    of exposure in rankings" (2018).
+    """
+    found: defaultdict[int, float] = defaultdict(float)
+    for top in tops:
+        for place, author in enumerate(top, 1):
+            found[author] += 1.0 / math.log2(1.0 + place)
+    return dict(found)
+
+
+def gini(values: Sequence[float]) -> float:
+    """Return how unequal values of 0 and more are: 0 where all are equal, (n - 1)/n where one of n has everything.
+
+    The coefficient of Gini (1912), of values in rising order: sum of (2 i - n - 1) x(i), over n times their sum. 0 without a
+    value above 0.
+    """
+    total = math.fsum(values)
+    if not total:
+        return 0.0
+    ordered = np.sort(np.array(values, np.float64))
+    weights = 2.0 * np.arange(1, len(ordered) + 1) - len(ordered) - 1.0
+    return max(0.0, float(weights @ ordered) / (len(ordered) * total))
+
+
+def _shares(tops: Sequence[Top]) -> dict[int, float]:
+    """Return the share of each author in all exposure."""
+    found = exposures([post.author for post in top] for top in tops)
+    total = math.fsum(found.values())
+    return {author: exposure / total for author, exposure in found.items()}
+
+
+def _change(author: ShownAuthor, id_: int, shares: tuple[Mapping[int, float], Mapping[int, float]]) -> AuthorChange:
+    return AuthorChange(author.name, author.followers, BeforeAfter(*(share.get(id_, 0.0) for share in shares)))
+
+
+def _largest(changed: Iterable[AuthorChange]) -> tuple[AuthorChange, ...]:
+    return tuple(sorted(changed, key=lambda one: (-abs(one.share.change), one.name))[:MOST_CHANGES])
+
+
+def _buckets(changed: Sequence[AuthorChange]) -> tuple[ExposureBucket, ...]:
+    found = []
+    for least, following in zip(_LEAST_FOLLOWERS, (*_LEAST_FOLLOWERS[1:], None), strict=True):
+        here = [one for one in changed if least <= one.followers and (following is None or one.followers < following)]
+        share = BeforeAfter(math.fsum(one.share.before for one in here), math.fsum(one.share.after for one in here))
+        found.append(ExposureBucket(least, None if following is None else following - 1, len(here), share))
+    return tuple(found)
+
+
+def _bins(overlaps: Iterable[float]) -> tuple[int, ...]:
+    # A share of places is a ratio of small numbers: 0.3 of ten is 3 / 10, which times ten must not fall below 3.
+    counted = Counter(min(int(one * OVERLAP_BINS + 1e-9), OVERLAP_BINS - 1) for one in overlaps)
+    return tuple(counted[at] for at in range(OVERLAP_BINS))
+
+
+def _both(tops: Sequence[TwoTops], figure: Callable[[Sequence[Top]], float]) -> BeforeAfter:
+    return BeforeAfter(figure([pair.before for pair in tops]), figure([pair.after for pair in tops]))
+
+
+def _median_age(side: Sequence[Top]) -> float:
+    ages = [post.age_hours for top in side for post in top]
+    return median(ages) if ages else 0.0
+
+
+def _mean(counts: Sequence[int]) -> float:
+    return fmean(counts) if counts else 0.0

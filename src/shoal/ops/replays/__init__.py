@@ -1,0 +1,1 @@
+"""Replays: what another recipe would change in the ranked feed."""
