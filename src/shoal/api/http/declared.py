@@ -7,6 +7,7 @@ A route that forgets one does not start, so no part of the API is unlimited by a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -62,6 +63,7 @@ def complaint(
     return _complaint_of_params(path_names, params)
 
 
+@cache
 def _complaint_of_params(path_names: tuple[str, ...], params: type[msgspec.Struct] | None) -> str | None:
     if params is None:
         return None
