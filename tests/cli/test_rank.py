@@ -13,7 +13,8 @@ from PIL import Image
 from tests.cli.test_cli import shoal
 
 from shoal import Shoal
-from shoal.core.ranking.recipes import TERM_NAMES
+from shoal.core.ranking.recipe_links import recipe_link
+from shoal.core.ranking.recipes import PRESETS, TERM_NAMES
 from shoal.ops.replays.replay import ReplayReport
 from shoal.services import posts
 from shoal.services.posts import Draft
@@ -68,6 +69,19 @@ def test_the_recipe_of_the_server_changes_nothing(store: Path) -> None:
     assert "left out, of 4 drawn by lot: 1 who chose a recipe themselves" in words
     assert "100% of the posts in tops of 20 stay; 3 of 3 members see what they saw before" in words
     assert "Who gains most exposure: nobody" in words
+
+
+def test_a_shared_recipe_is_tried_by_its_link(store: Path) -> None:
+    link = recipe_link("https://there.example", PRESETS["fresh"])
+    by_name, by_link = [
+        json.loads(shoal(store, "rank", "replay", *given, "--json").stdout)
+        for given in (("--preset", "fresh"), ("--link", link))
+    ]
+    assert by_link["after"] == by_name["after"]
+    assert by_link["after"] != by_link["before"]
+    assert "the shared recipe" in shoal(store, "rank", "replay", "--link", "?friends=4").output
+    refused = shoal(store, "rank", "replay", "--link", "?frends=4")
+    assert (refused.exit_code, "frends" in refused.stderr) == (1, True)
 
 
 def test_every_figure_is_told(store: Path, recipe: Path) -> None:
@@ -171,8 +185,8 @@ def test_a_recipe_that_is_wrong_is_refused_in_a_line(store: Path, tmp_path: Path
 
 def test_what_is_wrong_is_said_in_a_line(store: Path, recipe: Path, tmp_path: Path) -> None:
     for arguments, code, words in (
-        ((), 2, "either --weights FILE or --preset NAME"),
-        (("--preset", "fresh", "--weights", str(recipe)), 2, "either --weights FILE or --preset NAME"),
+        ((), 2, "one of --weights FILE, --preset NAME and --link URL"),
+        (("--preset", "fresh", "--weights", str(recipe)), 2, "one of --weights FILE, --preset NAME and --link URL"),
         (("--preset", "best"), 2, "friends_first"),
         (("--preset", "fresh", "--days", "31"), 2, "1<=x<=30"),
         (("--preset", "fresh", "--members", "1001"), 2, "1<=x<=1000"),

@@ -14,6 +14,7 @@ from shoal.cli.group import pass_settings
 from shoal.cli.replay_words import tell
 from shoal.cli.stores import existing, perform
 from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.ranking.recipe_links import recipe_of_link
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of
 from shoal.ops.operations import ReplayRecipe
 from shoal.ops.replays.chart import chart
@@ -33,6 +34,7 @@ def rank() -> None:
 @rank.command()
 @click.option("--weights", type=click.Path(path_type=Path), metavar="FILE", help="A recipe in TOML.")
 @click.option("--preset", type=click.Choice(list(PRESETS)), help="Or one of the presets.")
+@click.option("--link", metavar="URL", help="Or a recipe that somebody shared.")
 @click.option(
     "--days",
     type=click.IntRange(1, MOST_DAYS),
@@ -69,6 +71,7 @@ def replay(
     /,
     weights: Path | None,
     preset: str | None,
+    link: str | None,
     as_json: bool,
     plot: Path | None,
     **options: int,
@@ -78,7 +81,7 @@ def replay(
     Feeds of active members are ranked by both recipes as of now, and compared. Nothing is written. Works beside a running
     server.
     """
-    recipe, name = _recipe_named(weights, preset)
+    recipe, name = _recipe_named(weights, preset, link)
     draw = surface_of(str(plot)) if plot is not None else None
     with bars() as progress:
         report = perform(existing(settings), ReplayRecipe(recipe, ReplayOptions(**options)), progress)
@@ -91,13 +94,17 @@ def replay(
         tell(report, name)
 
 
-def _recipe_named(weights: Path | None, preset: str | None) -> tuple[Recipe, str]:
+def _recipe_named(weights: Path | None, preset: str | None, link: str | None) -> tuple[Recipe, str]:
     """Return the recipe that was asked for, and its name."""
-    if preset is not None and weights is None:
+    if [weights, preset, link].count(None) != 2:
+        raise click.UsageError("one of --weights FILE, --preset NAME and --link URL")
+    if preset is not None:
         return PRESETS[preset], preset
-    if weights is not None and preset is None:
-        return _recipe_in(weights), weights.name
-    raise click.UsageError("either --weights FILE or --preset NAME")
+    return (
+        (_recipe_in(weights), weights.name)
+        if weights is not None
+        else (recipe_of_link(link or ""), "the shared recipe")
+    )
 
 
 def _recipe_in(path: Path) -> Recipe:
