@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from enum import IntEnum
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 WINDOW = 10
@@ -119,8 +120,15 @@ class _Order:
 
     def _best(self, queues: _Queues, sources: Iterable[Hashable]) -> int | None:
         """Return the best row of these sources that breaks no rule of authors and tags."""
-        firsts = (self._first(queues[source]) for source in sources)
-        return min((found for found in firsts if found is not None), default=None)
+        best: int | None = None
+        for queue in sorted([queues[source] for source in sources], key=itemgetter(-1)):
+            # Nothing in this queue or the next ones is better than its first.
+            if best is not None and queue[-1] > best:
+                break
+            found = self._first(queue)
+            if found is not None and (best is None or found < best):
+                best = found
+        return best
 
     def _first(self, queue: Sequence[int]) -> int | None:
         authors, tags, most = self._authors, self._tags, self._author_most
