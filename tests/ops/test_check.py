@@ -72,6 +72,7 @@ async def world_in(folder: Path) -> World:
         await ben.share(post)
         await ben.comment(post, "Cold!")
         await ann.unlike(post)
+        await ann.update_profile(fields=[("Elsewhere", "https://mastodon.social/@ann and @ann@pixelfed.social")])
         await shoal.blocklists.block_domain("spam.example")
         await shoal.blocklists.block_address("rude@example.org")
         await shoal.blocklists.block_network("203.0.113.0/24", seconds=86_400)
@@ -129,6 +130,18 @@ BREAKS = {
     "a block is in no list": ("DELETE FROM association WHERE alive >= 0 AND atype IN (70, 71, 72)", {"lists"}),
     "a block is gone": ("DELETE FROM object WHERE id IN (SELECT id2 FROM association WHERE atype = 70)", {"lists"}),
     "a block's key is lost": ("DELETE FROM key WHERE space LIKE '%_block'", {"keys"}),
+    "an account elsewhere leads to nobody": (
+        "DELETE FROM association WHERE alive >= 0 AND atype IN (90, 91)",
+        {"lists"},
+    ),
+    "an account elsewhere is dead": (
+        "UPDATE association SET alive = 0 WHERE alive >= 0 AND atype = 91",
+        {"I3", "lists"},
+    ),
+    "an account elsewhere that nobody declares": (
+        "UPDATE association SET id1 = id1 + (atype = 91), id2 = id2 + (atype = 90) WHERE alive >= 0 AND atype IN (90, 91)",
+        {"lists"},
+    ),
     "a share's key is lost": ("DELETE FROM key WHERE space = 'share'", {"keys"}),
 }
 

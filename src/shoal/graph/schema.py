@@ -127,6 +127,8 @@ ACTIVE = AssocType(
 )  # public list of a data source -> public post that members react to; time: minute of the newest reaction known
 PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  # public post -> cell of its place
 CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
+DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> handle elsewhere (an id made of its name)
+DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
@@ -163,6 +165,11 @@ def tag_id(canonical: str) -> int:
 def cell_id(cell: str) -> int:
     """The id of a cell of the globe, from its name."""
     return named("cell", cell)
+
+
+def handle_id(handle: str) -> int:
+    """The id of an account elsewhere, from the one form of its handle."""
+    return named("handle", handle)
 
 
 def is_tag(source: int) -> bool:

@@ -21,6 +21,7 @@ from shoal.graph.access import access_member
 from shoal.graph.addresses import keep_address
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor, KeyTaken
+from shoal.graph.payloads.declared import redeclare
 from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
 from shoal.services.login import guesses, passwords
 from shoal.services.login.apps import check_welcome
@@ -276,6 +277,7 @@ async def _change(writes: Writes, member_id: int, changes: dict[str, Any]) -> Me
 
     def beside(batch: Batch, before: Member, after: Member) -> None:
         batch.emit(ProfileChanged(member_id=member_id))
+        redeclare(batch, before, after, writes.new_id(batch.shard))
         kept = files_of_member(after)
         if gone := tuple(key for key in files_of_member(before) if key not in kept):
             batch.emit(FilesReleased(keys=gone))

@@ -16,6 +16,7 @@ from shoal.graph.schema import (
     CELL_OF,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
+    DECLARED_BY,
     IN_THREAD,
     MUTES_THREAD,
     PUBLIC_LISTS,
@@ -207,7 +208,7 @@ def ends(links: Links, objects: Objects) -> Found:
     # A thread stays muted when its root is deleted: it goes on below.
     other = (*LISTED, MUTES_THREAD)
     acting = [t.number for t in ASSOC_TYPES.values() if (not t.inverse or t.number < t.inverse) and t not in other]
-    named = (TAG_OF.inverse, CELL_OF.inverse)
+    named = (TAG_OF.inverse, CELL_OF.inverse, DECLARED_BY.inverse)
     live = links.only(links.alive & np.isin(links.atype, [number for number in acting if number not in named]))
     # The place of an emoji is no object: it is there as long as its post says so.
     there = objects.exist(live.id2) | np.isin(live.id2, links.of(SHOWS_EMOJI.number).id2)

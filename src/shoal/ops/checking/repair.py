@@ -17,6 +17,7 @@ from shoal.graph.payloads.threads import place_of
 from shoal.graph.schema import (
     ASSOC_TYPES,
     CELL_OF,
+    DECLARED_BY,
     IN_THREAD,
     PLACED_IN,
     POSTED,
@@ -35,7 +36,7 @@ _TRIES = 5
 """How often a count is counted again while it is being changed."""
 
 _KEEP_TIME = frozenset(
-    {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD)}
+    {atype.number for atype in LISTED if atype not in (SHARES, IN_THREAD, DECLARED_BY)}
     | {TAGGED.number, TAG_OF.number, PLACED_IN.number}
 )
 """Types whose time is the id of an object, and whose data says nothing else: it is their place in the list, and must stay."""

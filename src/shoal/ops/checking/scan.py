@@ -21,6 +21,7 @@ from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.graph.contract import AssocRow, Scanner
 from shoal.graph.media_life import key_of_files
 from shoal.graph.payloads.cells import cell_ids
+from shoal.graph.payloads.declared import declared_ids
 from shoal.graph.payloads.listings import places
 from shoal.graph.schema import (
     ATTACHED,
@@ -30,6 +31,7 @@ from shoal.graph.schema import (
     CELL_OF,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
+    DECLARED_BY,
     EVERYBODY,
     EXPIRING,
     IN_THREAD,
@@ -90,6 +92,7 @@ LISTED = (
     BLOCKS_EMAIL,
     BLOCKS_IP,
     CELL_OF,
+    DECLARED_BY,
 )
 """Types whose associations follow from objects alone, besides the tags."""
 
@@ -224,6 +227,8 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
                 yield node.id, IN_THREAD.number, node.root_id
             yield from _placed(node)
             yield from _attached(node.media, node.id)
+        case Member():
+            yield from ((id_, DECLARED_BY.number, node.id) for id_ in declared_ids(node))
         case Share():
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
