@@ -418,3 +418,29 @@ async def test_the_author_is_suggested_to_exactly_those_who_may_want_to_follow_t
             and "author" in {one.profile.member.name for one in await scene.people[viewer].suggestions(80)}
         }
         assert found == (set() if suspended else SUGGESTED)
+
+
+# Who finds the author by what they know of them: all whom no block or mute keeps apart, but themselves.
+FOUND_FROM_ELSEWHERE = set(VIEWERS) - {"author", "anonymous", "blocked", "blocker", "muter"}
+
+
+@pytest.mark.parametrize("hidden", ["", "suspended", "silenced", "not discoverable"])
+@in_loop
+async def test_the_author_is_found_from_elsewhere_by_exactly_those_whom_nothing_keeps_apart(hidden: str) -> None:
+    async with a_scene(suspended=False) as scene:
+        author = scene.people["author"]
+        fields = [("Fediverse", "@harbour@mastodon.social")]
+        await author.update_profile(fields=fields, discoverable=hidden != "not discoverable")
+        if hidden == "silenced":
+            await scene.shoal.moderation.silence(author)
+        if hidden == "suspended":
+            await scene.shoal.moderation.suspend(author)
+        await scene.shoal.settle()
+        for asked in ("harbour@mastodon.social", "author@mastodon.social"):
+            found = {viewer for viewer in VIEWERS if viewer != "anonymous" and await _finds(scene, viewer, asked)}
+            assert found == (set() if hidden else FOUND_FROM_ELSEWHERE), asked
+
+
+async def _finds(scene: Scene, viewer: str, handle: str) -> bool:
+    found = await scene.people[viewer].find_handles([handle])
+    return "author" in {one.profile.member.name for one in found.matches}

@@ -163,6 +163,7 @@ METHODS: dict[str, str] = {
     "GET /api/v2/suggestions": "member.suggestions",
     "GET /api/v1/suggestions": "member.suggestions",
     "DELETE /api/v1/suggestions/{account_id}": "member.dismiss_suggestion",
+    "POST /api/shoal/v1/contacts/archive": "member.find_followees",
     "GET /api/v1/trends/statuses": "visitor.trending_posts",
     "GET /api/v1/notifications": "notifications.page",
     "GET /api/v1/notifications/unread_count": "notifications.unread",

@@ -27,6 +27,8 @@ _ANYTIME = {"Unavailable", "OutcomeUnknown"}
 _RAISED = re.compile(r"`(\w+)`")
 _NOBODY = 12_345
 _VALUES: dict[str, Any] = {
+    "archive": b"ann@mastodon.social\n",
+    "handles": ["ann@mastodon.social"],
     "emoji": "👍",
     "text": "x",
     "tag": "tide",

@@ -32,7 +32,7 @@ from shoal.api.admin import accounts as admin_accounts
 from shoal.api.admin import email_blocks, ip_blocks, statistics
 from shoal.api.admin import reports as admin_reports
 from shoal.api.admin import trends as admin_trends
-from shoal.api.discover import foryou, suggestions, trends, wishes
+from shoal.api.discover import contacts, foryou, suggestions, trends, wishes
 from shoal.api.http.calls import Route, RouteGroup
 from shoal.api.instance import about, instance, wellknown
 from shoal.api.live import streaming
@@ -81,7 +81,11 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
         RouteGroup("timelines", "Timelines.", (*timelines.ROUTES, *foryou.ROUTES, *wishes.ROUTES)),
         RouteGroup("lists", "Lists of members.", lists.ROUTES),
         RouteGroup("tags", "Tags, trends and the tag cloud.", (*tags.ROUTES, *featured.ROUTES, *trends.ROUTES)),
-        RouteGroup("search", "Search, suggestions and the directory.", (*search.ROUTES, *suggestions.ROUTES)),
+        RouteGroup(
+            "search",
+            "Search, suggestions, friends from elsewhere and the directory.",
+            (*search.ROUTES, *suggestions.ROUTES, *contacts.ROUTES),
+        ),
         RouteGroup(
             "notifications",
             "Notifications, markers and conversations.",

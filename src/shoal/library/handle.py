@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shoal.core.model import Member
+from shoal.library.contacts import FindsContacts
 from shoal.library.conversations import OwnConversations
 from shoal.library.feeds import HasFeeds, SeesFeeds
 from shoal.library.filters import OwnFilters
@@ -42,6 +43,7 @@ class Handle(
     ReadsForYou,
     FollowsTags,
     MemberSearches,
+    FindsContacts,
     Complains,
     Listens,
     LogsIn,

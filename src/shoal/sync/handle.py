@@ -6,6 +6,7 @@ Made from `shoal.library.handle` by `python -m scripts.sync_library`.
 from __future__ import annotations
 
 from shoal.library import handle as awaited
+from shoal.sync.contacts import FindsContacts
 from shoal.sync.conversations import OwnConversations
 from shoal.sync.feeds import HasFeeds, SeesFeeds
 from shoal.sync.filters import OwnFilters
@@ -44,6 +45,7 @@ class Handle(
     ReadsForYou,
     FollowsTags,
     MemberSearches,
+    FindsContacts,
     Complains,
     Listens,
     LogsIn,

@@ -1,0 +1,27 @@
+"""Friends from elsewhere: members whom one already knows from another network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.feeds.discover import contacts
+from shoal.feeds.discover.contacts import ContactsFound
+from shoal.library.acting import Acting
+
+
+class FindsContacts(Acting):
+    """Looking for members by what one knows of them. Nothing that is given here is kept."""
+
+    async def find_followees(self, archive: bytes) -> ContactsFound:
+        """Find members by the follow list in another network's archive: a file of Mastodon, Pixelfed, Instagram, X or Bluesky.
+
+        Raises `InvalidInput` for a file that is none, and `TooLarge` past 4 MiB or 10,000 accounts.
+        """
+        return await contacts.followees_in_archive(self._reads, self.id, archive)
+
+    async def find_handles(self, handles: Sequence[str]) -> ContactsFound:
+        """Find members by accounts elsewhere, such as `ann@mastodon.social` or `https://instagram.com/ann`.
+
+        Raises `TooLarge` past 10,000.
+        """
+        return await contacts.followees_by_handle(self._reads, self.id, handles)

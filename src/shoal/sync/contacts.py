@@ -1,0 +1,32 @@
+"""Friends from elsewhere: members whom one already knows from another network.
+
+Made from `shoal.library.contacts` by `python -m scripts.sync_library`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from shoal.feeds.discover.contacts import ContactsFound
+from shoal.library import contacts as awaited
+from shoal.sync.calling import Acting
+
+
+class FindsContacts(Acting):
+    """Looking for members by what one knows of them. Nothing that is given here is kept."""
+
+    _awaited: awaited.FindsContacts
+
+    def find_followees(self, archive: bytes) -> ContactsFound:
+        """Find members by the follow list in another network's archive: a file of Mastodon, Pixelfed, Instagram, X or Bluesky.
+
+        Raises `InvalidInput` for a file that is none, and `TooLarge` past 4 MiB or 10,000 accounts.
+        """
+        return self._loop.call(self._awaited.find_followees(archive))
+
+    def find_handles(self, handles: Sequence[str]) -> ContactsFound:
+        """Find members by accounts elsewhere, such as `ann@mastodon.social` or `https://instagram.com/ann`.
+
+        Raises `TooLarge` past 10,000.
+        """
+        return self._loop.call(self._awaited.find_handles(handles))

@@ -1,0 +1,70 @@
+"""Friends from elsewhere over HTTP: archives and handles, refusals, and how often."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from shoal.core.archives import MAX_ARCHIVE_BYTES
+from tests.api.world import World, world
+
+ARCHIVE = "/api/shoal/v1/contacts/archive"
+CREDENTIALS = "/api/v1/accounts/update_credentials"
+_NUMBERS = count()
+CSV = b"Account address,Show boosts\nharbour@mastodon.social,true\nben@mastodon.social,true\nno one,\n"
+
+
+def test_an_archive_finds_accounts_and_says_how_surely(shoal: World) -> None:
+    ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
+    fields = {"fields_attributes": [{"name": "Mastodon", "value": "https://mastodon.social/@harbour"}]}
+    shoal.json("PATCH", CREDENTIALS, cyd, json=fields)
+    shoal.json("POST", f"/api/v1/accounts/{ben.id}/follow", ann)
+    found = shoal.json("POST", ARCHIVE, ann, files={"file": ("following_accounts.csv", CSV, "text/csv")})
+    assert (found["asked"], found["unreadable"], found["more"]) == (2, 1, False)
+    assert [(one["account"]["username"], one["given"], one["match"]) for one in found["contacts"]] == [
+        ("cyd", "harbour@mastodon.social", "link"),
+        ("ben", "ben@mastodon.social", "name"),
+    ]
+    assert [(one["following"], one["requested"]) for one in found["contacts"]] == [(False, False), (True, False)]
+    handles = {"handles": ["https://mastodon.social/@harbour", "@ben@mastodon.social", "no one"]}
+    assert shoal.json("POST", ARCHIVE, ann, json=handles) == found
+    # One's own account is nobody to follow.
+    assert shoal.json("POST", ARCHIVE, cyd, json={"handles": ["harbour@mastodon.social"]})["contacts"] == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ({"json": {}}, 422),
+        ({"json": {"handles": ["a" * 500]}}, 422),
+        ({"json": {"handles": ["ann"] * 10_001}}, 422),
+        ({"json": {"handles": {"deep": {"er": 1}}}}, 422),
+        ({"files": {"file": ("following.json", b"{}", "application/json")}}, 422),
+        ({"files": {"file": ("following.json", b"[" * 100_000, "application/json")}}, 422),
+        ({"files": {"file": ("following.zip", b"PK\x03\x04\xff", "application/zip")}}, 422),
+        ({"files": {"file": ("f.csv", CSV, "text/csv")}, "data": {"handles[]": "ann@x.org"}}, 422),
+        ({"files": {"file": ("f.csv", CSV * (MAX_ARCHIVE_BYTES // len(CSV) + 2_000), "text/csv")}}, 413),
+    ],
+    ids=["nothing", "long", "many", "shape", "empty", "deep", "zip", "both", "large"],
+)
+def test_what_is_no_follow_list_is_refused(shared: World, sent: dict[str, object], status: int) -> None:
+    ann = shared.join(f"ann{next(_NUMBERS)}")
+    refused = shared.ask("POST", ARCHIVE, ann, **sent)
+    assert refused.status_code == status
+    assert refused.json()["error"]
+
+
+def test_archives_need_a_member_who_lets_the_app_see_whom_they_follow(shoal: World) -> None:
+    ann = shoal.join("ann")
+    assert shoal.ask("POST", ARCHIVE, json={"handles": ["ann"]}).status_code == 401
+    reader = shoal.token(ann.app_id, ann.member.id, ("read:statuses",))
+    assert shoal.ask("POST", ARCHIVE, reader, json={"handles": ["ann"]}).status_code == 403
+
+
+def test_archives_are_counted_apart_from_other_requests() -> None:
+    with world(rate_limits=True, limits={"archives": "2/1h"}) as shoal:
+        ann, ben = map(shoal.join, ("ann", "ben"))
+        codes = [shoal.ask("POST", ARCHIVE, ann, json={"handles": ["ben"]}).status_code for _ in range(3)]
+        assert codes == [200, 200, 429]
+        assert shoal.ask("POST", ARCHIVE, ben, json={"handles": ["ann"]}).status_code == 200

@@ -1,0 +1,157 @@
+"""Friends from elsewhere: who is found by what the viewer knows of them, how surely, and who never is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.archives import MOST_HANDLES
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.feeds.discover import contacts
+from shoal.feeds.discover.contacts import ContactsFound
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Batch
+from shoal.graph.schema import DECLARES, handle_id
+from tests.flows.people import register
+from tests.flows.reading import calls
+from tests.running import in_loop
+
+
+def matched(found: ContactsFound) -> list[tuple[str, str, str]]:
+    """Names, what was given for each, and how it matched, in order."""
+    return [(one.profile.member.name, one.given, one.match) for one in found.matches]
+
+
+async def declare(who: Handle, *values: str) -> None:
+    """Have these rows on the profile."""
+    await who.update_profile(fields=[("Elsewhere", value) for value in values])
+
+
+@in_loop
+async def test_a_followee_is_found_by_a_link_on_their_profile_or_less_surely_by_name() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me, ann, ben, cyd = await register(shoal, "me", "ann", "ben", "cyd")
+        await declare(cyd, "https://mastodon.social/@harbour", "instagram.com/Cyd.B and @cyd@pixelfed.social")
+        await declare(ann, "https://bsky.app/profile/ann.example.org")
+        await me.follow(ben)
+        archive = (
+            b"Account address,Show boosts\nharbour@mastodon.social,true\nben@x.org,true\nann@y.org,true\nno one,\n"
+        )
+        found = await me.find_followees(archive)
+        assert matched(found) == [
+            ("cyd", "harbour@mastodon.social", "link"),
+            ("ann", "ann@y.org", "name"),
+            ("ben", "ben@x.org", "name"),
+        ]
+        assert [one.following for one in found.matches] == [False, False, True]
+        assert (found.asked, found.unreadable, found.more) == (3, 1, False)
+        # The surer match of several is told, whatever came first.
+        assert matched(await me.find_handles(["cyd@elsewhere.org", "https://www.instagram.com/cyd.b/"])) == [
+            ("cyd", "cyd.b@instagram.com", "link")
+        ]
+        follows = [{"did": "did:plc:1", "handle": "ann.example.org"}, {"handle": "cyd.bsky.social"}]
+        assert matched(await me.find_followees(json.dumps(follows).encode())) == [
+            ("ann", "ann.example.org@bsky.app", "link"),
+            ("cyd", "cyd.bsky.social@bsky.app", "name"),
+        ]
+        await cyd.update_profile(locked=True)
+        await me.follow(cyd)
+        (asked,) = (await me.find_handles(["harbour@mastodon.social"])).matches
+        assert (asked.following, asked.requested) == (False, True)
+
+
+@in_loop
+async def test_a_profile_that_changes_is_found_by_what_it_says_now() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me, ann = await register(shoal, "me", "ann")
+        old, new = "harbour@mastodon.social", "lighthouse@mastodon.social"
+        for n in range(3):
+            await declare(ann, f"@{(old, new)[n % 2]}")
+            await shoal.settle()
+            found = matched(await me.find_handles([old, new]))
+            assert found == [("ann", (old, new)[n % 2], "link")]
+        await ann.update_profile(fields=[])
+        assert matched(await me.find_handles([old, new])) == []
+
+
+@in_loop
+async def test_what_led_to_a_member_a_moment_ago_leads_to_nobody() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me, ann = await register(shoal, "me", "ann")
+        # As a store in which the end of an old declaration has not arrived yet.
+        new_id = shoal.network.writes.new_id
+        batch = Batch(0)
+        batch.assoc_add(ann.id, DECLARES, handle_id("harbour@mastodon.social"), new_id(0))
+        await shoal.network.store.commit(batch)
+        assert matched(await me.find_handles(["harbour@mastodon.social"])) == []
+
+
+@in_loop
+async def test_only_those_who_want_to_be_found_are_and_nobody_whom_a_block_or_mute_keeps_apart() -> None:
+    async with Shoal.open("memory://") as shoal:
+        names = ("shy", "silent", "gone", "blocked", "blocking", "muted", "ann")
+        me, *others = await register(shoal, "me", *names)
+        shy, silent, gone, blocked, blocking, muted, _ = others
+        for one in (me, *others):
+            await declare(one, f"https://mastodon.social/@the_{one.name}")
+        await shy.update_profile(discoverable=False)
+        await shoal.moderation.silence(silent)
+        await shoal.moderation.suspend(gone)
+        await me.block(blocked)
+        await blocking.block(me)
+        await me.mute(muted)
+        await shoal.settle()
+        links = [f"the_{name}@mastodon.social" for name in ("me", *names)]
+        assert matched(await me.find_handles(links)) == [("ann", "the_ann@mastodon.social", "link")]
+        assert matched(await me.find_handles([f"{name}@x.org" for name in ("me", *names)])) == [
+            ("ann", "ann@x.org", "name")
+        ]
+
+
+@in_loop
+async def test_those_who_declared_an_account_first_are_found_by_it() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me, *many = await register(shoal, "me", *(f"m{n}" for n in range(9)))
+        for one in many:
+            await declare(one, "https://mastodon.social/@ann")
+        found = await me.find_handles(["ann@mastodon.social"])
+        assert {one.profile.member.name for one in found.matches} == {f"m{n}" for n in range(5)}
+
+
+@in_loop
+async def test_an_answer_has_room_for_so_many_and_says_that_there_are_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(contacts, "MOST_FOUND", 3)
+    monkeypatch.setattr(contacts, "_AT_ONCE", 2)
+    async with Shoal.open("memory://") as shoal:
+        me, *many = await register(shoal, "me", *(f"m{n}" for n in range(5)))
+        await me.follow(many[0])
+        await declare(many[4], "@m4@mastodon.social")
+        found = await me.find_handles([f"m{n}@mastodon.social" for n in range(5)])
+        assert [name for name, _, _ in matched(found)] == ["m4", "m1", "m2"]
+        assert found.more
+        with pytest.raises(TooLarge):
+            await me.find_handles(["ann"] * (MOST_HANDLES + 1))
+        with pytest.raises(InvalidInput):
+            await me.find_followees(b"{}")
+
+
+@in_loop
+async def test_a_long_list_costs_as_many_reads_as_a_short_one() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me, *_ = await register(shoal, "me", *(f"m{n}" for n in range(40)))
+        costs = []
+        for n in (1, 40):
+            handles = [f"m{at}@mastodon.social" for at in range(n)]
+            costs.append(await calls(shoal.network, partial(found_by, me, handles)))
+        assert costs[0] == costs[1]
+        assert costs[0].total() == 6
+
+
+async def found_by(me: Handle, handles: list[str], reads: Reads) -> None:
+    """Find all of these, by reads that are counted."""
+    counted = replace(reads, lasting=reads.graph)
+    assert len((await contacts.followees_by_handle(counted, me.id, handles)).matches) == len(handles)
