@@ -6,10 +6,11 @@
 from importlib.metadata import version
 
 from shoal import errors
+from shoal.core.contacts import hash_address
 from shoal.core.errors import ShoalError
 from shoal.core.model import Visibility
 from shoal.core.ranking.recipes import Recipe, Weights
 from shoal.library import Handle, Shoal, Visitor
 
-__all__ = ["Handle", "Recipe", "Shoal", "ShoalError", "Visibility", "Visitor", "Weights", "errors"]
+__all__ = ["Handle", "Recipe", "Shoal", "ShoalError", "Visibility", "Visitor", "Weights", "errors", "hash_address"]
 __version__ = version("shoal")

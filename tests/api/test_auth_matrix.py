@@ -230,6 +230,8 @@ ASKING = {
     "/api/v1/admin/measures",
     "/api/v1/admin/dimensions",
     "/api/v1/admin/retention",
+    "/api/shoal/v1/contacts",
+    "/api/shoal/v1/contacts/archive",
 }
 """These take a question in a body, and change nothing."""
 

@@ -222,6 +222,7 @@ def test_preferences_are_what_the_profile_says(shoal: World) -> None:
         "reading:autoplay:gifs": False,
         "shoal:aggregate_reblogs": True,
         "shoal:rankable": True,
+        "shoal:findable_by_email": False,
     }
     assert shoal.json("GET", "/api/v1/preferences", ann) == expected
     change(shoal, ann, json={"source": {"privacy": "unlisted", "sensitive": True, "language": "fr"}})

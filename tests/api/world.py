@@ -133,9 +133,9 @@ class World:
         assert answer.status_code == 200, (answer.status_code, answer.text)
         return answer.json()
 
-    def join(self, name: str, scopes: Sequence[str] = SCOPES) -> Someone:
+    def join(self, name: str, scopes: Sequence[str] = SCOPES, *, email: str = "") -> Someone:
         """A new member with a token."""
-        member = self.run(members.register(self.network.writes, name))
+        member = self.run(members.register(self.network.writes, name, email=email))
         app = self.run(apps.register(self.network.writes, "Test", redirect_uris=("urn:x",), scopes=SCOPES)).app
         return Someone(member, self.token(app.id, member.id, scopes), app.id)
 

@@ -17,6 +17,7 @@ from shoal.graph.contract import Batch
 from shoal.graph.schema import OWNS
 from shoal.wiring import Network
 
+AUTHORS_ADDRESS = "author@example.org"
 HARBOUR = Place(54.1, -0.2)
 """The place of every post."""
 KINDS = ("plain", "tagged", "comment", "media", "shared", "hidden", "waiting", "deleted")
@@ -69,7 +70,7 @@ async def a_scene(*, suspended: bool) -> AsyncIterator[Scene]:
     """
     async with Shoal.open("memory://") as shoal:
         names = [*(name for name in VIEWERS if name != "anonymous"), "host", "sharer"]
-        people = {name: await shoal.register(name) for name in names}
+        people = {name: await shoal.register(name, email=f"{name}@example.org") for name in names}
         question = await people["host"].create("What do you see?")
         for handle in people.values():
             # So that a share is seen beside its post.

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from shoal import Visibility
+from shoal import Visibility, hash_address
 from shoal.core.errors import NotFound
 from shoal.core.places import disk
 from shoal.feeds import home, people, public, tagged, thread, user
@@ -19,7 +19,7 @@ from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
 from shoal.graph.contract import Cursor
 from shoal.services import reactions
-from tests.flows.scene import HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
+from tests.flows.scene import AUTHORS_ADDRESS, HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
 from tests.running import in_loop
 
 PUBLIC, UNLISTED, FOLLOWERS, DIRECT = Visibility
@@ -430,17 +430,19 @@ async def test_the_author_is_found_from_elsewhere_by_exactly_those_whom_nothing_
     async with a_scene(suspended=False) as scene:
         author = scene.people["author"]
         fields = [("Fediverse", "@harbour@mastodon.social")]
-        await author.update_profile(fields=fields, discoverable=hidden != "not discoverable")
+        await author.update_profile(fields=fields, discoverable=hidden != "not discoverable", findable_by_email=True)
         if hidden == "silenced":
             await scene.shoal.moderation.silence(author)
         if hidden == "suspended":
             await scene.shoal.moderation.suspend(author)
         await scene.shoal.settle()
-        for asked in ("harbour@mastodon.social", "author@mastodon.social"):
+        for asked in ("harbour@mastodon.social", "author@mastodon.social", AUTHORS_ADDRESS):
             found = {viewer for viewer in VIEWERS if viewer != "anonymous" and await _finds(scene, viewer, asked)}
             assert found == (set() if hidden else FOUND_FROM_ELSEWHERE), asked
 
 
-async def _finds(scene: Scene, viewer: str, handle: str) -> bool:
-    found = await scene.people[viewer].find_handles([handle])
+async def _finds(scene: Scene, viewer: str, known: str) -> bool:
+    who = scene.people[viewer]
+    hashes = [hash_address(await who.contact_salt(), known)]
+    found = await (who.find_contacts(hashes) if known == AUTHORS_ADDRESS else who.find_handles([known]))
     return "author" in {one.profile.member.name for one in found.matches}

@@ -163,6 +163,8 @@ METHODS: dict[str, str] = {
     "GET /api/v2/suggestions": "member.suggestions",
     "GET /api/v1/suggestions": "member.suggestions",
     "DELETE /api/v1/suggestions/{account_id}": "member.dismiss_suggestion",
+    "GET /api/shoal/v1/contacts/salt": "member.contact_salt",
+    "POST /api/shoal/v1/contacts": "member.find_contacts",
     "POST /api/shoal/v1/contacts/archive": "member.find_followees",
     "GET /api/v1/trends/statuses": "visitor.trending_posts",
     "GET /api/v1/notifications": "notifications.page",

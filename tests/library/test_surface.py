@@ -28,6 +28,7 @@ _RAISED = re.compile(r"`(\w+)`")
 _NOBODY = 12_345
 _VALUES: dict[str, Any] = {
     "archive": b"ann@mastodon.social\n",
+    "hashes": ["a" * 64],
     "handles": ["ann@mastodon.social"],
     "emoji": "👍",
     "text": "x",

@@ -72,7 +72,8 @@ async def world_in(folder: Path) -> World:
         await ben.share(post)
         await ben.comment(post, "Cold!")
         await ann.unlike(post)
-        await ann.update_profile(fields=[("Elsewhere", "https://mastodon.social/@ann and @ann@pixelfed.social")])
+        elsewhere = ("Elsewhere", "https://mastodon.social/@ann and @ann@pixelfed.social")
+        await ann.update_profile(fields=[elsewhere], findable_by_email=True)
         await shoal.blocklists.block_domain("spam.example")
         await shoal.blocklists.block_address("rude@example.org")
         await shoal.blocklists.block_network("203.0.113.0/24", seconds=86_400)
@@ -142,6 +143,7 @@ BREAKS = {
         "UPDATE association SET id1 = id1 + (atype = 91), id2 = id2 + (atype = 90) WHERE alive >= 0 AND atype IN (90, 91)",
         {"lists"},
     ),
+    "the salt of hashes is lost": ("DELETE FROM key WHERE space = 'contact_salt'", {"keys"}),
     "a share's key is lost": ("DELETE FROM key WHERE space = 'share'", {"keys"}),
 }
 

@@ -56,7 +56,7 @@ def names_in(folder: Path) -> list[str]:
 async def ann_in(shoal: Shoal) -> Handle:
     """Ann, with one of everything."""
     ann, ben = await shoal.register("ann", "a long password", email="ann@example.org"), await shoal.register("ben")
-    await ann.update_profile(note="By the sea", avatar=picture("red"))
+    await ann.update_profile(note="By the sea", avatar=picture("red"), findable_by_email=True)
     media = await ann.upload(picture("teal"), description="A teal square")
     post = await ann.create("Low tide, “quoted”, \n#dawn", media=[media], place=(0.0, 2.50123), data={"a": [1]})
     await ann.update(post, "High tide #dawn")
@@ -87,6 +87,8 @@ async def test_all_that_a_member_has_is_there(tmp_path: Path) -> None:
         await export(shoal.network, "ann", to)
     profile = read(to / "profile.json")
     assert (profile["name"], profile["note"]) == ("ann", "By the sea")
+    assert profile["findable_by_email"] is True
+    assert "email_hash" not in profile
     assert (to / profile["avatar"]).exists()
     (post,) = read(to / "posts.json")
     assert (post["text"], post["tags"], post["data"]) == ("High tide #dawn", ["dawn"], {"a": [1]})

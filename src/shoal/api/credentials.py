@@ -56,6 +56,8 @@ class ShoalProfileParams(msgspec.Struct, frozen=True):
     are there stay as they are."""
     rankable: bool | None = None
     """Whether the caller's statuses may appear in feeds that are ranked by interest."""
+    findable_by_email: bool | None = None
+    """Whether those who know the caller's e-mail address can find them by it."""
 
 
 class CredentialChanges(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ async def update(context: Context, params: CredentialChanges) -> object:
         indexable=params.indexable,
         folds_shares=params.shoal.aggregate_reblogs,
         rankable=params.shoal.rankable,
+        findable_by_email=params.shoal.findable_by_email,
         default_visibility=presenter.VISIBILITY[source.privacy] if source.privacy else None,
         default_sensitive=source.sensitive,
         default_language=source.language,

@@ -127,6 +127,8 @@ class Member(Node, frozen=True, tag="member"):
     place_precision: PlacePrecision = PlacePrecision.KM
     rankable: bool = True
     """Whether their posts may appear in feeds that are ranked."""
+    email_hash: str = ""
+    """Hash of the e-mail address by which others may find the member (`core.contacts`); empty: they may not."""
     dated: int = msgspec.field(default=0, name="created_at")
     """When the member joined, where that is not the moment of the id (an import). Use `created_at`."""
 
@@ -134,6 +136,11 @@ class Member(Node, frozen=True, tag="member"):
     def created_at(self) -> int:
         """When the member joined, in Unix milliseconds."""
         return self.dated or milliseconds_of(self.id)
+
+    @property
+    def findable_by_email(self) -> bool:
+        """Whether others who know the member's e-mail address can find them by it."""
+        return self.email_hash != ""
 
 
 class Login(Node, frozen=True, tag="login"):

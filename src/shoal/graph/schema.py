@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from shoal.core.contacts import ContactSalt
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
@@ -127,7 +128,7 @@ ACTIVE = AssocType(
 )  # public list of a data source -> public post that members react to; time: minute of the newest reaction known
 PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  # public post -> cell of its place
 CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
-DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> handle elsewhere (an id made of its name)
+DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> what leads to them from elsewhere
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
 
 ASSOC_TYPES: dict[int, AssocType] = {
@@ -170,6 +171,11 @@ def cell_id(cell: str) -> int:
 def handle_id(handle: str) -> int:
     """The id of an account elsewhere, from the one form of its handle."""
     return named("handle", handle)
+
+
+def email_hash_id(digest: str) -> int:
+    """The id of a hash of an e-mail address by which a member may be found."""
+    return named("email_hash", digest)
 
 
 def is_tag(source: int) -> bool:
@@ -218,6 +224,11 @@ def email_domain_block_key(domain: str) -> Key:
 def email_block_key(digest: str) -> Key:
     """Key of the hash of a canonical e-mail address that is refused: the id of the block, beside which it lies."""
     return Key(shard_of(EVERYBODY), "email_block", digest)
+
+
+def contact_salt_key() -> Key:
+    """Key of the salt under which e-mail addresses are hashed."""
+    return Key(shard_of(EVERYBODY), "contact_salt", "")
 
 
 def ip_block_key(network: str) -> Key:
@@ -288,6 +299,7 @@ AnyNode = (
     | Grant
     | Taste
     | SeenPosts
+    | ContactSalt
 )
 
 _encoder = msgspec.msgpack.Encoder()

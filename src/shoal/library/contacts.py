@@ -7,10 +7,22 @@ from collections.abc import Sequence
 from shoal.feeds.discover import contacts
 from shoal.feeds.discover.contacts import ContactsFound
 from shoal.library.acting import Acting
+from shoal.services.login import contact_salt as salts
 
 
 class FindsContacts(Acting):
     """Looking for members by what one knows of them. Nothing that is given here is kept."""
+
+    async def contact_salt(self) -> str:
+        """The salt under which e-mail addresses are hashed here (`shoal.hash_address`), in hexadecimal digits."""
+        return await salts.contact_salt(self._writes)
+
+    async def find_contacts(self, hashes: Sequence[str]) -> ContactsFound:
+        """Find members by hashes of their e-mail addresses: those who allow it (`update_profile(findable_by_email=True)`).
+
+        Raises `InvalidInput` for what is no hash, and `TooLarge` past 2,000.
+        """
+        return await contacts.contacts_by_hash(self._reads, self.id, hashes)
 
     async def find_followees(self, archive: bytes) -> ContactsFound:
         """Find members by the follow list in another network's archive: a file of Mastodon, Pixelfed, Instagram, X or Bluesky.

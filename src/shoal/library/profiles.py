@@ -75,6 +75,7 @@ class HasProfile(SeesProfiles, Acting):
         indexable: bool | None = None,
         folds_shares: bool | None = None,
         rankable: bool | None = None,
+        findable_by_email: bool | None = None,
         default_visibility: Visibility | VisibilityName | None = None,
         default_sensitive: bool | None = None,
         default_language: str | None = None,
@@ -84,10 +85,11 @@ class HasProfile(SeesProfiles, Acting):
         avatar: bytes | None = None,
         header: bytes | None = None,
     ) -> Member:
-        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`).
+        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`, `Unfit`).
 
         `place_precision` says how exactly the places of posts are stored from then on: "exact", or rounded to "100m",
-        "1km" (the default) or "10km"; "none" leaves places out. Posts that are there stay as they are.
+        "1km" (the default) or "10km"; "none" leaves places out. Posts that are there stay as they are. With `findable_by_email`
+        those who know the member's e-mail address find them by it (`find_contacts`).
         """
         shown = None if default_visibility is None else one_of(Visibility, default_visibility, "default_visibility")
         exactly = None if place_precision is None else one_of(PlacePrecision, place_precision, "place_precision")
@@ -102,6 +104,7 @@ class HasProfile(SeesProfiles, Acting):
             indexable=indexable,
             folds_shares=folds_shares,
             rankable=rankable,
+            findable_by_email=findable_by_email,
             default_visibility=shown,
             default_sensitive=default_sensitive,
             default_language=default_language,

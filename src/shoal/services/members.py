@@ -9,7 +9,18 @@ from typing import Any
 
 import msgspec
 
-from shoal.core.errors import Conflict, InvalidInput, ShoalError, Taken, TooLarge, TooShort, Unauthenticated, is_refusal
+from shoal.core.contacts import hash_address
+from shoal.core.errors import (
+    Conflict,
+    InvalidInput,
+    ShoalError,
+    Taken,
+    TooLarge,
+    TooShort,
+    Unauthenticated,
+    Unfit,
+    is_refusal,
+)
 from shoal.core.events import FilesReleased, MemberRegistered, ProfileChanged, SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
@@ -25,6 +36,7 @@ from shoal.graph.payloads.declared import redeclare
 from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
 from shoal.services.login import guesses, passwords
 from shoal.services.login.apps import check_welcome
+from shoal.services.login.contact_salt import contact_salt
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes, add_node
 
@@ -70,6 +82,7 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     indexable: bool | None = None
     folds_shares: bool | None = None
     rankable: bool | None = None
+    findable_by_email: bool | None = None
     default_visibility: Visibility | None = None
     default_sensitive: bool | None = None
     default_language: str | None = None
@@ -251,6 +264,8 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
     """Change the given values. Files of replaced pictures are deleted a little later."""
     changes = _checked_profile(writes, profile)
     member = await access_member(writes.graph, member_id)
+    if profile.findable_by_email is not None:
+        changes["email_hash"] = await _email_hash(writes, member) if profile.findable_by_email else ""
     placed: list[str] = []
     try:
         if profile.avatar is not None:
@@ -265,6 +280,13 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
             # One picture may have been placed before the other was found to be none.
             await writes.media.remove(placed)
         raise
+
+
+async def _email_hash(writes: Writes, member: Member) -> str:
+    login = await _login_of(writes, member)
+    if login is None or not login.email:
+        raise Unfit("findable_by_email: this account has no e-mail address", field="findable_by_email")
+    return hash_address(await contact_salt(writes), login.email)
 
 
 async def remove_picture(writes: Writes, member_id: int, which: str) -> Member:

@@ -17,6 +17,17 @@ class FindsContacts(Acting):
 
     _awaited: awaited.FindsContacts
 
+    def contact_salt(self) -> str:
+        """The salt under which e-mail addresses are hashed here (`shoal.hash_address`), in hexadecimal digits."""
+        return self._loop.call(self._awaited.contact_salt())
+
+    def find_contacts(self, hashes: Sequence[str]) -> ContactsFound:
+        """Find members by hashes of their e-mail addresses: those who allow it (`update_profile(findable_by_email=True)`).
+
+        Raises `InvalidInput` for what is no hash, and `TooLarge` past 2,000.
+        """
+        return self._loop.call(self._awaited.find_contacts(hashes))
+
     def find_followees(self, archive: bytes) -> ContactsFound:
         """Find members by the follow list in another network's archive: a file of Mastodon, Pixelfed, Instagram, X or Bluesky.
 

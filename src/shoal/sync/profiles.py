@@ -70,6 +70,7 @@ class HasProfile(SeesProfiles, Acting):
         indexable: bool | None = None,
         folds_shares: bool | None = None,
         rankable: bool | None = None,
+        findable_by_email: bool | None = None,
         default_visibility: Visibility | VisibilityName | None = None,
         default_sensitive: bool | None = None,
         default_language: str | None = None,
@@ -79,10 +80,11 @@ class HasProfile(SeesProfiles, Acting):
         avatar: bytes | None = None,
         header: bytes | None = None,
     ) -> Member:
-        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`).
+        """Change the given fields of the own profile; None stays. Raises `InvalidInput` (`TooLarge`, `Unsupported`, `Unfit`).
 
         `place_precision` says how exactly the places of posts are stored from then on: "exact", or rounded to "100m",
-        "1km" (the default) or "10km"; "none" leaves places out. Posts that are there stay as they are.
+        "1km" (the default) or "10km"; "none" leaves places out. Posts that are there stay as they are. With `findable_by_email`
+        those who know the member's e-mail address find them by it (`find_contacts`).
         """
         return self._loop.call(
             self._awaited.update_profile(
@@ -96,6 +98,7 @@ class HasProfile(SeesProfiles, Acting):
                 indexable=indexable,
                 folds_shares=folds_shares,
                 rankable=rankable,
+                findable_by_email=findable_by_email,
                 default_visibility=default_visibility,
                 default_sensitive=default_sensitive,
                 default_language=default_language,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+import json
 from itertools import count
 
 import pytest
@@ -9,6 +11,8 @@ import pytest
 from shoal.core.archives import MAX_ARCHIVE_BYTES
 from tests.api.world import World, world
 
+CONTACTS = "/api/shoal/v1/contacts"
+SALT = "/api/shoal/v1/contacts/salt"
 ARCHIVE = "/api/shoal/v1/contacts/archive"
 CREDENTIALS = "/api/v1/accounts/update_credentials"
 _NUMBERS = count()
@@ -55,11 +59,54 @@ def test_what_is_no_follow_list_is_refused(shared: World, sent: dict[str, object
     assert refused.json()["error"]
 
 
+def test_members_who_allow_it_are_found_by_hashes_of_their_addresses(shoal: World) -> None:
+    me = shoal.join("me")
+    ann, ben = (shoal.join(name, email=f"{name}@example.org") for name in ("ann", "ben"))
+    terms = shoal.json("GET", SALT, me)
+    assert (terms["algorithm"], terms["bits"], terms["most"]) == ("HMAC-SHA256", 256, 2_000)
+    key = bytes.fromhex(terms["salt"])
+    hashes = [hmac.digest(key, f"{name}@example.org".encode(), "sha256").hex() for name in ("ann", "ben", "cyd")]
+    assert shoal.json("POST", CONTACTS, me, json={"hashes": hashes})["contacts"] == []
+    shoal.json("PATCH", CREDENTIALS, ann, data={"shoal[findable_by_email]": "true"})
+    assert shoal.json("GET", "/api/v1/preferences", ann)["shoal:findable_by_email"] is True
+    assert shoal.json("GET", "/api/v1/preferences", ben)["shoal:findable_by_email"] is False
+    found = shoal.json("POST", CONTACTS, me, json={"hashes": hashes})
+    assert (found["asked"], found["unreadable"], found["more"]) == (3, 0, False)
+    (one,) = found["contacts"]
+    assert (one["account"]["username"], one["given"], one["match"]) == ("ann", hashes[0], "email")
+    # Neither an address nor its hash is in anything that others are shown.
+    shown = shoal.ask("GET", f"/api/v1/accounts/{ann.id}", me).text
+    assert hashes[0] not in shown
+    assert "example.org" not in shown
+    assert hashes[0] not in json.dumps(one["account"])
+    assert shoal.ask("PATCH", CREDENTIALS, me, data={"shoal[findable_by_email]": "true"}).status_code == 422
+    shoal.json("PATCH", CREDENTIALS, ann, data={"shoal[findable_by_email]": "false"})
+    assert shoal.json("POST", CONTACTS, me, json={"hashes": hashes})["contacts"] == []
+
+
+@pytest.mark.parametrize(
+    "hashes", [["ann@example.org"], ["A" * 64], ["a" * 65], ["a" * 64] * 2_001, "a" * 63], ids=lambda one: str(one)[:8]
+)
+def test_what_is_no_hash_is_refused(shared: World, hashes: object) -> None:
+    ann = shared.join(f"ann{next(_NUMBERS)}")
+    assert shared.ask("POST", CONTACTS, ann, json={"hashes": hashes}).status_code == 422
+    assert shared.ask("POST", CONTACTS, ann, json={}).status_code == 400
+
+
+def test_address_books_are_few() -> None:
+    with world(rate_limits=True) as shoal:
+        ann = shoal.join("ann")
+        codes = [shoal.ask("POST", CONTACTS, ann, json={"hashes": ["a" * 64]}).status_code for _ in range(11)]
+        assert codes == [200] * 10 + [429]
+
+
 def test_archives_need_a_member_who_lets_the_app_see_whom_they_follow(shoal: World) -> None:
     ann = shoal.join("ann")
     assert shoal.ask("POST", ARCHIVE, json={"handles": ["ann"]}).status_code == 401
     reader = shoal.token(ann.app_id, ann.member.id, ("read:statuses",))
     assert shoal.ask("POST", ARCHIVE, reader, json={"handles": ["ann"]}).status_code == 403
+    assert shoal.ask("POST", CONTACTS, reader, json={"hashes": []}).status_code == 403
+    assert shoal.ask("GET", SALT, reader).status_code == 403
 
 
 def test_archives_are_counted_apart_from_other_requests() -> None:

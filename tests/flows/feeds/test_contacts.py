@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from shoal import Handle, Shoal
+from shoal import Handle, Shoal, hash_address
 from shoal.core.archives import MOST_HANDLES
-from shoal.core.errors import InvalidInput, TooLarge
+from shoal.core.errors import InvalidInput, TooLarge, Unfit
 from shoal.feeds.discover import contacts
 from shoal.feeds.discover.contacts import ContactsFound
 from shoal.feeds.reads import Reads
 from shoal.graph.contract import Batch
-from shoal.graph.schema import DECLARES, handle_id
+from shoal.graph.schema import DECLARES, contact_salt_key, handle_id
 from tests.flows.people import register
 from tests.flows.reading import calls
 from tests.running import in_loop
+from tests.stores import FIRST
 
 
 def matched(found: ContactsFound) -> list[tuple[str, str, str]]:
@@ -62,6 +65,91 @@ async def test_a_followee_is_found_by_a_link_on_their_profile_or_less_surely_by_
         await me.follow(cyd)
         (asked,) = (await me.find_handles(["harbour@mastodon.social"])).matches
         assert (asked.following, asked.requested) == (False, True)
+
+
+async def by_email(who: Handle, *addresses: str) -> list[str]:
+    """The names of members who are found by these addresses."""
+    salt = await who.contact_salt()
+    found = await who.find_contacts([hash_address(salt, address) for address in addresses])
+    assert {one.match for one in found.matches} <= {"email"}
+    return [one.profile.member.name for one in found.matches]
+
+
+@in_loop
+async def test_only_members_who_allow_it_are_found_by_their_address() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me = await shoal.register("me")
+        ann, ben = [await shoal.register(name, email=f"{name}@example.org") for name in ("ann", "ben")]
+        addresses = ("ben@example.org", "ann@example.org", "nobody@example.org")
+        assert await by_email(me, *addresses) == []
+        await ann.update_profile(findable_by_email=True)
+        assert await by_email(me, *addresses) == ["ann"]
+        assert await by_email(me, "Ann@Example.org") == ["ann"]
+        # A change of something else leaves it as it is.
+        assert (await ann.update_profile(note="By the sea")).findable_by_email
+        await ben.update_profile(findable_by_email=True)
+        assert set(await by_email(me, *addresses)) == {"ann", "ben"}
+        assert await by_email(ann, "ann@example.org") == []
+        await ann.update_profile(findable_by_email=False)
+        assert await by_email(me, *addresses) == ["ben"]
+        with pytest.raises(Unfit):
+            await me.update_profile(findable_by_email=True)
+
+
+@in_loop
+async def test_who_may_be_found_by_an_address_may_be_hidden_otherwise() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me = await shoal.register("me")
+        ann = await shoal.register("ann", email="ann@example.org")
+        await ann.update_profile(findable_by_email=True)
+        await ann.block(me)
+        assert await by_email(me, "ann@example.org") == []
+        await ann.unblock(me)
+        await me.block(ann)
+        assert await by_email(me, "ann@example.org") == []
+        await me.unblock(ann)
+        assert await by_email(me, "ann@example.org") == ["ann"]
+        await ann.update_profile(discoverable=False)
+        assert await by_email(me, "ann@example.org") == []
+        await ann.update_profile(discoverable=True)
+        await shoal.moderation.suspend(ann)
+        await shoal.settle()
+        assert await by_email(me, "ann@example.org") == []
+
+
+@in_loop
+async def test_a_network_has_one_salt_whoever_asks_first(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shoal.db"
+    async with Shoal.open(url) as shoal:
+        me = await shoal.register("me")
+        salts = await asyncio.gather(*(me.contact_salt() for _ in range(5)))
+        assert len(set(salts)) == 1
+        assert len(bytes.fromhex(salts[0])) == 16
+    async with Shoal.open(url) as shoal:
+        assert await (await shoal.member("me")).contact_salt() == salts[0]
+        assert len(await shoal.network.store.key_get([contact_salt_key()])) == 1
+    async with Shoal.open("memory://") as other:
+        assert await (await other.register("me")).contact_salt() != salts[0]
+
+
+@in_loop
+async def test_nothing_of_a_list_is_kept() -> None:
+    async with Shoal.open("memory://") as shoal:
+        me = await shoal.register("me")
+        hashes = [hash_address(await me.contact_salt(), "friend@example.org")]
+        await shoal.settle()
+        before = await everything(shoal)
+        await me.find_contacts(hashes)
+        await me.find_handles(["friend@mastodon.social"])
+        await me.find_followees(b"Account address\nfriend@mastodon.social\n")
+        await shoal.settle()
+        assert await everything(shoal) == before
+
+
+async def everything(shoal: Shoal) -> tuple[object, ...]:
+    """All objects and associations there are."""
+    store = shoal.network.store
+    return await store.obj_scan(FIRST, 100_000), await store.assoc_scan((FIRST, 0, FIRST), 100_000)
 
 
 @in_loop

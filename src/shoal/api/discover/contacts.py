@@ -9,18 +9,28 @@ from msgspec import Meta
 
 from shoal.api import rows
 from shoal.api.context import Context
-from shoal.api.entities.contacts import FoundContact, FoundContacts
+from shoal.api.entities.contacts import FoundContact, FoundContacts, HashTerms
 from shoal.api.http.convert import Upload
 from shoal.api.http.replies import raw
 from shoal.api.listing import actor
 from shoal.core.archives import MAX_ARCHIVE_BYTES, MOST_HANDLES
+from shoal.core.contacts import ALGORITHM, BITS, MOST_HASHES
 from shoal.core.errors import InvalidInput
 from shoal.core.handles import MAX_HANDLE
-from shoal.feeds.discover.contacts import ContactsFound, followees_by_handle, followees_in_archive
+from shoal.feeds.discover.contacts import ContactsFound, contacts_by_hash, followees_by_handle, followees_in_archive
+from shoal.services.login.contact_salt import contact_salt
 
 _CONTACTS = "/api/shoal/v1/contacts"
 
+_Hash = Annotated[str, Meta(max_length=BITS // 4)]
 _Handle = Annotated[str, Meta(max_length=MAX_HANDLE)]
+
+
+class HashesParams(msgspec.Struct, frozen=True, kw_only=True):
+    """Hashes of e-mail addresses that the caller knows."""
+
+    hashes: Annotated[tuple[_Hash, ...], Meta(max_length=MOST_HASHES)]
+    """As `GET /api/shoal/v1/contacts/salt` says, 64 hexadecimal digits each."""
 
 
 class FollowListParams(msgspec.Struct, frozen=True):
@@ -31,6 +41,17 @@ class FollowListParams(msgspec.Struct, frozen=True):
     as JSON, or a list of handles as CSV or JSON; at most 4 MiB."""
     handles: Annotated[tuple[_Handle, ...], Meta(max_length=MOST_HANDLES)] = ()
     """Such as `ann@mastodon.social`, `ann.bsky.social` or `https://instagram.com/ann`."""
+
+
+async def hash_terms(context: Context, _params: None) -> object:
+    """The salt with which a client hashes e-mail addresses before it sends them, and how."""
+    salt = await contact_salt(context.deps.writes)
+    return HashTerms(salt=salt, algorithm=ALGORITHM, bits=BITS, most=MOST_HASHES)
+
+
+async def by_hashes(context: Context, params: HashesParams) -> object:
+    """Accounts of those who allow to be found by their e-mail address, by hashes of addresses that the caller knows."""
+    return _shown(context, await contacts_by_hash(context.deps.reads, actor(context), params.hashes))
 
 
 async def in_archive(context: Context, params: FollowListParams) -> object:
@@ -63,12 +84,23 @@ def _shown(context: Context, found: ContactsFound) -> FoundContacts:
     )
 
 
+_read = rows.route.having(scope="read:follows")
+
 ROUTES = (
-    rows.route(
+    _read("GET", f"{_CONTACTS}/salt", hash_terms, answer=HashTerms),
+    _read(
+        "POST",
+        _CONTACTS,
+        by_hashes,
+        limit_class="contacts",
+        params=HashesParams,
+        max_body=4 * rows.FORM,
+        answer=FoundContacts,
+    ),
+    _read(
         "POST",
         f"{_CONTACTS}/archive",
         in_archive,
-        scope="read:follows",
         limit_class="archives",
         params=FollowListParams,
         max_body=MAX_ARCHIVE_BYTES + rows.FORM,

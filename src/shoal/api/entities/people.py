@@ -57,6 +57,8 @@ class Preferences(msgspec.Struct, kw_only=True):
     """Whether a status stands once in home and lists; changed by `shoal[aggregate_reblogs]` of `update_credentials`."""
     rankable: bool = msgspec.field(name="shoal:rankable", default=True)
     """Whether their statuses may appear in ranked feeds; changed by `shoal[rankable]` of `update_credentials`."""
+    findable_by_email: bool = msgspec.field(name="shoal:findable_by_email", default=False)
+    """Whether those who know their e-mail address can find them by it; changed by `shoal[findable_by_email]`."""
 
 
 def featured_tag(found: Featured, at: Addresses) -> FeaturedTag:
@@ -83,4 +85,5 @@ def preferences(member: Member) -> Preferences:
         language=member.default_language or None,
         aggregate_reblogs=member.folds_shares,
         rankable=member.rankable,
+        findable_by_email=member.findable_by_email,
     )

@@ -1,6 +1,7 @@
 """Names from elsewhere that lead to a member: the one rule, for all who change members.
 
-The links and addresses in the rows of a profile say which accounts elsewhere are the member's. Nothing proves that they are.
+The links and addresses in the rows of a profile say which accounts elsewhere are the member's; nothing proves that they are. The
+hash of their e-mail address leads to those alone who said that it may.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from shoal.core.handles import ForeignHandle, handles_in
 from shoal.core.model import Member
 from shoal.graph.contract import Batch
-from shoal.graph.schema import DECLARES, handle_id
+from shoal.graph.schema import DECLARES, email_hash_id, handle_id
 
 _MOST = 16
 """Accounts elsewhere that a profile can declare: four a row."""
@@ -22,7 +23,8 @@ def declared_handles(member: Member) -> frozenset[ForeignHandle]:
 
 def declared_ids(member: Member) -> frozenset[int]:
     """Return the ids of all that leads to a member from elsewhere."""
-    return frozenset(handle_id(str(handle)) for handle in declared_handles(member))
+    ids = {handle_id(str(handle)) for handle in declared_handles(member)}
+    return frozenset(ids | {email_hash_id(member.email_hash)} if member.findable_by_email else ids)
 
 
 def redeclare(batch: Batch, before: Member, after: Member, now: int) -> None:

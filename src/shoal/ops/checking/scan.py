@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.core.contacts import ContactSalt
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
@@ -48,6 +49,7 @@ from shoal.graph.schema import (
     AnyNode,
     AssocType,
     Key,
+    contact_salt_key,
     email_block_key,
     email_domain_block_key,
     email_key,
@@ -210,6 +212,8 @@ def names_of(node: AnyNode) -> KeyTarget | None:
             return KeyTarget(ip_block_key(node.network), node.id)
         case Taste():
             return KeyTarget(taste_key(node.member_id), node.id)
+        case ContactSalt():
+            return KeyTarget(contact_salt_key(), node.id)
         case SeenPosts():
             return KeyTarget(seen_key(node.member_id), node.id)
     return None

@@ -29,6 +29,8 @@ async def _profile(export: Export) -> None:
     values = {name: value for name, value in msgspec.structs.asdict(export.member).items() if name != "login_id"}
     values["id"] = str(export.member.id)
     values["created_at"] = values.pop("dated")
+    del values["email_hash"]
+    values["findable_by_email"] = export.member.findable_by_email
     values["joined"] = iso(export.member.created_at)
     for name in ("avatar", "header"):
         if values[name]:

@@ -59,12 +59,14 @@ DEFAULTS: Mapping[str, RateRule] = {
     "network_guesses": RateRule(50, 600),
     "pages": RateRule(600, 300),
     "files": RateRule(3_000, 300),
+    "contacts": RateRule(10, 86_400),
     "archives": RateRule(30, 86_400),
 }
 """Mastodon's numbers; `login` guards the password and token forms. Of the last two, which it leaves to the server in front,
 `pages` is what a browser reads, and `files` are pictures: a page has many, but a client keeps them for ever.
 
-`archives` are follow lists from elsewhere, 10,000 look-ups each.
+`contacts` are hashed address books of 2,000 addresses: few, for a list of guesses looks the same. `archives` are follow lists
+from elsewhere, 10,000 look-ups each.
 
 The two of `guesses` count wrong passwords alone (`guesses.py`): for one account, and from one network."""
 
