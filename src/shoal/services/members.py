@@ -276,7 +276,7 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
             changes["header"] = placed[-1]
         return await _change(writes, member_id, changes)
     except ShoalError as error:
-        if is_refusal(error):
+        if placed and is_refusal(error):
             # One picture may have been placed before the other was found to be none.
             await writes.media.remove(placed)
         raise

@@ -23,6 +23,7 @@ from shoal.graph.schema import (
     CHOSEN_BY,
     COMMENTS_ASIDE_ON,
     COMMENTS_ON,
+    DECLARED_BY,
     DUE_ON,
     EVERYBODY,
     FOLLOWED_BY,
@@ -53,6 +54,7 @@ from shoal.graph.schema import (
     VOTED_BY,
     VOTES,
     AssocType,
+    handle_id,
     public_list,
     tag_id,
 )
@@ -217,6 +219,17 @@ class World:
         for tag, post_id in used & self.pairs(TAG_OF):
             if self.alive[tag, TAG_OF.number, post_id].time != post_id:
                 yield f"tag {tag} of {post_id} stands at another time"
+
+    def wrong_declarations(self) -> Iterator[str]:
+        """Members are listed under the accounts elsewhere that their profiles link to."""
+        linked = {
+            (handle_id(f"{name}@{site}"), member.id)
+            for member in self.all(Member)
+            for row in member.fields
+            for site, _, name in [row.value.removeprefix("https://").partition("/@")]
+        }
+        for handle, member_id in linked ^ self.pairs(DECLARED_BY):
+            yield f"account {handle} of {member_id}: on the profile {(handle, member_id) in linked}"
 
     def cloud(self) -> Counter[str]:
         """How many public posts that are in sight have each tag."""

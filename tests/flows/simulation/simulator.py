@@ -26,7 +26,7 @@ from shoal.fanout.loudness import Loudness
 from shoal.fanout.seated_followers import PackedFollowers
 from shoal.fanout.table import TABLE
 from shoal.feeds import folding, home
-from shoal.feeds.discover import suggestions
+from shoal.feeds.discover import contacts, suggestions
 from shoal.feeds.foryou import feed
 from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.hydrate import hydrate
@@ -54,6 +54,7 @@ from shoal.services import (
     reports,
     tastes,
 )
+from shoal.services.members import ProfileChange
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.reports import Complaint
@@ -77,6 +78,7 @@ NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
 """The first three live in the upper half of the data sources, the others in the lower."""
 TAGS = ("dawn", "reef", "surf")
 EMOJI = ("👍", "❤️", "🇳🇱")
+ELSEWHERE = ("https://reef.example/@harbour", "https://dawn.example/@harbour")
 LENGTH = 4
 _REFUSALS = (Conflict, Gone, NotAllowed, NotFound, Unavailable)
 _PATIENCE = 2_000
@@ -92,6 +94,12 @@ class Op(NamedTuple):
     actor: int
     other: int
     number: int
+
+
+def _address(link: str) -> str:
+    """The one form of the account that a link of `ELSEWHERE` opens."""
+    site, _, name = link.removeprefix("https://").partition("/@")
+    return f"{name}@{site}"
 
 
 class Addressed(MemoryTimelines):
@@ -477,6 +485,15 @@ class Simulator:
                 "one's own share is not there"
             )
 
+    async def _declare(self, op: Op) -> None:
+        """Link to some accounts elsewhere on the profile, in place of those before."""
+        fields = [("Elsewhere", link) for bit, link in enumerate(ELSEWHERE) if op.number & 1 << bit]
+        await members.update_profile(self.writes, self._id(op.actor), ProfileChange(fields=fields))
+
+    async def _declare_twice(self, op: Op) -> None:
+        """From two devices."""
+        await _together(self._declare(op), self._declare(op._replace(number=op.number ^ 3)))
+
     async def _turn_folding(self, op: Op) -> None:
         member = (await self.graph.obj_get((self._id(op.actor),)))[self._id(op.actor)]
         assert isinstance(member, Member)
@@ -551,6 +568,13 @@ class Simulator:
                 assert not member.suspended
                 assert member.id != viewer
                 assert (viewer, member.id) not in known
+            apart = muted | world.pairs(BLOCKS) | {(two, one) for one, two in world.pairs(BLOCKS)}
+            for match in (await contacts.followees_by_handle(self.reads, viewer, ELSEWHERE)).matches:
+                member = world.objects.get(match.profile.member.id)
+                assert isinstance(member, Member)
+                assert not member.suspended
+                assert any(match.given == _address(row.value) for row in member.fields)
+                assert (viewer, member.id) not in apart
         await tastes.add_seen_posts(self.writes, viewer, [ranked.entry.post.id for ranked in page.entries])
         if page.entries:
             chosen = page.entries[op.number % len(page.entries)].entry.post
@@ -603,6 +627,7 @@ class Simulator:
             *world.wrong_tallies(self.author_of | {s.id: s.author_id for s in world.all(Share)}),
             *world.missing_inverses(),
             *world.wrong_tags(),
+            *world.wrong_declarations(),
             *world.wrong_sight(),
             *world.wrong_lists(),
             *world.wrong_votes(),

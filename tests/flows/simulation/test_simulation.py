@@ -41,6 +41,8 @@ VERBS = {
     "unlike": 1,
     "share": 6,
     "turn_folding": 1,
+    "declare": 2,
+    "declare_twice": 1,
     "unshare": 2,
     "bookmark": 1,
     "unbookmark": 1,
