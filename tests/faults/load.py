@@ -82,6 +82,14 @@ class Load:
         self.broken = 0
         """How many connections broke."""
 
+    @property
+    def served(self) -> bool:
+        """Whether hardly anybody was told to come again: one for ten good answers at most.
+
+        On a loaded machine a store may take longer than a server waits for it. Where one is away, there are many for each answer.
+        """
+        return 10 * sum(map(len, self.refused.values())) <= self.acknowledged
+
     def __enter__(self) -> Self:
         self._thread.start()
         return self
