@@ -197,12 +197,19 @@ def world(**settings: Any) -> Iterator[World]:
 
 
 def _one_by_one() -> Callable[[], int]:
-    """Return a clock that no two ids have one millisecond of: within one the shard would decide their order."""
+    """Return a clock that waits until no two ids have one millisecond: within one the shard would decide their order."""
     latest = 0
 
     def tell() -> int:
         nonlocal latest
-        latest = max(time.time_ns() // 1_000_000, latest + 1)
+        now = latest
+        for _ in range(100):
+            now = time.time_ns() // 1_000_000
+            if now > latest:
+                break
+            time.sleep(0.0002)
+        # The clock of the machine may have been put back.
+        latest = max(now, latest + 1)
         return latest
 
     return tell
