@@ -663,19 +663,18 @@ async def test_a_count_can_be_put_right(backend: Backend) -> None:
 # Inverses
 
 
-@pytest.mark.parametrize("atype", [atype for atype in ASSOC_TYPES.values() if atype.inverse], ids=repr)
 @in_loop
-async def test_every_association_has_its_inverse_with_the_same_time(backend: Backend, atype: AssocType) -> None:
+async def test_every_association_has_its_inverse_with_the_same_time(backend: Backend) -> None:
     async with backend.open() as graph:
-        inverse = ASSOC_TYPES[atype.inverse]
-        assert ASSOC_TYPES[inverse.inverse] is atype
-        await begin(graph, CYD, atype, ANN, moment(1), b"data")
-        assert await graph.assoc_range(ANN, inverse, Cursor(limit=5)) == [Assoc(CYD, moment(1), b"data")]
-        await end(graph, CYD, atype, ANN, moment(2))
-        assert await graph.assoc_range(ANN, inverse, Cursor(limit=5)) == []
-        assert await all_counts(graph) == []
-        times = {row.time for row in await all_links(graph)}
-        assert times == {moment(2)}
+        for atype in [atype for atype in ASSOC_TYPES.values() if atype.inverse]:
+            inverse = ASSOC_TYPES[atype.inverse]
+            assert ASSOC_TYPES[inverse.inverse] is atype
+            await begin(graph, CYD, atype, ANN, moment(1), b"data")
+            assert await graph.assoc_range(ANN, inverse, Cursor(limit=5)) == [Assoc(CYD, moment(1), b"data")], atype
+            await end(graph, CYD, atype, ANN, moment(2))
+            assert await graph.assoc_range(ANN, inverse, Cursor(limit=5)) == [], atype
+            assert await all_counts(graph) == [], atype
+        assert {row.time for row in await all_links(graph)} == {moment(2)}
 
 
 @in_loop
