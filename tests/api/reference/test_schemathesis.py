@@ -32,8 +32,9 @@ from shoal.services.login import apps
 from shoal.settings import Settings
 from shoal.wiring import Network
 from tests.api.world import served
+from tests.examples import examples
 
-LEAST = 5_000
+LEAST = examples(2_500)
 """Requests in all."""
 SEED = 20_261_122
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
