@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -43,7 +43,9 @@ class Relayed:
         await eventually(self._store.backlog, 0)
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
-        """Jobs, unless there are none: deliveries take a moment."""
+        """All jobs that are there: deliveries take a moment. Some wait until this process has acknowledged others."""
+        with suppress(AssertionError):
+            await eventually(self._broker.ready, 0, 1.0)
         return await claim(self._broker, limit, lease)
 
     async def backlog(self) -> int:
@@ -58,12 +60,12 @@ class Relayed:
 
 
 async def claim(broker: RabbitOutbox, limit: int = 256, lease: float = 60.0) -> list[Job]:
-    """Claim jobs, waiting while any are ready; empty only when the broker has none."""
-    while not (jobs := await broker.claim(limit, lease)):
-        if await broker.ready() == 0:
-            return await broker.claim(limit, lease)
+    """Claim what the broker had given by now, waiting while any are ready; empty only when the broker has none."""
+    while True:
+        ready = await broker.ready()
+        if (jobs := await broker.claim(limit, lease)) or ready == 0:
+            return jobs
         await asyncio.sleep(0.001)
-    return jobs
 
 
 class RelayedBackend:

@@ -144,7 +144,7 @@ async def test_jobs_of_the_same_number_are_told_apart_by_their_store_and_their_e
     async with outbox(rabbitmq.namespace()) as work:
         others = [Job(1, PostCreated(post_id=2, author_id=ANN)), *jobs(1, store=1)]
         await work.send([*jobs(1), *others])
-        assert await claim(work) == [*jobs(1), *others]
+        assert await claimed(work, 2) == [*jobs(1), *others]
 
 
 @in_loop
@@ -152,7 +152,7 @@ async def test_a_delay_is_kept_by_the_broker_and_ends_though_nobody_is_there() -
     namespace = rabbitmq.namespace()
     async with outbox(namespace) as work:
         await work.send(jobs(1, 2))
-        first, second = await claim(work)
+        first, second = await claimed(work, 2)
         await work.put_back(first._replace(step=1, mark=5, attempt=2), 0.3)
         assert await claim(work) == []
         await work.ack([second])
@@ -206,7 +206,7 @@ async def test_the_backlog_counts_what_other_workers_have_in_hand_and_what_is_de
     async with outbox(namespace, taking=False) as watcher, outbox(namespace) as worker:
         await watcher.send(jobs(1, 2, 3))
         await eventually(watcher.backlog, 3)
-        taken = await claim(worker)
+        taken = await claimed(worker, 3)
         await worker.ack(taken[:1])
         await eventually(watcher.backlog, 2)
         await worker.put_back(taken[1], 3600.0)
