@@ -1,13 +1,15 @@
-"""People to follow: how many of the follows that were hidden in the real graph do suggestions find.
+"""Suggestions and For you on real data: how much of what was hidden do they find.
 
-A tenth of the mutual follows is taken out of the graph, both directions of each, so that nobody is found by following back. Then
-suggestions are made for members who lost some. Recall@k is the part of a member's hidden followees among the first k of all members
-whom they do not follow, averaged over members. Popularity ranks by followers; common neighbours by followees who follow them;
-Adamic-Adar and resource allocation divide each of these by log2(1 + follows) or by follows. "Ours" is `core.ranking.people` on what
-the feed reads: the raw engine beside it is Adamic-Adar's without any cap.
+**People to follow.** A tenth of the mutual follows of the real graph is taken out, both directions of each, so that nobody is found
+by following back. Then suggestions are made for members who lost some. Recall@k is the part of a member's hidden followees among
+the first k of all members whom they do not follow, averaged over members. Popularity ranks by followers; common neighbours by
+followees who follow them; Adamic-Adar and resource allocation divide each of these by log2(1 + follows) or by follows. "Ours" is
+`core.ranking.people` on what the feed reads: the raw engine beside it is Adamic-Adar's without any cap.
 
 Weights are compared on one part of the members (tuned), everything else is measured on another (tested). Some members' suggestions
 are made by the library too, on SQLite, and must be the same.
+
+**Photos** that members would like: see `benchmarks.masked_photos`.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import uvloop
 
+from benchmarks import masked_photos
 from benchmarks.measure import REAL_DATA, Report, parser, spread, workplace
 from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_graph, url_of
 from shoal import Shoal
@@ -254,13 +257,19 @@ def main() -> None:
     options = parser(
         __doc__,
         quick={"tuned": 300, "tested": 600, "timed": 20},
-        smallest={"members": 400, "tuned": 20, "tested": 40, "timed": 5},
+        smallest={"members": 400, "tuned": 20, "tested": 40, "timed": 5, "viewers": 20, "liking": 2},
     )
     options.add_argument("--members", type=int, default=0, help="members of a made-up network; 0: the real graph")
     options.add_argument("--tuned", type=int, default=1_500, help="members on whom weights are compared")
     options.add_argument("--tested", type=int, default=6_000, help="other members, on whom all is measured")
     options.add_argument("--timed", type=int, default=50, help="members with about 500 followees, on SQLite")
-    options.add_argument("--seed", type=int, default=5, help="which follows are hidden")
+    options.add_argument(
+        "--viewers", type=int, default=1_000, help="authors for whom masked photos are ranked, at most"
+    )
+    options.add_argument(
+        "--liking", type=int, default=10, help="of them, those who like photos through the library too"
+    )
+    options.add_argument("--seed", type=int, default=5, help="what is hidden")
     chosen = options.parse_args()
     report = Report("discovery_quality", chosen.size)
     made_up = numbered(chosen.members), power_law(chosen.members or 1, 10 * chosen.members or 1)
@@ -284,6 +293,7 @@ def main() -> None:
     report.check("members who were tuned on and tested too", len(set(tuned) & {*tested, *connected}), 0)
     still = sum(bool(np.isin(graph.lost[member], graph.lists[member]).any()) for member in (*tuned, *tested))
     report.check("members who still follow somebody hidden", still, 0)
+    masked_photos.measure(report, REAL_DATA, chosen.seed, chosen.viewers, chosen.liking)
     report.show()
 
 

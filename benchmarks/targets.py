@@ -26,6 +26,7 @@ TARGETS = (
     Target("discovery", "a page after it, median", "most", 3),
     Target("discovery_quality", "ours, recall@10", "least", 1.0, of_raw=True),
     Target("discovery_quality", "ours, recall@50", "least", 1.0, of_raw=True),
+    Target("discovery_quality", "photos: ours, over the better of popularity and recency", "least", 2.0),
     Target("discovery_quality", "suggestions for a member with 500 followees: processor time, median", "most", 30),
     Target("end_to_end", "offered: durable posts", "least", 3_482),
     Target("end_to_end", "offered: written deliveries", "least", 1.41e6),

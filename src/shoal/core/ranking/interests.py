@@ -7,7 +7,9 @@ with half 3 one share (2) of an author's post makes 0.4, ten make 0.87, and one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.ids import milliseconds_of
@@ -15,6 +17,7 @@ from shoal.core.places import Place
 from shoal.core.ranking.people import FriendsOfFriends
 
 _HALF_LIFE_MS = 30 * 86_400_000
+_HALF_TAG = 0.5
 
 
 class Interests(NamedTuple):
@@ -54,3 +57,17 @@ def decay(id_: int, now: int) -> float:
 def affinity(strength: float, half: float) -> float:
     """Return the affinity, between -1 and 1, for a sum of strengths."""
     return strength / (abs(strength) + half)
+
+
+def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[str, float]:
+    """Return the sum of strengths for each tag, from the tags of each post and the strength of the act on it, which they share."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for tags, strength in acts:
+        for tag in tags:
+            found[tag] += strength / len(tags)
+    return found
+
+
+def tag_affinity(strength: float, uses: int) -> float:
+    """Return the affinity to a tag that so many posts carry; the more do, the less an act says."""
+    return affinity(strength / math.log2(2.0 + uses), _HALF_TAG)

@@ -10,7 +10,6 @@ document frequency of Sparck Jones (1972).
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -18,7 +17,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shoal.core.model import Post
-from shoal.core.ranking.interests import Interests, affinity, decay
+from shoal.core.ranking.interests import Interests, affinity, decay, tag_affinity, tag_strengths
 from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, asked, friends_of_friends
 from shoal.core.ranking.wishes import NO_WISHES, Wishes, with_wishes
 from shoal.feeds.reads import Near, Reads
@@ -50,7 +49,6 @@ _OWN_STRENGTH = 1.0
 """Strength of the tags of own posts."""
 _FOLLOWED_STRENGTH = 2.0
 """Strength of a follow, of a member or of a tag."""
-_HALF_TAG = 0.5
 _HALF_AUTHOR = 3.0
 
 
@@ -153,23 +151,14 @@ def _acts(by_type: Mapping[AssocType, Sequence[Assoc]], now: int) -> Iterable[_A
 def _tag_strengths(
     posts: Mapping[int, Post], acts: Iterable[_Act], mine: Iterable[Post], now: int
 ) -> defaultdict[str, float]:
-    found: defaultdict[str, float] = defaultdict(float)
     own = [_Act(post.id, _OWN_STRENGTH * decay(post.id, now)) for post in mine]
-    for act in (*acts, *own):
-        tags = posts[act.post_id].tags if act.post_id in posts else ()
-        for tag in tags:
-            found[tag] += act.strength / len(tags)
-    return found
+    return tag_strengths((posts[act.post_id].tags, act.strength) for act in (*acts, *own) if act.post_id in posts)
 
 
 async def _tag_affinities(reads: Reads, strengths: Mapping[str, float]) -> dict[str, float]:
     """Return affinities to tags; those that admins deny are left out."""
     counted = await reads.tags.counted(strengths) if strengths else {}
-    return {
-        name: affinity(strength / math.log2(2.0 + counted[name].uses), _HALF_TAG)
-        for name, strength in strengths.items()
-        if name in counted
-    }
+    return {name: tag_affinity(strength, counted[name].uses) for name, strength in strengths.items() if name in counted}
 
 
 def _author_affinities(

@@ -1,0 +1,239 @@
+"""Photos that members would like: how often does For you find one that its author made, without knowing who made it.
+
+Of the real posts' authors with twenty or more, each becomes a viewer. The older four fifths of what they wrote are posts that they
+like; the newest fifth is hidden. Who wrote a post, its votes and everything else is masked: the ranking has tags, words and
+moments. One hidden post is ranked among 99 by others from the same month (or those nearest in time where the month has fewer), and
+is a hit where it is among the first ten. By chance that is 0.1. Popularity ranks by the votes of the data, recency by time; the raw
+engine is the cosine of the tags, weighted by inverse frequency (TF-IDF).
+
+"Ours" is `core.ranking`: strengths of likes, affinities to tags, the terms, and the balanced recipe. Half-lives of a like are
+compared on half of the authors (tuned), everything else is measured on the other half (tested). Some of them like the same posts
+through the library, which must derive the same affinities.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import uvloop
+
+from benchmarks.measure import Report
+from shoal import Shoal
+from shoal.core.errors import InvalidInput
+from shoal.core.ids import EPOCH_MS, floor_at
+from shoal.core.ranking import terms
+from shoal.core.ranking.interests import decay, tag_affinity, tag_strengths
+from shoal.core.ranking.recipes import BALANCED
+from shoal.core.ranking.terms import CandidateFacts
+from shoal.core.text import check_tag
+from shoal.feeds.foryou.interests import interests_of
+
+_LEAST = 20
+"""Posts of an author who becomes a viewer."""
+_OTHERS = 99
+_DEPTH = 10
+_NEAREST = 300
+"""Posts by others, nearest in time, of which those 99 are drawn where the month has fewer."""
+_EACH = 5
+"""Hidden posts of each viewer that are ranked, at most."""
+_HALF_LIVES = (1.0, 1 / 3, 1 / 12)
+"""Parts of the usual forgetting: half-lives of 30, 90 and 360 days."""
+_THROUGH_THE_LIBRARY = 40
+"""Likes of a viewer that are given through the library, at most."""
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class Photo(NamedTuple):
+    """A post as it is known to the ranking, besides `author`, which is masked, and `votes`, by which popularity ranks."""
+
+    author: str
+    moment: int
+    """Milliseconds since the first one, on the clock of the ids."""
+    tags: tuple[str, ...]
+    words: int
+    votes: int
+    month: str
+
+
+class Case(NamedTuple):
+    """A hidden post, the first, among others; what their viewer liked before."""
+
+    liked: Ints
+    candidates: Ints
+
+
+def photos(data: Path) -> list[Photo]:
+    """Return the real posts, the oldest first."""
+    with gzip.open(data / "posts" / "photos_cc0_pdm.jsonl.gz") as lines:
+        rows = sorted(map(msgspec.json.decode, lines), key=lambda row: str(row["created_at"]))
+    moments = [datetime.fromisoformat(row["created_at"]) for row in rows]
+    first = moments[0].timestamp()
+    return [
+        Photo(
+            author=str(row["user_id"]),
+            # Ids begin in 2024: all moments are moved by the same time, so that what lies between them stays.
+            moment=EPOCH_MS + int((at.timestamp() - first) * 1_000),
+            tags=_tags(row["tags"]),
+            words=len(f"{row['name'] or ''} {row['description'] or ''}".split()),
+            votes=row["votes"] or 0,
+            month=f"{at:%Y-%m}",
+        )
+        for row, at in zip(rows, moments, strict=True)
+    ]
+
+
+def _tags(given: Sequence[str]) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for tag in given:
+        # Some are no tags here: too long, or without a letter.
+        with suppress(InvalidInput):
+            found[check_tag(tag)] = None
+    return tuple(found)
+
+
+def cases(all_: Sequence[Photo], authors: Sequence[str], rng: np.random.Generator) -> list[Case]:
+    """Return up to five cases for each of these authors."""
+    written, months = defaultdict(list), defaultdict(list)
+    for at, photo in enumerate(all_):
+        written[photo.author].append(at)
+        months[photo.month].append(at)
+    moments = np.array([photo.moment for photo in all_])
+    found = []
+    for author in authors:
+        own = written[author]
+        shown = len(own) - len(own) // 5
+        for hidden in rng.permutation(own[shown:])[:_EACH].tolist():
+            others = [at for at in months[all_[hidden].month] if all_[at].author != author]
+            if len(others) < _OTHERS:
+                nearest = np.argsort(np.abs(moments - moments[hidden]), kind="stable").tolist()
+                others = list(islice((at for at in nearest if all_[at].author != author), _NEAREST))
+            drawn = rng.choice(others, _OTHERS, replace=False)
+            found.append(Case(np.array(own[:shown]), np.concatenate(([hidden], drawn))))
+    return found
+
+
+def authors_of(all_: Sequence[Photo]) -> list[str]:
+    """Return the authors with enough posts."""
+    return sorted(author for author, posts in Counter(photo.author for photo in all_).items() if posts >= _LEAST)
+
+
+Scorer = Callable[[Case], Floats]
+
+
+def ours(all_: Sequence[Photo], uses: Mapping[str, int], forgetting: float = 1.0) -> Scorer:
+    """Score by the terms and the balanced recipe, as the feed does, with what is not masked."""
+
+    def scored(case: Case) -> Floats:
+        found = [all_[at] for at in case.candidates.tolist()]
+        now = max(photo.moment for photo in found)
+        likes = [all_[at] for at in case.liked.tolist()]
+        affinities = affinities_of(likes, uses, now, forgetting)
+        nothing, unknown = np.zeros(len(found)), np.full(len(found), np.nan)
+        facts = CandidateFacts(**dict.fromkeys(CandidateFacts._fields, nothing))._replace(
+            tag_affinity=np.array([sum(affinities.get(tag, 0.0) for tag in photo.tags) for photo in found]),
+            age_hours=np.array([(now - photo.moment) / 3_600_000 for photo in found]),
+            words=np.array([float(photo.words) for photo in found]),
+            distance_km=unknown,
+        )
+        values = terms.values(facts, half_life_hours=BALANCED.half_life_hours, near_km=BALANCED.near_km)
+        return terms.scores(terms.contributions(values, BALANCED))
+
+    return scored
+
+
+def affinities_of(likes: Sequence[Photo], uses: Mapping[str, int], now: int, forgetting: float) -> dict[str, float]:
+    """Return affinities to tags, as the feed derives them from likes that were given when the posts were made."""
+    strengths = tag_strengths((photo.tags, decay(floor_at(photo.moment), now) ** forgetting) for photo in likes)
+    return {tag: tag_affinity(strength, uses[tag]) for tag, strength in strengths.items()}
+
+
+def cosine(all_: Sequence[Photo], uses: Mapping[str, int]) -> Scorer:
+    """Score by the cosine of the tags of a post with those of all that were liked, weighted by inverse frequency."""
+    weights = {tag: math.log(len(all_) / count) for tag, count in uses.items()}
+
+    def scored(case: Case) -> Floats:
+        liked = Counter(tag for at in case.liked.tolist() for tag in all_[at].tags)
+        tags = [all_[at].tags for at in case.candidates.tolist()]
+        norms = [math.sqrt(sum(weights[tag] ** 2 for tag in own)) for own in tags]
+        sums = [sum(liked[tag] * weights[tag] ** 2 for tag in own) for own in tags]
+        return np.array([sum_ / norm if norm else 0.0 for sum_, norm in zip(sums, norms, strict=True)])
+
+    return scored
+
+
+def hit_rate(cases: Sequence[Case], scorer: Scorer) -> float:
+    """Return the part of the cases in which the hidden post is among the first ten; of equal scores any may be first."""
+    hits = []
+    for case in cases:
+        scored = scorer(case)
+        better, equal = (scored > scored[0]).sum(), (scored == scored[0]).sum()
+        hits.append(min(1.0, max(0.0, (_DEPTH - better) / equal)))
+    return float(np.mean(hits))
+
+
+async def other_affinities(all_: Sequence[Photo], liking: Sequence[Case]) -> int:
+    """Return for how many viewers the library derives other affinities from the same likes, given now."""
+    other = 0
+    for case in liking:
+        liked = [photo for photo in (all_[at] for at in case.liked.tolist()) if photo.tags][:_THROUGH_THE_LIBRARY]
+        async with Shoal.open("memory://") as shoal:
+            author, viewer = [await shoal.register(name) for name in ("author", "viewer")]
+            for photo in liked:
+                await viewer.like(await author.create(" ".join(f"#{tag}" for tag in photo.tags)))
+            await shoal.settle()
+            found = await interests_of(shoal.network.reads, viewer.id)
+        uses = Counter(tag for photo in liked for tag in photo.tags)
+        wanted = affinities_of(liked, uses, EPOCH_MS, 0.0)
+        other += found.tags.keys() != wanted.keys() or any(
+            abs(value - wanted[tag]) > 1e-3 for tag, value in found.tags.items()
+        )
+    return other
+
+
+def measure(report: Report, data: Path, seed: int, most: int, checked: int) -> None:
+    """Measure hit rates for up to `most` authors, and have the library check `checked` of them."""
+    all_ = photos(data)
+    rng = np.random.default_rng(seed)
+    authors = rng.permutation(authors_of(all_)).tolist()[:most]
+    tuned, tested = (cases(all_, part, rng) for part in (authors[::2], authors[1::2]))
+    uses = Counter(tag for photo in all_ for tag in photo.tags)
+    report.add("photos: authors who are viewers", len(authors), "authors")
+    report.add("photos: hidden posts ranked, tuned", len(tuned), "posts")
+    report.add("photos: hidden posts ranked, tested", len(tested), "posts")
+    for forgetting in _HALF_LIVES:
+        rate = hit_rate(tuned, ours(all_, uses, forgetting))
+        report.add(f"photos, tuned: likes with a half-life of {30 / forgetting:g} days, hit rate@{_DEPTH}", rate)
+    votes, moments = (np.array([getattr(photo, name) for photo in all_], np.float64) for name in ("votes", "moment"))
+    by_votes, by_time = (hit_rate(tested, partial(_column, column)) for column in (votes, moments))
+    report.add(f"photos: popularity, hit rate@{_DEPTH}", by_votes)
+    report.add(f"photos: recency, hit rate@{_DEPTH}", by_time)
+    rate = hit_rate(tested, ours(all_, uses))
+    report.add(f"photos: ours, hit rate@{_DEPTH}", rate, raw=hit_rate(tested, cosine(all_, uses)))
+    report.add("photos: ours, over the better of popularity and recency", rate / max(by_votes, by_time), "times")
+    tagged = [case for case in tested if all_[case.candidates[0]].tags]
+    report.add(f"photos: ours, hidden posts with tags, hit rate@{_DEPTH}", hit_rate(tagged, ours(all_, uses)))
+    report.check("photos: viewers who like a post that is hidden from them", _leaks(tuned) + _leaks(tested), 0)
+    found = uvloop.run(other_affinities(all_, tested[:: max(1, len(tested) // checked)][:checked]))
+    report.check("photos: viewers of whom the library has other affinities", found, 0)
+
+
+def _column(column: Floats, case: Case) -> Floats:
+    return column[case.candidates]
+
+
+def _leaks(cases: Sequence[Case]) -> int:
+    return sum(case.candidates[0] in case.liked for case in cases)
