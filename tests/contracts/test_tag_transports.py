@@ -304,6 +304,24 @@ async def test_no_queue_fills_up_while_there_is_a_collector() -> None:
 
 
 @in_loop
+async def test_a_collector_that_is_given_nothing_though_something_waits_connects_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    namespace = rabbitmq.namespace()
+    async with closing(opened(namespace, collecting=False)) as (emitter,):
+        collector = await opened(namespace, collecting=True)
+        async with closing(_given(collector)):
+            for place in collector._places:
+                # As if the broker had forgotten who is in the line.
+                await place.channel.basic_cancel(place._ticket)
+            await send(emitter, *range(10))
+            assert await heard(collector) == set()
+            monkeypatch.setattr("shoal.tagcloud.rabbitmq._STILL_SECONDS", 0.2)
+            await collector.done(await told(collector, *range(10)))
+            await eventually(emitter.waiting, 0)
+
+
+@in_loop
 async def test_three_collectors_come_to_have_one_queue_each() -> None:
     namespace = rabbitmq.namespace()
     async with AsyncExitStack() as stack:

@@ -17,6 +17,7 @@ import pytest
 from tests.faults.load import Load, Person
 from tests.faults.proxy import Link, moved, port_of
 
+from shoal.amqp.depth import depth_of
 from shoal.core.model import Post
 from shoal.core.placement import place, source_of
 from shoal.feeds import home
@@ -30,6 +31,7 @@ from shoal.ops.engines.program import NotInstalled
 from shoal.ops.jobs import Work, survey
 from shoal.services import members, relationships
 from shoal.services.login import apps
+from shoal.tagcloud.rabbitmq import RabbitTransport
 from shoal.wiring import Network, open_network
 from shoal.wiring.outboxes import open_outboxes
 
@@ -112,6 +114,10 @@ class Place:
                 group.create_task(self._all_shown(url))
         async with open_network(self.settings, background=False) as network:
             await self._all_there(network)
+            try:
+                await network.settle(_PATIENCE_SECONDS)
+            except TimeoutError:
+                raise AssertionError(f"tags do not come to rest: {await _tags_stand(network)}") from None
             report = await check(network, sample=_WALKED)
             assert report.clean, report
 
@@ -175,6 +181,16 @@ class Place:
         sources = {id_ for id_, on in person.follows.items() if on} | {person.id}
         posts = [id_ for other in self.people if other.id in sources for id_ in other.posts]
         return sorted(posts, reverse=True)[:_PAGE]
+
+
+async def _tags_stand(network: Network) -> object:
+    """Return how many increments wait in each queue at the broker, and what each collector has of them."""
+    transport = network.counting.transport
+    assert isinstance(transport, RabbitTransport)
+    assert transport._counting is not None
+    names = transport._names
+    depths = {queue: await depth_of(transport._counting, queue) for queue in names.queues}
+    return depths, await transport._roll_call.take(await names.collectors(transport._counting))
 
 
 class Places:
