@@ -12,8 +12,7 @@ Every so many places one is for exploration: the best of those posts that come f
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from enum import IntEnum
 from itertools import islice
 from operator import itemgetter
@@ -81,28 +80,31 @@ class _Order:
 
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
         self.placed: list[Placed] = []
-        self._ranked = ranked
         self._author_most = author_most
-        self._authors: Counter[Hashable] = Counter()
-        self._tags: Counter[Hashable] = Counter()
-        self._sources: Counter[Hashable] = Counter()
+        # Columns and plain dictionaries: hundreds of places are filled for a page, and each looks at a dozen posts.
+        self._author = [one.author for one in ranked]
+        self._tag = [one.tag for one in ranked]
+        self._source = [one.source for one in ranked]
+        self._authors: dict[Hashable, int] = dict.fromkeys(self._author, 0)
+        self._tags: dict[Hashable, int] = dict.fromkeys(self._tag, 0)
+        self._sources: dict[Hashable, int] = dict.fromkeys(self._source, 0)
         self._broken: dict[int, str] = {}
         self._full: set[Hashable] = set()
 
     def queues(self, rows: Sequence[int]) -> _Queues:
         found: _Queues = {}
         for row in reversed(rows):
-            found.setdefault(self._ranked[row].source, []).append(row)
+            found.setdefault(self._source[row], []).append(row)
         return found
 
     def place(self, queues: _Queues) -> None:
         """Take the best row that breaks no rule, or else only that of sources, or else the best, from these queues."""
-        row = self._best(queues, self._open(queues))
+        row = self._best(self._open(queues))
         if row is None:
-            row = self._best(queues, queues)
+            row = self._best(list(queues.values()))
         if row is None:
             row = min(queue[-1] for queue in queues.values())
-        source = self._ranked[row].source
+        source = self._source[row]
         queue = queues[source]
         queue.remove(row)
         if not queue:
@@ -110,18 +112,22 @@ class _Order:
         lost = len(self.placed) - row
         missing = SOURCE if source in self._full else EXPLORATION
         self.placed.append(Placed(row, lost, self._broken.get(row, missing) if lost > 0 else ""))
-        self._move_window()
+        self._move_window(row)
 
-    def _open(self, queues: _Queues) -> list[Hashable]:
-        """Return the sources that have room in the window."""
-        full = [source for source in queues if source is not None and self._sources[source] >= SOURCE_MOST]
-        self._full.update(full)
-        return [source for source in queues if source not in full]
+    def _open(self, queues: _Queues) -> list[list[int]]:
+        """Return the rows of sources that have room in the window."""
+        # Of ten posts only one source can have seven.
+        full = next((source for source, count in self._sources.items() if count >= SOURCE_MOST), None)
+        if full is None or full not in queues:
+            return list(queues.values())
+        self._full.add(full)
+        return [queue for source, queue in queues.items() if source != full]
 
-    def _best(self, queues: _Queues, sources: Iterable[Hashable]) -> int | None:
-        """Return the best row of these sources that breaks no rule of authors and tags."""
+    def _best(self, queues: list[list[int]]) -> int | None:
+        """Return the best of these rows that breaks no rule of authors and tags."""
         best: int | None = None
-        for queue in sorted([queues[source] for source in sources], key=itemgetter(-1)):
+        queues.sort(key=itemgetter(-1))
+        for queue in queues:
             # Nothing in this queue or the next ones is better than its first.
             if best is not None and queue[-1] > best:
                 break
@@ -134,20 +140,21 @@ class _Order:
         authors, tags, most = self._authors, self._tags, self._author_most
         ahead = _LOOK_AHEAD if len(self.placed) >= _THOROUGH else len(queue)
         for row in islice(reversed(queue), ahead):
-            one = self._ranked[row]
-            if authors[one.author] >= most:
+            if authors[self._author[row]] >= most:
                 self._broken.setdefault(row, AUTHOR)
-            elif one.tag is not None and tags[one.tag] >= TAG_MOST:
+            elif (tag := self._tag[row]) is not None and tags[tag] >= TAG_MOST:
                 self._broken.setdefault(row, TAG)
             else:
                 return row
         return None
 
-    def _move_window(self) -> None:
-        newest = self._ranked[self.placed[-1].row]
-        for counter, value in zip((self._authors, self._tags, self._sources), newest, strict=False):
-            counter[value] += 1
+    def _move_window(self, newest: int) -> None:
+        self._count(newest, 1)
         if len(self.placed) >= WINDOW:
-            oldest = self._ranked[self.placed[-WINDOW].row]
-            for counter, value in zip((self._authors, self._tags, self._sources), oldest, strict=False):
-                counter[value] -= 1
+            self._count(self.placed[-WINDOW].row, -1)
+
+    def _count(self, row: int, step: int) -> None:
+        self._authors[self._author[row]] += step
+        self._tags[self._tag[row]] += step
+        if (source := self._source[row]) is not None:
+            self._sources[source] += step
