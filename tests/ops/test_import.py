@@ -28,8 +28,9 @@ from shoal.core.text import text_length
 from shoal.graph.contract import Batch
 from shoal.ops.checking.check import check
 from shoal.ops.transfer.backdated import DAY_MS, DAYS, BackdatedIds, ticks_of
-from shoal.ops.transfer.imports import BEST_CONNECTED, Sources, import_all, in_directory
+from shoal.ops.transfer.imports import import_all
 from shoal.ops.transfer.records import PostRecord, moment_of
+from shoal.ops.transfer.sources import BEST_CONNECTED, Sources, in_directory
 from shoal.ops.transfer.summary import Summary
 from shoal.ops.transfer.wording import cut, worded
 

@@ -15,7 +15,7 @@ from shoal.cli.group import pass_settings
 from shoal.cli.stores import perform
 from shoal.core.errors import InvalidInput
 from shoal.ops.operations import Import
-from shoal.ops.transfer.imports import BEST_CONNECTED, MATCH, Sources, in_directory
+from shoal.ops.transfer.sources import BEST_CONNECTED, MATCH, Sources, in_directory
 from shoal.ops.transfer.summary import ImportReport
 from shoal.settings import Settings
 
@@ -37,6 +37,11 @@ _FILE = click.Path(path_type=Path)
 @click.option("--photos-newest", type=click.IntRange(0), help="How many posts get a picture.  [default: 500]")
 @click.option(
     "--column", "columns", multiple=True, metavar="FIELD=COLUMN", help="Where a field is, as in posts.title=name."
+)
+@click.option(
+    "--bulk/--one-by-one",
+    default=None,
+    help="Write straight into the store, which must be empty; or through the services.  [default: in bulk if it is empty]",
 )
 @click.option("--refused", type=_FILE, metavar="FILE", help="Write every record that is not taken to this file.")
 @pass_settings
@@ -76,6 +81,7 @@ def _named(columns: tuple[str, ...]) -> dict[str, str]:
 
 
 def _tell(summary: ImportReport) -> None:
+    click.echo(f"imported {summary.way}")
     numbers = (Column(name, justify="right") for name in ("taken", "already there", "refused"))
     table = Table("", *numbers, box=None)
     for kind, tally in summary.tallies.items():
@@ -87,4 +93,5 @@ def _tell(summary: ImportReport) -> None:
             click.echo(f"{kind} refused, {found.count:,}: {reason}{f' ({examples})' if examples else ''}")
     for count, one, many in summary.notes:
         click.echo(f"{count:,} {one if count == 1 else many}")
-    click.echo(f"in {summary.seconds:.1f} s")
+    told = ", ".join(f"{phase} {seconds:.1f}" for phase, seconds in summary.phases.items())
+    click.echo(f"in {summary.seconds:.1f} s ({told})")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from shoal.core.model import Member, Post
 from shoal.discovery.contract import FORM, FillState, SearchIndex
-from shoal.discovery.filler import Filler
+from shoal.discovery.filler import AT_ONCE, Filler
 from shoal.graph.contract import MAX_TIME, Reader, Scanner
 
 _PAGE = 1_000
@@ -39,15 +39,21 @@ async def fill(store: Scanner, graph: Reader, filler: Filler, tell: Tell = _unto
         await index.clear()
         state = FillState(FORM)
     done, after = 0, state.filled_to
+    ids: list[int] = []
     while page := await store.obj_scan(after, _PAGE):
         after = page[-1].id
-        ids = [node.id for node in page if isinstance(node, Member | Post)]
-        if ids:
+        ids += [node.id for node in page if isinstance(node, Member | Post)]
+        # So many are written at once: the filler waits for more where there are fewer.
+        if len(ids) >= AT_ONCE or len(page) < _PAGE:
             # Jobs wait for the same future, and go on when this ends.
             await asyncio.shield(filler.look(graph, ids))
-        await index.keep_state(FillState(FORM, after))
+            await index.keep_state(FillState(FORM, after))
+            done += len(ids)
+            ids = []
+            tell("members and posts", done, 0)
+    if ids:
+        await asyncio.shield(filler.look(graph, ids))
         done += len(ids)
-        tell("members and posts", done, 0)
     await index.keep_state(FillState(FORM, MAX_TIME))
     return done
 

@@ -170,7 +170,7 @@ def _write(connection: sqlite3.Connection, change: IndexChange) -> None:
         connection.execute(sql.TAGS_DROP, (_json(name for name, n in counted.items() if n < 0),))
         _put(connection, sql.LATELY, [(author, newest[author]) for author in newest.keys() - unsure], 2)
         connection.executemany(sql.LATELY_DROP, [(author,) for author in unsure])
-        connection.executemany(sql.ACTIVE_ANEW, [(author, f'"{PUBLIC}" AND "{by(author)}"') for author in unsure])
+        connection.executemany(sql.ACTIVE_ANEW, [(author, f'"{by(author)}"') for author in unsure])
         ((lately,),) = connection.execute(sql.LATELY_SIZE)
         if lately >= LATELY:
             connection.execute(sql.ACTIVE)

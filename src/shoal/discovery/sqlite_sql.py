@@ -74,10 +74,12 @@ LATELY_DROP = "DELETE FROM lately WHERE author = ?"
 LATELY_SIZE = "SELECT count(*) FROM lately"
 LATELY_CLEAR = "DELETE FROM lately"
 ACTIVE = "UPDATE member SET active = max(active, l.post) FROM lately AS l WHERE l.author = member.id"
-# No index of posts by their authors: it would be a page of its own for each post that is written.
+# No index of posts by their authors: it would be a page of its own for each post that is written. Only the mark of the author is
+# asked for: the mark of public posts is in nearly all of them, and both together would walk through those.
 ACTIVE_ANEW = """
     UPDATE member SET active = coalesce((
-        SELECT w.rowid FROM post_words AS w WHERE post_words MATCH ?2 ORDER BY w.rowid DESC LIMIT 1), 0)
+        SELECT p.id FROM post_words AS w CROSS JOIN post AS p ON p.id = w.rowid
+        WHERE post_words MATCH ?2 AND p.public ORDER BY w.rowid DESC LIMIT 1), 0)
     WHERE id = ?1"""
 TAG_COUNT = "INSERT INTO tag (name, uses) VALUES {rows} ON CONFLICT (name) DO UPDATE SET uses = uses + excluded.uses"
 TAGS_DROP = "DELETE FROM tag WHERE uses = 0 AND name IN (SELECT value FROM json_each(?))"

@@ -25,7 +25,8 @@ from shoal.ops.network import AnyNetwork
 from shoal.ops.reading import FeedShown, SuggestionsShown
 from shoal.ops.replays import replay as replays
 from shoal.ops.replays.replay import ReplayOptions, ReplayReport
-from shoal.ops.transfer.imports import Sources, import_all
+from shoal.ops.transfer.imports import import_all
+from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import members, moderation
 

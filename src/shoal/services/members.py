@@ -38,7 +38,7 @@ from shoal.services.login import guesses, passwords
 from shoal.services.login.apps import check_welcome
 from shoal.services.login.contact_salt import contact_salt
 from shoal.services.login.guesses import Asker
-from shoal.services.writes import Writes, add_node
+from shoal.services.writes import Limits, Writes, add_node
 
 _TOLD = 1_000
 """Tokens that a change of password names to the processes that keep connections open: the newest."""
@@ -167,6 +167,25 @@ async def register(
         with contextlib.suppress(ShoalError):
             await keep_address(writes.graph, member.id, address)
     return member
+
+
+def imported(
+    limits: Limits, ids: tuple[int, int], name: str, display_name: str, note: str, created_at: int
+) -> tuple[Member, Login]:
+    """Return the member and the login, of these ids, that `register` would make of a record of an import.
+
+    The caller has checked the name. Raises `InvalidInput` for what is malformed.
+    """
+    member_id, login_id = ids
+    member = Member(
+        id=member_id,
+        name=name,
+        display_name=check_text(display_name, field="display_name", maximum=limits.display_name),
+        note=check_text(note, field="note", maximum=limits.note),
+        login_id=login_id,
+        dated=created_at,
+    )
+    return member, Login(id=login_id, member_id=member_id)
 
 
 async def _hold_address(writes: Writes, address: str, member_id: int) -> None:

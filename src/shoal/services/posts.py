@@ -131,6 +131,22 @@ async def create(
         raise NotFound("Record not found") from error
 
 
+async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, created_at: int, record: str) -> Batch:
+    """Return the commit that `create` would make of a record of an import into an empty network.
+
+    The draft has neither media nor parent. Its tags are counted as ever. Nothing else follows from it unless it mentions
+    somebody: nobody watches, listens or has a warm timeline yet. Raises `InvalidInput` for what the limits do not allow.
+    """
+    content, shard = _content(writes, draft), shard_of(author_id)
+    content |= {"mentions": await _mentions(writes, content["text"]), "tags": _tags(content["text"])}
+    now = milliseconds_of(writes.new_id(shard))
+    batch = _creation(Post(id=id_, author_id=author_id, dated=created_at, **content), shard, now)
+    take_keys(batch, request_keys(writes, author_id, "", record), id_, now)
+    if not content["mentions"]:
+        batch.events = [event for event in batch.events if not isinstance(event, PostCreated)]
+    return batch
+
+
 async def checked(writes: Writes, author_id: int, draft: Draft) -> Draft:
     """Check that the author may post this now, and return it as it may be stored: with its place as exactly as they chose.
 

@@ -25,6 +25,7 @@ from shoal.core.model import Post
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
+from shoal.graph.loading import Loading, Part
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
 
 T = TypeVar("T")
@@ -302,6 +303,26 @@ class CachedGraph:
         self._heads.forget(id_)
         self._sets.forget(id_)
         self._common.forget(id_)
+
+    @property
+    def loads(self) -> bool:
+        """Whether the store takes parts of an import."""
+        return isinstance(self._store, Loading) and self._store.loads
+
+    async def load(self, part: Part) -> None:
+        """See `Loading`."""
+        if not isinstance(self._store, Loading):
+            raise TypeError("this store takes no parts")
+        await self._whatever_happens(self._load(self._store, part))
+
+    async def _load(self, store: Loading, part: Part) -> None:
+        changed = part.changed()
+        async with self._guard.change(changed):
+            try:
+                await store.load(part)
+            finally:
+                for id_ in changed:
+                    self._forget(id_)
 
     async def count_set(self, id1: int, atype: int, n: int) -> None:
         await self._whatever_happens(self._count_set(id1, atype, n))

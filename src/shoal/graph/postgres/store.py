@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from itertools import starmap
 from typing import Any
 
@@ -18,7 +19,7 @@ import asyncpg
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable, of_other_version
 from shoal.core.events import InverseOp
 from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cursor, Job
-from shoal.graph.postgres import ranks, schema, sql
+from shoal.graph.postgres import loading, ranks, schema, sql
 from shoal.graph.postgres.bulk import PostgresBulk
 from shoal.graph.postgres.connections import LONG_PATIENCE, PATIENCE, ConnectionPool
 from shoal.graph.postgres.outbox import PostgresOutbox
@@ -39,6 +40,8 @@ def _everything(_shard: int) -> bool:
 
 class PostgresGraph:
     """A whole store in one database. Make one with `open`."""
+
+    loads = True
 
     def __init__(self, reading: ConnectionPool, writing: ConnectionPool | None, owner: Owner, owns: Owns) -> None:
         self._read_only = writing is None
@@ -61,6 +64,7 @@ class PostgresGraph:
         self.put_rows = bulk.put_rows
         self.remove_rows = bulk.remove_rows
         self.spread = bulk.spread
+        self.load = partial(loading.load, self._writing, owner.mark, self._check)
 
     @classmethod
     async def open(

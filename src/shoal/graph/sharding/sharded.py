@@ -16,7 +16,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, cast
+
+import numpy as np
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.core.events import InverseOp
@@ -36,6 +38,7 @@ from shoal.graph.contract import (
     Store,
     WakeUp,
 )
+from shoal.graph.loading import Loading, Part
 from shoal.graph.rows import KeyRow, Movable, Rows, Spread, Spreading
 from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.graph.sharding.shard_map import parse_shard_map
@@ -330,6 +333,18 @@ class ShardedGraph:
     async def remove_rows(self, rows: Rows) -> None:
         """Remove rows: all or none in each store."""
         await _side_by_side(_movable(store).remove_rows(part) for store, part in self._by_store(rows))
+
+    @property
+    def loads(self) -> bool:
+        """Whether all stores do."""
+        return all(isinstance(store, Loading) and store.loads for store in self._stores)
+
+    async def load(self, part: Part) -> None:
+        """See `Loading`: each store takes its own rows, and refuses them or not by itself."""
+        owned = [part.on(np.array(self._owners) == at) for at in range(len(self._stores))]
+        loads = [cast("Loading", self._stores[at]).load(share) for at, share in enumerate(owned) if share]
+        for error in filter(None, await asyncio.gather(*loads, return_exceptions=True)):
+            raise error
 
     def _keeps(self, at: int) -> Callable[[int], bool]:
         return lambda shard: self._at(shard) == at

@@ -296,6 +296,13 @@ OUTBOX_PUT = "INSERT INTO outbox (seq, event, at) VALUES {rows}"
 
 ROWS_AT_ONCE = 256
 
+# Of an import into an empty store: nothing is there that a row could meet.
+NEW_OBJECTS = "INSERT INTO object VALUES {rows}"
+NEW_KEYS = "INSERT INTO key VALUES {rows}"
+NEW_LINK = "INSERT INTO association VALUES (?, ?, ?, ?, 1, x'')"
+NEW_LINKS = NEW_LINK + ", (?, ?, ?, ?, 1, x'')" * (ROWS_AT_ONCE - 1)
+NEW_COUNT = f"INSERT INTO association VALUES (?, ?, {LAST}, ?, {COUNTS}, x'')"
+
 
 def for_rows(statement: str, count: int, width: int) -> str:
     """A many-row statement made for `count` rows of `width` values."""

@@ -29,10 +29,11 @@ from shoal.core.events import InverseOp
 from shoal.graph.announcing import announce
 from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
 from shoal.graph.leases import Leases
+from shoal.graph.loading import Part
 from shoal.graph.resolve import Owns
 from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
-from shoal.graph.sqlite import bulk, holder, ranks, sql
+from shoal.graph.sqlite import bulk, holder, loading, ranks, sql
 from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.writer import Writer
 
@@ -55,6 +56,8 @@ def _everything(_shard: int) -> bool:
 
 class SqliteGraph:
     """A whole store in one file. Make one with `open`."""
+
+    loads = True
 
     def __init__(self, path: Path, owns: Owns, *, read_only: bool) -> None:
         self._path = path
@@ -288,6 +291,9 @@ class SqliteGraph:
 
     async def remove_rows(self, rows: Rows) -> None:
         await self._write(lambda write: bulk.remove_rows(write, rows))
+
+    async def load(self, part: Part) -> None:
+        await self._write(lambda write: loading.load(write, part))
 
     async def spread(self) -> dict[int, Spread]:
         return await self._aside(bulk.spread)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from shoal.core.errors import InvalidInput, ShoalError, Unavailable
@@ -16,6 +16,7 @@ from shoal.ops.transfer.records import Fields, MemberRecord, NumberedRow, member
 from shoal.ops.transfer.summary import Summary
 from shoal.services import members
 
+TWICE = "an earlier record has this name"
 _KEYS_AT_ONCE = 256
 _REGISTERED_AT_ONCE = 256
 
@@ -36,7 +37,12 @@ class ImportedMembers:
     def find(self, reference: str) -> int | None:
         """The position of whom a record means."""
         found = self._by_id.get(reference)
-        return found if found is not None else self._by_name.get(reference.lower().replace("-", "_"))
+        return found if found is not None else self._by_name.get(as_name(reference))
+
+
+def as_name(reference: str) -> str:
+    """Return the user name that a reference means when it is no id."""
+    return reference.lower().replace("-", "_")
 
 
 class _Job(NamedTuple):
@@ -47,8 +53,18 @@ class _Job(NamedTuple):
 
 def read_members(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> ImportedMembers:
     """The records that may become members, in the order of the file."""
-    fields: Fields | None = None
     taken: dict[str, MemberRecord] = {}
+    for record in member_records(lines, named, summary):
+        if record.name in taken:
+            summary.refuse("members", record.name, TWICE)
+        else:
+            taken[record.name] = record
+    return ImportedMembers(list(taken.values()))
+
+
+def member_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[MemberRecord]:
+    """The records with names that members may have, in the order of the file; names may come twice."""
+    fields: Fields | None = None
     for line in lines:
         if line.error:
             summary.refuse("members", f"line {line.number}", line.error)
@@ -60,11 +76,7 @@ def read_members(lines: Iterable[NumberedRow], named: Mapping[str, str], summary
         except InvalidInput as error:
             summary.refuse("members", fields.text(line.row, "name") or f"line {line.number}", str(error))
             continue
-        if record.name in taken:
-            summary.refuse("members", record.name, "an earlier record has this name")
-        else:
-            taken[record.name] = record
-    return ImportedMembers(list(taken.values()))
+        yield record
 
 
 async def take_members(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,7 @@ from shoal.ops.transfer.backdated import BackdatedIds
 from shoal.ops.transfer.imported_members import ImportedMembers, bulk_keys
 from shoal.ops.transfer.records import Fields, NumberedRow, PostRecord, post_record
 from shoal.ops.transfer.summary import Summary
-from shoal.ops.transfer.wording import worded
+from shoal.ops.transfer.wording import Wording, worded
 from shoal.services import media, posts
 from shoal.services.posts import Draft
 from shoal.services.writes import Writes
@@ -38,6 +38,7 @@ from shoal.services.writes import Writes
 _AT_ONCE = 512
 """Posts under way: what waits together is committed together."""
 _PICTURES_AT_ONCE = 32
+NO_AUTHOR = "its author is not among the members"
 _ID_TRIES = 8
 _REMEMBERED_BYTES = 256 * 1024 * 1024
 
@@ -75,8 +76,14 @@ class PostJob(NamedTuple):
 
 def read_posts(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> list[PostRecord]:
     """The records in order of time."""
+    records = list(post_records(lines, named, summary))
+    return sorted(records, key=lambda record: (record.created_at, record.id))
+
+
+def post_records(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: Summary) -> Iterator[PostRecord]:
+    """The records in the order of the file, those whose id an earlier one has left out."""
     fields: Fields | None = None
-    records: dict[str, PostRecord] = {}
+    seen: set[str] = set()
     latest = time.time_ns() // 1_000_000
     for line in lines:
         if line.error:
@@ -90,11 +97,11 @@ def read_posts(lines: Iterable[NumberedRow], named: Mapping[str, str], summary: 
             continue
         if record.created_at > latest:
             summary.refuse("posts", record.id, "its time is in the future")
-        elif not record.id or record.id in records:
+        elif not record.id or record.id in seen:
             summary.refuse("posts", record.id or f"line {line.number}", "its id is empty or that of an earlier record")
         else:
-            records[record.id] = record
-    return sorted(records.values(), key=lambda record: (record.created_at, record.id))
+            seen.add(record.id)
+            yield record
 
 
 def authors_by_connection(records: Sequence[PostRecord], degrees: Column) -> dict[str, int]:
@@ -134,7 +141,7 @@ def plan(
     for record in records:
         at = authors.get(record.author)
         if at is None or not people.ids[at]:
-            summary.refuse("posts", record.id, "its author is not among the members")
+            summary.refuse("posts", record.id, NO_AUTHOR)
         else:
             known.append((record, people.ids[at]))
     ids = BackdatedIds()
@@ -169,7 +176,7 @@ async def take_posts(
         if job.photo:
             async with turns:
                 picture = await _picture(writes, job, job.photo, summary)
-        await _make(writes, job, picture, summary)
+        await imported_post(writes, job, picture, summary)
 
     # The ones with pictures first: their decoding goes on in other processes beside the rest.
     missing.sort(key=lambda job: job.photo is None)
@@ -187,22 +194,27 @@ async def _count_photos(network: AnyNetwork, there: Sequence[PostJob], summary: 
             summary.refuse("photos", photo.name, "its post is there already, without it")
 
 
-async def _make(writes: Writes, job: PostJob, picture: int, summary: Summary) -> None:
+def draft_of(record: PostRecord, text: str, picture: int) -> Draft:
+    """Return the post of a record, worded as `text`, with its picture (0: none)."""
+    return Draft(text=text, sensitive=record.sensitive, language=record.language, media=(picture,) if picture else ())
+
+
+async def imported_post(writes: Writes, job: PostJob, picture: int, summary: Summary) -> None:
+    """Make a post through its service, or say why it is refused."""
     wording = worded(job.record, writes.limits.text)
-    draft = Draft(
-        text=wording.text,
-        sensitive=job.record.sensitive,
-        language=job.record.language,
-        media=(picture,) if picture else (),
-    )
     try:
-        await _create(writes, job, draft)
+        await _create(writes, job, draft_of(job.record, wording.text, picture))
     except Unavailable:
         # No fault of the record: the import ends here, and goes on when it is run again.
         raise
     except ShoalError as error:
         summary.refuse("posts", job.record.id, str(error))
         return
+    note_wording(wording, summary)
+
+
+def note_wording(wording: Wording, summary: Summary) -> None:
+    """Count a post that was taken, with its tags and the changes that were made to it."""
     summary["posts"].taken += 1
     summary["tags"].taken += wording.tags
     for name, reason in wording.refused_tags:

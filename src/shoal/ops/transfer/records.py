@@ -45,6 +45,7 @@ COLUMNS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 """Per kind of record and field, the names of columns that are tried in turn."""
 
+UNEVEN = "the row has not as many columns as the first one"
 _NEEDED = {"members": ("name",), "follows": ("follower", "followee"), "posts": ("id", "author", "created_at")}
 
 
@@ -98,6 +99,10 @@ class Fields:
         """The field as a text; what is not there, or null, is ""."""
         value = row.get(self._column.get(field, ""))
         return "" if value is None else str(value)
+
+    def column(self, field: str) -> str:
+        """The name of the field's column."""
+        return self._column[field]
 
     def value(self, row: Row, field: str) -> Any:
         """The field as it is."""
@@ -166,18 +171,24 @@ def moment_of(value: Any) -> int:
 
 def read_lines(path: Path) -> Iterator[NumberedRow]:
     """The rows of a `.csv`, `.jsonl` or `.ndjson` file, as they come. Raises `OSError`, and `InvalidInput` for other files."""
+    is_csv = written_as_csv(path)
+    with opened(path) as file:
+        yield from _csv_lines(file) if is_csv else _json_lines(file)
+
+
+def written_as_csv(path: Path) -> bool:
+    """Whether a file has rows of CSV rather than JSON. Raises `InvalidInput` for a file of another kind."""
     plain = path.with_suffix("") if path.suffix == ".gz" else path
     if plain.suffix not in (".csv", ".jsonl", ".ndjson"):
         raise InvalidInput(
             f"{path.name}: members, follows and posts are read from .csv, .jsonl and .ndjson files (.gz too)"
         )
-    with _opened(path) as file:
-        yield from _csv_lines(file) if plain.suffix == ".csv" else _json_lines(file)
+    return plain.suffix == ".csv"
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[IO[str]]:
-    """Bytes that are no text are shown as such instead of ending the import."""
+def opened(path: Path) -> Iterator[IO[str]]:
+    """Open a file of text. Bytes that are no text are shown as such instead of ending the import."""
     try:
         if path.suffix == ".gz":
             with gzip.open(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as file:
@@ -193,7 +204,7 @@ def _csv_lines(file: IO[str]) -> Iterator[NumberedRow]:
     reader = csv.DictReader(file)
     for row in reader:
         if None in row.values() or None in row:
-            yield NumberedRow(reader.line_num, {}, "the row has not as many columns as the first one")
+            yield NumberedRow(reader.line_num, {}, UNEVEN)
         else:
             yield NumberedRow(reader.line_num, row)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import IO
 
 import msgspec
@@ -37,6 +40,10 @@ class ImportReport(msgspec.Struct):
     notes: list[tuple[int, str, str]]
     """How often something was changed on the way in, and what it was, in words for one and for many."""
     seconds: float
+    way: str = ""
+    """How it went, and why: in bulk, or one by one."""
+    phases: dict[str, float] = {}
+    """How many seconds each phase took."""
 
 
 class Summary:
@@ -44,11 +51,20 @@ class Summary:
 
     def __init__(self, refusals: IO[bytes] | None = None) -> None:
         self.tallies: dict[str, RecordCounts] = {}
+        self.way = ""
+        """How it goes, and why: in bulk, or one by one."""
         self.seconds: dict[str, float] = {}
         """How long each phase took."""
         self.notes: dict[tuple[str, str], int] = {}
         """Changes made to records on the way in, in words for one and for many, and how often."""
         self._refusals = refusals
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Note how long the block takes."""
+        began = time.monotonic()
+        yield
+        self.seconds[phase] = time.monotonic() - began
 
     def __getitem__(self, kind: str) -> RecordCounts:
         return self.tallies.setdefault(kind, RecordCounts())
@@ -56,7 +72,7 @@ class Summary:
     def report(self) -> ImportReport:
         """The counts, as they are told."""
         notes = [(count, one, many) for (one, many), count in self.notes.items()]
-        return ImportReport(self.tallies, notes, sum(self.seconds.values()))
+        return ImportReport(self.tallies, notes, sum(self.seconds.values()), self.way, self.seconds)
 
     def refuse(self, kind: str, record: str, reason: str) -> None:
         """One record is not taken."""

@@ -1,0 +1,145 @@
+"""An import into an empty network, in bulk: rows go straight into the store, and memory does not grow with their texts.
+
+It leaves what the services would have left; `tests/ops/test_loading.py` compares every table. Nothing is looked up, so it may be
+done only where nothing is yet. A mark says that it was begun (`unfinished`): it goes on when it is run again, and no other import
+may come between. What follows from members and posts is made up for at the end: the search index is filled from the graph.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Member, Post
+from shoal.discovery.contract import FORM, FillState
+from shoal.discovery.filling import fill
+from shoal.graph.loading import Loading
+from shoal.graph.schema import EVERYBODY
+from shoal.ops.checking.report import Progress
+from shoal.ops.network import AnyNetwork
+from shoal.ops.transfer import unfinished
+from shoal.ops.transfer.decoding import with_own_decoder
+from shoal.ops.transfer.follow_blocks import follow_blocks
+from shoal.ops.transfer.loaded_follows import LoadedFollows
+from shoal.ops.transfer.loaded_members import LoadedMembers
+from shoal.ops.transfer.loaded_posts import LoadedPosts
+from shoal.ops.transfer.records import MemberRecord, PostRecord, read_lines
+from shoal.ops.transfer.sources import Sources
+from shoal.ops.transfer.spools import Spool
+from shoal.ops.transfer.summary import Summary
+
+IN_BULK, ONE_BY_ONE = "in bulk", "one by one"
+_ASKED = 100
+"""Objects that are looked at to see whether anybody is there."""
+_PATIENCE_SECONDS = 3_600.0
+
+
+async def loads(network: AnyNetwork, sources: Sources, summary: Summary) -> bool:
+    """Decide whether the import goes in bulk, and say so in the summary.
+
+    Raises `InvalidInput` where it must and cannot, or where another one has been begun and is not finished.
+    """
+    begun = await unfinished.begun(network.store)
+    if begun is not None:
+        if sources.members is None or begun.files != await asyncio.to_thread(unfinished.number_of, sources):
+            raise InvalidInput(
+                "an import in bulk of other files was begun here and is not finished: run that one again first, "
+                "or begin with an empty store"
+            )
+        if sources.bulk is False:
+            raise InvalidInput("this import was begun in bulk: it must go on in bulk")
+        summary.way = f"{IN_BULK}, from where it was ended"
+        return True
+    against = await _against(network, sources)
+    if sources.bulk and against:
+        raise InvalidInput(f"the import cannot go in bulk: {against}")
+    if against or sources.bulk is False:
+        summary.way = f"{ONE_BY_ONE}: {against or 'as asked'}"
+        return False
+    summary.way = f"{IN_BULK}: the network is empty"
+    return True
+
+
+async def _against(network: AnyNetwork, sources: Sources) -> str:
+    """Return the reason why it cannot go in bulk; empty if there is none."""
+    store = network.store
+    if not (isinstance(store, Loading) and store.loads):
+        return "this kind of store takes no rows in bulk"
+    if sources.members is None:
+        return "there is no file of members"
+    found = await store.obj_scan(-1, _ASKED)
+    if len(found) == _ASKED or any(isinstance(node, Member | Post) for node in found):
+        return "the network is not empty"
+    return ""
+
+
+async def load_all(network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress) -> None:
+    """Take in what is not there yet, and fill the search index. Raises as `import_all`."""
+    with tempfile.TemporaryDirectory(prefix="shoal-import-") as folder:
+        await _Bulk(network, sources, summary, progress, Path(folder)).run()
+
+
+class _Bulk:
+    """One import. Its folder is for what is put aside."""
+
+    def __init__(
+        self, network: AnyNetwork, sources: Sources, summary: Summary, progress: Progress, folder: Path
+    ) -> None:
+        store = network.store
+        if not isinstance(store, Loading) or sources.members is None:
+            raise TypeError("an import in bulk needs a store that takes parts, and a file of members")
+        self._network, self._store = network, store
+        self._sources, self._summary, self._progress = sources, summary, progress
+        self._origin = sources.members.name
+        self._members_file = sources.members
+        self._people = LoadedMembers(Spool(folder / "members", MemberRecord))
+        self._posts = LoadedPosts(Spool(folder / "posts", PostRecord))
+        self._folder = folder
+
+    async def run(self) -> None:
+        sources, summary, people = self._sources, self._summary, self._people
+        with summary.timed("reading"):
+            files = await asyncio.to_thread(unfinished.number_of, sources)
+            follows = await asyncio.to_thread(self._read)
+            authors = self._posts.authors(sources, people, follows.degrees())
+        found = await unfinished.begun(self._network.store)
+        begun = found or await unfinished.begin(self._network.store, files)
+        await self._begin_index()
+        with summary.timed("members"):
+            firsts = self._posts.firsts(authors, len(people))
+            await people.load(self._network, self._store, self._origin, begun.since, firsts, summary, self._progress)
+        with summary.timed("follows"):
+            await follows.load(self._network, self._store, summary, self._progress, sources.patience)
+        with summary.timed("posts"):
+            async with with_own_decoder(self._network) as writes:
+                await self._posts.load(
+                    self._network, writes, sources, authors, people, summary, self._progress, anew=found is not None
+                )
+        with summary.timed("consequences"):
+            await self._network.settle(_PATIENCE_SECONDS)
+            await self._network.effects.followers.changed(EVERYBODY)
+            await self._network.timelines.clear()
+        with summary.timed("search"):
+            await self._begin_index()
+            effects = self._network.effects
+            await fill(self._network.store, effects.graph, effects.search, self._progress)
+        await unfinished.finish(self._network.store, begun)
+
+    def _read(self) -> LoadedFollows:
+        """Read all files once, in a thread: they may be long, and a server goes on answering meanwhile."""
+        sources, summary = self._sources, self._summary
+        self._people.read(read_lines(self._members_file), sources.columns, summary)
+        follows = LoadedFollows(self._folder, self._people)
+        blocks = follow_blocks(sources.follows, sources.columns, summary) if sources.follows else iter(())
+        follows.read(blocks, summary, mutual=sources.mutual)
+        if sources.posts:
+            self._posts.read(read_lines(sources.posts), sources.columns, summary)
+        return follows
+
+    async def _begin_index(self) -> None:
+        """Have the search index filled from the beginning: members, and most posts, come into it by no event."""
+        index = self._network.effects.search.index
+        if index.keeps:
+            await index.keep_state(FillState(FORM))

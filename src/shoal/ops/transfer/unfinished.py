@@ -1,0 +1,72 @@
+"""The mark of an import in bulk that is not finished: its lists lack their other ends until it is.
+
+Two keys beside `EVERYBODY` say which files it is of, and when it began. Both are numbers that fit where an id has its time.
+"""
+
+from __future__ import annotations
+
+import time
+from hashlib import md5
+from pathlib import Path
+from typing import NamedTuple
+
+from shoal.core.ids import EPOCH_MS, compose, milliseconds_of, shard_of
+from shoal.graph.contract import Batch, Graph
+from shoal.graph.schema import EVERYBODY, import_key
+from shoal.ops.transfer.sources import Sources
+
+_SHARD = shard_of(EVERYBODY)
+_FILES, _SINCE = import_key(_SHARD, "bulk:files"), import_key(_SHARD, "bulk:since")
+_BITS = 40
+_SAMPLE_BYTES = 65_536
+
+
+class Begun(NamedTuple):
+    """An import in bulk: a number made of its files, and when it began (Unix ms)."""
+
+    files: int
+    since: int
+
+
+async def begun(graph: Graph) -> Begun | None:
+    """Return the one that is not finished; None if there is none."""
+    found = await graph.key_get((_FILES, _SINCE))
+    if len(found) < 2:
+        return None
+    return Begun(milliseconds_of(found[_FILES]) - EPOCH_MS, milliseconds_of(found[_SINCE]))
+
+
+async def begin(graph: Graph, files: int) -> Begun:
+    """Mark the beginning of one."""
+    new = Begun(files, time.time_ns() // 1_000_000)
+    batch = Batch(_SHARD)
+    batch.key_add(_FILES, compose(EPOCH_MS + new.files, _SHARD))
+    batch.key_add(_SINCE, compose(new.since, _SHARD))
+    await graph.commit(batch)
+    return new
+
+
+async def finish(graph: Graph, done: Begun) -> None:
+    """Take the mark away."""
+    batch = Batch(_SHARD)
+    batch.key_del(_FILES, compose(EPOCH_MS + done.files, _SHARD))
+    batch.key_del(_SINCE, compose(done.since, _SHARD))
+    await graph.commit(batch)
+
+
+def number_of(sources: Sources) -> int:
+    """Return a number of 40 bits that tells these files, and how they are read, from others: by sizes, beginnings and ends."""
+    digest = md5(usedforsecurity=False)
+    told = (sources.mutual, sources.authors, sources.photos_newest, sorted(sources.columns.items()))
+    digest.update(repr(told).encode())
+    for path in (sources.members, sources.follows, sources.posts):
+        digest.update(_sample(path) if path else b"none")
+    return int.from_bytes(digest.digest()[:8]) >> (64 - _BITS)
+
+
+def _sample(path: Path) -> bytes:
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        first = file.read(_SAMPLE_BYTES)
+        file.seek(max(0, size - _SAMPLE_BYTES))
+        return b"%d:" % size + first + file.read(_SAMPLE_BYTES)

@@ -1,0 +1,256 @@
+"""An import in bulk leaves what the services would have left, may be killed at any moment, and is taken by empty networks alone."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.ops.test_import import counts, lay_out
+from tests.running import in_loop
+
+from shoal import Shoal
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Login, Member
+from shoal.graph.loading import Part
+from shoal.graph.schema import NOTIFIED, decode_node
+from shoal.ops.checking.check import check
+from shoal.ops.transfer.follow_blocks import follow_blocks
+from shoal.ops.transfer.imported_members import ImportedMembers
+from shoal.ops.transfer.imports import import_all
+from shoal.ops.transfer.records import MemberRecord
+from shoal.ops.transfer.references import References
+from shoal.ops.transfer.sources import Sources, in_directory
+from shoal.ops.transfer.summary import Summary
+
+Tables = dict[str, list[Any]]
+
+
+async def imported(store: Path, sources: Sources) -> Summary:
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        summary = await import_all(shoal.network, sources, Summary())
+        report = await check(shoal.network)
+        assert report.clean, report
+        return summary
+
+
+def tables(store: Path) -> Tables:
+    """Every row of a store. Ids that say when they were made are replaced by what they are of."""
+    with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
+        nodes = [decode_node(data) for (data,) in connection.execute("SELECT data FROM object")]
+        people = {node.id: f"member {node.name}" for node in nodes if isinstance(node, Member)}
+        logins = {node.id: f"login of {people[node.member_id]}" for node in nodes if isinstance(node, Login)}
+        told = {**people, **logins}
+        names = [row[0] for row in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+        found: Tables = {"object": sorted(repr(_told(msgspec.to_builtins(node), told)) for node in nodes)}
+        for name in set(names) - {"object"}:
+            rows = connection.execute(f"SELECT * FROM {name}")  # noqa: S608  # names of our own
+            found[name] = sorted(repr(_told(_plain(name, row), told)) for row in rows)
+        return found
+
+
+def _plain(table: str, row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The row of a notification says in its id, and in its data, who acted; no other does."""
+    if table == "association" and row[1] == NOTIFIED.number and row[5]:
+        return (*row[:2], "notice", *row[3:5], msgspec.msgpack.decode(row[5]))
+    return row
+
+
+def _told(value: Any, told: dict[int, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _told(part, told) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_told(part, told) for part in value]
+    return told.get(value, value) if isinstance(value, int) else value
+
+
+def awkward(folder: Path) -> Sources:
+    """Files with records of every kind that is refused or changed on the way, and with posts that mention members."""
+    members, follows, posts = folder / "m.csv", folder / "f.csv", folder / "p.jsonl"
+    people = [f"{n},Per-son{n},Person {n},note {n},{2010 + n % 9}-01-01" for n in range(40)]
+    people += ["40,per_son7,,,", "41,no such name!,,,", "42,ad-min,,bad \x01 note,", "43"]
+    members.write_text("\n".join(["id,name,display_name,note,created_at", *people]))
+    pairs = [f"{a},{b}" for a in range(40) for b in range(40) if a * b % 7 == 3 or b == 5]
+    pairs += ["3,5", "1,99", "per-son9,11", "2", "", "98,99", '"1","2"', "4,2,1"]
+    follows.write_text("\n".join(["follower,followee", *pairs, "7,8"]))
+    rows: list[dict[str, Any]] = [
+        {
+            "id": n,
+            "author": n % 13,
+            "created_at": f"20{10 + n % 12}-03-01T10:{n % 60:02}:00Z",
+            "text": f"Hello {n} @per_son{n % 5}" if n % 10 == 0 else f"Hello {n}",
+            "tags": ["sea", f"t{n % 4}"] if n % 3 else [],
+            "sensitive": n % 5 == 0,
+        }
+        for n in range(150)
+    ]
+    rows += [{**rows[3], "id": 999, "text": " "}, {**rows[3], "id": 998, "author": 77}, {**rows[3], "text": "twice"}]
+    posts.write_text("\n".join([*map(json.dumps, rows), "{"]))
+    return Sources(members=members, follows=follows, posts=posts)
+
+
+def replaced(sources: Sources, **changes: Any) -> Sources:
+    return msgspec.structs.replace(sources, **changes)
+
+
+@in_loop
+@pytest.mark.parametrize("kind", ["directory", "awkward"])
+async def test_every_table_is_what_the_services_would_have_left(tmp_path: Path, kind: str) -> None:
+    # Pictures come through their services either way, under names that are drawn by chance.
+    folder = lay_out(tmp_path / "data")
+    sources = replaced(in_directory(folder), photos=None) if kind == "directory" else awkward(tmp_path)
+    one, other = tmp_path / "bulk.db", tmp_path / "services.db"
+    in_bulk = await imported(one, sources)
+    by_services = await imported(other, replaced(sources, bulk=False))
+    assert (in_bulk.way, by_services.way) == ("in bulk: the network is empty", "one by one: as asked")
+    assert in_bulk.tallies == by_services.tallies
+    assert in_bulk.notes == by_services.notes
+    found, wanted = tables(one), tables(other)
+    # One row for each member and login more in the way of the services would be an event that is not done.
+    assert found.pop("outbox") == wanted.pop("outbox") == []
+    assert found == wanted
+
+
+@in_loop
+async def test_search_and_the_tag_cloud_know_what_came_in_bulk(tmp_path: Path) -> None:
+    await imported(tmp_path / "shoal.db", awkward(tmp_path))
+    async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as shoal:
+        ann = await shoal.member("per_son1")
+        found = await ann.search("person 12")
+        assert "per_son12" in [profile.member.name for profile in found.members]
+        assert {tag.name for tag in await shoal.network.effects.search.index.tags("t", 9)} == {"t0", "t1", "t2", "t3"}
+
+
+@in_loop
+async def test_a_network_that_is_not_empty_is_imported_one_by_one(tmp_path: Path) -> None:
+    sources, store = awkward(tmp_path), tmp_path / "shoal.db"
+    async with Shoal.open(f"sqlite:///{store}") as shoal:
+        await shoal.register("somebody")
+        with pytest.raises(InvalidInput, match="cannot go in bulk: the network is not empty"):
+            await import_all(shoal.network, replaced(sources, bulk=True), Summary())
+    summary = await imported(store, sources)
+    assert summary.way == "one by one: the network is not empty"
+    assert (await imported(store, sources)).tallies["members"].there == summary.tallies["members"].taken
+
+
+@in_loop
+async def test_a_store_in_memory_and_files_without_members_go_one_by_one(tmp_path: Path) -> None:
+    sources = awkward(tmp_path)
+    async with Shoal.open("memory://") as shoal:
+        summary = await import_all(shoal.network, sources, Summary())
+        assert summary.way == "one by one: this kind of store takes no rows in bulk"
+    async with Shoal.open(f"sqlite:///{tmp_path / 'other.db'}") as shoal:
+        summary = await import_all(shoal.network, replaced(sources, members=None), Summary())
+        assert summary.way == "one by one: there is no file of members"
+
+
+def test_one_that_is_killed_goes_on_and_no_other_comes_between(tmp_path: Path) -> None:
+    folder, store = lay_out(tmp_path / "data", people=900, posts=1_500), tmp_path / "shoal.db"
+    whole = tmp_path / "whole.db"
+    command = [sys.executable, "-m", "shoal.cli", "--store", f"sqlite:///{store}", "import", str(folder)]
+    command += ["--photos-newest", "0"]
+    for kind in ("members", "follows", "posts"):
+        _kill_once(command, store, kind)
+    other = subprocess.run([*command, "--mutual", "--authors", "match"], capture_output=True, text=True, check=False)
+    assert "an import in bulk of other files was begun here" in other.stderr
+    again = subprocess.run([*command, "--one-by-one"], capture_output=True, text=True, check=False)
+    assert "it must go on in bulk" in again.stderr
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert "imported in bulk, from where it was ended" in done.stdout
+    subprocess.run([*command[:5], "check"], stdout=subprocess.DEVNULL, check=True, timeout=60)
+    subprocess.run([*command[:4], f"sqlite:///{whole}", *command[5:]], stdout=subprocess.DEVNULL, check=True)
+    assert tables(store) == tables(whole)
+
+
+def _kill_once(command: list[str], store: Path, kind: str) -> None:
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    until = time.monotonic() + 60
+    while child.poll() is None and time.monotonic() < until:
+        try:
+            if counts(store)[kind]:
+                break
+        except sqlite3.OperationalError:
+            pass
+        time.sleep(0.001)
+    child.send_signal(signal.SIGKILL)
+    child.wait(10)
+
+
+@in_loop
+async def test_lists_that_somebody_has_begun_meanwhile_are_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources = awkward(tmp_path)
+    async with Shoal.open(f"sqlite:///{tmp_path / 'shoal.db'}") as shoal:
+        store: Any = shoal.network.store
+        load = store.load
+
+        async def meddled(part: Part) -> None:
+            if len(part.links):
+                # Right before the first lists: a member who came by themselves follows one of those who came by file.
+                monkeypatch.undo()
+                stranger = await shoal.register("stranger")
+                await stranger.follow((await shoal.member("per_son5")).id)
+            elif part.objects and not taken:
+                taken.append(await shoal.register("per_son20"))
+            await load(part)
+
+        taken: list[Any] = []
+        monkeypatch.setattr(store, "load", meddled)
+        summary = await import_all(shoal.network, sources, Summary())
+        assert "Username has already been taken" in summary.tallies["members"].refused
+        assert {"the follower was refused", "the followee was refused"} <= summary.tallies["follows"].refused.keys()
+        assert (await check(shoal.network)).clean
+        profile = await (await shoal.member("per_son5")).profile()
+        assert profile.followers == 39
+
+
+@in_loop
+async def test_records_with_the_same_id_do_not_hold_up_the_others(tmp_path: Path) -> None:
+    members = tmp_path / "m.csv"
+    members.write_text("id,name\n1,ann\n1,ben\n2,cleo\n")
+    summary = await imported(tmp_path / "shoal.db", Sources(members=members))
+    assert (summary["members"].taken, summary["members"].refusals) == (2, 1)
+
+
+_NAMES = st.text("abc-_1", min_size=1, max_size=3)
+
+
+@given(st.lists(st.tuples(_NAMES, _NAMES), max_size=20), st.lists(_NAMES, max_size=20))
+def test_references_are_found_as_they_are_among_records_in_memory(
+    people: list[tuple[str, str]], wanted: list[str]
+) -> None:
+    records = [MemberRecord(id_, name.replace("-", "_"), name, "", 0) for id_, name in people]
+    compact = References()
+    for record in records:
+        compact.add(record.id, record.name)
+    compact.settle()
+    first = {record.name: at for at, record in reversed(list(enumerate(records)))}
+    kept = [at for at, record in enumerate(records) if first[record.name] == at]
+    plain = ImportedMembers([records[at] for at in kept])
+    found = [plain.find(name) for name in wanted]
+    assert compact.find(wanted).tolist() == [-1 if at is None else kept[at] for at in found]
+    assert np.nonzero(~compact.twice)[0].tolist() == kept
+
+
+def test_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
+    file = tmp_path / "f.csv"
+    file.write_text('from,to\n1,2\n\n3\n"4\n4",5\n6,7,8\n9,10\n')
+    summary = Summary()
+    blocks = list(follow_blocks(file, {}, summary))
+    assert [(block.followers, block.followees, list(block.moments)) for block in blocks] == [
+        (["1", "4\n4", "9"], ["2", "5", "10"], [0, 2, 4])
+    ]
+    reason = summary["follows"].refused["the row has not as many columns as the first one"]
+    assert reason.examples == ["line 4", "line 7"]
