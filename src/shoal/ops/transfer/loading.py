@@ -101,8 +101,8 @@ class _Bulk:
     async def run(self) -> None:
         sources, summary, people = self._sources, self._summary, self._people
         with summary.timed("reading"):
-            files = await asyncio.to_thread(unfinished.number_of, sources)
             follows = await asyncio.to_thread(self._read)
+            files = await asyncio.to_thread(unfinished.number_of, sources)
             authors = self._posts.authors(sources, people, follows.degrees())
         found = await unfinished.begun(self._network.store)
         begun = found or await unfinished.begin(self._network.store, files)

@@ -1,0 +1,235 @@
+"""A network of one size in a process of its own, which does what it is told: `python -m benchmarks.sized_network SETTINGS SHAPE`.
+
+Each line of the input names an act and how often; each line of the answer has the milliseconds of every call. So several sizes
+are measured in turn, a few calls each, and whatever else the machine has to do meets all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+import numpy as np
+import uvloop
+
+from benchmarks.made_network import FAMILY, GIVEN, TOPICS, Shape, followees_of, person
+from benchmarks.measure import rss
+from shoal import Shoal
+from shoal.feeds import home
+from shoal.library import Handle
+from shoal.wiring import process
+
+_WARM = 50
+_CROWD_WARM = 500
+_PATIENCE = 600.0
+
+CROWD = "post to the crowd"
+ACTS: Mapping[str, float] = {
+    "sign-up": 1,
+    "name look-up": 5,
+    "profile": 5,
+    "follow": 1,
+    "post to 400": 0.5,
+    CROWD: 0.1,
+    "home, warm": 5,
+    "home, cold": 1,
+    "For you": 0.5,
+    "suggestions": 0.5,
+    "search for members": 1,
+    "search for posts": 1,
+    "tag cloud": 5,
+}
+"""The acts in their order, and how many calls there are of each beside the usual number."""
+
+Act = Callable[[], Awaitable[float]]
+
+
+class Told(msgspec.Struct):
+    """One line of input: an act, and how often."""
+
+    act: str
+    times: int
+
+
+class Answer(msgspec.Struct):
+    """The milliseconds of each call, the memory of the process in bytes, and how many calls gave something wrong."""
+
+    milliseconds: list[float]
+    memory: int
+    wrong: int
+
+
+class SizedNetwork:
+    """What is done to a network. Members are drawn by chance, the same in each run."""
+
+    def __init__(self, shoal: Shoal, shape: Shape) -> None:
+        self._shoal = shoal
+        self._shape = shape
+        self._rng = np.random.default_rng(11)
+        self._made = 0
+        self._warm: list[Handle] = []
+        self._circle: list[int] = []
+        self._crowd: list[Handle] = []
+        self.wrong = 0
+        self.acts: dict[str, Act] = dict(
+            zip(
+                ACTS,
+                (
+                    self._sign_up,
+                    self._look_up,
+                    self._profile,
+                    self._follow,
+                    self._post_to_circle,
+                    self._post_to_crowd,
+                    self._home_warm,
+                    self._home_cold,
+                    self._for_you,
+                    self._suggestions,
+                    self._search_members,
+                    self._search_posts,
+                    self._cloud,
+                ),
+                strict=True,
+            )
+        )
+
+    async def prepare(self) -> None:
+        """Warm the timelines of some readers, of all who follow member 1, and of some who follow member 0."""
+        blocks = followees_of(self._shape)
+        # The crowd comes in blocks, the first of which is enough; the circle is in one.
+        followers = {0: np.empty(0, np.int64), 1: np.empty(0, np.int64)}
+        for block, followees in blocks:
+            if followees[0] > 1:
+                break
+            followers[int(followees[0])] = block
+        crowd, circle = followers.values()
+        self._warm = [await self._handle() for _ in range(_WARM)]
+        self._circle = [(await self._named(at)).id for at in circle.tolist()]
+        self._crowd = [await self._named(at) for at in crowd[:_CROWD_WARM].tolist()]
+        for member in [*self._circle, *(handle.id for handle in (*self._warm, *self._crowd))]:
+            await home.warm_up(self._shoal.network.reads, member)
+
+    async def drain(self) -> None:
+        """Wait until nothing is left to do."""
+        await self._shoal.network.runner.drain(_PATIENCE, busy=True)
+
+    async def _named(self, at: int) -> Handle:
+        return await self._shoal.member(person(at)[0])
+
+    def _drawn(self) -> int:
+        return int(self._rng.integers(2, self._shape.members))
+
+    async def _handle(self) -> Handle:
+        return await self._named(self._drawn())
+
+    async def _timed(self, work: Awaitable[Any]) -> tuple[float, Any]:
+        began = time.perf_counter()
+        found = await work
+        return (time.perf_counter() - began) * 1e3, found
+
+    async def _sign_up(self) -> float:
+        self._made += 1
+        return (await self._timed(self._shoal.register(f"newcomer_{self._made}")))[0]
+
+    async def _look_up(self) -> float:
+        at = self._drawn()
+        taken, found = await self._timed(self._named(at))
+        self.wrong += found.name != person(at)[0]
+        return taken
+
+    async def _profile(self) -> float:
+        member = (await self._handle()).id
+        taken, found = await self._timed(self._shoal.visitor.profile_of(member))
+        self.wrong += found.member.id != member
+        return taken
+
+    async def _follow(self) -> float:
+        one, other = await self._handle(), await self._handle()
+        if one.id == other.id:
+            return await self._follow()
+        return (await self._timed(one.follow(other.id)))[0]
+
+    async def _post_to_circle(self) -> float:
+        return await self._posted(await self._named(1), self._circle)
+
+    async def _post_to_crowd(self) -> float:
+        return await self._posted(await self._named(0), [handle.id for handle in self._crowd])
+
+    async def _posted(self, author: Handle, readers: list[int]) -> float:
+        """Milliseconds until all that follows from a post is done."""
+        began = time.perf_counter()
+        post = await author.create("The ferry is late again, and the gulls have the quay to themselves.")
+        await self.drain()
+        taken = (time.perf_counter() - began) * 1e3
+        for reader in readers[:5]:
+            page = await (await self._shoal.member(reader)).home()
+            self.wrong += post.id not in {entry.post.id for entry in page.entries}
+        return taken
+
+    async def _home_warm(self) -> float:
+        handle = self._warm[int(self._rng.integers(len(self._warm)))]
+        return (await self._timed(handle.home()))[0]
+
+    async def _home_cold(self) -> float:
+        handle = await self._handle()
+        await self._shoal.network.timelines.drop((handle.id,))
+        return (await self._timed(handle.home()))[0]
+
+    async def _for_you(self) -> float:
+        handle = await self._handle()
+        return (await self._timed(handle.for_you()))[0]
+
+    async def _suggestions(self) -> float:
+        handle = await self._handle()
+        return (await self._timed(handle.suggestions()))[0]
+
+    async def _search_members(self) -> float:
+        given, family = GIVEN[int(self._rng.integers(len(GIVEN)))], FAMILY[int(self._rng.integers(len(FAMILY)))]
+        text = (given, family, f"{given} {family}")[int(self._rng.integers(3))]
+        taken, found = await self._timed(self._warm[0].search_members(text))
+        self.wrong += not found and self._shape.members > len(GIVEN) * len(FAMILY)
+        return taken
+
+    async def _search_posts(self) -> float:
+        topic = TOPICS[int(self._rng.integers(len(TOPICS)))]
+        taken, found = await self._timed(self._warm[0].search_posts(topic))
+        self.wrong += not found and self._shape.posts > 10 * len(TOPICS)
+        return taken
+
+    async def _cloud(self) -> float:
+        taken, found = await self._timed(self._shoal.tags.cloud())
+        self.wrong += not found.words and self._shape.posts > 40 * len(TOPICS)
+        return taken
+
+
+async def _serve(settings: dict[str, Any], shape: Shape) -> None:
+    process.prepare()
+    async with _opened(settings, shape) as network:
+        process.settle()
+        print("ready", flush=True)
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            told = msgspec.json.decode(line, type=Told)
+            act = network.acts[told.act]
+            times = [await act() for _ in range(told.times)]
+            # Consequences of these calls are not to meet the next ones.
+            await network.drain()
+            answer = Answer(times, rss(), network.wrong)
+            print(msgspec.json.encode(answer).decode(), flush=True)
+
+
+@asynccontextmanager
+async def _opened(settings: dict[str, Any], shape: Shape) -> AsyncIterator[SizedNetwork]:
+    store = settings.pop("store")
+    async with Shoal.open(store, media="memory://", **settings) as shoal:
+        network = SizedNetwork(shoal, shape)
+        await network.prepare()
+        yield network
+
+
+if __name__ == "__main__":
+    uvloop.run(_serve(msgspec.json.decode(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Shape)))

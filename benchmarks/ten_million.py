@@ -1,0 +1,184 @@
+"""Networks that are alike but for their size, imported in bulk and then used: 10,000 members, a million, or as many as one likes.
+
+Each member has six follows on average, with a power law; three tenths follow one member (3,000,000 of 10,000,000), and there is
+a post for five members. Each size runs in a process of its own that is tuned as `shoal serve` is, and does a few calls of an act
+at a time, in turn with the others: whatever else the machine has to do meets all of them. The figure of an act at a size, over
+that at the smallest size, is what growth costs.
+
+The long run is `--members 10000 1000000 10000000`: it needs 25 GB of disk, and an hour.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from benchmarks.made_network import Shape, write
+from benchmarks.measure import REPOSITORY, Report, keep_option, parser, spread, workplace
+from benchmarks.sized_import import Imported
+from benchmarks.sized_network import ACTS, Answer, Told
+from benchmarks.stores import url_of
+from shoal.ops.engines import postgres
+
+_WHOLE = Shape(10_000_000, 60_000_000, 2_000_000, 3_000_000)
+_MIB = 1 << 20
+
+
+class Place(NamedTuple):
+    """Where a network lies: its settings, the folder of its files, and its shape."""
+
+    settings: dict[str, Any]
+    folder: Path
+    shape: Shape
+
+
+class Child:
+    """A network of one size in its own process."""
+
+    def __init__(self, place: Place) -> None:
+        settings, shape = (msgspec.json.encode(value).decode() for value in (place.settings, place.shape))
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.sized_network", settings, shape],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._next()
+        self.memory = 0
+        self.wrong = 0
+
+    def _next(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit("a network ended before it had answered")
+        return line
+
+    def do(self, act: str, times: int) -> list[float]:
+        """Milliseconds of so many calls."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(Told(act, times)).decode() + "\n")
+        self._process.stdin.flush()
+        answer = msgspec.json.decode(self._next(), type=Answer)
+        self.memory, self.wrong = max(self.memory, answer.memory), answer.wrong
+        return answer.milliseconds
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def imported(place: Place) -> Imported:
+    """Import the files of a network into its stores, unless that is done."""
+    kept = place.folder / "import.json"
+    if kept.exists():
+        return msgspec.json.decode(kept.read_bytes(), type=Imported)
+    write(place.folder / "data", place.shape)
+    settings = msgspec.json.encode(place.settings).decode()
+    command = [sys.executable, "-m", "benchmarks.sized_import", settings, str(place.folder / "data")]
+    told = subprocess.run(command, cwd=REPOSITORY, stdout=subprocess.PIPE, check=True).stdout
+    kept.write_bytes(told)
+    return msgspec.json.decode(told, type=Imported)
+
+
+@contextmanager
+def placed(folder: Path, engine: str, shape: Shape) -> Iterator[Place]:
+    """Give the place of a network of this shape: an SQLite file, or two PostgreSQL that run for as long as the block."""
+    folder.mkdir(parents=True, exist_ok=True)
+    limits = {"rate_limits": False}
+    if engine == "sqlite":
+        yield Place({"store": url_of(folder / "shoal.db"), **limits}, folder, shape)
+        return
+    folder.chmod(0o755)
+    with ExitStack() as stack:
+        servers = [postgres.start(folder / f"store-{n}") for n in range(2)]
+        for server in servers:
+            stack.callback(server.stop)
+        yield Place({"store": {"0-31": servers[0].url, "32-63": servers[1].url}, **limits}, folder, shape)
+
+
+def tell_import(report: Report, name: str, shape: Shape, done: Imported) -> None:
+    """Add the rates of an import."""
+    taken, seconds = done.taken, done.seconds
+    report.check(f"{name}: members that were imported", taken["members"], shape.members)
+    report.check(f"{name}: posts that were imported", taken["posts"], shape.posts)
+    for kind in ("members", "follows", "posts"):
+        report.add(f"{name}: {kind}", taken[kind])
+        report.add(f"{name}: {kind} imported a second", taken[kind] / seconds[kind], "1/s")
+    report.add(f"{name}: files read in", seconds["reading"], "s")
+    report.add(f"{name}: search index filled in", seconds["search"], "s")
+    report.add(f"{name}: import, all of it", sum(seconds.values()), "s")
+    report.add(f"{name}: import, processor time", done.processor, "s")
+    report.add(f"{name}: import, most memory", done.memory / _MIB, "MiB")
+
+
+def measure(children: dict[str, Child], rounds: int, calls: int, report: Report) -> None:
+    """Do every act in turns, and tell what it costs at each size, and over the smallest."""
+    smallest = next(iter(children))
+    for act, share in ACTS.items():
+        times: dict[str, list[float]] = {name: [] for name in children}
+        for turn in range(rounds + 1):
+            for name, child in children.items():
+                found = child.do(act, max(1, int(calls * share)))
+                # The first turn is not counted: each size begins with an empty cache, and the large ones have more to learn.
+                times[name] += found if turn else []
+        for name, milliseconds in times.items():
+            spreaded = spread(milliseconds)
+            report.add(f"{name}: {act}, median", spreaded.median, "ms")
+            report.add(f"{name}: {act}, p99", spreaded.p99, "ms")
+            if name != smallest:
+                over = spreaded.median / spread(times[smallest]).median
+                report.add(f"{name}: {act}, over {smallest}", over, "times")
+
+
+def _sizes(place: Path, engine: str, chosen: argparse.Namespace, report: Report) -> None:
+    with ExitStack() as stack:
+        children: dict[str, Child] = {}
+        for members in sorted(chosen.members):
+            name = f"{members:,} members"
+            folder = place / f"{engine}-{members}"
+            found = stack.enter_context(placed(folder, engine, _WHOLE.scaled(members)))
+            tell_import(report, name, found.shape, imported(found))
+            held = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file() and "data" not in path.parts)
+            report.add(f"{name}: stores and search index", held / _MIB, "MiB")
+            children[name] = Child(found)
+            stack.callback(children[name].close)
+        measure(children, chosen.rounds, chosen.calls, report)
+        for name, child in children.items():
+            report.add(f"{name}: memory", child.memory / _MIB, "MiB")
+            report.check(f"{name}: wrong answers", child.wrong, 0)
+
+
+def main() -> None:
+    """Import, measure, report."""
+    options = parser(
+        __doc__,
+        quick={"members": [2_000, 20_000], "rounds": 3, "calls": 20},
+        smallest={"members": [200, 1_000], "rounds": 1, "calls": 4},
+    )
+    keep_option(options)
+    options.add_argument("--members", type=int, nargs="+", default=[10_000, 1_000_000], help="sizes of networks")
+    options.add_argument("--rounds", type=int, default=10, help="turns of each size at each act")
+    options.add_argument("--calls", type=int, default=40, help="calls in a turn; of dear acts fewer")
+    options.add_argument(
+        "--engine", choices=("sqlite", "postgres"), default="sqlite", help="a file, or two PostgreSQL servers"
+    )
+    chosen = options.parse_args()
+    report = Report("ten_million" if chosen.engine == "sqlite" else "ten_million_postgres", chosen.size)
+    with workplace(chosen.keep) as place:
+        _sizes(place, chosen.engine, chosen, report)
+    report.show()
+
+
+if __name__ == "__main__":
+    main()
