@@ -1,30 +1,50 @@
 """Writes docs/performance.md: the prose of `performance.md` beside this file, with the figures of docs/figures.json in it.
 
-A fenced block `figures NAME` becomes the table of a benchmark: each of its lines is a pattern of figures, in this order.
-`python -m benchmarks.page` writes the page anew.
+A fenced block `figures NAME` becomes the table of a benchmark: each of its lines is a pattern of figures, in this order. A block
+`long figures NAME` takes them from docs/figures-long.json: of runs that are too long to be repeated with the others, each with its
+machine, day and commit. `python -m benchmarks.page` writes the page anew; `--long FILE` takes in first what a benchmark printed.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 
-from benchmarks.measure import FULL, REPOSITORY, Figure
-from benchmarks.results import BUSY, Result, Results, load
+import msgspec
+
+from benchmarks.measure import FULL, REPOSITORY, Figure, decode_line
+from benchmarks.results import BUSY, Result, Results, commit, load, machine, today
 
 PROSE = REPOSITORY / "benchmarks" / "performance.md"
 PAGE = REPOSITORY / "docs" / "performance.md"
 FIGURES = REPOSITORY / "docs" / "figures.json"
 
+BUSY_FIGURE, SECONDS_FIGURE = "share of the machine that others had", "the whole run"
+"""Figures by which a long run tells what is otherwise told beside it."""
+LONG = REPOSITORY / "docs" / "figures-long.json"
+
 _BLOCK = re.compile(r"```figures ([\w ]+)\n(.*?)```\n", re.DOTALL)
+_LONG_BLOCK = re.compile(r"```long figures ([\w ]+)\n(.*?)```\n", re.DOTALL)
 
 
-def rendered(prose: str, results: Results) -> str:
-    """The page."""
+def rendered(prose: str, results: Results, long: Sequence[Results] = ()) -> str:
+    """The page. `long` are runs of their own."""
     by_name = {result.benchmark: result for result in results.results}
-    page = _BLOCK.sub(lambda block: _table(block[1], by_name.get(block[1]), block[2].splitlines()), prose)
+    page = _LONG_BLOCK.sub(lambda block: _long_table(block[1], long, block[2].splitlines()), prose)
+    page = _BLOCK.sub(lambda block: _table(block[1], by_name.get(block[1]), block[2].splitlines()), page)
     return page.replace("{facts}\n", _facts(results)).replace("{targets}\n", _summary(results.results))
+
+
+def _long_table(name: str, long: Sequence[Results], patterns: Sequence[str]) -> str:
+    for run in long:
+        for result in run.results:
+            if result.benchmark == name:
+                made = f"Measured on {run.day}, commit {run.commit}, {run.machine.shown()}.\n\n"
+                return made + _table(name, result, patterns)
+    return "The long run was not measured.\n"
 
 
 def _facts(results: Results) -> str:
@@ -73,8 +93,38 @@ def _chosen(figures: Sequence[Figure], patterns: Sequence[str]) -> Iterator[Figu
 
 def write_page() -> None:
     """Write the page of the figures that are kept."""
-    PAGE.write_text(rendered(PROSE.read_text("utf-8"), load(FIGURES)), "utf-8")
+    PAGE.write_text(rendered(PROSE.read_text("utf-8"), load(FIGURES), load_long()), "utf-8")
+
+
+def load_long() -> list[Results]:
+    """Read the long runs that are kept."""
+    return msgspec.json.decode(LONG.read_bytes(), type=list[Results]) if LONG.exists() else []
+
+
+def keep_long(printed: Path, command: str, mark: str, day: str) -> None:
+    """Keep what a long run printed, in place of an earlier one of the same benchmark. `mark` and `day` are of the run."""
+    told = printed.read_text("utf-8").splitlines()
+    line = decode_line(next(line for line in reversed(told) if line.startswith('{"benchmark"')))
+    busy = next((figure.value for figure in line.figures if figure.what == BUSY_FIGURE), 0.0)
+    seconds = next((figure.value for figure in line.figures if figure.what == SECONDS_FIGURE), 0.0)
+    result = Result(line.benchmark, command, line.size, busy, seconds, line.figures, line.checks)
+    others = [run for run in load_long() if all(held.benchmark != line.benchmark for held in run.results)]
+    kept = [*others, Results(machine(), day, mark, [result])]
+    LONG.write_bytes(msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
+
+
+def main() -> None:
+    """Take in a long run, if there is one, and write the page."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--long", type=Path, metavar="FILE", help="what a benchmark printed in a long run")
+    options.add_argument("--command", default="", help="the command of that run, as the page shows it")
+    options.add_argument("--commit", default=commit(), help="the commit that was measured")
+    options.add_argument("--day", default=today(), help="the day of that run")
+    chosen = options.parse_args()
+    if chosen.long:
+        keep_long(chosen.long, chosen.command, chosen.commit, chosen.day)
+    write_page()
 
 
 if __name__ == "__main__":
-    write_page()
+    main()

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,8 +20,10 @@ import uvloop
 from benchmarks.made_network import FAMILY, GIVEN, TOPICS, Shape, followees_of, person
 from benchmarks.measure import rss
 from shoal import Shoal
+from shoal.core.model import Post
 from shoal.feeds import home
 from shoal.library import Handle
+from shoal.ops.checking.sampled import check_sampled
 from shoal.wiring import process
 
 _WARM = 50
@@ -43,10 +45,18 @@ ACTS: Mapping[str, float] = {
     "search for members": 1,
     "search for posts": 1,
     "tag cloud": 5,
+    "check of 10 members": 0.1,
 }
 """The acts in their order, and how many calls there are of each beside the usual number."""
 
-Act = Callable[[], Awaitable[float]]
+Act = Callable[[], Awaitable["Cost"]]
+
+
+class Cost(NamedTuple):
+    """The milliseconds of a call, by the clock and of processor time."""
+
+    clock: float
+    processor: float
 
 
 class Told(msgspec.Struct):
@@ -57,9 +67,10 @@ class Told(msgspec.Struct):
 
 
 class Answer(msgspec.Struct):
-    """The milliseconds of each call, the memory of the process in bytes, and how many calls gave something wrong."""
+    """The milliseconds of each call, by the clock and of processor time; the bytes of the process; how many answers were wrong."""
 
     milliseconds: list[float]
+    processor: list[float]
     memory: int
     wrong: int
 
@@ -93,6 +104,7 @@ class SizedNetwork:
                     self._search_members,
                     self._search_posts,
                     self._cloud,
+                    self._check,
                 ),
                 strict=True,
             )
@@ -127,83 +139,91 @@ class SizedNetwork:
     async def _handle(self) -> Handle:
         return await self._named(self._drawn())
 
-    async def _timed(self, work: Awaitable[Any]) -> tuple[float, Any]:
-        began = time.perf_counter()
+    async def _timed(self, work: Awaitable[Any]) -> tuple[Cost, Any]:
+        began, worked = time.perf_counter(), time.process_time()
         found = await work
-        return (time.perf_counter() - began) * 1e3, found
+        return Cost((time.perf_counter() - began) * 1e3, (time.process_time() - worked) * 1e3), found
 
-    async def _sign_up(self) -> float:
+    async def _sign_up(self) -> Cost:
         self._made += 1
         return (await self._timed(self._shoal.register(f"newcomer_{self._made}")))[0]
 
-    async def _look_up(self) -> float:
+    async def _look_up(self) -> Cost:
         at = self._drawn()
         taken, found = await self._timed(self._named(at))
         self.wrong += found.name != person(at)[0]
         return taken
 
-    async def _profile(self) -> float:
+    async def _profile(self) -> Cost:
         member = (await self._handle()).id
         taken, found = await self._timed(self._shoal.visitor.profile_of(member))
         self.wrong += found.member.id != member
         return taken
 
-    async def _follow(self) -> float:
+    async def _follow(self) -> Cost:
         one, other = await self._handle(), await self._handle()
         if one.id == other.id:
             return await self._follow()
         return (await self._timed(one.follow(other.id)))[0]
 
-    async def _post_to_circle(self) -> float:
+    async def _post_to_circle(self) -> Cost:
         return await self._posted(await self._named(1), self._circle)
 
-    async def _post_to_crowd(self) -> float:
+    async def _post_to_crowd(self) -> Cost:
         return await self._posted(await self._named(0), [handle.id for handle in self._crowd])
 
-    async def _posted(self, author: Handle, readers: list[int]) -> float:
-        """Milliseconds until all that follows from a post is done."""
-        began = time.perf_counter()
-        post = await author.create("The ferry is late again, and the gulls have the quay to themselves.")
-        await self.drain()
-        taken = (time.perf_counter() - began) * 1e3
+    async def _posted(self, author: Handle, readers: list[int]) -> Cost:
+        """The cost until all that follows from a post is done."""
+
+        async def post_and_wait() -> Post:
+            post = await author.create("The ferry is late again, and the gulls have the quay to themselves.")
+            await self.drain()
+            return post
+
+        taken, post = await self._timed(post_and_wait())
         for reader in readers[:5]:
             page = await (await self._shoal.member(reader)).home()
             self.wrong += post.id not in {entry.post.id for entry in page.entries}
         return taken
 
-    async def _home_warm(self) -> float:
+    async def _home_warm(self) -> Cost:
         handle = self._warm[int(self._rng.integers(len(self._warm)))]
         return (await self._timed(handle.home()))[0]
 
-    async def _home_cold(self) -> float:
+    async def _home_cold(self) -> Cost:
         handle = await self._handle()
         await self._shoal.network.timelines.drop((handle.id,))
         return (await self._timed(handle.home()))[0]
 
-    async def _for_you(self) -> float:
+    async def _for_you(self) -> Cost:
         handle = await self._handle()
         return (await self._timed(handle.for_you()))[0]
 
-    async def _suggestions(self) -> float:
+    async def _suggestions(self) -> Cost:
         handle = await self._handle()
         return (await self._timed(handle.suggestions()))[0]
 
-    async def _search_members(self) -> float:
+    async def _search_members(self) -> Cost:
         given, family = GIVEN[int(self._rng.integers(len(GIVEN)))], FAMILY[int(self._rng.integers(len(FAMILY)))]
         text = (given, family, f"{given} {family}")[int(self._rng.integers(3))]
         taken, found = await self._timed(self._warm[0].search_members(text))
         self.wrong += not found and self._shape.members > len(GIVEN) * len(FAMILY)
         return taken
 
-    async def _search_posts(self) -> float:
+    async def _search_posts(self) -> Cost:
         topic = TOPICS[int(self._rng.integers(len(TOPICS)))]
         taken, found = await self._timed(self._warm[0].search_posts(topic))
         self.wrong += not found and self._shape.posts > 10 * len(TOPICS)
         return taken
 
-    async def _cloud(self) -> float:
+    async def _cloud(self) -> Cost:
         taken, found = await self._timed(self._shoal.tags.cloud())
         self.wrong += not found.words and self._shape.posts > 40 * len(TOPICS)
+        return taken
+
+    async def _check(self) -> Cost:
+        taken, report = await self._timed(check_sampled(self._shoal.network, 10))
+        self.wrong += not report.clean or report["I2"].checked != 10
         return taken
 
 
@@ -218,7 +238,7 @@ async def _serve(settings: dict[str, Any], shape: Shape) -> None:
             times = [await act() for _ in range(told.times)]
             # Consequences of these calls are not to meet the next ones.
             await network.drain()
-            answer = Answer(times, rss(), network.wrong)
+            answer = Answer([each.clock for each in times], [each.processor for each in times], rss(), network.wrong)
             print(msgspec.json.encode(answer).decode(), flush=True)
 
 

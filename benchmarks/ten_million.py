@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ import msgspec
 
 from benchmarks.made_network import Shape, write
 from benchmarks.measure import REPOSITORY, Report, keep_option, parser, spread, workplace
+from benchmarks.page import BUSY_FIGURE, SECONDS_FIGURE
+from benchmarks.results import busy_share
 from benchmarks.sized_import import Imported
 from benchmarks.sized_network import ACTS, Answer, Told
 from benchmarks.stores import url_of
@@ -62,14 +65,14 @@ class Child:
             raise SystemExit("a network ended before it had answered")
         return line
 
-    def do(self, act: str, times: int) -> list[float]:
-        """Milliseconds of so many calls."""
+    def do(self, act: str, times: int) -> Answer:
+        """Have an act done so many times."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(Told(act, times)).decode() + "\n")
         self._process.stdin.flush()
         answer = msgspec.json.decode(self._next(), type=Answer)
         self.memory, self.wrong = max(self.memory, answer.memory), answer.wrong
-        return answer.milliseconds
+        return answer
 
     def close(self) -> None:
         """End the process."""
@@ -124,21 +127,30 @@ def tell_import(report: Report, name: str, shape: Shape, done: Imported) -> None
 
 def measure(children: dict[str, Child], rounds: int, calls: int, report: Report) -> None:
     """Do every act in turns, and tell what it costs at each size, and over the smallest."""
-    smallest = next(iter(children))
     for act, share in ACTS.items():
-        times: dict[str, list[float]] = {name: [] for name in children}
+        clock: dict[str, list[float]] = {name: [] for name in children}
+        processor: dict[str, list[float]] = {name: [] for name in children}
         for turn in range(rounds + 1):
             for name, child in children.items():
-                found = child.do(act, max(1, int(calls * share)))
-                # The first turn is not counted: each size begins with an empty cache, and the large ones have more to learn.
-                times[name] += found if turn else []
-        for name, milliseconds in times.items():
-            spreaded = spread(milliseconds)
-            report.add(f"{name}: {act}, median", spreaded.median, "ms")
-            report.add(f"{name}: {act}, p99", spreaded.p99, "ms")
-            if name != smallest:
-                over = spreaded.median / spread(times[smallest]).median
-                report.add(f"{name}: {act}, over {smallest}", over, "times")
+                answer = child.do(act, max(1, int(calls * share)))
+                # The first turn is not counted: each size begins with empty caches, and the large ones have more to learn.
+                if turn:
+                    clock[name] += answer.milliseconds
+                    processor[name] += answer.processor
+        _tell(act, clock, processor, report)
+
+
+def _tell(act: str, clock: dict[str, list[float]], processor: dict[str, list[float]], report: Report) -> None:
+    smallest = next(iter(clock))
+    for name, milliseconds in clock.items():
+        times, worked = spread(milliseconds), spread(processor[name])
+        report.add(f"{name}: {act}, median", times.median, "ms")
+        report.add(f"{name}: {act}, p99", times.p99, "ms")
+        report.add(f"{name}: {act}, processor time, median", worked.median, "ms")
+        if name != smallest:
+            over = f"{name}: {act}, over {smallest}"
+            report.add(over, times.median / spread(clock[smallest]).median, "times")
+            report.add(f"{over}, processor time", worked.median / (spread(processor[smallest]).median or 1.0), "times")
 
 
 def _sizes(place: Path, engine: str, chosen: argparse.Namespace, report: Report) -> None:
@@ -174,9 +186,12 @@ def main() -> None:
         "--engine", choices=("sqlite", "postgres"), default="sqlite", help="a file, or two PostgreSQL servers"
     )
     chosen = options.parse_args()
-    report = Report("ten_million" if chosen.engine == "sqlite" else "ten_million_postgres", chosen.size)
+    report = Report("ten_million" if chosen.engine == "sqlite" else "ten_million postgres", chosen.size)
+    began = time.perf_counter()
+    report.add(BUSY_FIGURE, busy_share())
     with workplace(chosen.keep) as place:
         _sizes(place, chosen.engine, chosen, report)
+    report.add(SECONDS_FIGURE, time.perf_counter() - began, "s")
     report.show()
 
 

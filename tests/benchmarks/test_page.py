@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.measure import FULL, Check, Figure, benchmarks
-from benchmarks.page import FIGURES, PAGE, PROSE, rendered
+from benchmarks.page import FIGURES, PAGE, PROSE, load_long, rendered
 from benchmarks.results import Machine, Result, Results, keep, load
 
 MACHINE = Machine("a processor", 2, 24, "6.18", "3.11.7", "2.4.6", "3.40.1")
@@ -28,7 +28,9 @@ def result(name: str, size: str = FULL, busy: float = 0.0) -> Result:
 
 
 def test_the_page_is_made_of_the_figures_that_are_kept() -> None:
-    assert PAGE.read_text("utf-8") == rendered(PROSE.read_text("utf-8"), load(FIGURES)), "python -m benchmarks.page"
+    assert PAGE.read_text("utf-8") == rendered(PROSE.read_text("utf-8"), load(FIGURES), load_long()), (
+        "python -m benchmarks.page"
+    )
 
 
 def test_every_benchmark_has_a_table_on_the_page_with_figures_in_it() -> None:
@@ -39,6 +41,14 @@ def test_every_benchmark_has_a_table_on_the_page_with_figures_in_it() -> None:
         if name in kept:
             page = rendered(f"```figures {name}\n{patterns}```\n", load(FIGURES))
             assert page.count("\n| ") > 1, name
+
+
+def test_a_long_run_is_told_with_its_own_machine_day_and_commit() -> None:
+    prose = "```long figures one\nlag\n```\n```long figures other\nlag\n```\n"
+    page = rendered(prose, results(), [Results(MACHINE, "2026-11-24", "fedcba", [result("one")])])
+    assert "Measured on 2026-11-24, commit fedcba, a processor" in page
+    assert "| lag | 1,200 ms |" in page
+    assert "The long run was not measured." in page
 
 
 def test_what_is_kept_did_what_it_says_and_names_no_place() -> None:

@@ -230,6 +230,8 @@ def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store:
         "files (I9) belong to the objects that have them, and all of these have theirs: 0 checked, all right"
         in broken.output
     )
+    assert "associations (I3) have their inverses: 40 checked" in shoal(store, "check", "--members", "40").output
+    assert "leave --repair and --sample out" in shoal(store, "check", "--members", "3", "--repair").output
     assert shoal(store, "check", "--repair").exit_code == 0
     assert shoal(store, "check").exit_code == 0
 

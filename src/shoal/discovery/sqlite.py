@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -33,6 +34,7 @@ from shoal.discovery.contract import (
     by,
     to,
 )
+from shoal.discovery.sqlite_members import MemberQuestion, found_members, one
 from shoal.graph.sqlite.asking import asked, reader, transaction
 from shoal.graph.sqlite.files import check_version, connect, migrate
 from shoal.graph.sqlite.sql import in_rows
@@ -102,19 +104,8 @@ class SqliteIndex:
     async def members(
         self, clauses: Sequence[Clause], name: str, limit: int, *, among: Collection[int] | None = None
     ) -> list[int]:
-        statement = sql.MEMBERS.format(which=sql.LISTED if among is None else sql.AMONG)
-        values = {"name": name, "limit": limit, **({} if among is None else {"among": _json(among)})}
-
-        def read(connection: sqlite3.Connection) -> list[int]:
-            named = f"names : ({_all(clauses)})"
-            found = [id_ for (id_,) in connection.execute(statement, {**values, "match": named})]
-            if len(found) < limit:
-                noted = f"note : ({_all(clause._replace(open=False) for clause in clauses)}) NOT {named}"
-                rest = {**values, "match": noted, "name": "", "limit": limit - len(found)}
-                found += [id_ for (id_,) in connection.execute(statement, rest)]
-            return found
-
-        return await self._read(read)
+        question = MemberQuestion(tuple(clauses), name, limit, None if among is None else tuple(among))
+        return await self._read(partial(found_members, question=question))
 
     async def tags(self, prefix: str, limit: int) -> list[TagUses]:
         values = {"prefix": prefix, "end": prefix + LAST_CHARACTER, "limit": limit}
@@ -248,20 +239,12 @@ def _ways(ask: Ask) -> Iterator[tuple[bool, Sequence[str]]]:
 
 def _match(ask: Ask, ways: Sequence[str]) -> str:
     """The question as FTS5 has it. No word has a quotation mark in it."""
-    every = " AND ".join((*map(_either, (ways, *ask.some)), *map(_clause, ask.every)))
-    return f"({every}) NOT ({' OR '.join(map(_clause, ask.none))})" if ask.none else every
+    every = " AND ".join((*map(_either, (ways, *ask.some)), *map(one, ask.every)))
+    return f"({every}) NOT ({' OR '.join(map(one, ask.none))})" if ask.none else every
 
 
 def _either(marks: Iterable[str]) -> str:
     return "({})".format(" OR ".join(f'"{mark}"' for mark in marks))
-
-
-def _all(clauses: Iterable[Clause]) -> str:
-    return " AND ".join(map(_clause, clauses))
-
-
-def _clause(clause: Clause) -> str:
-    return f'"{" ".join(clause.words)}"{" *" if clause.open else ""}'
 
 
 def _json(values: Iterable[int] | Iterable[str]) -> str:

@@ -50,6 +50,14 @@ MIGRATIONS: tuple[str, ...] = (
         post INTEGER NOT NULL
     )
     """,
+    # Without an index of beginnings, all words that begin with three letters are laid together before the first member is found.
+    # What was in the table is filled in anew.
+    """
+    DROP TABLE member_words;
+    CREATE VIRTUAL TABLE member_words USING fts5 (
+        names, note, content='', columnsize=0, prefix='2 3 4 5', tokenize="ascii tokenchars ':'");
+    DELETE FROM state
+    """,
 )
 """Schema versions in order; `PRAGMA user_version` counts those that have been applied. They only ever grow at the end."""
 
@@ -91,12 +99,15 @@ POSTS = """
         AND p.written >= :since AND p.written < :until
         AND (:own OR NOT EXISTS (SELECT 1 FROM member AS m WHERE m.id = p.author AND m.shy))
     ORDER BY w.rowid DESC LIMIT :limit"""
-MEMBERS = """
-    SELECT m.id FROM member_words AS w CROSS JOIN member AS m ON m.id = w.rowid LEFT JOIN lately AS l ON l.author = m.id
-    WHERE member_words MATCH :match AND {which}
+_RANK = """
     ORDER BY substr(m.name, 1, length(:name)) = :name DESC, max(m.active, coalesce(l.post, 0)) DESC, m.id DESC LIMIT :limit"""
-LISTED = "m.listed"
-AMONG = "NOT m.suspended AND m.id IN (SELECT value FROM json_each(:among))"
+MEMBERS_AMONG = f"""
+    SELECT m.id FROM member_words AS w CROSS JOIN member AS m ON m.id = w.rowid LEFT JOIN lately AS l ON l.author = m.id
+    WHERE member_words MATCH :match AND NOT m.suspended AND m.id IN (SELECT value FROM json_each(:among)) {_RANK}"""
+MEMBERS_NEWEST = "SELECT rowid FROM member_words WHERE member_words MATCH ? ORDER BY rowid DESC LIMIT ?"
+MEMBERS_RANKED = f"""
+    SELECT m.id FROM json_each(:ids) AS w CROSS JOIN member AS m ON m.id = w.value LEFT JOIN lately AS l ON l.author = m.id
+    WHERE m.listed {_RANK}"""
 TAGS = """
     SELECT name, uses FROM tag WHERE name >= :prefix AND name < :end
     ORDER BY uses DESC, name LIMIT :limit"""
@@ -112,6 +123,7 @@ DIRECTORY = {
     ORDER BY active DESC, id DESC LIMIT ?1 OFFSET ?2""",
     "new": "SELECT id FROM member WHERE listed ORDER BY joined DESC, id DESC LIMIT ? OFFSET ?",
 }
+MEMBERS_LATEST = f"SELECT m.data FROM ({DIRECTORY['active']}) AS a CROSS JOIN member AS m ON m.id = a.id"
 IDS = """
     SELECT id FROM (SELECT id FROM post WHERE id > :after ORDER BY id LIMIT :limit)
     UNION ALL SELECT id FROM (SELECT id FROM member WHERE id > :after ORDER BY id LIMIT :limit)

@@ -21,6 +21,7 @@ from shoal.ops import jobs, reading
 from shoal.ops.blocklists import Blocklists
 from shoal.ops.checking.check import check
 from shoal.ops.checking.report import CheckReport, Progress
+from shoal.ops.checking.sampled import check_sampled
 from shoal.ops.network import AnyNetwork
 from shoal.ops.reading import FeedShown, SuggestionsShown
 from shoal.ops.replays import replay as replays
@@ -219,8 +220,12 @@ class Check(Operation[CheckReport]):
     alone = True
     repair: bool = False
     sample: int | None = None
+    members: int | None = None
+    """Look at so many members by chance, and not at everything."""
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> CheckReport:
+        if self.members is not None:
+            return await check_sampled(network, self.members, progress)
         return await check(network, repair=self.repair, sample=self.sample, progress=progress)
 
 

@@ -41,7 +41,7 @@ async def homes(network: AnyNetwork, objects: Objects, counts: Counts, sample: i
     chosen = _some(warm, sample) if warm else _sampled(objects, counts, BY_CHANCE if sample is None else sample)
     findings = []
     for at, member in enumerate(chosen, 1):
-        difference = await _settled_difference(network, member)
+        difference = await settled_difference(network, member)
         if difference is not None:
             findings.append(Finding(difference, (member,), drop=member))
         if not warm:
@@ -69,7 +69,7 @@ def _sampled(objects: Objects, counts: Counts, by_chance: int) -> list[int]:
     return list(dict.fromkeys([*ends, *_some(members.tolist(), by_chance)]))
 
 
-async def _settled_difference(network: AnyNetwork, member: int) -> str | None:
+async def settled_difference(network: AnyNetwork, member: int) -> str | None:
     """Return the difference that every look finds, with all events done between: others may write between reads."""
     found = await _difference(network, member)
     for _ in range(_LOOKS - 1):

@@ -1,0 +1,70 @@
+"""A check of members drawn by chance finds what is wrong around them, and reaches everybody."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.running import in_loop
+
+from shoal import Shoal
+from shoal.core.ids import shard_of
+from shoal.discovery.contract import IndexChange
+from shoal.graph.contract import AssocOp, Batch
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
+from shoal.ops.checking.sampled import check_sampled, drawn
+
+NAMES = ("ann", "ben", "cyd", "dee")
+
+
+async def filled(shoal: Shoal) -> dict[str, int]:
+    handles = {name: await shoal.register(name) for name in NAMES}
+    for name in NAMES[1:]:
+        await handles[name].follow(handles["ann"].id)
+        await handles["ann"].follow(handles[name].id)
+        await handles[name].create(f"Hello from {name}")
+    await shoal.settle()
+    return {name: handle.id for name, handle in handles.items()}
+
+
+@pytest.mark.parametrize("fault", ["", "I2", "I3", "keys", "lists", "search"])
+@in_loop
+async def test_each_fault_is_found_where_it_is(fault: str) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ids = await filled(shoal)
+        ann, ben, store = ids["ann"], ids["ben"], shoal.network.store
+        batch = Batch(shard_of(ben))
+        later = 1 << 62
+        if fault == "I2":
+            await store.count_set(ann, FOLLOWED_BY.number, 7)
+        elif fault == "I3":
+            batch.put(AssocOp(ben, FOLLOWS.number, ann, later, alive=True, plain=True))
+        elif fault == "keys":
+            batch.key_del(user_name_key("ben"), ben)
+        elif fault == "lists":
+            batch.put(AssocOp(ben, POSTED.number, ben + 1, later, alive=True, plain=True))
+        elif fault == "search":
+            await shoal.network.search.index.write(IndexChange(gone=[ben]))
+        if batch.assocs or batch.keys:
+            await store.commit(batch)
+        report = await check_sampled(shoal.network, 40)
+        assert {line.name for line in report.invariants if line.found} == ({fault} if fault else set())
+        assert {line.checked for line in report.invariants} == {40}
+
+
+@in_loop
+async def test_everybody_may_be_drawn_and_nobody_from_an_empty_network() -> None:
+    async with Shoal.open("memory://") as shoal:
+        chance = random.Random(3)
+        assert await drawn(shoal.network.store, chance) is None
+        ids = await filled(shoal)
+        found = [await drawn(shoal.network.store, chance) for _ in range(60)]
+        assert {member.id for member in found if member} == set(ids.values())
+
+
+@in_loop
+async def test_it_leaves_no_warm_timelines() -> None:
+    async with Shoal.open("memory://") as shoal:
+        await filled(shoal)
+        assert (await check_sampled(shoal.network, 20)).clean
+        assert await shoal.network.timelines.members(10) == []
