@@ -102,7 +102,9 @@ def placed(folder: Path, engine: str, shape: Shape) -> Iterator[Place]:
     if engine == "sqlite":
         yield Place({"store": url_of(folder / "shoal.db"), **limits}, folder, shape)
         return
-    folder.chmod(0o755)
+    # The servers run as a user of their own.
+    for shown in (folder.parent, folder):
+        shown.chmod(0o755)
     with ExitStack() as stack:
         servers = [postgres.start(folder / f"store-{n}") for n in range(2)]
         for server in servers:

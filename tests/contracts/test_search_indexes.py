@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from shoal.core.errors import ShoalError
 from shoal.core.words import Clause, clause_of, words_of
-from shoal.discovery import sqlite, sqlite_sql
+from shoal.discovery import sqlite, sqlite_members, sqlite_sql
 from shoal.discovery.contract import (
     FORM,
     PUBLIC,
@@ -228,6 +228,25 @@ async def test_members_are_found_by_the_beginnings_of_their_names_and_by_their_n
         assert await index.members(names("friend"), "friend", 10) == []
         assert await index.members(names("ann"), "ann", 10, among=[2, 4, 5]) == [4, 2]
         assert await index.members(names("ann"), "ann", 10, among=[]) == []
+
+
+@in_loop
+async def test_of_very_many_with_a_name_the_newest_and_the_latest_posters_are_ranked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_members, "NEWEST", 5)
+    monkeypatch.setattr(sqlite_members, "LATEST", 3)
+    index = await SqliteIndex.open(tmp_path / "shoal.db.search")
+    people = [member(id_, f"user{id_}", "Anna Sato", "likes tea") for id_ in range(1, 31)]
+    await index.write(
+        IndexChange(members=[*people, member(40, "ben", "Ben Sato"), member(41, "annabel", listed=False)])
+    )
+    await index.write(IndexChange(posts=[post(70, "x", 9), post(71, "x", 40), post(72, "x", 4), post(69, "x", 2)]))
+    assert await index.members(names("anna"), "anna", 9) == [4, 9, 30, 29, 28, 27]
+    assert await index.members(names("tea"), "tea", 3) == [4, 9, 30]
+    assert await index.members(names("ben sato"), "ben", 9) == [40]
+    assert await index.members(names("anna"), "anna", 9, among=[1, 2, 3, 41]) == [41, 2, 3, 1]
+    await index.close()
 
 
 @in_loop

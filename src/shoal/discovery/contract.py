@@ -151,7 +151,7 @@ class SearchIndex(Protocol):
 
         First come members whose user name begins with `name`, then other matches by name, then matches by note; within
         each group, the latest posters come first. Only listed members; with `among`, all of those but the suspended
-        ones.
+        ones. Where hundreds match, an index may rank the newest of them and the latest posters alone.
         """
         ...
 
