@@ -166,6 +166,8 @@ def test_one_that_is_killed_goes_on_and_no_other_comes_between(tmp_path: Path) -
     assert "an import in bulk of other files was begun here" in other.stderr
     again = subprocess.run([*command, "--one-by-one"], capture_output=True, text=True, check=False)
     assert "it must go on in bulk" in again.stderr
+    served = subprocess.run([*command[:5], "serve", "--port", "0"], capture_output=True, text=True, check=False)
+    assert "an import in bulk was begun here and is not finished" in served.stderr
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     assert "imported in bulk, from where it was ended" in done.stdout
     subprocess.run([*command[:5], "check"], stdout=subprocess.DEVNULL, check=True, timeout=60)

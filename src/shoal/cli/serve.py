@@ -19,6 +19,7 @@ from shoal.cli.stores import shared
 from shoal.ops.cluster.heartbeat import beating
 from shoal.ops.cluster.supervisor import Supervisor
 from shoal.ops.control import listening
+from shoal.ops.transfer import unfinished
 from shoal.settings import Settings
 from shoal.wiring import base_url, control_path, open_network, process
 
@@ -82,6 +83,7 @@ async def run(settings: Settings, ready: Callable[[str], None], listener: socket
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(process.giving_back())
         network = await stack.enter_async_context(open_network(settings))
+        await unfinished.check_none(network.store)
         if (path := control_path(settings)) is not None:
             await stack.enter_async_context(listening(network, path))
         process.settle()

@@ -10,6 +10,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import NamedTuple
 
+from shoal.core.errors import Unavailable
 from shoal.core.ids import EPOCH_MS, compose, milliseconds_of, shard_of
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.schema import EVERYBODY, import_key
@@ -34,6 +35,14 @@ async def begun(graph: Graph) -> Begun | None:
     if len(found) < 2:
         return None
     return Begun(milliseconds_of(found[_FILES]) - EPOCH_MS, milliseconds_of(found[_SINCE]))
+
+
+async def check_none(graph: Graph) -> None:
+    """Raise `Unavailable` where an import is not finished: members would see follows that their other ends do not know of."""
+    if await begun(graph) is not None:
+        raise Unavailable(
+            "an import in bulk was begun here and is not finished: run `shoal import` again with its files"
+        )
 
 
 async def begin(graph: Graph, files: int) -> Begun:
