@@ -76,7 +76,7 @@ class Answer(msgspec.Struct):
 
 
 class SizedNetwork:
-    """What is done to a network. Members are drawn by chance, the same in each run."""
+    """An open network, and what is done to it. Members are drawn by chance, the same in each run."""
 
     def __init__(self, shoal: Shoal, shape: Shape) -> None:
         self._shoal = shoal

@@ -11,7 +11,7 @@ from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.core.model import Login, Member
 from shoal.core.placement import place
 from shoal.graph.contract import Batch
-from shoal.graph.loading import Loading, Occupied, Part
+from shoal.graph.loading import Loading, LoadPart, Occupied
 from shoal.graph.rows import KeyRow
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, encode_node, import_key, user_name_key
 from tests.running import in_loop
@@ -28,22 +28,22 @@ def takes_parts(graph: object) -> Loading:
     return graph
 
 
-def people() -> Part:
+def people() -> LoadPart:
     nodes = [node for name in NAMES for node in pair(name)]
     keys = [KeyRow(space, name, IDS[name], 0) for name in NAMES for space in ("user_name", "import")]
-    return Part(sorted((node.id, node.version, encode_node(node)) for node in nodes), sorted(keys))
+    return LoadPart(sorted((node.id, node.version, encode_node(node)) for node in nodes), sorted(keys))
 
 
 def pair(name: str) -> tuple[Member, Login]:
     return Member(id=IDS[name], name=name, login_id=IDS[name] + 1), Login(id=IDS[name] + 1, member_id=IDS[name])
 
 
-def lists() -> Part:
+def lists() -> LoadPart:
     ends = [(a, FOLLOWS, b, 7 + at) for at, (a, b) in enumerate(FOLLOWING)]
     ends += [(b, FOLLOWED_BY, a, 7 + at) for at, (a, b) in enumerate(FOLLOWING)]
     links = np.array(sorted((IDS[a], atype.number, IDS[b], time) for a, atype, b, time in ends), np.int64)
     pairs, lengths = np.unique(links[:, :2], axis=0, return_counts=True)
-    return Part(links=links, counts=np.column_stack((pairs, lengths)))
+    return LoadPart(links=links, counts=np.column_stack((pairs, lengths)))
 
 
 def commits() -> list[Batch]:
@@ -91,10 +91,10 @@ async def test_a_part_of_which_a_row_is_there_is_refused_whole(name: str, tmp_pa
         new = Member(id=IDS["ann"] + (1 << 40), name="new")
         taken = KeyRow("user_name", "ann", IDS["ann"], 0)
         for part in (
-            Part([(new.id, 1, encode_node(new)), (IDS["ann"], 1, encode_node(pair("ann")[0]))]),
-            Part([(new.id, 1, encode_node(new))], [taken]),
-            Part(links=np.array([(new.id - (1 << 40), FOLLOWS.number, IDS["cyd"], 99)], np.int64)),
-            Part(counts=np.array([(IDS["ann"], FOLLOWS.number, 2)], np.int64)),
+            LoadPart([(new.id, 1, encode_node(new)), (IDS["ann"], 1, encode_node(pair("ann")[0]))]),
+            LoadPart([(new.id, 1, encode_node(new))], [taken]),
+            LoadPart(links=np.array([(new.id - (1 << 40), FOLLOWS.number, IDS["cyd"], 99)], np.int64)),
+            LoadPart(counts=np.array([(IDS["ann"], FOLLOWS.number, 2)], np.int64)),
         ):
             with pytest.raises(Occupied):
                 await store.load(part)

@@ -23,7 +23,7 @@ from tests.running import in_loop
 from shoal import Shoal
 from shoal.core.errors import InvalidInput
 from shoal.core.model import Login, Member
-from shoal.graph.loading import Part
+from shoal.graph.loading import LoadPart
 from shoal.graph.schema import NOTIFIED, decode_node
 from shoal.ops.checking.check import check
 from shoal.ops.transfer.follow_blocks import follow_blocks
@@ -198,7 +198,7 @@ async def test_lists_that_somebody_has_begun_meanwhile_are_completed(
         store: Any = shoal.network.store
         load = store.load
 
-        async def meddled(part: Part) -> None:
+        async def meddled(part: LoadPart) -> None:
             if len(part.links):
                 # Right before the first lists: a member who came by themselves follows one of those who came by file.
                 monkeypatch.undo()

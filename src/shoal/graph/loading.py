@@ -31,7 +31,7 @@ class Occupied(Conflict):
     """A row of the part is there already. Nothing was stored."""
 
 
-class Part(NamedTuple):
+class LoadPart(NamedTuple):
     """Rows that are stored together, each kind in the order of its keys."""
 
     objects: Sequence[ObjectRow] = ()
@@ -41,9 +41,9 @@ class Part(NamedTuple):
     counts: Table = NO_COUNTS
     """Lengths of whole lists: id1, type, length."""
 
-    def on(self, chosen: NDArray[np.bool_]) -> Part:
+    def on(self, chosen: NDArray[np.bool_]) -> LoadPart:
         """Return the rows on the chosen data sources (64 truth values)."""
-        return Part(
+        return LoadPart(
             [row for row in self.objects if chosen[source_of(shard_of(row[0]))]],
             [row for row in self.keys if chosen[source_of(row.shard)]],
             self.links[chosen[sources_of(self.links[:, 0])]],
@@ -72,7 +72,7 @@ class Loading(Protocol):
         """Whether `load` may be called."""
         ...
 
-    async def load(self, part: Part) -> None:
+    async def load(self, part: LoadPart) -> None:
         """Store a part, durably: all of it, or nothing in any store of which a row is there.
 
         Raises `Occupied` if a row was there already, and `Unavailable` as a commit does.

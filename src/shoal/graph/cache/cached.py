@@ -25,7 +25,7 @@ from shoal.core.model import Post
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
-from shoal.graph.loading import Loading, Part
+from shoal.graph.loading import Loading, LoadPart
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType
 
 T = TypeVar("T")
@@ -309,13 +309,13 @@ class CachedGraph:
         """Whether the store takes parts of an import."""
         return isinstance(self._store, Loading) and self._store.loads
 
-    async def load(self, part: Part) -> None:
+    async def load(self, part: LoadPart) -> None:
         """See `Loading`."""
         if not isinstance(self._store, Loading):
             raise TypeError("this store takes no parts")
         await self._whatever_happens(self._load(self._store, part))
 
-    async def _load(self, store: Loading, part: Part) -> None:
+    async def _load(self, store: Loading, part: LoadPart) -> None:
         changed = part.changed()
         async with self._guard.change(changed):
             try:

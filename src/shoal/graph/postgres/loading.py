@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal.core.errors import Unavailable
 from shoal.core.placement import source_of
-from shoal.graph.loading import Occupied, Part, Table
+from shoal.graph.loading import LoadPart, Occupied, Table
 from shoal.graph.postgres.connections import LONG_PATIENCE, ConnectionPool
 
 _FIRST_REVISION = 1 << 30
@@ -42,7 +42,7 @@ _LINK = np.dtype(
 _LINK_COLUMNS = ("id1", "id2", "time", "revision", "atype", "alive", "data")
 
 
-async def load(pool: ConnectionPool, owned_by: int, check: Callable[[], None], part: Part) -> None:
+async def load(pool: ConnectionPool, owned_by: int, check: Callable[[], None], part: LoadPart) -> None:
     """Store a part in a transaction of its own. Raises `Occupied`, and `Unavailable` while data sources are moving."""
 
     async def write(connection: asyncpg.Connection) -> None:
@@ -59,7 +59,7 @@ async def load(pool: ConnectionPool, owned_by: int, check: Callable[[], None], p
         raise Occupied("a row is there already") from error
 
 
-async def _copy(connection: asyncpg.Connection, part: Part) -> None:
+async def _copy(connection: asyncpg.Connection, part: LoadPart) -> None:
     for table, columns, records in (
         ("object", ("id", "version", "revision", "data"), [(a, b, _revision(), c) for a, b, c in part.objects]),
         (

@@ -38,7 +38,7 @@ from shoal.graph.contract import (
     Store,
     WakeUp,
 )
-from shoal.graph.loading import Loading, Part
+from shoal.graph.loading import Loading, LoadPart
 from shoal.graph.rows import KeyRow, Movable, Rows, Spread, Spreading
 from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.graph.sharding.shard_map import parse_shard_map
@@ -339,7 +339,7 @@ class ShardedGraph:
         """Whether all stores do."""
         return all(isinstance(store, Loading) and store.loads for store in self._stores)
 
-    async def load(self, part: Part) -> None:
+    async def load(self, part: LoadPart) -> None:
         """See `Loading`: each store takes its own rows, and refuses them or not by itself."""
         owned = [part.on(np.array(self._owners) == at) for at in range(len(self._stores))]
         loads = [cast("Loading", self._stores[at]).load(share) for at, share in enumerate(owned) if share]

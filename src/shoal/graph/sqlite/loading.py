@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 
-from shoal.graph.loading import Occupied, Part, Table
+from shoal.graph.loading import LoadPart, Occupied, Table
 from shoal.graph.sqlite import sql
 
 
-def load(write: sqlite3.Connection, part: Part) -> None:
+def load(write: sqlite3.Connection, part: LoadPart) -> None:
     """Store a part in the transaction that is open. Raises `Occupied`."""
     try:
         for statement, rows, width in ((sql.NEW_OBJECTS, part.objects, 3), (sql.NEW_KEYS, part.keys, 4)):

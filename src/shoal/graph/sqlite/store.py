@@ -29,7 +29,7 @@ from shoal.core.events import InverseOp
 from shoal.graph.announcing import announce
 from shoal.graph.contract import Assoc, AssocRow, Batch, BlockRow, Cursor, Job, WakeUp
 from shoal.graph.leases import Leases
-from shoal.graph.loading import Part
+from shoal.graph.loading import LoadPart
 from shoal.graph.resolve import Owns
 from shoal.graph.rows import KeyRow, Rows, Spread
 from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key, decode_node
@@ -292,7 +292,7 @@ class SqliteGraph:
     async def remove_rows(self, rows: Rows) -> None:
         await self._write(lambda write: bulk.remove_rows(write, rows))
 
-    async def load(self, part: Part) -> None:
+    async def load(self, part: LoadPart) -> None:
         await self._write(lambda write: loading.load(write, part))
 
     async def spread(self) -> dict[int, Spread]:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from shoal.core.ids import SEQUENCE_BITS, SHARD_BITS, shard_of
 from shoal.graph.contract import AssocOp, Batch
-from shoal.graph.loading import Loading, Occupied, Part, Table
+from shoal.graph.loading import Loading, LoadPart, Occupied, Table
 from shoal.graph.schema import ASSOC_TYPES, FOLLOWED_BY, FOLLOWS
 from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress
@@ -46,7 +46,7 @@ Rows = NDArray[np.void]
 class Prepared(NamedTuple):
     """A part, how many entries of the file it stands for, and how many follows of those came twice or were refused."""
 
-    part: Part
+    part: LoadPart
     entries: int
     twice: int
     refused: Sequence[tuple[int, int]]
@@ -147,11 +147,11 @@ class LoadedFollows:
         first[1:] = (links[1:, :3] != links[:-1, :3]).any(axis=1)
         twice = int((~first & (links[:, 1] == FOLLOWS.number)).sum())
         links = np.ascontiguousarray(links[first])
-        return Prepared(Part(links=links, counts=_lengths(links)), len(entries), twice, refused)
+        return Prepared(LoadPart(links=links, counts=_lengths(links)), len(entries), twice, refused)
 
 
 def _turned(rows: Rows) -> Rows:
-    """The same rows from the other end."""
+    """Turn rows around, so that they are seen from their other end."""
     turned = np.empty(len(rows), _ROW)
     turned["follower"], turned["followee"], turned["moment"] = rows["followee"], rows["follower"], rows["moment"]
     return turned
@@ -196,7 +196,7 @@ def _wrong(follower: int, followee: int) -> str:
     return f"the {'follower' if follower < 0 else 'followee'} is not among the members"
 
 
-async def _store(network: AnyNetwork, store: Loading, part: Part, summary: Summary, patience: float) -> None:
+async def _store(network: AnyNetwork, store: Loading, part: LoadPart, summary: Summary, patience: float) -> None:
     try:
         await store.load(part)
         new = part
@@ -205,13 +205,13 @@ async def _store(network: AnyNetwork, store: Loading, part: Part, summary: Summa
         if new:
             await store.load(new)
         await _complete(network, begun, patience)
-        new = Part(links=np.concatenate((new.links, begun.links)))
+        new = LoadPart(links=np.concatenate((new.links, begun.links)))
     taken = int((new.links[:, 1] == FOLLOWS.number).sum())
     summary["follows"].taken += taken
     summary["follows"].there += int((part.links[:, 1] == FOLLOWS.number).sum()) - taken
 
 
-async def _not_there(network: AnyNetwork, part: Part) -> tuple[Part, Part]:
+async def _not_there(network: AnyNetwork, part: LoadPart) -> tuple[LoadPart, LoadPart]:
     """Return the lists of which nothing is there, and those of which something is, but not all."""
     ids = np.unique(part.counts[:, 0]).tolist()
     stored = await network.store.assoc_count(ids, (FOLLOWS, FOLLOWED_BY))
@@ -219,12 +219,12 @@ async def _not_there(network: AnyNetwork, part: Part) -> tuple[Part, Part]:
     of_list = np.repeat(np.arange(len(part.counts)), part.counts[:, 2])
     new, begun = lengths == 0, (lengths > 0) & (lengths != part.counts[:, 2])
     return (
-        Part(links=part.links[new[of_list]], counts=part.counts[new]),
-        Part(links=part.links[begun[of_list]], counts=part.counts[begun]),
+        LoadPart(links=part.links[new[of_list]], counts=part.counts[new]),
+        LoadPart(links=part.links[begun[of_list]], counts=part.counts[begun]),
     )
 
 
-async def _complete(network: AnyNetwork, begun: Part, patience: float) -> None:
+async def _complete(network: AnyNetwork, begun: LoadPart, patience: float) -> None:
     """Add to lists that somebody has begun already: entry by entry, as a repair does."""
 
     async def add(batch: Batch) -> None:

@@ -18,7 +18,7 @@ from shoal.core.errors import ShoalError, Taken
 from shoal.core.ids import compose
 from shoal.core.model import Login, Member
 from shoal.core.placement import place
-from shoal.graph.loading import Loading, Occupied, Part
+from shoal.graph.loading import Loading, LoadPart, Occupied
 from shoal.graph.rows import KeyRow
 from shoal.graph.schema import encode_node, import_key, user_name_key
 from shoal.ops.checking.report import Progress
@@ -26,7 +26,7 @@ from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer.imported_members import TWICE, bulk_keys, member_records
 from shoal.ops.transfer.records import MemberRecord, NumberedRow
 from shoal.ops.transfer.references import References
-from shoal.ops.transfer.spools import Spool
+from shoal.ops.transfer.spools import RecordSpool
 from shoal.ops.transfer.summary import Summary
 from shoal.services import members
 from shoal.services.writes import Limits
@@ -49,7 +49,7 @@ class Newcomer(NamedTuple):
 class LoadedMembers:
     """The members that the import is about, by their positions in the file."""
 
-    def __init__(self, spool: Spool[MemberRecord]) -> None:
+    def __init__(self, spool: RecordSpool[MemberRecord]) -> None:
         self.references = References()
         self.ids: NDArray[np.int64] = np.empty(0, np.int64)
         """The member at each position, 0 where there is none."""
@@ -184,11 +184,11 @@ def _ids(at: int, since: int, name: str) -> tuple[int, int]:
     return compose(moment, shard, sequence), compose(moment, shard, sequence + 1)
 
 
-def _part(newcomers: Sequence[Newcomer]) -> Part:
+def _part(newcomers: Sequence[Newcomer]) -> LoadPart:
     nodes = [node for newcomer in newcomers for node in (newcomer.member, newcomer.login)]
     keys = [
         KeyRow(space, name, newcomer.member.id, 0)
         for newcomer in newcomers
         for space, name in (("user_name", newcomer.member.name), ("import", newcomer.record))
     ]
-    return Part(sorted((node.id, node.version, encode_node(node)) for node in nodes), sorted(keys))
+    return LoadPart(sorted((node.id, node.version, encode_node(node)) for node in nodes), sorted(keys))

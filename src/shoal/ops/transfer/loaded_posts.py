@@ -34,7 +34,7 @@ from shoal.ops.transfer.imported_posts import (
 from shoal.ops.transfer.loaded_members import LoadedMembers
 from shoal.ops.transfer.records import NumberedRow, PostRecord
 from shoal.ops.transfer.sources import BEST_CONNECTED, Sources, photos_in
-from shoal.ops.transfer.spools import Spool
+from shoal.ops.transfer.spools import RecordSpool
 from shoal.ops.transfer.summary import Summary
 from shoal.ops.transfer.wording import worded
 from shoal.services import posts
@@ -48,7 +48,7 @@ _AT_ONCE = 1_024
 class LoadedPosts:
     """The posts of a file, by their positions in it."""
 
-    def __init__(self, spool: Spool[PostRecord]) -> None:
+    def __init__(self, spool: RecordSpool[PostRecord]) -> None:
         self._spool = spool
         self._ids: list[str] = []
         self._moments: list[int] = []

@@ -27,7 +27,7 @@ from shoal.ops.transfer.loaded_members import LoadedMembers
 from shoal.ops.transfer.loaded_posts import LoadedPosts
 from shoal.ops.transfer.records import MemberRecord, PostRecord, read_lines
 from shoal.ops.transfer.sources import Sources
-from shoal.ops.transfer.spools import Spool
+from shoal.ops.transfer.spools import RecordSpool
 from shoal.ops.transfer.summary import Summary
 
 IN_BULK, ONE_BY_ONE = "in bulk", "one by one"
@@ -94,8 +94,8 @@ class _Bulk:
         self._sources, self._summary, self._progress = sources, summary, progress
         self._origin = sources.members.name
         self._members_file = sources.members
-        self._people = LoadedMembers(Spool(folder / "members", MemberRecord))
-        self._posts = LoadedPosts(Spool(folder / "posts", PostRecord))
+        self._people = LoadedMembers(RecordSpool(folder / "members", MemberRecord))
+        self._posts = LoadedPosts(RecordSpool(folder / "posts", PostRecord))
         self._folder = folder
 
     async def run(self) -> None:

@@ -14,7 +14,7 @@ R = TypeVar("R")
 _AT_ONCE = 1_000
 
 
-class Spool(Generic[R]):
+class RecordSpool(Generic[R]):
     """Records of one type in a file, in blocks of a thousand; `count` is how many there are."""
 
     def __init__(self, path: Path, record: type[R]) -> None:
