@@ -1,0 +1,1 @@
+"""Ways to place members: those of the 2006 paper, and those that came after it."""

@@ -1,0 +1,142 @@
+"""A ring of virtual nodes, with and without a bound on the load of a server.
+
+Karger and others, "Consistent hashing and random trees" (1997); Mirrokni, Thorup and Zadimoghaddam, "Consistent hashing with
+bounded loads" (2016). All members between two neighbouring points of the ring have the same choice of servers, so the counts of
+these arcs are all that is kept, and every question about fewer servers is answered from the counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from shoal.study.mixing import Hashes
+from shoal.study.names.batch import Amounts, Numbers
+from shoal.study.schemes.contract import Loads
+
+VIRTUAL_NODES = 160
+"""Points of one server on the ring: as many as libketama has."""
+BOUND = 1.1
+"""No server has more than so many times the mean."""
+
+
+class ArcShare(NamedTuple):
+    """Some members of an arc, next to each other, on one server."""
+
+    server: int
+    members: int
+
+
+class Ring:
+    """The points of the largest number of servers. A ring of fewer is the same ring without the points of the others."""
+
+    def __init__(self, servers: int, points: int = VIRTUAL_NODES) -> None:
+        named = [
+            (xxh3_64_intdigest(f"{server}/{at}".encode()), server) for server in range(servers) for at in range(points)
+        ]
+        named.sort()
+        self._points: Hashes = np.array([point for point, _ in named], np.uint64)
+        self._owners = np.array([server for _, server in named], np.intp)
+        self.arcs = Loads(len(named))
+        """The members whose hash lies before each point, and behind the one before."""
+
+    def place(self, hashes: Hashes) -> NDArray[np.intp]:
+        """Return the arc of each hash; past the last point the ring begins again."""
+        return np.searchsorted(self._points, hashes) % len(self._points)
+
+    def owners(self, servers: int) -> NDArray[np.intp]:
+        """Return the server of each arc where there are so many."""
+        size = len(self._owners)
+        mine = np.flatnonzero(self._owners < servers)
+        next_one = np.searchsorted(mine, np.arange(size)) % len(mine)
+        return self._owners[mine[next_one]]
+
+    def loads(self, servers: int) -> Loads:
+        """Add up the arcs of each server."""
+        return _added(self.owners(servers), self.arcs, servers)
+
+    def moved(self, before: int, after: int) -> int:
+        """Return how many members have another server when there are `after` of them."""
+        return int(self.arcs.members[self.owners(before) != self.owners(after)].sum())
+
+    def bounded(self, servers: int, bound: float = BOUND) -> list[list[ArcShare]]:
+        """Return, for each arc, which of its members are where when no server has more than `bound` times the mean.
+
+        Members come in the order of their hashes, and one whose server is full goes to the next one on the ring that is not. So two
+        processes that know the same members agree.
+        """
+        total = int(self.arcs.members.sum())
+        room = [ceil(bound * total / servers)] * servers
+        owners = [int(owner) for owner in self._owners]
+        return [
+            list(_shares(int(members), _clockwise(owners, arc, servers), room))
+            for arc, members in enumerate(self.arcs.members)
+        ]
+
+
+def bounded_loads(shares: Sequence[Sequence[ArcShare]], servers: int) -> Numbers:
+    """Add up what each server has."""
+    found = np.zeros(servers, np.int64)
+    for arc in shares:
+        for share in arc:
+            found[share.server] += share.members
+    return found
+
+
+def bounded_activity(shares: Sequence[Sequence[ArcShare]], arcs: Loads, servers: int) -> Amounts:
+    """Add up how active each server's members are; those of a divided arc count as alike."""
+    found = np.zeros(servers)
+    for arc, members, activity in zip(shares, arcs.members, arcs.activity, strict=True):
+        for share in arc:
+            found[share.server] += activity * share.members / members
+    return found
+
+
+def bounded_moved(before: Sequence[Sequence[ArcShare]], after: Sequence[Sequence[ArcShare]]) -> int:
+    """Return how many members have another server; the members of an arc stand in the same order before and after."""
+    return sum(map(_differing, before, after))
+
+
+def _shares(members: int, servers: Iterator[int], room: list[int]) -> Iterator[ArcShare]:
+    while members:
+        server = next(servers)
+        taken = min(members, room[server])
+        if taken:
+            room[server] -= taken
+            members -= taken
+            yield ArcShare(server, taken)
+
+
+def _clockwise(owners: Sequence[int], arc: int, servers: int) -> Iterator[int]:
+    size = len(owners)
+    for step in range(size):
+        owner = owners[(arc + step) % size]
+        if owner < servers:
+            yield owner
+
+
+def _differing(before: Sequence[ArcShare], after: Sequence[ArcShare]) -> int:
+    """Walk along an arc, from border to border of either division, and add up where the servers differ."""
+    differing = 0
+    left, right = list(before[::-1]), list(after[::-1])
+    while left and right:
+        (mine, here), (yours, there) = left.pop(), right.pop()
+        both = min(here, there)
+        differing += both if mine != yours else 0
+        if here > both:
+            left.append(ArcShare(mine, here - both))
+        if there > both:
+            right.append(ArcShare(yours, there - both))
+    return differing
+
+
+def _added(owners: NDArray[np.intp], arcs: Loads, servers: int) -> Loads:
+    found = Loads(servers)
+    found.members += np.bincount(owners, arcs.members, minlength=servers).astype(np.int64)
+    found.activity += np.bincount(owners, arcs.activity, minlength=servers)
+    return found

@@ -1,0 +1,185 @@
+"""Names as they come: packed into columns, read from files of several kinds, made up, and taken from a live network."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal import Shoal
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Visibility
+from shoal.settings import Settings
+from shoal.study.names import files, generated
+from shoal.study.names.batch import MOST_BYTES, SHORT_BYTES, NameBatch, batch_of, batches_of
+from shoal.study.names.files import FileOptions, file_batches
+from shoal.study.names.generated import generated_batches
+from shoal.study.names.network import network_batches
+from shoal.wiring import open_network
+from tests.running import in_loop
+
+line_names = st.text(st.characters(exclude_characters="\0\n\r\t ", exclude_categories=("Cs", "Cc", "Z")), max_size=90)
+
+
+def untold(_done: int, _total: int) -> None:
+    """Progress that nobody watches."""
+
+
+def read(path: Path, column: str = "", weight: str = "") -> list[NameBatch]:
+    return list(file_batches(path, FileOptions(column, weight), 0, untold))
+
+
+def names_of(batches: list[NameBatch]) -> list[str]:
+    """The names in the order of the list, whatever batches they travelled in."""
+    pairs = [
+        (int(at), name.decode()) for batch in batches for at, name in zip(batch.ordinals, batch.encoded(), strict=True)
+    ]
+    assert [at for at, _ in sorted(pairs)] == list(range(len(pairs)))
+    return [name for _, name in sorted(pairs)]
+
+
+@given(st.lists(line_names, max_size=20))
+def test_a_batch_gives_its_names_back_in_lower_case(names: list[str]) -> None:
+    batch = batch_of(names)
+    assert [name.decode() for name in batch.encoded()] == [name.lower() for name in names]
+    assert batch.lengths.tolist() == [len(name.lower().encode()) for name in names]
+
+
+def test_four_bytes_stand_in_a_word_with_the_first_one_lowest() -> None:
+    assert batch_of(["ann", "frunk"]).words.T.tolist() == [[0x006E6E61, 0], [0x6E757266, 0x6B]]
+
+
+@given(st.lists(line_names, max_size=30))
+def test_lines_become_names_and_empty_lines_none(names: list[str]) -> None:
+    lines = "".join(name.lower() + "\n" for name in names).encode()
+    assert names_of(list(batches_of(lines, 0))) == [name.lower() for name in names if name]
+
+
+def test_long_names_travel_apart_from_those_that_fit_one_block() -> None:
+    names = ["a" * SHORT_BYTES, "b" * (SHORT_BYTES + 1), "c"]
+    batches = list(batches_of("\n".join([*names, ""]).encode(), 0))
+    assert [batch.ordinals.tolist() for batch in batches] == [[0, 2], [1]]
+    assert names_of(batches) == names
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [(b"ann\n" + b"x" * (MOST_BYTES + 1) + b"\n", "name 2 has 1,025 bytes"), (b"ann\n\0\n", "zero bytes")],
+)
+def test_a_line_that_is_no_name_is_refused(lines: bytes, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        list(batches_of(lines, 0))
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_a_file_has_a_name_on_each_line(tmp_path: Path, zipped: bool) -> None:
+    path = tmp_path / "names.txt"
+    text = "Ann\r\n  bob \n\nÉMILE\n" + "z" * 70 + b"\nlast".decode()
+    path.write_bytes(gzip.compress(text.encode()) if zipped else text.encode())
+    assert names_of(read(path)) == ["ann", "bob", "émile", "z" * 70, "last"]
+
+
+def test_a_file_is_read_a_piece_at_a_time_and_no_name_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_PIECE", 64)
+    path = tmp_path / "names"
+    names = [f"name{number}" for number in range(500)]
+    path.write_text("\n".join(names))
+    batches = read(path)
+    assert len(batches) > 50
+    assert names_of(batches) == names
+
+
+def test_standard_input_is_a_file_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Typed:
+        buffer = io.BytesIO(gzip.compress(b"ann\nbob\n"))
+
+    monkeypatch.setattr("sys.stdin", Typed)
+    assert names_of(read(Path("-"))) == ["ann", "bob"]
+
+
+def test_a_csv_has_names_in_a_column_and_perhaps_weights(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text('id,name,posts\n1,Ann,3\n2,"b,ob",0.5\n3,,9\n4,Cyd,0\n')
+    batches = read(path, weight="posts")
+    assert names_of(batches) == ["ann", "b,ob", "cyd"]
+    assert [batch.activity.tolist() for batch in batches if batch.activity is not None] == [[3.0, 0.5, 0.0]]
+    assert names_of(read(path, column="id")) == ["1", "2", "3", "4"]
+
+
+def test_the_only_column_of_a_csv_needs_no_name(tmp_path: Path) -> None:
+    path = tmp_path / "people.csv.gz"
+    path.write_bytes(gzip.compress(b"\xef\xbb\xbfwhoever\nann\nbob\n"))
+    assert names_of(read(path)) == ["ann", "bob"]
+
+
+@pytest.mark.parametrize(
+    ("content", "options", "words"),
+    [
+        (b"who,what\nann,1\n", ("", ""), "--column names one of who, what"),
+        (b"name,what\nann,1\n", ("nick", ""), "no column 'nick'"),
+        (b"name,what\nann,1\n", ("", "posts"), "no column 'posts'"),
+        (b"name,posts\nann,1\nbob,many\n", ("", "posts"), "row 3: 'many' is no weight"),
+        (b"name,posts\nann,-1\n", ("", "posts"), "is no weight"),
+        (b"name,posts\nann,inf\n", ("", "posts"), "is no weight"),
+        (b"", ("", ""), "no columns"),
+        (b"name\n\xff\n", ("", ""), "not UTF-8"),
+        (b'name\n"' + b"x" * 140_000, ("", ""), "field larger"),
+    ],
+)
+def test_a_csv_that_cannot_be_read_says_why(
+    tmp_path: Path, content: bytes, options: tuple[str, str], words: str
+) -> None:
+    path = tmp_path / "people.csv"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=words):
+        read(path, *options)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"ann\nbob\n\xff\xfe\n", "about line 3 is not UTF-8"),
+        (gzip.compress(b"ann\n" * 1000)[:40], "damaged gzip"),
+        (b"\x1f\x8bno gzip at all", "damaged gzip"),
+        (b"x" * (3 << 20), "there are no lines"),
+        (b"ann\nb\0b\n", "zero bytes"),
+    ],
+)
+def test_a_file_that_is_no_list_of_names_says_why(tmp_path: Path, content: bytes, words: str) -> None:
+    path = tmp_path / "names.txt"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInput, match=words):
+        read(path)
+
+
+def test_made_up_names_are_all_different_and_the_same_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated, "_AT_ONCE", 700)
+    told: list[tuple[int, int]] = []
+    names = names_of(list(generated_batches(12_345, 7, lambda done, total: told.append((done, total)))))
+    assert len(set(names)) == len(names) == 12_345
+    assert names == names_of(list(generated_batches(12_345, 7, untold)))
+    assert names != names_of(list(generated_batches(12_345, 8, untold)))
+    assert told[-1] == (12_345, 12_345)
+    assert all(name.isascii() and name.islower() for name in names)
+
+
+@in_loop
+async def test_a_network_gives_its_members_in_the_order_in_which_they_joined(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/shoal.db"
+    async with Shoal.open(url) as network:
+        people = [await network.register(name) for name in ("cyd", "ann", "bob")]
+        for number in range(3):
+            await people[1].create(f"a post, {number}", visibility=Visibility.PUBLIC)
+        await network.settle()
+    async with open_network(Settings(store=url), read_only=True) as opened:
+        plain = [batch async for batch in network_batches(opened.store, 0, untold, by_posts=False)]
+        posting = [batch async for batch in network_batches(opened.store, 0, untold, by_posts=True)]
+    assert names_of(plain) == ["cyd", "ann", "bob"]
+    assert plain[0].activity is None
+    assert posting[0].activity is not None
+    assert np.array_equal(posting[0].activity, [0, 3, 0])
