@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import signal
 import stat
@@ -21,6 +22,7 @@ from tests.serving import served
 from shoal import Shoal as Network
 from shoal.cli import main
 from shoal.cli.group import COMMANDS
+from shoal.core.placement import place
 from shoal.services import members
 
 PASSWORD = "a long password"
@@ -182,6 +184,18 @@ def test_everything_else(shoal: Shoal, tmp_path: Path) -> None:
     assert "over the data sources" in told(shoal("shards"))
 
 
+def test_the_members_of_a_network_are_studied(shoal: Shoal) -> None:
+    shown = json.loads(told(shoal("placement", "study", "--weight", "posts", "--only", "md5", "--json")))
+    assert (shown["names"], shown["source"], shown["activity"]) == (
+        2,
+        "the members of the network",
+        "as the source says",
+    )
+    first = shown["schemes"][0]["levels"][0]
+    # Ann alone has posted.
+    assert (first["hottest_bucket"], first["hottest_members"]) == (str(place("ann").a), 1)
+
+
 def test_a_server_does_what_a_command_asks_at_once(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     with served(store) as server:
@@ -244,5 +258,6 @@ def test_every_command_is_tried_here_or_needs_no_server() -> None:
         "shards",
         "serve",
         "move",
+        "placement",
     }
-    assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "placement", "bench"}
+    assert set(COMMANDS) - tried == {"worker", "cluster", "demo", "bench"}

@@ -23,7 +23,6 @@ from tests.running import at_a_desk, in_loop
 from shoal import Shoal
 from shoal.cli import main, member
 from shoal.cli.group import COMMANDS
-from shoal.core.placement import media_path, place
 
 
 def shoal(store: Path, *arguments: str, typed: str = "") -> Result:
@@ -206,15 +205,6 @@ def test_a_reserved_name_is_for_the_operator(store: Path) -> None:
     assert add(store, "admin").exit_code == 1
     assert add(store, "admin", "--reserved").exit_code == 0
     assert "admin" in shoal(store, "member", "list").output
-
-
-def test_placement_needs_no_store_and_follows_from_the_name() -> None:
-    shown = CliRunner().invoke(main, ["placement", "Frank"])
-    a, b, c = place("frank")
-    assert shown.output.split() == [
-        *("name", "frank", "a/b/c", f"{a}/{b}/{c}"),
-        *("shard", str(a * 128 + c), "media", media_path("frank")),
-    ]
 
 
 def test_a_clean_store_passes_and_a_broken_one_fails_until_it_is_repaired(store: Path) -> None:

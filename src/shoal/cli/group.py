@@ -33,7 +33,7 @@ COMMANDS = {
     "search": "Look after the search index.",
     "move": "Take a whole network to other stores.",
     "shards": "Show how the network lies on its stores, and move parts of it while it runs.",
-    "placement": "Show where a name lives.",
+    "placement": "Show where a name lives, and study how evenly names are spread.",
     "bench": "Measure.",
 }
 """In the order in which help shows them; the module of each is `shoal.cli.<name>`, with an underscore behind a keyword.

@@ -1,0 +1,158 @@
+"""`shoal placement`: where one name lives, the names that other languages are tested with, and a study of any list."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from rich.cells import cell_len
+
+from shoal.cli import main
+from shoal.core.placement import media_path, place
+from shoal.study.names.generated import generated_batches
+from shoal.study.options import SCHEMES
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def shoal(*arguments: str, typed: bytes | None = None) -> Result:
+    return CliRunner().invoke(main, ["placement", *arguments], input=typed, env={"COLUMNS": "80"})
+
+
+def told(*arguments: str, typed: bytes | None = None) -> str:
+    """Return the output of a command that must succeed."""
+    done = shoal(*arguments, typed=typed)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A list of made-up names."""
+    path = tmp_path_factory.mktemp("names") / "names.txt.gz"
+    made = [name for batch in generated_batches(20_000, 3, lambda _done, _total: None) for name in batch.encoded()]
+    path.write_bytes(gzip.compress(b"\n".join(made)))
+    return path
+
+
+def test_a_name_needs_no_store_and_its_place_follows_from_it() -> None:
+    a, b, c = place("frank")
+    shown = [
+        *("name", "frank", "a/b/c", f"{a}/{b}/{c}"),
+        *("shard", str(a * 128 + c), "media", media_path("frank")),
+    ]
+    assert told("Frank").split() == shown
+    assert told("show", "Frank").split() == shown
+    # A member may be called as a command is.
+    assert told("show", "study").split()[1] == "study"
+
+
+def test_the_conformance_file_is_what_the_command_prints() -> None:
+    kept = (ROOT / "docs" / "placement-conformance.csv").read_text("utf-8")
+    assert told("conformance") == kept, "shoal placement conformance > docs/placement-conformance.csv"
+
+
+def test_a_study_tells_all_of_it_in_eighty_columns(names: Path) -> None:
+    shown = told("study", str(names))
+    assert shown.startswith("20,000 names: names.txt.gz\n")
+    for words in ("M3 c: mod 128", "chi2 p", "Rendezvous", "look-ups", "By the name alone", "Errors of the paper"):
+        assert words in shown
+    assert "…" not in shown
+    assert max(map(cell_len, shown.splitlines())) <= 80
+
+
+def test_json_has_every_number_and_nothing_else_is_on_standard_output(names: Path) -> None:
+    shown = json.loads(told("study", str(names), "--json"))
+    assert shown["names"] == 20_000
+    assert [scheme["key"] for scheme in shown["schemes"]] == ["letters", "ascii-sum", "md5"]
+    assert len(shown["schemes"][2]["levels"][2]["counts"]) == 128
+    keys = {"mapping", *(each["key"] for part in ("schemes", "servers") for each in shown[part])}
+    assert keys == set(SCHEMES)
+
+
+def test_names_come_from_several_places_at_once(names: Path, tmp_path: Path) -> None:
+    people = tmp_path / "people.csv"
+    people.write_text("id,nick,posts\n1,ann,4\n2,bob,0\n")
+    shown = json.loads(
+        told("study", str(people), "-", "--column", "nick", "--weight", "posts", "--json", typed=b"nick,posts\ncyd,3")
+    )
+    assert (shown["names"], shown["source"]) == (3, "people.csv, standard input")
+
+
+def test_only_the_schemes_that_are_named_are_studied(names: Path) -> None:
+    shown = json.loads(
+        told("study", str(names), "--only", "letters", "--only", "jump", "--servers", "5", "--grown", "9", "--json")
+    )
+    assert [scheme["key"] for scheme in shown["schemes"]] == ["letters"]
+    assert [(each["key"], each["servers"]["buckets"]) for each in shown["servers"]] == [("jump", 5)]
+    assert [change["after"] for change in shown["servers"][0]["changes"]] == [6, 4, 9]
+
+
+def test_made_up_names_need_no_file() -> None:
+    first, again, other = (
+        json.loads(told("study", "--generated", "3000", "--seed", seed, "--only", "md5", "--json")) for seed in "112"
+    )
+    assert first["names"] == 3_000
+    assert first["schemes"][0]["levels"] == again["schemes"][0]["levels"] != other["schemes"][0]["levels"]
+
+
+def test_a_report_is_a_page_and_the_figures_are_told_all_the_same(names: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = shoal("study", str(names), "--report", str(page))
+    assert done.exit_code == 0
+    assert done.stderr == f"written into {page}\n"
+    assert "How evenly" in done.stdout
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        (("study", "nowhere.txt"), 1, "nowhere.txt is not there"),
+        (("study", "--report", "report.pdf", "x"), 1, "end it in .html"),
+        (("study", "x", "--generated", "5"), 2, "either NAMES or --generated"),
+        (("study", "--generated", "0"), 2, "--generated"),
+        (("study", "--only", "sand"), 2, "sand"),
+        (("study", "--servers", "30", "--grown", "30", "--generated", "5"), 1, "more servers than the 30 before"),
+        (("study", "--zipf", "9"), 2, "--zipf"),
+        (("study", "sqlite:///nowhere.db"), 1, "there is no store"),
+        (("study", "sqlite:///nowhere.db", "--weight", "likes"), 2, "--weight is posts"),
+        (("show",), 2, "NAME"),
+        (("no such name",), 1, "a user name is 1 to 30"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    arguments: tuple[str, ...], status: int, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = shoal(*arguments)
+    assert (done.exit_code, done.stderr.count("\n")) == (status, 1), done.output
+    assert words in done.stderr
+
+
+def test_an_empty_list_is_no_study(tmp_path: Path) -> None:
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n\n")
+    done = shoal("study", str(empty))
+    assert (done.exit_code, done.stderr) == (1, "shoal: there are no names to study\n")
+
+
+def test_without_its_package_the_study_says_what_to_install_and_the_rest_works() -> None:
+    program = (
+        "import sys; sys.modules['xxhash'] = None\n"
+        "from click.testing import CliRunner\n"
+        "from shoal.cli import main\n"
+        "for words in (['ann'], ['--help'], ['study']):\n"
+        "    done = CliRunner().invoke(main, ['placement', *words])\n"
+        "    print(done.exit_code, *done.output.split())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ann, usage, study = done.stdout.splitlines()
+    assert ann.startswith("0 name ann")
+    assert usage.startswith("0 Usage:")
+    assert study == "1 shoal: `shoal placement study` needs the package xxhash: pip install 'shoal[study]'"
