@@ -1,0 +1,10 @@
+// Prints where the names on standard input are placed, as docs/placement-conformance.csv has them.
+import { createHash } from "node:crypto";
+import { createInterface } from "node:readline";
+
+for await (const name of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+  const lower = name.toLowerCase();
+  const [first, second, third] = createHash("md5").update(lower, "utf8").digest();
+  const [a, b, c] = [first % 64, second % 64, third % 128];
+  console.log([name, a, b, c, a * 128 + c, `${a}/${b}/${c}/${lower}`].join(","));
+}
