@@ -7,6 +7,7 @@ from pathlib import Path
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "decisions" / "README.md"
 AREAS = (
+    "placement",
     "graph",
     "stores",
     "processes",

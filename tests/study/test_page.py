@@ -1,0 +1,48 @@
+"""The page about the study: what it shows of the real names is what the command prints and draws."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from shoal.cli import main
+from tests.real_data import real_data
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "placement-study.md").read_text("utf-8")
+REPORT = (DOCS / "placement-report.html").read_text("utf-8")
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The output of the command on the real names, and the report that it writes."""
+    names = real_data("usernames") / "usernames" / "fotolog_usernames.txt.gz"
+    report = tmp_path_factory.mktemp("report") / "report.html"
+    command = ["placement", "study", str(names), "--report", str(report)]
+    done = CliRunner().invoke(main, command, env={"COLUMNS": "80"})
+    assert done.exit_code == 0, done.output
+    return done.stdout, report.read_text("utf-8")
+
+
+def test_the_tables_of_the_page_are_what_the_command_prints(drawn: tuple[str, str]) -> None:
+    blocks = re.findall(r"^```text\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    assert len(blocks) == 5
+    printed = "\n".join(line.rstrip() for line in drawn[0].splitlines())
+    for block in blocks:
+        assert block.rstrip() in printed
+
+
+def test_the_report_beside_the_page_has_the_plots_of_the_real_names(drawn: tuple[str, str]) -> None:
+    # A release of NumPy may draw the curve of chance otherwise.
+    chance = re.compile(r'<polyline class="cool dashed"[^>]*/>')
+    kept, new = (chance.sub("", "".join(re.findall(r"<svg.*?</svg>", page, re.DOTALL))) for page in (REPORT, drawn[1]))
+    assert new.count("<svg") == 11
+    assert kept == new, "shoal placement study NAMES --report docs/placement-report.html"
+
+
+def test_the_page_names_nobody_and_loads_nothing() -> None:
+    assert not re.search(r"(?:src|href)=|url\(|<script|<link", REPORT)
+    assert "631,154 names" in REPORT
