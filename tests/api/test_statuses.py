@@ -36,6 +36,21 @@ def test_an_edit_with_an_empty_place_takes_the_place_away(shoal: World, sent: di
     assert shoal.json("POST", "/api/v1/statuses", ann, json={"status": "x", "shoal": {"place": None}})["id"]
 
 
+def test_an_edit_narrows_the_visibility_and_never_widens_it(shared: World) -> None:
+    ann, ben = shared.join("narrowing_ann"), shared.join("narrowing_ben")
+    path = f"/api/v1/statuses/{shared.json('POST', '/api/v1/statuses', ann, json={'status': 'low tide'})['id']}"
+    # Apps send the member's default along.
+    assert shared.json("PUT", path, ann, json={"visibility": "direct"})["visibility"] == "public"
+    narrow = shared.json("PUT", path, ann, data={"shoal[visibility]": "private"})
+    assert (narrow["visibility"], narrow["edited_at"]) == ("private", None)
+    assert len(shared.json("GET", f"{path}/history", ann)) == 1
+    assert shared.ask("GET", path, ben).status_code == 404
+    refused = shared.ask("PUT", path, ann, json={"shoal": {"visibility": "unlisted"}})
+    assert refused.status_code == 422
+    assert "an edit can only narrow it" in refused.json()["error"]
+    assert shared.ask("PUT", path, ann, json={"shoal": {"visibility": "public"}}).status_code == 422
+
+
 class Shuffled:
     """A graph whose answers keep no order where none is promised, and whose revisions were not made in the order of their ids."""
 

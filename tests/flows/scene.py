@@ -63,10 +63,11 @@ class Scene:
 
 
 @asynccontextmanager
-async def a_scene(*, suspended: bool) -> AsyncIterator[Scene]:
+async def a_scene(*, suspended: bool, narrowed: bool = False) -> AsyncIterator[Scene]:
     """Everybody follows the sharer, but for the cutter, who blocks them, and the deaf, who also mutes them.
 
-    The reporter follows the author too, and reports every post of theirs that they may see.
+    The reporter follows the author too, and reports every post of theirs that they may see. With `narrowed`, all posts were
+    public at first, had come home to whom they came then, and were shared by the sharer.
     """
     async with Shoal.open("memory://") as shoal:
         names = [*(name for name in VIEWERS if name != "anonymous"), "host", "sharer"]
@@ -77,9 +78,15 @@ async def a_scene(*, suspended: bool) -> AsyncIterator[Scene]:
             await handle.update_profile(folds_shares=False)
         scene = Scene(shoal, people, question)
         await _relate(people)
+        if narrowed:
+            for viewer in people.values():
+                # From now on posts are pushed to them.
+                await viewer.home()
         for visibility in Visibility:
             for kind in KINDS:
-                await _write(scene, (visibility, kind))
+                await _write(scene, (visibility, kind), narrowed=narrowed)
+        if narrowed:
+            await _narrow(scene)
         await _report(scene)
         await _fall_out(people)
         if suspended:
@@ -119,26 +126,44 @@ def _is_there(visibility: Visibility, kind: str) -> bool:
     return visibility is not Visibility.DIRECT and kind not in ("hidden", "deleted")
 
 
-async def _write(scene: Scene, cell: Cell) -> None:
+async def _write(scene: Scene, cell: Cell, *, narrowed: bool) -> None:
     visibility, kind = cell
+    first = Visibility.PUBLIC if narrowed else visibility
     author, host = scene.people["author"], scene.people["host"]
     text = f"{kind} for @mentioned and @host" + (" #tide" if kind in ("tagged", "waiting") else "")
     if kind == "comment":
-        post = await author.comment(scene.question, text, visibility=visibility, place=HARBOUR)
+        post = await author.comment(scene.question, text, visibility=first, place=HARBOUR)
     else:
         media = [await _picture(scene.shoal, author)] if kind in ("media", "tagged", "waiting") else []
-        post = await author.create(text, visibility=visibility, media=media, place=HARBOUR)
+        post = await author.create(text, visibility=first, media=media, place=HARBOUR)
     scene.posts[cell] = post
     scene.answers[cell] = await host.comment(post, "I see", visibility="public")
-    if kind == "shared" and visibility is not Visibility.DIRECT:
-        by = author if visibility is Visibility.FOLLOWERS else scene.people["sharer"]
-        scene.shares[cell] = (await by.share(post)).id
+    if kind == "shared" and first is visibility:
+        await _share(scene, cell)
     if kind == "hidden":
         await scene.shoal.hide(post)
     if kind == "waiting":
         await _hold(scene.shoal, post)
     if kind == "deleted":
         await author.delete(post)
+
+
+async def _share(scene: Scene, cell: Cell) -> None:
+    if cell[0] is not Visibility.DIRECT:
+        by = scene.people["author" if cell[0] is Visibility.FOLLOWERS else "sharer"]
+        scene.shares[cell] = (await by.share(scene.posts[cell])).id
+
+
+async def _narrow(scene: Scene) -> None:
+    there = {cell: post for cell, post in scene.posts.items() if cell[1] != "deleted"}
+    for (visibility, kind), post in there.items():
+        if kind != "hidden" and visibility in (Visibility.FOLLOWERS, Visibility.DIRECT):
+            await scene.people["sharer"].share(post)
+    await scene.shoal.settle()
+    for cell, post in there.items():
+        await scene.people["author"].update(post, visibility=cell[0])
+        if cell[1] == "shared" and cell not in scene.shares:
+            await _share(scene, cell)
 
 
 async def _hold(shoal: Shoal, post: Post) -> None:

@@ -330,12 +330,12 @@ def _expected(surface: Surface, viewer: str, *, suspended: bool) -> set[Cell]:
     }
 
 
-@pytest.mark.parametrize("suspended", [False, True], ids=["author", "suspended author"])
+@pytest.mark.parametrize("state", ["author", "suspended author", "narrowed posts"])
 @pytest.mark.parametrize("surface", SURFACES, ids=lambda surface: str(surface.__name__))
 @in_loop
-async def test_a_surface_shows_to_each_exactly_what_they_may_see(surface: Surface, suspended: bool) -> None:
-    wrong = []
-    async with a_scene(suspended=suspended) as scene:
+async def test_a_surface_shows_to_each_exactly_what_they_may_see(surface: Surface, state: str) -> None:
+    wrong, suspended = [], state == "suspended author"
+    async with a_scene(suspended=suspended, narrowed=state == "narrowed posts") as scene:
         for viewer in VIEWERS:
             if viewer == "anonymous" and surface in NEED_A_MEMBER:
                 continue

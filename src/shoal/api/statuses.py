@@ -55,6 +55,13 @@ class ShoalParams(msgspec.Struct, frozen=True):
     """An edit that says null takes the place away."""
 
 
+class EditedShoalParams(ShoalParams, frozen=True):
+    """Changes to the properties that Shoal keeps and Mastodon does not."""
+
+    visibility: Literal["unlisted", "private", "direct"] | None = None
+    """A narrower visibility than before."""
+
+
 class MediaParams(msgspec.Struct, frozen=True):
     """Changes to an attached file, made together with its status."""
 
@@ -91,6 +98,7 @@ class Edit(Written, frozen=True, kw_only=True):
 
     id: Id
     media_attributes: Annotated[tuple[MediaParams, ...], Meta(max_length=100)] = ()
+    shoal: EditedShoalParams = EditedShoalParams()
 
 
 class Deletion(One, frozen=True):
@@ -148,7 +156,8 @@ async def update(context: Context, params: Edit) -> object:
         held = media.described(front.writes, await media.own_media(front.writes, author, item.id), **words)
         if item.thumbnail:
             media.check_takes_thumbnail(held)
-    await posts.update(front.writes, author, post.id, _edited(post, params))
+    narrower = presenter.VISIBILITY[params.shoal.visibility] if params.shoal.visibility else None
+    await posts.update(front.writes, author, post.id, _edited(post, params), visibility=narrower)
     for item, words in said:
         thumbnail = item.thumbnail.data if item.thumbnail else None
         await media.describe(front.writes, author, item.id, thumbnail=thumbnail, **words)

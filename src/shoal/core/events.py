@@ -46,6 +46,17 @@ class PostUpdated(Event, frozen=True, tag="post_updated"):
     """The `Revision` that keeps the former wording, made at the moment of the edit; 0 when there is none."""
 
 
+class PostNarrowed(Event, frozen=True, tag="post_narrowed"):
+    """A post is for fewer people than `before`. The event names its tags and mentions from before."""
+
+    post_id: int
+    author_id: int
+    before: Visibility = Visibility.PUBLIC
+    visibility: Visibility = Visibility.PUBLIC
+    tag_ids: tuple[int, ...] = ()
+    mention_ids: tuple[int, ...] = ()
+
+
 class PostDeleted(Event, frozen=True, tag="post_deleted"):
     """A post was deleted. The consequences remove what belongs to it."""
 
@@ -262,6 +273,7 @@ class InverseOwed(Event, frozen=True, tag="inverse_owed"):
 AnyEvent = (
     PostCreated
     | PostUpdated
+    | PostNarrowed
     | PostDeleted
     | PostHidden
     | TagsUsed

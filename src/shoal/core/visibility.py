@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from shoal.core.errors import InvalidInput
 from shoal.core.model import HIDDEN_BY_MODERATION, OPEN, Member, Post, Share, Visibility
 from shoal.core.reviews import HELD
 
@@ -124,3 +125,26 @@ def may_share(viewer: int, post: Post) -> bool:
     if post.visibility in OPEN:
         return True
     return post.visibility is Visibility.FOLLOWERS and viewer == post.author_id
+
+
+_ORDER = tuple(Visibility)
+"""From everybody to those whom the post names."""
+
+
+def narrower(visibility: Visibility) -> tuple[Visibility, ...]:
+    """Return the visibilities that a post with this one may be given later."""
+    return _ORDER[_ORDER.index(visibility) + 1 :]
+
+
+def narrowed(post: Post, to: Visibility | None) -> Visibility:
+    """Return the visibility that an edit gives a post; None leaves it as it is. Raises `InvalidInput` for a wider one.
+
+    It is never widened: whoever wrote to a few must be able to rely on it.
+    """
+    if to is None or to is post.visibility:
+        return post.visibility
+    if to not in narrower(post.visibility):
+        raise InvalidInput(
+            f"visibility: an edit can only narrow it, and this post is {post.visibility} already", field="visibility"
+        )
+    return to

@@ -15,7 +15,7 @@ from shoal.core.errors import Unavailable
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
 from shoal.graph.cache.recent import Recent
-from shoal.graph.contract import AssocOp, Batch, Cursor, Graph, Missing
+from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Graph, Missing
 from shoal.graph.payloads.activity import active_at, may_be_active, oldest_active
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS, public_list
 
@@ -80,15 +80,20 @@ class Activity:
             _fail(wanted.values(), error)
             return
         lists: dict[int, list[int]] = {}
+        narrowed: list[int] = []
         for id_ in wanted:
-            if isinstance(post := posts.get(id_), Post) and may_be_active(post):
+            post = posts.get(id_)
+            if isinstance(post, Post) and may_be_active(post):
                 lists.setdefault(public_list(shard_of(id_)), []).append(id_)
+            elif isinstance(post, Post) and not post.parent_id:
+                narrowed.append(id_)
             else:
                 self._finish(id_, wanted[id_])
         parts = (
             (public, ids[at : at + _AT_ONCE]) for public, ids in lists.items() for at in range(0, len(ids), _AT_ONCE)
         )
-        await asyncio.gather(*(self._put(graph, public, {id_: wanted[id_] for id_ in ids}) for public, ids in parts))
+        puts = (self._put(graph, public, {id_: wanted[id_] for id_ in ids}) for public, ids in parts)
+        await asyncio.gather(*puts, self._end(graph, {id_: wanted[id_] for id_ in narrowed}))
 
     async def _put(self, graph: Graph, public: int, wanted: Mapping[int, _Wanted]) -> None:
         """Write entries of one list: all of them, or without those of posts that were deleted in between."""
@@ -99,6 +104,11 @@ class Activity:
         try:
             await graph.commit(batch)
             self.written += len(wanted)
+            # One may have been narrowed since it was read, and left the list before its entry came.
+            again = await graph.obj_get(list(wanted))
+            await _end_entries(
+                graph, [post.id for post in again.values() if isinstance(post, Post) and not may_be_active(post)]
+            )
         except Missing:
             if len(wanted) > 1:
                 await asyncio.gather(*(self._put(graph, public, {id_: wanted[id_]}) for id_ in wanted))
@@ -109,10 +119,34 @@ class Activity:
         for id_, post in wanted.items():
             self._finish(id_, post)
 
+    async def _end(self, graph: Graph, wanted: Mapping[int, _Wanted]) -> None:
+        """End the entries, if there are any, of posts that are not public: a call that failed may have written them."""
+        try:
+            await _end_entries(graph, list(wanted))
+        except BaseException as error:  # noqa: BLE001  # as above
+            _fail(wanted.values(), error)
+            return
+        for id_, post in wanted.items():
+            self._finish(id_, post)
+
     def _finish(self, post_id: int, wanted: _Wanted) -> None:
         self._known.put(post_id, wanted.time)
         if not wanted.done.done():
             wanted.done.set_result(None)
+
+
+async def _end_entries(graph: Graph, post_ids: Sequence[int]) -> None:
+    """End the entries of posts that are not to be listed; one read for each, as there are few."""
+    ended = []
+    for id_ in post_ids:
+        public = public_list(shard_of(id_))
+        found = (await graph.assoc_get(public, (ACTIVE,), (id_,)))[ACTIVE]
+        ended += [_ended(public, entry) for entry in found.values()]
+    await asyncio.gather(*(_commit(graph, part) for part in _parts(sorted(ended, key=lambda op: op.id1))))
+
+
+def _ended(public: int, entry: Assoc) -> AssocOp:
+    return AssocOp(public, ACTIVE.number, entry.id2, entry.time + 1, alive=False, plain=True)
 
 
 def _fail(wanted: Iterable[_Wanted], error: BaseException) -> None:
@@ -128,11 +162,7 @@ async def forget_inactive(graph: Graph, now: int) -> None:
     """End the entries of posts without a reaction that counts; `now` in Unix milliseconds. An entry that is renewed stays."""
     old = Cursor(before=oldest_active(now), limit=_FORGOTTEN_AT_ONCE, oldest_first=True)
     while pages := await graph.assoc_ranges(PUBLIC_LISTS, ACTIVE, old):
-        ended = [
-            AssocOp(public, ACTIVE.number, entry.id2, entry.time + 1, alive=False, plain=True)
-            for public, page in pages.items()
-            for entry in page
-        ]
+        ended = [_ended(public, entry) for public, page in pages.items() for entry in page]
         await asyncio.gather(*(_commit(graph, part) for part in _parts(ended)))
 
 

@@ -12,7 +12,8 @@ from functools import partial
 
 from shoal.core.events import InverseOp, PollRemoved, PostDeleted, ShareDeleted
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
-from shoal.core.model import Revision
+from shoal.core.model import Post, Revision
+from shoal.core.visibility import may_share
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor, Missing
 from shoal.graph.media_life import release
@@ -145,14 +146,19 @@ async def _clear_reaction(effects: Effects, event: PostDeleted, member: Assoc) -
 
 
 async def _clear_share(effects: Effects, event: PostDeleted, sharer: Assoc) -> None:
+    await end_share(effects, event.post_id, event.author_id, sharer)
+
+
+async def end_share(effects: Effects, post_id: int, author_id: int, sharer: Assoc) -> None:
+    """End a member's share of a post by this author. It leaves the timelines by an event of its own."""
     share_id = int.from_bytes(sharer.data)
     batch = Batch(shard_of(sharer.id2))
     now = effects.new_id(batch.shard)
-    batch.assoc_del(sharer.id2, SHARES, event.post_id, now, tally=event.author_id)
+    batch.assoc_del(sharer.id2, SHARES, post_id, now, tally=author_id)
     batch.assoc_del(sharer.id2, POSTED, share_id, now)
     batch.assoc_del(sharer.id2, POSTED_TO_FOLLOWERS, share_id, now)
     batch.obj_del(share_id)
-    batch.key_del(share_key(sharer.id2, batch.shard, event.post_id), share_id)
+    batch.key_del(share_key(sharer.id2, batch.shard, post_id), share_id)
     batch.expect(share_id)
     batch.emit(ShareDeleted(share_id=share_id, author_id=sharer.id2))
     # Taken back by its maker at the same moment: then there is nothing left to clear.
@@ -214,11 +220,16 @@ async def _clear_vote(effects: Effects, event: PollRemoved, voter: int, held: Ma
 
 
 async def clear_late(effects: Effects, op: InverseOp) -> None:
-    """End an association whose inverse arrived from another store after its post or poll was deleted and cleared."""
-    gone = int.from_bytes(op.data) if op.atype in _OF_NO_OBJECT else op.id1
-    if op.atype not in _LATE or not op.alive or not gone or gone in await effects.graph.obj_get((gone,)):
+    """End an association whose inverse arrived from another store after its post or poll was deleted and cleared, and a share
+    of a post that was narrowed by then.
+    """
+    of = int.from_bytes(op.data) if op.atype in _OF_NO_OBJECT else op.id1
+    if op.atype not in _LATE or not op.alive or not of:
         return
-    await _LATE[op.atype](effects, op)
+    node = (await effects.graph.obj_get((of,))).get(of)
+    vain = op.atype == SHARED_BY.number and isinstance(node, Post) and not may_share(op.id2, node)
+    if node is None or vain:
+        await _LATE[op.atype](effects, op)
 
 
 async def _late_reaction(clear: Clear, effects: Effects, op: InverseOp) -> None:

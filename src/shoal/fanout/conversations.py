@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import partial
 
 from shoal.core.errors import Conflict
-from shoal.core.events import PostCreated, PostUpdated
+from shoal.core.events import PostCreated, PostNarrowed, PostUpdated
 from shoal.core.ids import shard_of
 from shoal.core.model import Post, Visibility
 from shoal.fanout.effects import Effects
@@ -19,7 +19,7 @@ from shoal.graph.schema import CONVERSES
 from shoal.streaming import updates
 
 
-async def go_on(effects: Effects, event: PostCreated, mark: int) -> int | None:
+async def go_on(effects: Effects, event: PostCreated | PostNarrowed, mark: int) -> int | None:
     """The author has read their own post; whom it names has not."""
     if event.visibility is Visibility.DIRECT:
         await _tell(effects, event.post_id, {event.author_id, *event.mention_ids})

@@ -9,6 +9,7 @@ from shoal.core.events import (
     MemberRejected,
     PostCreated,
     PostDeleted,
+    PostNarrowed,
     PostUpdated,
     ProfileChanged,
     SuspensionChanged,
@@ -25,7 +26,7 @@ _PAGE = 500
 
 
 async def look_at_post(
-    effects: Effects, event: PostCreated | PostUpdated | PostDeleted, mark: int
+    effects: Effects, event: PostCreated | PostUpdated | PostNarrowed | PostDeleted, mark: int
 ) -> asyncio.Future[None]:
     """Index a post as it is now, or remove it. The future is done, and with it the event, once that is durable."""
     return effects.search.look(effects.graph, (event.post_id,))

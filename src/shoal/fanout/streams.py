@@ -13,6 +13,7 @@ from shoal.core.events import (
     PostCreated,
     PostDeleted,
     PostHidden,
+    PostNarrowed,
     PostUpdated,
     ReactionChanged,
     SessionsEnded,
@@ -68,6 +69,13 @@ async def tell_hiding(effects: Effects, event: PostHidden, mark: int) -> int | N
         tags = tuple(map(tag_id, post.tags))
         mentions = tuple(mention.id for mention in post.mentions)
         await _tell(effects, updates.PostHidden(post.id, post.author_id, post.visibility, tags, mentions))
+    return None
+
+
+async def tell_narrowing(effects: Effects, event: PostNarrowed, mark: int) -> int | None:
+    """Publish that a post is for fewer people, to everybody who heard of it before: each listener looks whether they are left."""
+    update = updates.PostNarrowed(event.post_id, event.author_id, event.before, event.tag_ids, event.mention_ids)
+    await _tell(effects, update)
     return None
 
 

@@ -22,6 +22,7 @@ from shoal.core.events import (
     PostCreated,
     PostDeleted,
     PostHidden,
+    PostNarrowed,
     PostUpdated,
     ProfileChanged,
     ReactionChanged,
@@ -54,6 +55,7 @@ from shoal.fanout import (
     streams,
     tags,
     trending,
+    vain_shares,
     verdicts,
 )
 from shoal.fanout.effects import Effects
@@ -79,6 +81,13 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         notifications.tell_sharers,
         indexes.look_at_post,
     ),
+    PostNarrowed: (
+        # Home timelines keep it, as they keep a post that lost a tag: readers leave it out, and whom it is still for have it.
+        streams.tell_narrowing,
+        conversations.go_on,
+        vain_shares.end_of_narrowed,
+        indexes.look_at_post,
+    ),
     PostDeleted: (
         streams.tell_deletion,
         home.remove_post,
@@ -99,7 +108,13 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     ),
     PollRemoved: (cleanup.clear_votes,),
     PostHidden: (streams.tell_hiding,),
-    ShareCreated: (streams.tell_share, notifications.tell_of_share, home.push_share, trending.count_share),
+    ShareCreated: (
+        streams.tell_share,
+        notifications.tell_of_share,
+        home.push_share,
+        trending.count_share,
+        vain_shares.end_of_late,
+    ),
     ShareDeleted: (streams.tell_unshare, home.remove_share),
     FollowChanged: (
         inverses.settle_follow,

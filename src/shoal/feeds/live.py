@@ -30,6 +30,7 @@ from shoal.streaming.updates import (
     PostDeleted,
     PostEdited,
     PostHidden,
+    PostNarrowed,
     ShareDeleted,
 )
 
@@ -49,7 +50,7 @@ class Arrived(_News, frozen=True):
 
 
 class Edited(_News, frozen=True):
-    """A post in it was edited."""
+    """A post in it was edited, or is for fewer people, the viewer among them."""
 
     entry: Entry
 
@@ -149,12 +150,12 @@ def _one(
     if isinstance(update, _GOING):
         # Taken out of sight, but not of this viewer's; or back again.
         return None
-    return Edited(position, entry) if isinstance(update, PostEdited) else Arrived(position, entry)
+    return Edited(position, entry) if isinstance(update, PostEdited | PostNarrowed) else Arrived(position, entry)
 
 
 def _leaves(update: OfEntry, interest: Interest) -> bool:
     """Return whether an update may remove from the timeline something that the viewer had."""
-    if isinstance(update, _GOING):
+    if isinstance(update, (*_GOING, PostNarrowed)):
         return True
     if not isinstance(update, PostEdited):
         return False

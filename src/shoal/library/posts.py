@@ -154,8 +154,10 @@ class WritesPosts(Acting):
         place: Place | tuple[float, float] | UnsetType | None = UNSET,
         poll: PollDraft | None = None,
         data: object = UNSET,
+        visibility: Visibility | VisibilityName | None = None,
     ) -> Post:
-        """Edit an own post. Fields that are not given stay; None takes `place` or `data` away.
+        """Edit an own post. Fields that are not given stay; None takes `place` or `data` away. The `visibility` can be
+        narrowed, from `public` over `unlisted` and `followers` to `direct`, and never widened.
 
         Raises as `create`, `NotFound` for anybody else's post, and `Conflict` when it was edited from elsewhere.
         """
@@ -170,7 +172,8 @@ class WritesPosts(Acting):
             poll=poll,
             data=held.data if data is UNSET else data,
         )
-        return await posts.update(self._writes, self.id, held.id, draft)
+        shown = None if visibility is None else one_of(Visibility, visibility, "visibility")
+        return await posts.update(self._writes, self.id, held.id, draft, visibility=shown)
 
     async def delete(self, post: AnyPost) -> Post:
         """Delete an own post, and return it as it was. Raises `NotFound` for anybody else's."""

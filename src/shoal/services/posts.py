@@ -13,13 +13,14 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.places import checked_place, rounded
 from shoal.core.text import check_text, mentions_of, tags_of, text_length
+from shoal.core.visibility import narrowed
 from shoal.graph.access import access_member, access_post, members_by_id, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
 from shoal.graph.media_life import attach
 from shoal.graph.payloads.activity import may_be_active
 from shoal.graph.payloads.cells import move_between_cells
-from shoal.graph.payloads.listings import relist
+from shoal.graph.payloads.listings import narrow, relist
 from shoal.graph.payloads.tag_uses import tags_used
 from shoal.graph.payloads.threads import enter_thread, leave_thread
 from shoal.graph.schema import (
@@ -206,15 +207,18 @@ def _count_tags(batch: Batch, before: Post | None, after: Post | None, now: int)
         batch.emit(used)
 
 
-async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> Post:
-    """Replace the content of an own post; the former wording is kept as a revision. Visibility and parent stay.
+async def update(
+    writes: Writes, author_id: int, post_id: int, draft: Draft, *, visibility: Visibility | None = None
+) -> Post:
+    """Replace the content of an own post; the former wording is kept as a revision. The parent stays.
 
-    A place that the post does not have yet is stored as exactly as the author chooses now. A draft that is equal to the
+    The visibility stays too, whatever the draft says, unless a narrower `visibility` is given: that is no new wording. A
+    place that the post does not have yet is stored as exactly as the author chooses now. A draft that is equal to the
     post stores nothing. Raises as `create`, and `Conflict` if it was edited concurrently.
     """
     content, asked = _content(writes, draft), _poll(writes, draft)
     post = await own_post(writes.graph, author_id, post_id)
-    content["visibility"] = post.visibility
+    content["visibility"] = narrowed(post, visibility)
     if content["place"] not in (None, post.place):
         author = await access_member(writes.graph, author_id)
         content["place"] = rounded(content["place"], author.place_precision)
@@ -229,15 +233,18 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
     old = await polls.poll_of(writes.graph, post)
     new = old if asked is None else polls.revised(writes, old, asked, post, milliseconds_of(now))
     edited = msgspec.structs.replace(post, poll_id=new.id if new else 0, **content)
-    changed = edited != post
+    changed, reworded = edited != post, msgspec.structs.replace(edited, visibility=post.visibility) != post
     if changed:
-        edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=milliseconds_of(now))
+        edited_at = milliseconds_of(now) if reworded else post.edited_at
+        edited = msgspec.structs.replace(edited, version=post.version + 1, edited_at=edited_at)
 
     async def attempt(media: Sequence[Media]) -> Post:
         batch = Batch(shard)
         if changed:
-            _edit(batch, post, edited, old, now)
+            _change(batch, post, edited, now)
             attach(batch, post.id, [each for each in media if each.id not in post.media], now)
+        if reworded:
+            _keep_wording(batch, post, edited, old, now)
         polls.exchange(batch, old, new, now)
         if batch.objects:
             await writes.graph.commit(batch)
@@ -249,9 +256,21 @@ async def update(writes: Writes, author_id: int, post_id: int, draft: Draft) -> 
         raise NotFound("Record not found") from error
 
 
-def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -> None:
-    """Store the edited post, and its former wording and `poll` as a revision."""
+def _change(batch: Batch, post: Post, edited: Post, now: int) -> None:
+    """Store the edited post, and move it to the lists that it belongs to now."""
     batch.obj_set(edited)
+    before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
+    for tag in after - before:
+        batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))
+    for tag in before - after:
+        batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(edited.version))
+    move_between_cells(batch, post, edited)
+    narrow(batch, post, edited, now)
+    _count_tags(batch, post, edited, milliseconds_of(now))
+
+
+def _keep_wording(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -> None:
+    """Store the former wording and `poll` as a revision."""
     batch.obj_add(
         Revision(
             id=now,
@@ -266,16 +285,11 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
     )
     batch.assoc_add(post.id, REVISED, now, now)
     before, after = set(map(tag_id, post.tags)), set(map(tag_id, edited.tags))
-    for tag in after - before:
-        batch.assoc_add(post.id, TAGGED, tag, post.id, _counted(edited.version))
-    for tag in before - after:
-        batch.assoc_del(post.id, TAGGED, tag, post.id, _counted(edited.version))
-    move_between_cells(batch, post, edited)
     batch.emit(
         PostUpdated(
             post_id=post.id,
             author_id=post.author_id,
-            visibility=post.visibility,
+            visibility=edited.visibility,
             tags_added=tuple(after - before),
             tags_removed=tuple(before - after),
             mention_ids=tuple(mention.id for mention in edited.mentions),
@@ -283,7 +297,6 @@ def _edit(batch: Batch, post: Post, edited: Post, poll: Poll | None, now: int) -
             revision_id=now,
         )
     )
-    _count_tags(batch, post, edited, milliseconds_of(now))
 
 
 async def delete(writes: Writes, author_id: int, post_id: int) -> Post:

@@ -69,6 +69,10 @@ class PostHidden(_OfPost, frozen=True, array_like=True, tag=13):
     """It was taken out of sight."""
 
 
+class PostNarrowed(_OfPost, frozen=True, array_like=True, tag=14):
+    """It is for fewer people; `visibility` is the one from before."""
+
+
 class _OfShare(Update, frozen=True, array_like=True):
     """An update on a share, told of the member who shared."""
 
@@ -148,7 +152,7 @@ class MemberSuspended(Update, frozen=True, array_like=True, tag=12):
     member_id: int
 
 
-OfEntry = PostCreated | PostEdited | PostDeleted | PostHidden | ShareCreated | ShareDeleted
+OfEntry = PostCreated | PostEdited | PostDeleted | PostHidden | PostNarrowed | ShareCreated | ShareDeleted
 OfMember = NotificationMade | ConversationChanged | FiltersChanged
 Told = OfEntry | OfMember
 """Updates that viewers are told of."""

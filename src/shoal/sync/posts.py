@@ -142,8 +142,10 @@ class WritesPosts(Acting):
         place: Place | tuple[float, float] | UnsetType | None = UNSET,
         poll: PollDraft | None = None,
         data: object = UNSET,
+        visibility: Visibility | VisibilityName | None = None,
     ) -> Post:
-        """Edit an own post. Fields that are not given stay; None takes `place` or `data` away.
+        """Edit an own post. Fields that are not given stay; None takes `place` or `data` away. The `visibility` can be
+        narrowed, from `public` over `unlisted` and `followers` to `direct`, and never widened.
 
         Raises as `create`, `NotFound` for anybody else's post, and `Conflict` when it was edited from elsewhere.
         """
@@ -158,6 +160,7 @@ class WritesPosts(Acting):
                 place=place,
                 poll=poll,
                 data=data,
+                visibility=visibility,
             )
         )
 

@@ -263,6 +263,15 @@ class World:
             if self.severed(member, other):
                 yield f"{member} follows {other} across a block"
 
+    def vain_shares(self) -> Iterator[str]:
+        """Nobody shares what they may not: it was narrowed since."""
+        for share in self.all(Share):
+            post = self.objects.get(share.post_id)
+            if not isinstance(post, Post) or post.visibility in (Visibility.PUBLIC, Visibility.UNLISTED):
+                continue
+            if post.author_id != share.author_id or post.visibility is Visibility.DIRECT:
+                yield f"{share} of {post}"
+
     def _set_apart(self) -> dict[AssocType, set[Pair]]:
         """Comments that count and those that do not; entries that are not for everybody to count."""
         found: dict[AssocType, set[Pair]] = {

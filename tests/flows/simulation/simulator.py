@@ -401,6 +401,29 @@ class Simulator:
     async def _update(self, op: Op) -> None:
         await posts.update(self.writes, self._id(op.actor), self._own(op).id, Draft(text=self._text(op)))
 
+    async def _narrow(self, op: Op) -> None:
+        """For fewer people, with or without another wording; to make it wider is refused."""
+        held = await self._held(op)
+        text = self._text(op) if op.number & 64 else held.text
+        with suppress(InvalidInput):
+            to = list(Visibility)[op.number % 4]
+            await posts.update(self.writes, held.author_id, held.id, Draft(text=text), visibility=to)
+
+    async def _held(self, op: Op) -> Post:
+        post = (await self.graph.obj_get((self._own(op).id,))).get(self._own(op).id)
+        if not isinstance(post, Post):
+            raise NotFound("it is gone")
+        return post
+
+    async def _narrow_and_edit(self, op: Op) -> None:
+        await _together(self._narrow(op), self._update(op))
+
+    async def _narrow_and_share(self, op: Op) -> None:
+        """While another member shares what is being narrowed."""
+        place = self.posts.index(self._own(op))
+        others = op._replace(actor=op.other, number=len(self.posts) - 1 - place)
+        await _together(self._narrow(op), self._share(others))
+
     async def _delete(self, op: Op) -> None:
         post = await posts.delete(self.writes, self._id(op.actor), self._own(op).id)
         assert await self._first_after(post.author_id, post.id) != post.id, "one's own deleted post is still there"
@@ -630,6 +653,7 @@ class Simulator:
             *world.wrong_declarations(),
             *world.wrong_sight(),
             *world.wrong_lists(),
+            *world.vain_shares(),
             *world.wrong_votes(),
             *world.wrong_emoji(),
             *world.wrong_reviews(),

@@ -9,9 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from shoal.core.events import PostNarrowed
 from shoal.core.model import OPEN, Post, Share, Visibility
 from shoal.graph.contract import Batch
-from shoal.graph.schema import COMMENTS_ASIDE_ON, COMMENTS_ON, POSTED_ASIDE, POSTED_TO_FOLLOWERS, AssocType
+from shoal.graph.payloads.activity import may_be_active
+from shoal.graph.schema import (
+    ACTIVE,
+    COMMENTS_ASIDE_ON,
+    COMMENTS_ON,
+    PINS,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
+    PUBLISHED,
+    AssocType,
+    public_list,
+    tag_id,
+)
 
 _Place = tuple[int, AssocType, int]
 
@@ -39,3 +52,29 @@ def relist(batch: Batch, before: Post | Share | None, after: Post | Share | None
     if after is None and isinstance(before, Post) and before.parent_id and not before.open:
         # Older networks had every comment in the one list.
         batch.assoc_del(before.id, COMMENTS_ON, before.parent_id, now)
+
+
+def narrow(batch: Batch, before: Post, after: Post, now: int) -> None:
+    """Take a post out of the lists that it may no longer be in, in the commit that narrows its visibility, if it does.
+
+    Shares and the search index follow by the event. Tags and cells are the caller's, who may change the wording as well.
+    """
+    if before.visibility is after.visibility:
+        return
+    if before.published:
+        batch.assoc_del(public_list(batch.shard), PUBLISHED, before.id, now)
+    if may_be_active(before):
+        batch.assoc_del(public_list(batch.shard), ACTIVE, before.id, now)
+    if after.visibility is Visibility.DIRECT:
+        batch.assoc_del(before.author_id, PINS, before.id, now)
+    relist(batch, before, after, now)
+    batch.emit(
+        PostNarrowed(
+            post_id=before.id,
+            author_id=before.author_id,
+            before=before.visibility,
+            visibility=after.visibility,
+            tag_ids=tuple(map(tag_id, before.tags)),
+            mention_ids=tuple(mention.id for mention in before.mentions),
+        )
+    )
