@@ -28,10 +28,11 @@ from shoal.graph.schema import (
     SCHEDULES,
     AssocType,
 )
-from shoal.services import featured_tags, filters, follow_requests, lists, members, reactions, relationships, scheduling
+from shoal.services import filters, follow_requests, lists, members, reactions, relationships, scheduling
 from shoal.services.filters import FilterChange, KeywordChange
 from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
+from shoal.services.profile import featured_tags
 from shoal.services.writes import Writes
 from shoal.settings import build
 from shoal.wiring import Network, open_network

@@ -14,7 +14,7 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import PostNarrowed
 from shoal.fanout import vain_shares
 from shoal.fanout.table import TABLE
-from shoal.feeds.pinned import pinned
+from shoal.feeds.profile.pinned import pinned
 from shoal.graph.contract import Cursor
 from shoal.graph.payloads.notifications import Kind
 from shoal.graph.schema import ACTIVE, PUBLIC_LISTS

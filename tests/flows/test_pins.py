@@ -9,7 +9,7 @@ import pytest
 from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.model import Post
-from shoal.feeds.pinned import pinned
+from shoal.feeds.profile.pinned import pinned
 from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import PINS

@@ -23,9 +23,10 @@ from shoal.core.model import Visibility
 from shoal.library import Handle
 from shoal.ops.transfer import exporting
 from shoal.ops.transfer.export import export
-from shoal.services import featured_tags, filters, lists, polls, posts, reactions, relationships, scheduling
+from shoal.services import filters, lists, polls, posts, reactions, relationships, scheduling
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
+from shoal.services.profile import featured_tags
 from shoal.services.relationships import FollowOptions
 
 

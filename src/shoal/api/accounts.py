@@ -18,7 +18,7 @@ from shoal.core.filters import FilterContext
 from shoal.core.text import canonical_tag
 from shoal.feeds import people, user
 from shoal.feeds.hydrate import profiles_by_id
-from shoal.feeds.pinned import pinned
+from shoal.feeds.profile.pinned import pinned
 from shoal.feeds.user import MemberFeedQuery
 from shoal.graph.access import access_member
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, AssocType

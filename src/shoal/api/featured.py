@@ -14,9 +14,9 @@ from shoal.api.entities.people import FeaturedTag
 from shoal.api.entities.tags import Tag
 from shoal.api.listing import One, actor
 from shoal.api.tags import shown_tags
-from shoal.feeds import featured
+from shoal.feeds.profile import featured
 from shoal.graph.access import access_member
-from shoal.services import featured_tags
+from shoal.services.profile import featured_tags
 
 
 class NewTag(msgspec.Struct, frozen=True):

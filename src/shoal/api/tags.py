@@ -18,10 +18,11 @@ from shoal.api.http.pages import PageQuery
 from shoal.api.listing import actor, cursor_of, paged
 from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.text import check_tag
-from shoal.feeds import featured
+from shoal.feeds.profile import featured
 from shoal.graph.contract import Assoc
 from shoal.graph.schema import FEATURES_TAG, FOLLOWS_TAG, AssocType, tag_id
-from shoal.services import featured_tags, relationships
+from shoal.services import relationships
+from shoal.services.profile import featured_tags
 from shoal.tagcloud.increment import DAY_MS
 from shoal.tagcloud.words import Counted
 

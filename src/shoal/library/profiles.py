@@ -7,16 +7,18 @@ from collections.abc import Sequence
 from shoal.core.errors import NotFound
 from shoal.core.model import Member, QuotePolicy, Visibility
 from shoal.core.places import PlacePrecision
-from shoal.feeds import featured, people
-from shoal.feeds.featured import Featured
+from shoal.feeds import people
 from shoal.feeds.hydrate import Entry, Profile, profiles_by_id
 from shoal.feeds.people import Received
-from shoal.feeds.pinned import pinned
+from shoal.feeds.profile import featured
+from shoal.feeds.profile.featured import Featured
+from shoal.feeds.profile.pinned import pinned
 from shoal.graph.access import access_member
 from shoal.library.acting import Acting, AnyMember, Seeing
 from shoal.library.arguments import PrecisionName, VisibilityName, one_of
-from shoal.services import featured_tags, members
+from shoal.services import members
 from shoal.services.members import ProfileChange as ProfileChanges
+from shoal.services.profile import featured_tags
 
 
 class SeesProfiles(Seeing):

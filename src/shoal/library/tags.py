@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from shoal.feeds import featured
 from shoal.feeds.discover import related, trends
-from shoal.feeds.featured import FollowedTags
+from shoal.feeds.profile import featured
+from shoal.feeds.profile.featured import FollowedTags
 from shoal.feeds.reads import Reads
 from shoal.library.acting import Acting
 from shoal.library.arguments import part

@@ -5,7 +5,7 @@ Made from `shoal.library.tags` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
-from shoal.feeds.featured import FollowedTags
+from shoal.feeds.profile.featured import FollowedTags
 from shoal.library import tags as awaited
 from shoal.library.tags import CloudOrder
 from shoal.sync.calling import Acting, Calling

@@ -9,7 +9,7 @@ from shoal.api.entities.presenter import WIRE_VISIBILITY, moment
 from shoal.api.entities.statuses import Account
 from shoal.core.member_lists import MemberList
 from shoal.core.model import Member
-from shoal.feeds.featured import Featured
+from shoal.feeds.profile.featured import Featured
 
 
 class MutedAccount(Account, kw_only=True):

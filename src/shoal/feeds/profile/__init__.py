@@ -1,0 +1,1 @@
+"""What stands on a profile: pinned posts, tags, albums."""

@@ -1,0 +1,1 @@
+"""What a member puts on their profile: tags, albums."""
