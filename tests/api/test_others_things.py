@@ -99,6 +99,7 @@ OWNED: Mapping[str, Make] = {
     "/api/v1/media/": upload,
     "/api/v1/scheduled_statuses/": post("/api/v1/statuses", status=SECRET, scheduled_at=_LATER),
     "/api/v1/lists/": post("/api/v1/lists", title=SECRET),
+    "/api/shoal/v1/albums/": post("/api/shoal/v1/albums", title=SECRET),
     "/api/v1/timelines/list/": post("/api/v1/lists", title=SECRET),
     "/api/v2/filters/keywords/": keyword,
     "/api/v2/filters/statuses/": filtered_status,

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from shoal import Handle, Shoal, Visibility
+from shoal.core.albums import Album
 from shoal.core.ids import shard_of
 from shoal.core.model import Media, Member, Post
 from shoal.core.places import Place
 from shoal.core.reviews import Review
 from shoal.graph.contract import Batch
-from shoal.graph.schema import OWNS
+from shoal.graph.payloads.albums import Collected, encode_collected
+from shoal.graph.schema import COLLECTS, OWNS, OWNS_ALBUM
 from shoal.wiring import Network
 
 AUTHORS_ADDRESS = "author@example.org"
@@ -49,6 +51,8 @@ class Scene:
     posts: dict[Cell, Post] = field(default_factory=dict)
     shares: dict[Cell, int] = field(default_factory=dict)
     answers: dict[Cell, Post] = field(default_factory=dict)
+    albums: dict[Cell, int] = field(default_factory=dict)
+    """The author's albums, one for each post with a picture: it is all there is in it."""
 
     @property
     def network(self) -> Network:
@@ -144,6 +148,8 @@ async def _write(scene: Scene, cell: Cell, *, narrowed: bool) -> None:
         await scene.shoal.hide(post)
     if kind == "waiting":
         await _hold(scene.shoal, post)
+    if post.media:
+        scene.albums[cell] = await _album(scene.shoal, post)
     if kind == "deleted":
         await author.delete(post)
 
@@ -164,6 +170,18 @@ async def _narrow(scene: Scene) -> None:
         await scene.people["author"].update(post, visibility=cell[0])
         if cell[1] == "shared" and cell not in scene.shares:
             await _share(scene, cell)
+
+
+async def _album(shoal: Shoal, post: Post) -> int:
+    """Make an album of a post's picture, of a direct one too, which may have become so after it came to the album."""
+    shard = shard_of(post.author_id)
+    album = Album(id=shoal.network.writes.new_id(shard), owner_id=post.author_id, title="Pictures")
+    batch = Batch(shard)
+    batch.obj_add(album)
+    batch.assoc_add(post.author_id, OWNS_ALBUM, album.id, album.id)
+    batch.assoc_add(album.id, COLLECTS, post.media[0], album.id, encode_collected(Collected(post.id, 1)))
+    await shoal.network.store.commit(batch)
+    return album.id
 
 
 async def _hold(shoal: Shoal, post: Post) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from itertools import product
 
 import pytest
 
 from shoal import Visibility, hash_address
-from shoal.core.errors import NotFound
+from shoal.core.errors import Gone, NotFound
 from shoal.core.places import disk
 from shoal.feeds import home, people, public, tagged, thread, user
 from shoal.feeds.discover import nearby
 from shoal.feeds.foryou import feed, listed
 from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.hydrate import Entry, hydrate, profiles_by_id
+from shoal.feeds.profile import albums
 from shoal.feeds.tagged import TagQuery
 from shoal.graph.access import access_post
-from shoal.graph.contract import Cursor
+from shoal.graph.contract import MAX_TIME, Cursor
 from shoal.services import reactions
 from tests.flows.scene import AUTHORS_ADDRESS, HARBOUR, KINDS, VIEWERS, Cell, Scene, a_scene
 from tests.running import in_loop
@@ -245,6 +247,25 @@ async def shares_on_profiles(scene: Scene, viewer: str) -> set[Cell]:
     return found
 
 
+async def photos_of_an_album(scene: Scene, viewer: str) -> set[Cell]:
+    found: set[Cell] = set()
+    for album in scene.albums.values():
+        with suppress(NotFound, Gone):
+            page = await albums.page(scene.network.reads, scene.id_of(viewer), album)
+            assert len(page.photos) == page.total
+            found |= scene.cells({one.entry.post.id for one in page.photos})
+    return found
+
+
+async def covers_of_albums(scene: Scene, viewer: str) -> set[Cell]:
+    author = scene.people["author"].id
+    with suppress(Gone):
+        listed = await albums.of_member(scene.network.reads, scene.id_of(viewer), author, MAX_TIME, len(scene.albums))
+        shown = {one.album.id for one in listed.covers if one.photos}
+        return {cell for cell, album in scene.albums.items() if album in shown}
+    return set()
+
+
 def _shares(entries: list[Entry], scene: Scene) -> set[Cell]:
     shown = {entry.id for entry in entries if entry.share is not None}
     return {cell for cell, share_id in scene.shares.items() if share_id in shown}
@@ -279,6 +300,8 @@ def _ranked_table(kind: str) -> Table:
 SHAREABLE = {viewer: allowed & OPEN for viewer, allowed in ASKED.items()} | {"author": OPEN | {FOLLOWERS}}
 NOBODYS: Table = {viewer: set() for viewer in VIEWERS}
 
+PICTURED = ("media", "tagged", "waiting")
+
 # What each surface shows of a kind of post.
 SURFACES: dict[Surface, Callable[[str], Table]] = {
     read: lambda kind: ASKED,
@@ -303,6 +326,8 @@ SURFACES: dict[Surface, Callable[[str], Table]] = {
     near_the_harbour: _public_table,
     shares_at_home: lambda kind: SHARE_HOME if kind == "shared" else NOBODYS,
     shares_on_profiles: lambda kind: SHARE_LISTED if kind == "shared" else NOBODYS,
+    photos_of_an_album: lambda kind: ASKED if kind in PICTURED else NOBODYS,
+    covers_of_albums: lambda kind: ASKED if kind in PICTURED else NOBODYS,
 }
 NEED_A_MEMBER = {
     read_as_a_handle,
@@ -400,7 +425,7 @@ def test_the_matrix_is_whole() -> None:
         RANKED,
     ):
         assert set(table) == set(VIEWERS)
-    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 22 * 13 * 4 * 8
+    assert len(SURFACES) * len(VIEWERS) * len(Visibility) * len(KINDS) == 24 * 13 * 4 * 8
 
 
 # To whom the author is suggested: members who do not know them, and whom no block or mute keeps apart.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.library.albums import OwnAlbums
 from shoal.library.blocklists import KeptBlocklists
 from shoal.library.conversations import OwnConversations
 from shoal.library.filters import OwnFilters
@@ -17,6 +18,7 @@ SURFACES: dict[str, type] = {
     "shoal": Shoal,
     "visitor": Visitor,
     "member": Handle,
+    "albums": OwnAlbums,
     "lists": OwnLists,
     "filters": OwnFilters,
     "notifications": OwnNotifications,
@@ -133,6 +135,14 @@ METHODS: dict[str, str] = {
     "GET /api/v1/timelines/tag/{tag}": "visitor.tagged",
     "GET /api/shoal/v1/timelines/nearby": "visitor.nearby",
     "GET /api/v1/lists": "lists.all",
+    "GET /api/shoal/v1/accounts/{id}/albums": "visitor.albums_of",
+    "GET /api/shoal/v1/albums/{id}": "visitor.album",
+    "POST /api/shoal/v1/albums": "albums.create",
+    "PUT /api/shoal/v1/albums/{id}": "albums.update",
+    "DELETE /api/shoal/v1/albums/{id}": "albums.delete",
+    "POST /api/shoal/v1/albums/{id}/photos": "albums.put_in",
+    "DELETE /api/shoal/v1/albums/{id}/photos": "albums.take_out",
+    "PUT /api/shoal/v1/albums/{id}/order": "albums.arrange",
     "POST /api/v1/lists": "lists.create",
     f"GET {_LIST}": "lists.get",
     f"PUT {_LIST}": "lists.update",

@@ -73,6 +73,7 @@ async def world_in(folder: Path) -> World:
         await ben.comment(post, "Cold!")
         await ann.unlike(post)
         elsewhere = ("Elsewhere", "https://mastodon.social/@ann and @ann@pixelfed.social")
+        await ann.albums.create("Tides")
         await ann.update_profile(fields=[elsewhere], findable_by_email=True)
         await shoal.blocklists.block_domain("spam.example")
         await shoal.blocklists.block_address("rude@example.org")
@@ -123,6 +124,7 @@ BREAKS = {
     "a tag is dead at both ends": ("UPDATE association SET alive = 0 WHERE alive >= 0 AND atype IN (16, 17)", {"I4"}),
     "a tagged post is gone": ("DELETE FROM object WHERE id = {post}", {"I4", "lists", "ends"}),
     "a post is in no list": ("DELETE FROM association WHERE alive >= 0 AND atype = 13", {"lists"}),
+    "an album is in no list": ("DELETE FROM association WHERE alive >= 0 AND atype = 98", {"lists"}),
     "a share is in no list": ("DELETE FROM association WHERE alive >= 0 AND atype IN (9, 10)", {"lists"}),
     "a comment answers nothing": ("DELETE FROM association WHERE alive >= 0 AND atype IN (14, 15)", {"lists"}),
     "a member is gone": ("DELETE FROM object WHERE id = {ben}", {"ends"}),

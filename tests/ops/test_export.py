@@ -61,6 +61,7 @@ async def ann_in(shoal: Shoal) -> Handle:
     media = await ann.upload(picture("teal"), description="A teal square")
     post = await ann.create("Low tide, “quoted”, \n#dawn", media=[media], place=(0.0, 2.50123), data={"a": [1]})
     await ann.update(post, "High tide #dawn")
+    await ann.albums.put_in(await ann.albums.create("Tides", "Low and high"), post)
     theirs = await ben.create("Hello, “Ann”")
     secret = await ben.create("For Ben's followers", visibility="followers")
     await ann.follow(ben)
@@ -99,6 +100,9 @@ async def test_all_that_a_member_has_is_there(tmp_path: Path) -> None:
     assert media["description"] == "A teal square"
     assert post["media"] == [media["file"]]
     assert size_of(to / media["file"]) == (32, 24)
+    (album,) = read(to / "albums.json")
+    assert (album["title"], album["description"]) == ("Tides", "Low and high")
+    assert album["photos"] == [{"post": post["id"], "file": media["file"]}]
     assert [comment["text"] for comment in read(to / "comments.json")] == ["Hi!"]
     for noun in ("likes", "shares"):
         assert [(row["author"], row["text"]) for row in table(to / f"{noun}.csv")] == [("ben", "Hello, “Ann”")]

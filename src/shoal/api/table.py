@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from shoal.api import (
     accounts,
+    albums,
     conversations,
     credentials,
     featured,
@@ -80,6 +81,7 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
         RouteGroup("media", "Media files.", media.routes(settings)),
         RouteGroup("timelines", "Timelines.", (*timelines.ROUTES, *foryou.ROUTES, *wishes.ROUTES)),
         RouteGroup("lists", "Lists of members.", lists.ROUTES),
+        RouteGroup("albums", "Albums of photos.", albums.ROUTES),
         RouteGroup("tags", "Tags, trends and the tag cloud.", (*tags.ROUTES, *featured.ROUTES, *trends.ROUTES)),
         RouteGroup(
             "search",

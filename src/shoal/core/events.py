@@ -196,6 +196,12 @@ class ListChanged(Event, frozen=True, tag="list_changed"):
     owner_id: int
 
 
+class AlbumDeleted(Event, frozen=True, tag="album_deleted"):
+    """An album was deleted. Its photos leave it; the posts stay."""
+
+    album_id: int
+
+
 class MediaUploaded(Event, frozen=True, tag="media_uploaded"):
     """A video or sound was uploaded, and has to be converted before it can be shown."""
 
@@ -291,6 +297,7 @@ AnyEvent = (
     | VerdictChanged
     | FiltersChanged
     | ListChanged
+    | AlbumDeleted
     | MediaUploaded
     | MediaDescribed
     | FilesReleased

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shoal.core.events import (
+    AlbumDeleted,
     Blocked,
     FilesReleased,
     FiltersChanged,
@@ -37,6 +38,7 @@ from shoal.core.events import (
 )
 from shoal.fanout import (
     addresses,
+    albums,
     block_cleanup,
     cleanup,
     clips,
@@ -101,6 +103,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
         cleanup.clear_reactions,
         cleanup.clear_reporters,
         cleanup.clear_emoji_places,
+        albums.drop_photos,
         cleanup.release_media,
         cleanup.clear_revisions,
         cleanup.clear_tags,
@@ -130,6 +133,7 @@ TABLE: Mapping[type, Sequence[Consequence[Effects]]] = {
     LikeChanged: (notifications.tell_of_like, trending.count_reaction),
     ReactionChanged: (streams.tell_reaction, notifications.tell_of_reaction, trending.count_reaction),
     RequestChanged: (inverses.settle_request, block_cleanup.end_vain_request, notifications.tell_of_request),
+    AlbumDeleted: (albums.empty,),
     ListChanged: (lists.trim, streams.tell_list),
     PollEnded: (notifications.tell_voters,),
     ReportFiled: (reviews.review_reported, staff.tell_of_report),

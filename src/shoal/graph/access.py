@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from msgspec import structs
 
+from shoal.core.albums import Album
 from shoal.core.errors import Gone, NotFound
 from shoal.core.member_lists import MemberList
 from shoal.core.model import Member, Poll, Post, Share
@@ -185,6 +186,14 @@ async def own_list(graph: Reader, member_id: int, list_id: int) -> MemberList:
     """A list of members that this member owns. Raises `NotFound` for anybody else's."""
     node = (await graph.obj_get((list_id,))).get(list_id)
     if not isinstance(node, MemberList) or node.owner_id != member_id:
+        raise NotFound("Record not found")
+    return node
+
+
+async def own_album(graph: Reader, member_id: int, album_id: int) -> Album:
+    """An album that this member owns. Raises `NotFound` for anybody else's."""
+    node = (await graph.obj_get((album_id,))).get(album_id)
+    if not isinstance(node, Album) or node.owner_id != member_id:
         raise NotFound("Record not found")
     return node
 

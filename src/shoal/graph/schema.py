@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from shoal.core.albums import Album
 from shoal.core.contacts import ContactSalt
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.filters import Filter
@@ -130,6 +131,9 @@ PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  
 CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
 DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> what leads to them from elsewhere
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
+OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
+COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, and its place
+COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
@@ -289,6 +293,7 @@ AnyNode = (
     | Poll
     | ScheduledPost
     | MemberList
+    | Album
     | Filter
     | Report
     | EmailDomainBlock

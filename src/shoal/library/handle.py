@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from shoal.core.model import Member
+from shoal.library.albums import OwnAlbums, SeesAlbums
 from shoal.library.contacts import FindsContacts
 from shoal.library.conversations import OwnConversations
 from shoal.library.feeds import HasFeeds, SeesFeeds
@@ -24,7 +25,7 @@ from shoal.library.tags import FollowsTags
 from shoal.wiring import Network
 
 
-class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesFeeds, Searches):
+class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, Searches):
     """Somebody who is not logged in, and sees what everybody sees."""
 
     def __init__(self, network: Network) -> None:
@@ -39,6 +40,7 @@ class Handle(
     Relates,
     SeesPeople,
     HasProfile,
+    SeesAlbums,
     HasFeeds,
     ReadsForYou,
     FollowsTags,
@@ -52,6 +54,7 @@ class Handle(
 
     def __init__(self, network: Network, member: Member) -> None:
         super().__init__(network, member.id, member.name)
+        self.albums = OwnAlbums(network, member.id)
         self.lists = OwnLists(network, member.id)
         self.filters = OwnFilters(network, member.id)
         self.notifications = OwnNotifications(network, member.id)

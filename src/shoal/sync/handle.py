@@ -6,6 +6,7 @@ Made from `shoal.library.handle` by `python -m scripts.sync_library`.
 from __future__ import annotations
 
 from shoal.library import handle as awaited
+from shoal.sync.albums import OwnAlbums, SeesAlbums
 from shoal.sync.contacts import FindsContacts
 from shoal.sync.conversations import OwnConversations
 from shoal.sync.feeds import HasFeeds, SeesFeeds
@@ -27,7 +28,7 @@ from shoal.sync.sessions import LogsIn
 from shoal.sync.tags import FollowsTags
 
 
-class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesFeeds, Searches):
+class Visitor(SeesPosts, SeesReactions, SeesPeople, SeesProfiles, SeesAlbums, SeesFeeds, Searches):
     """Somebody who is not logged in, and sees what everybody sees."""
 
     _awaited: awaited.Visitor
@@ -41,6 +42,7 @@ class Handle(
     Relates,
     SeesPeople,
     HasProfile,
+    SeesAlbums,
     HasFeeds,
     ReadsForYou,
     FollowsTags,
@@ -56,6 +58,7 @@ class Handle(
 
     def __init__(self, loop: LoopThread, of: awaited.Handle) -> None:
         super().__init__(loop, of)
+        self.albums = OwnAlbums(loop, of.albums)
         self.lists = OwnLists(loop, of.lists)
         self.filters = OwnFilters(loop, of.filters)
         self.notifications = OwnNotifications(loop, of.notifications)

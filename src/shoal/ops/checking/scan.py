@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from shoal.core.albums import Album
 from shoal.core.contacts import ContactSalt
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
@@ -38,6 +39,7 @@ from shoal.graph.schema import (
     IN_THREAD,
     LOGGED_IN,
     OWNS,
+    OWNS_ALBUM,
     POSTED,
     POSTED_ASIDE,
     POSTED_TO_FOLLOWERS,
@@ -85,6 +87,7 @@ LISTED = (
     COMMENTS_ASIDE_ON,
     IN_THREAD,
     OWNS,
+    OWNS_ALBUM,
     REVISED,
     LOGGED_IN,
     EXPIRING,
@@ -98,7 +101,7 @@ LISTED = (
 )
 """Types whose associations follow from objects alone, besides the tags."""
 
-_OWNED: dict[type[AnyNode], AssocType] = {Media: OWNS, ScheduledPost: SCHEDULES}
+_OWNED: dict[type[AnyNode], AssocType] = {Media: OWNS, ScheduledPost: SCHEDULES, Album: OWNS_ALBUM}
 _BLOCKLISTS: dict[type[AnyNode], AssocType] = {
     EmailDomainBlock: BLOCKS_EMAIL_DOMAIN,
     CanonicalEmailBlock: BLOCKS_EMAIL,
@@ -237,7 +240,7 @@ def said_by(node: AnyNode) -> Iterator[Triple]:
             yield node.author_id, POSTED.number, node.id
             yield node.author_id, SHARES.number, node.post_id
             yield from _placed(node)
-        case Media() | ScheduledPost():
+        case Media() | ScheduledPost() | Album():
             yield node.owner_id, _OWNED[type(node)].number, node.id
         case Revision():
             yield node.post_id, REVISED.number, node.id

@@ -1,4 +1,4 @@
-"""Profile, lists, filters and choices about ranking in a member's export."""
+"""Profile, lists, albums, filters and choices about ranking in a member's export."""
 
 from __future__ import annotations
 
@@ -8,18 +8,23 @@ from typing import Any
 
 import msgspec
 
+from shoal.core.albums import Album
 from shoal.core.member_lists import MemberList
+from shoal.core.model import Media
 from shoal.graph.access import members_by_id
+from shoal.graph.contract import Cursor
+from shoal.graph.payloads.albums import MOST_PHOTOS, collected_of, in_order
 from shoal.graph.payloads.filters import filters_of
 from shoal.graph.payloads.tastes import tastes_of
-from shoal.graph.schema import LISTS, OWNS_LIST
-from shoal.ops.transfer.exporting import Export, iso
+from shoal.graph.schema import COLLECTS, LISTS, OWNS_ALBUM, OWNS_LIST
+from shoal.ops.transfer.exporting import Export, file_name, iso, when
 
 
 async def write(export: Export) -> None:
-    """The profile, lists, filters and choices about ranking."""
+    """The profile, lists, albums, filters and choices about ranking."""
     await _profile(export)
     await export.array("lists", _lists(export))
+    await export.array("albums", _albums(export))
     await _filters(export)
     await _ranking(export)
 
@@ -60,6 +65,31 @@ async def _names(export: Export, list_id: int) -> list[str]:
             found = await members_by_id(export.graph, [entry.id2 for entry in page])
             names += [found[entry.id2].name for entry in page if entry.id2 in found]
     return names
+
+
+async def _albums(export: Export) -> AsyncGenerator[dict[str, Any], None]:
+    """Albums, each with its photos in their order: the post of each, and its file as `media.json` names it."""
+    async with aclosing(export.pages(OWNS_ALBUM)) as pages:
+        async for page in pages:
+            nodes = await export.graph.obj_get([entry.id2 for entry in page])
+            for entry in page:
+                if isinstance(node := nodes.get(entry.id2), Album):
+                    yield {
+                        "title": node.title,
+                        "description": node.description,
+                        "made": when(node.id),
+                        "photos": await _photos(export, node.id),
+                    }
+
+
+async def _photos(export: Export, album_id: int) -> list[dict[str, str]]:
+    held = in_order(await export.graph.assoc_range(album_id, COLLECTS, Cursor(limit=MOST_PHOTOS)))
+    nodes = await export.graph.obj_get([assoc.id2 for assoc in held]) if held else {}
+    return [
+        {"post": str(collected_of(assoc).post_id), "file": file_name(media)}
+        for assoc in held
+        if isinstance(media := nodes.get(assoc.id2), Media)
+    ]
 
 
 async def _filters(export: Export) -> None:
