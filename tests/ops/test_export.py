@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import time
@@ -16,14 +17,15 @@ from PIL import Image
 from tests.running import in_loop
 
 from shoal import Shoal
-from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.errors import InvalidInput, NotFound, Unavailable
 from shoal.core.filters import FilterContext
 from shoal.core.member_lists import RepliesPolicy
 from shoal.core.model import Visibility
 from shoal.library import Handle
-from shoal.ops.transfer import exporting
+from shoal.ops.transfer import exporting, streamed_export
 from shoal.ops.transfer.export import export
-from shoal.services import filters, lists, polls, posts, reactions, relationships, scheduling
+from shoal.ops.transfer.streamed_export import streamed
+from shoal.services import filters, lists, members, polls, posts, reactions, relationships, scheduling
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
 from shoal.services.profile import featured_tags
@@ -272,3 +274,65 @@ async def test_what_is_in_the_way_is_left_alone(tmp_path: Path) -> None:
             with pytest.raises(InvalidInput, match="is there already"):
                 await export(shoal.network, "ann", tmp_path / name)
     assert (tmp_path / "out" / "mine.txt").read_text() == (tmp_path / "out.zip").read_text() == "mine"
+
+
+@in_loop
+async def test_an_export_that_is_streamed_is_the_same_as_one_on_a_disk(tmp_path: Path) -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann = await ann_in(shoal)
+        network = shoal.network
+        await export(network, "ann", tmp_path / "ann.zip")
+        member = await members.find(network.writes, ann.name)
+        assert member is not None
+        sent = b"".join([piece async for piece in streamed(network.store, network.media, member)])
+    with zipfile.ZipFile(tmp_path / "ann.zip") as kept, zipfile.ZipFile(BytesIO(sent)) as found:
+        assert found.testzip() is None
+        assert {name: found.read(name) for name in found.namelist()} == {
+            name: kept.read(name) for name in kept.namelist()
+        }
+
+
+@in_loop
+async def test_no_more_of_an_export_is_made_than_somebody_takes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streamed_export, "_MOST_HELD", 100_000)
+    read: list[str] = []
+
+    class Slow:
+        async def read(self, key: str) -> tuple[bytes, str]:
+            read.append(key)
+            return b"\xff" * 60_000, "image/jpeg"
+
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        for n in range(20):
+            await ann.create(f"Wave {n}", media=[await ann.upload(picture(f"rgb({n}, 0, 0)"))])
+        member = await members.find(shoal.network.writes, "ann")
+        assert member is not None
+        pieces = streamed(shoal.network.store, Slow(), member)
+        first = await anext(pieces)
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert len(read) < 6
+        rest = [piece async for piece in pieces]
+        assert (len(read), len(b"".join([first, *rest])) > 1_200_000) == (20, True)
+        left = streamed(shoal.network.store, Slow(), member)
+        await anext(left)
+        await left.aclose()
+        assert "shoal-export" not in {task.get_name() for task in asyncio.all_tasks()}
+
+
+@in_loop
+async def test_an_export_that_fails_while_it_is_sent_does_not_look_whole() -> None:
+    class Away:
+        async def read(self, key: str) -> tuple[bytes, str]:
+            raise Unavailable("the disk is away")
+
+    async with Shoal.open("memory://") as shoal:
+        ann = await shoal.register("ann")
+        await ann.create("A wave", media=[await ann.upload(picture("teal"))])
+        member = await members.find(shoal.network.writes, "ann")
+        assert member is not None
+        with pytest.raises(Unavailable):
+            [piece async for piece in streamed(shoal.network.store, Away(), member)]

@@ -27,8 +27,13 @@ async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = 
     if member is None:
         raise NotFound(f"there is no member {name!r}")
     with export_target(to) as opened:
-        writing = Export(network, member, opened, progress)
-        await exported_settings.write(writing)
-        await exported_posts.write(writing)
-        await exported_links.write(writing)
+        writing = Export(network.store, network.media, member, opened, progress)
+        await write_all(writing)
     return writing.lost
+
+
+async def write_all(writing: Export) -> None:
+    """Write every part of an export."""
+    await exported_settings.write(writing)
+    await exported_posts.write(writing)
+    await exported_links.write(writing)

@@ -7,6 +7,7 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -62,15 +63,16 @@ def _zip(path: Path) -> Iterator[Open]:
             os.fdopen(private.open_file(path, os.O_RDWR | os.O_TRUNC), "w+b") as file,
             zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive,
         ):
-
-            @contextmanager
-            def opened(name: str) -> Iterator[IO[bytes]]:
-                entry = zipfile.ZipInfo(name)
-                entry.compress_type = zipfile.ZIP_STORED if name.endswith(_STORED) else zipfile.ZIP_DEFLATED
-                with archive.open(entry, "w", force_zip64=True) as file:
-                    yield file
-
-            yield opened
+            yield partial(entry_of, archive)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def entry_of(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
+    """Begin a file in a zip by its name."""
+    entry = zipfile.ZipInfo(name)
+    entry.compress_type = zipfile.ZIP_STORED if name.endswith(_STORED) else zipfile.ZIP_DEFLATED
+    with archive.open(entry, "w", force_zip64=True) as file:
+        yield file

@@ -8,33 +8,49 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Seque
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Media, Member
-from shoal.graph.contract import MAX_TIME, Assoc, Cursor
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
 from shoal.graph.schema import AssocType
 from shoal.ops.checking.report import Progress
-from shoal.ops.network import AnyNetwork
 from shoal.ops.transfer.export_target import Open
 
 PAGE = 500
 
 Rows = Callable[[Sequence[Assoc]], Awaitable[Iterable[Sequence[str]]]]
+Pace = Callable[[], Awaitable[None]]
+"""Waits until there is room for more of an export."""
+
+
+class Files(Protocol):
+    """Where pictures, videos and sounds are."""
+
+    async def read(self, key: str) -> tuple[bytes, str]:
+        """Return a stored file and its content type. Raises `NotFound`."""
+        ...
+
+
+async def at_once() -> None:
+    """Wait for nothing: there is room for all of an export."""
 
 
 class Export:
     """The data of one member on their way into files. Lists are read page by page, so they take the same memory however long."""
 
-    def __init__(self, network: AnyNetwork, member: Member, opened: Open, progress: Progress) -> None:
-        self.graph = network.store
+    def __init__(
+        self, graph: Reader, files: Files, member: Member, opened: Open, progress: Progress, pace: Pace = at_once
+    ) -> None:
+        self.graph = graph
         self.member = member
         self.progress = progress
-        self._files = network.media
+        self._files = files
         self._open = opened
+        self._pace = pace
         self.lost = 0
         """Pictures, videos and sounds whose file is not there."""
 
@@ -54,6 +70,7 @@ class Export:
             async with aclosing(self.pages(atype)) as pages:
                 async for page in pages:
                     table.writerows(await rows(page))
+                    await self._pace()
                     read += len(page)
                     self.progress(noun, read, 0)
 
@@ -66,6 +83,7 @@ class Export:
                 async for value in values:
                     file.write(b",\n" if written else b"\n")
                     file.write(msgspec.json.encode(value))
+                    await self._pace()
                     written += 1
                     self.progress(noun, written, 0)
             file.write(b"\n]\n")
@@ -78,6 +96,7 @@ class Export:
     async def file(self, key: str) -> str:
         """A stored file goes along; under which name. Empty where it is not there."""
         name = f"media/{Path(key).name}"
+        await self._pace()
         try:
             data, _ = await self._files.read(key)
         except NotFound:
