@@ -10,7 +10,8 @@ from tests.api.world import Someone, World, picture
 def posted(shoal: World, who: Someone, photos: int = 1, **more: Any) -> Any:
     """Return a new status with so many photos."""
     media = [
-        shoal.json("POST", "/api/v2/media", who, files={"file": ("a.png", picture(), "image/png")}) for _ in range(photos)
+        shoal.json("POST", "/api/v2/media", who, files={"file": ("a.png", picture(), "image/png")})
+        for _ in range(photos)
     ]
     body = {"status": "low tide", "media_ids": [one["id"] for one in media], **more}
     return shoal.json("POST", "/api/v1/statuses", who, json=body)

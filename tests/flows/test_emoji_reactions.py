@@ -19,7 +19,8 @@ from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import InverseOp, InverseOwed
 from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
-from shoal.fanout import cleanup, inverses
+from shoal.fanout import inverses
+from shoal.fanout.cleanups import cleanup
 from shoal.feeds.emoji_counts import emoji_counts
 from shoal.feeds.hydrate import Entry
 from shoal.feeds.notifications import Notification

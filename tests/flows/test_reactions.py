@@ -13,7 +13,8 @@ from shoal.core.errors import NotFound
 from shoal.core.events import InverseOp, InverseOwed, PostDeleted
 from shoal.core.ids import shard_of
 from shoal.core.model import Post
-from shoal.fanout import cleanup, inverses
+from shoal.fanout import inverses
+from shoal.fanout.cleanups import cleanup
 from shoal.feeds.hydrate import Entry
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.payloads.emoji import encode_chosen
@@ -134,7 +135,7 @@ async def test_totals_received_are_exact_also_after_deletes(backend: str, tmp_pa
 
 @in_loop
 async def test_more_likes_than_fit_a_page_are_cleared_with_the_post(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shoal.fanout.cleanup._PAGE", 3)
+    monkeypatch.setattr("shoal.fanout.cleanups.cleanup._PAGE", 3)
     async with Shoal.open("memory://") as shoal:
         ann, *others = await register(shoal, "ann", *(f"other{n}" for n in range(10)))
         post = await ann.create("hello")

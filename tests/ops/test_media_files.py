@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import pytest
 from msgspec.structs import replace
+from tests.flows.media.test_media_posts import files_of as stored_files
+from tests.flows.media.test_media_posts import picture, sweep
 from tests.flows.people import register
-from tests.flows.test_media_posts import files_of as stored_files
-from tests.flows.test_media_posts import picture, sweep
 from tests.running import in_loop
 
 from shoal import Shoal

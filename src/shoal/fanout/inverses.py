@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from shoal.core.events import FollowChanged, InverseOwed, PostCreated, PostUpdated, RequestChanged
 from shoal.core.ids import shard_of
-from shoal.fanout.cleanup import clear_late
+from shoal.fanout.cleanups.cleanup import clear_late
 from shoal.fanout.effects import Effects
 from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
 from shoal.graph.schema import ASSOC_TYPES, REQUESTS, TAGGED, AssocType, following

@@ -39,8 +39,6 @@ from shoal.core.events import (
 from shoal.fanout import (
     addresses,
     albums,
-    block_cleanup,
-    cleanup,
     clips,
     conversations,
     fading,
@@ -49,7 +47,6 @@ from shoal.fanout import (
     indexes,
     inverses,
     lists,
-    notification_retraction,
     notifications,
     reviews,
     sessions,
@@ -57,9 +54,9 @@ from shoal.fanout import (
     streams,
     tags,
     trending,
-    vain_shares,
     verdicts,
 )
+from shoal.fanout.cleanups import block_cleanup, cleanup, notification_retraction, vain_shares
 from shoal.fanout.effects import Effects
 from shoal.outbox import Consequence
 

@@ -729,7 +729,7 @@ def _quiet() -> Iterator[None]:
         with (
             patch("shoal.outbox._BREATH_SECONDS", -1.0),
             patch("shoal.outbox._LONGEST_BREATH_SECONDS", -1.0),
-            patch("shoal.fanout.cleanup._PAGE", 2),
+            patch("shoal.fanout.cleanups.cleanup._PAGE", 2),
             patch("shoal.graph.postgres.writer._SETTLE_SECONDS", 0.05),
         ):
             yield

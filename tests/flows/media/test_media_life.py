@@ -18,7 +18,8 @@ from shoal.core.events import FilesReleased, PostDeleted
 from shoal.core.ids import EPOCH_MS, IdMaker
 from shoal.core.media_files import files_of, files_of_member
 from shoal.core.model import Media, Member, Post, Revision, ScheduledPost
-from shoal.fanout import cleanup, files
+from shoal.fanout import files
+from shoal.fanout.cleanups import cleanup
 from shoal.fanout.effects import Effects
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import Cursor, Outbox, Store

@@ -12,7 +12,7 @@ import pytest
 from shoal import Handle, Shoal, Visibility
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.events import PostNarrowed
-from shoal.fanout import vain_shares
+from shoal.fanout.cleanups import vain_shares
 from shoal.fanout.table import TABLE
 from shoal.feeds.profile.pinned import pinned
 from shoal.graph.contract import Cursor

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from shoal.core.events import PostNarrowed, ShareCreated
 from shoal.core.model import OPEN, Post, Share, Visibility
 from shoal.core.visibility import may_share
-from shoal.fanout.cleanup import end_share
+from shoal.fanout.cleanups.cleanup import end_share
 from shoal.fanout.effects import Effects
 from shoal.fanout.notifications import forget
 from shoal.graph.contract import MAX_TIME, Assoc, Cursor
