@@ -10,11 +10,11 @@ import msgspec
 from shoal.core.errors import Conflict, InvalidInput, NotFound, TooLarge
 from shoal.core.events import PostCreated, PostDeleted, PostUpdated
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Media, Member, Mention, Poll, Post, Revision, ScheduledPost, Visibility
+from shoal.core.model import Media, Member, Poll, Post, Revision, ScheduledPost, Visibility
 from shoal.core.places import checked_place, rounded
-from shoal.core.text import check_text, mentions_of, tags_of, text_length
+from shoal.core.text import check_text, text_length
 from shoal.core.visibility import narrowed
-from shoal.graph.access import access_member, access_post, members_by_id, own_post
+from shoal.graph.access import access_member, access_post, own_post
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, KeyTaken, Missing
 from shoal.graph.media_life import attach
@@ -33,16 +33,13 @@ from shoal.graph.schema import (
     import_key,
     public_list,
     tag_id,
-    user_name_key,
 )
 from shoal.services import polls
 from shoal.services.media import check_attachable, with_media
+from shoal.services.named import members_named, tags_named
 from shoal.services.polls import PollDraft
 from shoal.services.requests import first_made, made_before, request_keys, take_keys
 from shoal.services.writes import Writes, add_node
-
-_MAX_MENTIONS = 50
-_MAX_TAGS = 100
 
 Together = Callable[[Batch, Post, int], None]
 """A function that adds to the commit of a new post. Its arguments are the batch, the post, and an id of the moment."""
@@ -93,8 +90,8 @@ async def create(
         return _written(found)
     author, parent = await _access(writes, author_id, draft)
     content["place"] = rounded(content["place"], author.place_precision)
-    mentions = await _mentions(writes, content["text"])
-    tags = _tags(content["text"])
+    mentions = await members_named(writes, content["text"])
+    tags = tags_named(content["text"])
 
     def build(new_id: int, media: Sequence[Media]) -> tuple[Post, Batch]:
         now, post_id = milliseconds_of(new_id), id_ or new_id
@@ -139,7 +136,7 @@ async def imported(writes: Writes, author_id: int, draft: Draft, *, id_: int, cr
     somebody: nobody watches, listens or has a warm timeline yet. Raises `InvalidInput` for what the limits do not allow.
     """
     content, shard = _content(writes, draft), shard_of(author_id)
-    content |= {"mentions": await _mentions(writes, content["text"]), "tags": _tags(content["text"])}
+    content |= {"mentions": await members_named(writes, content["text"]), "tags": tags_named(content["text"])}
     now = milliseconds_of(writes.new_id(shard))
     batch = _creation(Post(id=id_, author_id=author_id, dated=created_at, **content), shard, now)
     take_keys(batch, request_keys(writes, author_id, "", record), id_, now)
@@ -226,8 +223,8 @@ async def update(
         raise InvalidInput("a post has pictures or a poll, not both", field="media_ids")
     if content["text"] != post.text:
         # Unchanged text keeps its mentions: a member who has taken such a name since is not mentioned.
-        content["mentions"] = await _mentions(writes, content["text"])
-        content["tags"] = _tags(content["text"])
+        content["mentions"] = await members_named(writes, content["text"])
+        content["tags"] = tags_named(content["text"])
     shard = shard_of(author_id)
     now = writes.new_id(shard)
     old = await polls.poll_of(writes.graph, post)
@@ -392,20 +389,3 @@ async def recorded(writes: Writes, author_id: int, record: str) -> bool:
     """Return whether an import has brought this record of the author's already."""
     key = import_key(shard_of(author_id), record)
     return key in await writes.graph.key_get((key,))
-
-
-def _tags(text: str) -> tuple[str, ...]:
-    """Return the tags of a text in their canonical form; after the first hundred they stay plain text."""
-    return tuple(canonical for canonical, _ in tags_of(text)[:_MAX_TAGS])
-
-
-async def _mentions(writes: Writes, text: str) -> tuple[Mention, ...]:
-    """Return the members whom a text mentions; pending ones, and any after the first fifty, stay plain text."""
-    names = mentions_of(text, writes.domain)[:_MAX_MENTIONS]
-    if not names:
-        return ()
-    keys = {user_name_key(name): name for name in names}
-    found = await writes.graph.key_get(list(keys))
-    members = await members_by_id(writes.graph, list(found.values()))
-    there = {id_ for id_, member in members.items() if not member.pending}
-    return tuple(Mention(found[key], name) for key, name in keys.items() if found.get(key) in there)

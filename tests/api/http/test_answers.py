@@ -60,6 +60,7 @@ NOUNS = {
     "statuses": "status",
     "media": "media",
     "polls": "poll",
+    "albums": "album",
     "lists": "list",
     "timelines/list": "list",
     "reports": "report",
@@ -104,6 +105,8 @@ class Cast:
         shoal.json("POST", f"/api/v1/accounts/{self._id('ben')}/mute", self.carol)
         dora = shoal.join("dora")
         self._make("list", "/api/v1/lists", title="friends")
+        album = self._make("album", "/api/shoal/v1/albums", title="Ebb and flow")
+        self._made(f"/api/shoal/v1/albums/{album['id']}/photos", status_id=status["id"])
         later = (dt.datetime.now(dt.UTC) + dt.timedelta(hours=2)).isoformat()
         self._make("scheduled", "/api/v1/statuses", status="later", scheduled_at=later)
         asking = self._made("/api/v1/statuses", status="tea?", poll={"options": ["yes", "no"], "expires_in": 3600})

@@ -1,1 +1,1 @@
-"""What stands on a profile: pinned posts, tags, albums."""
+"""Parts of a profile: pinned posts, tags, albums."""

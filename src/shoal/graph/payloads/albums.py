@@ -1,4 +1,4 @@
-"""What the association of an album with a photo says: the post that shows the photo, and its place among the others."""
+"""The data of the association of an album with a photo: the post that shows the photo, and its place among the others."""
 
 from __future__ import annotations
 

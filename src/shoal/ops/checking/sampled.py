@@ -25,7 +25,7 @@ _OTHER_ENDS = 20
 """Entries of a list whose other end is looked for."""
 _NEIGHBOURS = 64
 """Objects after a place drawn by chance among which a member is looked for."""
-_DRAWS = 20
+_DRAWS = 200
 """Places that are drawn for a member, at most: at some there are only posts."""
 _LINES = ("I1", "I2", "I3", "search", "lists", "keys")
 _COUNTED = [atype for atype in ASSOC_TYPES.values() if atype.counted and not atype.tallied]

@@ -27,7 +27,7 @@ Pace = Callable[[], Awaitable[None]]
 """Waits until there is room for more of an export."""
 
 
-class Files(Protocol):
+class FileSource(Protocol):
     """Where pictures, videos and sounds are."""
 
     async def read(self, key: str) -> tuple[bytes, str]:
@@ -43,7 +43,7 @@ class Export:
     """The data of one member on their way into files. Lists are read page by page, so they take the same memory however long."""
 
     def __init__(
-        self, graph: Reader, files: Files, member: Member, opened: Open, progress: Progress, pace: Pace = at_once
+        self, graph: Reader, files: FileSource, member: Member, opened: Open, progress: Progress, pace: Pace = at_once
     ) -> None:
         self.graph = graph
         self.member = member

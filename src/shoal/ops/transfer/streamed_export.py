@@ -13,7 +13,7 @@ from shoal.graph.contract import Reader
 from shoal.ops.checking.report import nothing
 from shoal.ops.transfer.export import write_all
 from shoal.ops.transfer.export_target import entry_of
-from shoal.ops.transfer.exporting import Export, Files
+from shoal.ops.transfer.exporting import Export, FileSource
 
 _MOST_HELD = 4 * 1024 * 1024
 """Bytes that wait to be sent before more are read. One file is held besides."""
@@ -63,7 +63,7 @@ class _Outlet:
                 await self._changed.wait()
 
 
-async def streamed(graph: Reader, files: Files, member: Member) -> AsyncGenerator[bytes, None]:
+async def streamed(graph: Reader, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
     """Yield the bytes of a zip with all data of a member. What was begun ends when nobody takes any more."""
     outlet = _Outlet()
     writing = asyncio.create_task(_write(outlet, graph, files, member), name="shoal-export")
@@ -78,6 +78,6 @@ async def streamed(graph: Reader, files: Files, member: Member) -> AsyncGenerato
         await asyncio.gather(writing, return_exceptions=True)
 
 
-async def _write(outlet: _Outlet, graph: Reader, files: Files, member: Member) -> None:
+async def _write(outlet: _Outlet, graph: Reader, files: FileSource, member: Member) -> None:
     with zipfile.ZipFile(cast("IO[bytes]", outlet), "w", zipfile.ZIP_DEFLATED) as archive:
         await write_all(Export(graph, files, member, partial(entry_of, archive), nothing, outlet.room))

@@ -1,1 +1,1 @@
-"""What a member puts on their profile: tags, albums."""
+"""Parts of a profile that members arrange: tags, albums."""
