@@ -20,6 +20,7 @@ AREAS = (
     "notifications",
     "http",
     "api",
+    "web",
     "library",
     "logins",
     "moderation",

@@ -56,7 +56,7 @@ def test_a_port_can_be_named(tmp_path: Path) -> None:
 
 def test_what_running_needs_has_no_tool_of_developers() -> None:
     needed = " ".join(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"])
-    for tool in ("pytest", "selenium", "nodejs", "mypy", "ruff", "schemathesis", "toot"):
+    for tool in ("pytest", "playwright", "nodejs", "mypy", "ruff", "schemathesis", "toot"):
         assert tool not in needed
 
 

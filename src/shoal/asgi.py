@@ -10,8 +10,8 @@ from urllib.parse import quote, urlsplit
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shoal.api.context import Deps, front_of
-from shoal.api.server import application
 from shoal.library import Shoal
+from shoal.server import application
 
 __all__ = ["asgi_app"]
 

@@ -63,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Rules of this network, one text each: a list in TOML, JSON in the environment."""
     registrations: bool = True
     """Whether anybody may sign up over HTTP."""
+    public_pages: bool = True
+    """Whether people who are not logged in may look at profiles, posts, tags and Explore in the web app."""
     password_grant: bool = True
     """Whether clients may exchange a name and password for a token."""
     max_post_characters: Positive = 5_000
@@ -121,6 +123,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     most_behind_seconds: Annotated[float, msgspec.Meta(ge=0, le=3_600)] = 3.0
     """Seconds that deliveries may be behind where one process has the store: beyond a third of that some of the new posts and
     shares are refused (503), the more the later deliveries are, and at it all; 0: none."""
+    development: bool = False
+    """Whether pages for those who work on Shoal are served: `/dev/components` shows every part of a page in all its states."""
     log_level: Literal["debug", "info", "warning", "error"] = "warning"
     """Lowest severity that is logged to standard error."""
 

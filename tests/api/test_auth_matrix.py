@@ -216,8 +216,6 @@ def test_what_is_open_to_all_is_little() -> None:
         ("GET", "/api/v1/streaming/health"),
         ("POST", "/api/v1/apps"),
         ("GET", "/.well-known/oauth-authorization-server"),
-        ("GET", "/oauth/authorize"),
-        ("POST", "/oauth/authorize"),
         ("POST", "/oauth/token"),
         ("POST", "/oauth/revoke"),
         ("GET", "/api/shoal/v1/tags/{name}/related"),

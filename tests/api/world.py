@@ -22,12 +22,12 @@ from shoal import settings as configuration
 from shoal.api.http.limits.connections import USUAL as USUAL_PATIENCE
 from shoal.api.http.limits.connections import Patience
 from shoal.api.http.limits.listeners import USUAL, Pace
-from shoal.api.server import Deps, build, listen, serve
 from shoal.core.ids import IdMaker
 from shoal.core.model import Member, Role
 from shoal.feeds.shared_answers import Remembered
 from shoal.graph.contract import AssocRow, Graph, RememberingReader
 from shoal.graph.schema import AnyNode
+from shoal.server import Deps, build, listen, serve
 from shoal.services import members, moderation
 from shoal.services.login import apps
 from shoal.services.writes import Writes

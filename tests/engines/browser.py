@@ -1,77 +1,70 @@
-"""A browser for tests: Debian's Chromium without a window, driven by selenium."""
+"""A browser for tests: Debian's Chromium without a window, driven by Playwright."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from selenium.common.exceptions import TimeoutException, WebDriverException
-from selenium.webdriver import Chrome, ChromeOptions
-from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.support.ui import WebDriverWait
+from playwright.sync_api import Browser, BrowserContext, sync_playwright
 
-_PATIENCE = 60.0
-_LOADED = "return document.readyState == 'complete' && performance.timeOrigin"
+_PATIENCE_MS = 60_000
+"""How long a loaded machine may take for one step."""
+_ARGUMENTS = (
+    # In a container there are no rights for its sandbox, and little shared memory; the pages are our own.
+    "--no-sandbox",
+    "--disable-dev-shm-usage",
+    "--disable-gpu",
+    "--disable-quic",
+    # It looks for nobody but the server of the test.
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 
 
-def installed() -> None:
-    """Skip the test where the browser is missing; in CI it must not be."""
-    for program in ("chromium", "chromedriver"):
-        if shutil.which(program) is None:
-            if os.environ.get("CI"):
-                raise FileNotFoundError(program)
-            pytest.skip(f"{program} is not installed: scripts/engines installs it")
+def installed() -> str:
+    """Return where the browser is. Without it the test is skipped; in CI it must not be missing."""
+    found = shutil.which("chromium")
+    if found is None:
+        if os.environ.get("CI"):
+            raise FileNotFoundError("chromium")
+        pytest.skip("chromium is not installed: scripts/engines installs it")
+    return found
 
 
 @contextmanager
-def browser(width: int = 1_100, height: int = 800, *, dark: bool = False, scripts: bool = True) -> Iterator[Chrome]:
-    """A browser with nothing in it."""
-    installed()
-    options = ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    # In a container there are no rights for its sandbox, and little shared memory; the pages are our own.
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", f"--window-size={width},{height}"):
-        options.add_argument(argument)
-    if not scripts:
-        options.add_experimental_option("prefs", {"profile.managed_default_content_settings.javascript": 2})
-    driver = Chrome(options=options, service=Service(shutil.which("chromedriver")))
-    try:
-        driver.set_page_load_timeout(_PATIENCE)
-        phone = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
-        if dark:
-            features = [{"name": "prefers-color-scheme", "value": "dark"}]
-            driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        yield driver
-    finally:
-        driver.quit()
+def browser() -> Iterator[Browser]:
+    """A browser, for as long as the block runs.
 
-
-def leave(driver: Chrome, do: Callable[[], None], *, patience: float = _PATIENCE) -> None:
-    """Do what leads to another page, and return when that page is loaded.
-
-    The driver may answer with an error of any kind while a page is replaced, even when the click succeeded. So the page
-    that follows decides: each has a time of origin of its own. Where none follows, the error of the click is raised.
+    Inside, the thread belongs to Playwright's event loop: nothing else in it may start one.
     """
-    before = _loaded(driver)
-    refused: WebDriverException | None = None
-    try:
-        do()
-    except WebDriverException as error:
-        refused = error
-    try:
-        # Nothing of either page is touched before the next one is whole.
-        WebDriverWait(driver, patience, ignored_exceptions=[WebDriverException]).until(
-            lambda _: _loaded(driver) not in (before, False)
-        )
-    except TimeoutException as error:
-        raise refused or error from error
+    path = installed()
+    with sync_playwright() as playwright:
+        found = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
+        try:
+            yield found
+        finally:
+            found.close()
 
 
-def _loaded(driver: Chrome) -> float | bool:
-    """The time at which the page began to be; False while it is not loaded."""
-    origin: float | bool = driver.execute_script(_LOADED)
-    return origin
+@contextmanager
+def window(
+    of: Browser, width: int = 1_280, height: int = 900, *, dark: bool = False, scripts: bool = True, touch: bool = False
+) -> Iterator[BrowserContext]:
+    """A window with nothing remembered in it."""
+    context = of.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme="dark" if dark else "light",
+        java_script_enabled=scripts,
+        has_touch=touch,
+        is_mobile=touch,
+        locale="en-GB",
+    )
+    context.set_default_timeout(_PATIENCE_MS)
+    try:
+        yield context
+    finally:
+        context.close()

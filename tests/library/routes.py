@@ -288,8 +288,6 @@ REASONS: dict[str, str] = {
     "GET /.well-known/oauth-authorization-server": _LOGIN,
     "POST /api/v1/apps": _LOGIN,
     "GET /api/v1/apps/verify_credentials": _LOGIN,
-    "GET /oauth/authorize": _LOGIN,
-    "POST /oauth/authorize": _LOGIN,
     "POST /oauth/token": _LOGIN,
     "POST /oauth/revoke": _LOGIN,
     "GET /oauth/userinfo": _LOGIN,

@@ -15,6 +15,7 @@ from shoal.api.http.limits.connections import Patience
 from shoal.api.http.limits.ip_guard import IpGuard
 from shoal.api.http.limits.listeners import USUAL, Pace, Streams
 from shoal.api.http.limits.ratelimit import Limiter, MemoryLimiter, rules
+from shoal.api.http.meter import Meter
 from shoal.api.http.readiness import Probe, Readiness
 from shoal.api.network_totals import NetworkTotals
 from shoal.feeds.reads import Reads
@@ -47,6 +48,8 @@ class Deps:
     """How the parts that must answer are asked whether they do, by their kind."""
     patience: Patience = USUAL_PATIENCE
     """How long a client may keep a connection waiting."""
+    demo_member: int = 0
+    """Id of the member as whom everybody may log in by a click; 0 for nobody. Only a demo has one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class Front:
     graph: Graph
     scanner: Scanner
     """A scanner of the store behind `graph`, which reads all of it in order."""
+    store: Store
+    """The store behind `graph`."""
     writes: Writes
     reads: Reads
     media: MediaLibrary
@@ -70,6 +75,10 @@ class Front:
     readiness: Readiness
     ip_guard: IpGuard
     """Knows which networks are blocked."""
+    meter: Meter = field(default_factory=Meter)
+    """Figures of the requests of this process."""
+    demo_member: int = 0
+    """See `Deps`."""
 
 
 Context = calls.Context[Front]
@@ -89,6 +98,7 @@ def front_of(deps: Deps) -> Front:
         settings=settings,
         graph=deps.writes.graph,
         scanner=deps.store,
+        store=deps.store,
         writes=deps.writes,
         reads=deps.reads,
         media=deps.media,
@@ -101,4 +111,5 @@ def front_of(deps: Deps) -> Front:
         streams=Streams(deps.hub, deps.pace),
         readiness=Readiness(deps.probes),
         ip_guard=IpGuard(deps.store),
+        demo_member=deps.demo_member,
     )

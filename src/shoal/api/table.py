@@ -37,7 +37,7 @@ from shoal.api.discover import contacts, foryou, suggestions, trends, wishes
 from shoal.api.http.calls import Route, RouteGroup
 from shoal.api.instance import about, instance, wellknown
 from shoal.api.live import streaming
-from shoal.api.login import apps, authorize, oauth, openid, sessions, signup
+from shoal.api.login import apps, oauth, openid, sessions, signup
 from shoal.api.reference import description
 from shoal.settings import Settings
 
@@ -55,7 +55,6 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
             (
                 *openid.METADATA_ROUTES,
                 *apps.ROUTES,
-                *authorize.ROUTES,
                 *oauth.ROUTES,
                 *openid.ROUTES,
                 *signup.ROUTES,

@@ -75,7 +75,7 @@ def demo(folder: Path, port: int, fresh: bool, no_serve: bool, **asked: int | No
     if no_serve:
         _tell_made(console, folder, hero)
     else:
-        uvloop.run(run(settings, lambda url: _tell(console, url, hero, token)))
+        uvloop.run(run(settings, lambda url: _tell(console, url, hero, token), demo_member=hero.id))
 
 
 def _state(folder: Path, asked: dict[str, int]) -> Demo:
@@ -148,7 +148,7 @@ async def _token(writes: Writes, member: Member) -> str:
 
 def _tell(console: Console, url: str, hero: Member, token: str) -> None:
     console.print(f"\n[bold]A live network is at {url}[/bold]\n", highlight=False)
-    console.print(f"  look     {url}/@{hero.name}", highlight=False)
+    console.print("  look     open it in a browser: one click there logs you in", highlight=False)
     console.print(
         f"  log in   name [bold]{hero.name}[/bold] (or anybody), password [bold]{PASSWORD}[/bold]", highlight=False
     )

@@ -11,8 +11,6 @@ import click
 import uvloop
 from msgspec import structs
 
-from shoal.api.server import Deps, listen
-from shoal.api.server import serve as serve_http
 from shoal.cli.address import check_address
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import shared
@@ -20,6 +18,8 @@ from shoal.ops.cluster.heartbeat import beating
 from shoal.ops.cluster.supervisor import Supervisor
 from shoal.ops.control import listening
 from shoal.ops.transfer import unfinished
+from shoal.server import Deps, listen
+from shoal.server import serve as serve_http
 from shoal.settings import Settings
 from shoal.wiring import base_url, control_path, open_network, process
 
@@ -77,8 +77,13 @@ def _say_where(url: str) -> None:
     sys.stdout.flush()
 
 
-async def run(settings: Settings, ready: Callable[[str], None], listener: socket.socket | None = None) -> None:
-    """Open the network and serve it, until a signal ends it; on this socket, if one is given."""
+async def run(
+    settings: Settings, ready: Callable[[str], None], listener: socket.socket | None = None, *, demo_member: int = 0
+) -> None:
+    """Open the network and serve it, until a signal ends it; on this socket, if one is given.
+
+    Everybody may log in as the `demo_member`, if there is one.
+    """
     process.prepare()
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(process.giving_back())
@@ -88,5 +93,5 @@ async def run(settings: Settings, ready: Callable[[str], None], listener: socket
             await stack.enter_async_context(listening(network, path))
         process.settle()
         parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
-        deps = Deps(*parts, network.limiter, probes=network.probes)
+        deps = Deps(*parts, network.limiter, probes=network.probes, demo_member=demo_member)
         await serve_http(deps, listener=listener or listen(settings.host, settings.port), ready=ready)

@@ -11,9 +11,8 @@ from rich.padding import Padding
 from rich.text import Text
 
 from shoal.tagcloud.contract import TagRule
-from shoal.tagcloud.heat import DAY, HALF_LIVES_MS, WEEK
 from shoal.tagcloud.likeness import RelatedTag
-from shoal.tagcloud.words import Counted, Shown, Word
+from shoal.tagcloud.words import Counted, Shown, Trend, Word, trend
 
 _STYLES = (
     "bright_black",
@@ -30,6 +29,13 @@ _STYLES = (
 _WIDEST = 100
 _SPARKS = "▁▂▃▄▅▆▇█"
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_ARROWS = {
+    Trend.UP: ("↑", "bold green"),
+    Trend.MORE: ("↗", "green"),
+    Trend.STEADY: ("→", "bright_black"),
+    Trend.LESS: ("↘", "yellow"),
+    Trend.DOWN: ("↓", "red"),
+}
 _UNITS = {"all": "uses", "rising": "surprise"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -79,15 +85,7 @@ def _bar(share: float, room: int) -> str:
 
 def _trend(tag: Counted) -> tuple[str, str]:
     """Return an arrow and its style: today's uses compared with the week's own pace."""
-    warm = tag.reasons.warmth
-    expected = warm["week"] * HALF_LIVES_MS[DAY] / HALF_LIVES_MS[WEEK]
-    if tag.reasons.surprise > 0.0 and warm["day"] > 1.5 * expected:
-        return "↑", "bold green"
-    if warm["day"] > 1.15 * expected:
-        return "↗", "green"
-    if warm["day"] < 0.5 * expected:
-        return "↓", "red"
-    return ("↘", "yellow") if warm["day"] < 0.85 * expected else ("→", "bright_black")
+    return _ARROWS[trend(tag)]
 
 
 def tag_lines(tag: Counted, alike: Sequence[RelatedTag]) -> Iterator[Text]:

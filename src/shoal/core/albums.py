@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.core.ids import milliseconds_of
 from shoal.core.model import Node
 
 
@@ -11,3 +12,8 @@ class Album(Node, frozen=True, tag="album"):
     owner_id: int
     title: str
     description: str = ""
+
+    @property
+    def created_at(self) -> int:
+        """When the album was made, in Unix milliseconds."""
+        return milliseconds_of(self.id)

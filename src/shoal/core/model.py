@@ -127,6 +127,8 @@ class Member(Node, frozen=True, tag="member"):
     place_precision: PlacePrecision = PlacePrecision.KM
     rankable: bool = True
     """Whether their posts may appear in feeds that are ranked."""
+    asks_descriptions: bool = True
+    """Whether the web app asks before it posts a picture without a description."""
     email_hash: str = ""
     """Hash of the e-mail address by which others may find the member (`core.contacts`); empty: they may not."""
     dated: int = msgspec.field(default=0, name="created_at")

@@ -51,6 +51,19 @@ def read_question(text: str) -> Question:
     return _Reading().read(text)
 
 
+def misread(text: str) -> list[str]:
+    """Return the parts of a query that have an operator and a value that it does not take, as they were typed."""
+    found = []
+    for match in _PART.finditer(text):
+        minus, name, quoted, bare = match.groups()
+        operator = (name or "").lower()
+        if operator in _OPERATORS and not _Reading().takes(
+            operator, (bare or quoted or "").lower(), negated=bool(minus)
+        ):
+            found.append(match[0])
+    return found
+
+
 class _Reading:
     def __init__(self) -> None:
         self._every: list[Clause] = []
@@ -68,7 +81,7 @@ class _Reading:
             operator = name.lower()
             if operator in _OPERATORS:
                 self._asked = True
-                if not self._takes(operator, (bare or quoted).lower(), negated=bool(minus)):
+                if not self.takes(operator, (bare or quoted).lower(), negated=bool(minus)):
                     self._nothing = True
             else:
                 words = quoted or bare
@@ -87,7 +100,7 @@ class _Reading:
         nothing, public_only = self._nothing or not self._asked, self._place == "public"
         return Question(ask, tuple(self._by), tuple(self._not_by), nothing, public_only, tuple(self._near))
 
-    def _takes(self, operator: str, value: str, *, negated: bool) -> bool:
+    def takes(self, operator: str, value: str, *, negated: bool) -> bool:
         """Apply an operator, and return whether it has this value."""
         if operator == "from":
             (self._not_by if negated else self._by).append(value)

@@ -24,6 +24,8 @@ class MemberFeedQuery:
     tag: str = ""
     """Canonical; empty for any."""
     public_only: bool = False
+    placed: bool = False
+    """Only posts that have a place."""
 
     def admits(self, row: Row) -> bool:
         """Whether an entry is wanted. A comment on one's own post counts as a post: it continues it."""
@@ -34,7 +36,7 @@ class MemberFeedQuery:
             return False
         if self.public_only and post.visibility is not Visibility.PUBLIC:
             return False
-        if self.only_media and not post.media:
+        if (self.only_media and not post.media) or (self.placed and post.place is None):
             return False
         return not self.tag or self.tag in post.tags
 

@@ -25,6 +25,7 @@ class Options(TypedDict, total=False):
     contact_account: str
     rules: tuple[str, ...]
     registrations: bool
+    public_pages: bool
     password_grant: bool
     max_post_characters: int
     max_media_per_post: int
@@ -52,4 +53,5 @@ class Options(TypedDict, total=False):
     requests_waiting: int
     waiting_seconds: float
     most_behind_seconds: float
+    development: bool
     log_level: Literal["debug", "info", "warning", "error"]

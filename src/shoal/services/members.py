@@ -53,6 +53,7 @@ _PLAIN = (
     "indexable",
     "folds_shares",
     "rankable",
+    "asks_descriptions",
     "default_visibility",
     "default_sensitive",
     "quote_policy",
@@ -82,6 +83,7 @@ class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
     indexable: bool | None = None
     folds_shares: bool | None = None
     rankable: bool | None = None
+    asks_descriptions: bool | None = None
     findable_by_email: bool | None = None
     default_visibility: Visibility | None = None
     default_sensitive: bool | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import IntEnum
 from typing import NamedTuple
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from shoal.core.errors import InvalidInput
 from shoal.tagcloud.cloud import Reasons
 from shoal.tagcloud.contract import Day
+from shoal.tagcloud.heat import DAY, HALF_LIVES_MS, WEEK
 from shoal.tagcloud.increment import DAY_MS
 
 MAX_WORDS = 200
@@ -49,6 +51,29 @@ class Word(Counted, frozen=True, kw_only=True):
     """1 to 9, by the logarithm of the weight between the least and the greatest shown."""
     why: str = ""
     """In a cloud made for one member: what of theirs brought it there."""
+
+
+class Trend(IntEnum):
+    """How today's uses of a tag compare with the pace of its own week."""
+
+    DOWN = -2
+    LESS = -1
+    STEADY = 0
+    MORE = 1
+    UP = 2
+
+
+def trend(tag: Counted) -> Trend:
+    """Return how today's uses of a tag compare with its week."""
+    warm = tag.reasons.warmth
+    expected = warm["week"] * HALF_LIVES_MS[DAY] / HALF_LIVES_MS[WEEK]
+    if tag.reasons.surprise > 0.0 and warm["day"] > 1.5 * expected:
+        return Trend.UP
+    if warm["day"] > 1.15 * expected:
+        return Trend.MORE
+    if warm["day"] < 0.5 * expected:
+        return Trend.DOWN
+    return Trend.LESS if warm["day"] < 0.85 * expected else Trend.STEADY
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):

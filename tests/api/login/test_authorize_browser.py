@@ -13,12 +13,10 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import httpx
 import pytest
 from mastodon import Mastodon
-from selenium.common.exceptions import WebDriverException
-from selenium.webdriver import Chrome
-from selenium.webdriver.common.by import By
+from playwright.sync_api import Browser, Page, expect
 
 from tests.api.visitor import CHALLENGE, PASSWORD, VERIFIER
-from tests.engines.browser import browser, installed, leave
+from tests.engines.browser import browser, window
 
 SECONDS = 60.0
 """How long a loaded machine may take for one answer."""
@@ -66,11 +64,17 @@ def callback() -> Iterator[Callback]:
     made.server.server_close()
 
 
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
 @pytest.fixture
-def web() -> Iterator[Chrome]:
-    """A browser that runs no scripts: the pages need none."""
-    with browser(scripts=False) as driver:
-        yield driver
+def web(chromium: Browser) -> Iterator[Page]:
+    """A page of a browser that runs no scripts: ours need none."""
+    with window(chromium, scripts=False) as context:
+        yield context.new_page()
 
 
 def app(url: str, *addresses: str, name: str = "Tide") -> dict[str, str]:
@@ -102,23 +106,22 @@ def page(url: str, keys: dict[str, str], address: str, **more: str) -> str:
     return f"{url}/oauth/authorize?{urlencode(asked | more)}"
 
 
-def press(web: Chrome, do: str) -> None:
+def press(web: Page, do: str) -> None:
     """Press a button, and wait for the page that follows."""
-    leave(web, web.find_element(By.CSS_SELECTOR, f"button[value={do}]").click)
+    with web.expect_navigation():
+        web.locator(f"button[value={do}]").click()
 
 
-def log_in(web: Chrome, name: str, password: str = PASSWORD) -> None:
+def log_in(web: Page, name: str, password: str = PASSWORD) -> None:
     """Fill in the form."""
-    for field, text in (("username", name), ("password", password)):
-        box = web.find_element(By.NAME, field)
-        box.clear()
-        box.send_keys(text)
+    web.locator("[name=username]").fill(name)
+    web.locator("[name=password]").fill(password)
     press(web, "login")
 
 
-def shown(web: Chrome) -> str:
+def shown(web: Page) -> str:
     """Return the text on the page."""
-    return web.find_element(By.TAG_NAME, "body").text
+    return web.locator("body").inner_text()
 
 
 def exchange(url: str, keys: dict[str, str], code: str, address: str, **more: str) -> dict[str, Any]:
@@ -137,38 +140,21 @@ def who(url: str, token: str) -> str:
     return name
 
 
-def test_a_click_counts_when_its_page_follows_and_its_error_when_none_does(url: str, web: Chrome) -> None:
-    web.get(f"{url}/docs")
-
-    def lost() -> None:
-        web.get(f"{url}/health")
-        raise WebDriverException("the page is being replaced")
-
-    leave(web, lost)
-    assert web.current_url == f"{url}/health"
-
-    def missed() -> None:
-        raise WebDriverException("the button is covered")
-
-    with pytest.raises(WebDriverException, match="is covered"):
-        leave(web, missed, patience=0.1)
-
-
 def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
-    url: str, callback: Callback, web: Chrome
+    url: str, callback: Callback, web: Page
 ) -> None:
     keys = app(url, callback.address)
     name = member(url, keys)
     pkce = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
-    web.get(page(url, keys, callback.address, state="here & there", **pkce))
+    web.goto(page(url, keys, callback.address, state="here & there", **pkce))
     assert "to let Tide into your account" in shown(web)
     log_in(web, name, "a wrong password")
     assert "The name or the password is wrong" in shown(web)
-    assert web.find_element(By.NAME, "username").get_attribute("value") == name
+    assert web.locator("[name=username]").input_value() == name
     log_in(web, name)
     assert "Let Tide into your account?" in shown(web)
     press(web, "allow")
-    assert web.title == "back"
+    expect(web).to_have_title("back")
     told = callback.told()
     assert told["state"] == "here & there"
     token = exchange(url, keys, told["code"], callback.address, code_verifier=VERIFIER)
@@ -176,22 +162,22 @@ def test_a_member_is_sent_back_with_a_code_and_the_next_app_asks_no_password(
     assert who(url, token["access_token"]) == name
 
     other = app(url, callback.address, name="Ebb")
-    web.get(page(url, other, callback.address))
+    web.goto(page(url, other, callback.address))
     assert "Let Ebb into your account?" in shown(web)
-    assert not web.find_elements(By.NAME, "password")
+    assert not web.locator("[name=password]").count()
     press(web, "allow")
     assert who(url, exchange(url, other, callback.told()["code"], callback.address)["access_token"]) == name
 
-    web.get(page(url, other, callback.address, force_login="true"))
-    assert web.find_elements(By.NAME, "password")
-    web.get(page(url, other, callback.address))
+    web.goto(page(url, other, callback.address, force_login="true"))
+    assert web.locator("[name=password]").count()
+    web.goto(page(url, other, callback.address))
     press(web, "switch")
-    assert web.find_elements(By.NAME, "password")
+    assert web.locator("[name=password]").count()
 
 
-def test_a_member_who_says_no_is_sent_back_without_a_code(url: str, callback: Callback, web: Chrome) -> None:
+def test_a_member_who_says_no_is_sent_back_without_a_code(url: str, callback: Callback, web: Page) -> None:
     keys = app(url, callback.address)
-    web.get(page(url, keys, callback.address, state="s"))
+    web.goto(page(url, keys, callback.address, state="s"))
     log_in(web, member(url, keys))
     press(web, "deny")
     told = callback.told()
@@ -199,23 +185,23 @@ def test_a_member_who_says_no_is_sent_back_without_a_code(url: str, callback: Ca
     assert "code" not in told
 
 
-def test_a_code_can_be_read_off_the_page(url: str, web: Chrome) -> None:
+def test_a_code_can_be_read_off_the_page(url: str, web: Page) -> None:
     keys = app(url, OUT_OF_BAND)
     name = member(url, keys)
-    web.get(page(url, keys, OUT_OF_BAND).replace("/authorize?", "/authorize/?"))
+    web.goto(page(url, keys, OUT_OF_BAND).replace("/authorize?", "/authorize/?"))
     log_in(web, name)
     press(web, "allow")
-    code = web.find_element(By.ID, "code").text
+    code = web.locator("#code").inner_text()
     assert who(url, exchange(url, keys, code, OUT_OF_BAND)["access_token"]) == name
 
 
-def test_mastodon_py_goes_the_same_way(url: str, callback: Callback, web: Chrome) -> None:
+def test_mastodon_py_goes_the_same_way(url: str, callback: Callback, web: Page) -> None:
     id_, secret = Mastodon.create_app(
         "Tide", api_base_url=url, redirect_uris=callback.address, scopes=["read", "write", "follow"]
     )
     client = Mastodon(client_id=id_, client_secret=secret, api_base_url=url)
     name = member(url, {"client_id": id_, "client_secret": secret})
-    web.get(
+    web.goto(
         client.auth_request_url(
             redirect_uris=callback.address, scopes=["read", "write"], state="st", force_login=True, lang="en"
         )
@@ -230,17 +216,17 @@ def test_mastodon_py_goes_the_same_way(url: str, callback: Callback, web: Chrome
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_the_pages_fit_a_phone_in_light_and_dark(url: str, dark: bool) -> None:
-    installed()
+def test_the_pages_fit_a_phone_in_light_and_dark(url: str, chromium: Browser, dark: bool) -> None:
     keys = app(url, OUT_OF_BAND, name="An app with a name that is really quite long for a phone")
     name = member(url, keys)
-    with browser(360, 740, dark=dark) as phone:
-        phone.get(page(url, keys, OUT_OF_BAND))
+    with window(chromium, 360, 740, dark=dark, touch=True) as context:
+        phone = context.new_page()
+        phone.goto(page(url, keys, OUT_OF_BAND))
         for step in ("login", "question", "code"):
-            wide = phone.execute_script("return document.documentElement.scrollWidth")
+            wide = phone.evaluate("document.documentElement.scrollWidth")
             assert wide <= 360, step
-            colour = phone.execute_script("return getComputedStyle(document.body).backgroundColor")
-            assert colour == ("rgb(14, 24, 26)" if dark else "rgb(243, 247, 247)")
+            colour = phone.evaluate("getComputedStyle(document.body).backgroundColor")
+            assert colour == ("rgb(16, 18, 19)" if dark else "rgb(247, 245, 242)")
             if step == "login":
                 log_in(phone, name)
             elif step == "question":

@@ -12,10 +12,10 @@ import httpx
 import msgspec
 import pytest
 
-from shoal.api.server import build
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
 from shoal.graph.contract import Batch
+from shoal.server import build
 from tests.api.visitor import CALLBACK, CHALLENGE, PASSWORD, VERIFIER, Client, Visitor, register, text_of, told
 from tests.api.world import World, world
 
@@ -210,7 +210,7 @@ def test_a_form_from_anywhere_else_does_nothing(shared: World) -> None:
         post(form_token[1], **{"Sec-Fetch-Site": "same-site"}),
     ):
         assert answer.status_code == 403
-        assert "This page has expired" in answer.text
+        assert "This page is too old" in answer.text
     visitor.web.cookies.delete("shoal_form")
     assert post(form_token[1]).status_code == 403
     assert shared.state() == before
@@ -403,7 +403,7 @@ def test_a_browser_that_asks_too_often_reads_so_on_a_page() -> None:
         answer = visitor.press("login", username="ann", password="guess")
         assert answer.status_code == 429
         assert answer.headers["content-type"].startswith("text/html")
-        assert "Too many requests" in answer.text
+        assert "That was a lot at once" in answer.text
         assert int(answer.headers["retry-after"]) > 0
         assert answer.headers["x-ratelimit-remaining"] == "0"
 

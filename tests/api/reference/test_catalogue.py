@@ -9,6 +9,7 @@ import pytest
 
 from shoal.api.table import table
 from shoal.settings import Settings
+from shoal.web.table import pages
 from tests.api.world import World, world
 from tests.api_page import PAGE
 
@@ -22,7 +23,6 @@ NEEDED = """
     GET /nodeinfo/2.0
     POST /api/v1/apps
     GET /api/v1/apps/verify_credentials
-    GET POST /oauth/authorize
     POST /oauth/token
     POST /oauth/revoke
     GET /.well-known/oauth-authorization-server
@@ -197,6 +197,11 @@ def _bare(path: str) -> str:
 
 
 ROUTES = {(route.method, _bare(route.path)): route for route in table(Settings())}
+
+
+def test_the_page_where_apps_are_let_in_is_one_of_the_web_app() -> None:
+    there = {route.method for route in pages(Settings()) if route.path == "/oauth/authorize"}
+    assert there == {"GET", "POST"}
 
 
 def test_everything_that_clients_need_is_there_for_real() -> None:

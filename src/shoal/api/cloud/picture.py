@@ -6,6 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable, Sequence
 from html import escape
+from typing import NamedTuple
 from zlib import crc32
 
 from shoal.api.cloud.layout import PlacedWord, place
@@ -53,24 +54,65 @@ class Pictures:
             return drawn
 
 
-def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
-    """An SVG document; `href` is asked for the address of each tag. The same words give the same document."""
+class DrawnWord(NamedTuple):
+    """A word of the picture: where it stands, and how it looks."""
+
+    place: PlacedWord
+    text: str
+    colour: int
+    """The number of one of the colours, from 0."""
+    weight: str
+    """`s`, `m` or `b`: how bold it is."""
+
+
+class NamedLevel(NamedTuple):
+    """A tag as far as the picture depends on it: its canonical name, the form that is shown, and its level (1 to 9)."""
+
+    name: str
+    form: str
+    level: int
+
+
+class Frame(NamedTuple):
+    """The part of the plane that a picture shows, in pixels."""
+
+    left: int
+    top: int
+    width: int
+    height: int
+
+
+def arranged(words: Sequence[NamedLevel]) -> tuple[Frame, list[DrawnWord]]:
+    """Return where each word stands and how it looks, the first word first, and the frame around all of them."""
     texts = [shown(word.form) for word in words]
     placed = place([(text, word.level) for text, word in zip(texts, words, strict=True)])
     left, top, right, bottom = _frame(placed)
     colours = _colours(placed, words)
     # Whoever goes from link to link, or listens, meets the first tags first.
-    drawn = sorted(placed, key=lambda one: one.at)
-    body = "".join(_word(one, texts[one.at], words[one.at], colours[one.at], href) for one in drawn)
-    if not placed:
-        body = f'<text class="none s" x="{right // 2}" y="{bottom // 2 + 8}" font-size="22" text-anchor="middle">No tags yet</text>'
-    size = f'viewBox="{left} {top} {right - left} {bottom - top}" width="{right - left}" height="{bottom - top}"'
+    drawn = [
+        DrawnWord(one, texts[one.at], colours[one.at], _weight(words[one.at].level))
+        for one in sorted(placed, key=lambda one: one.at)
+    ]
+    return Frame(left, top, right - left, bottom - top), drawn
+
+
+def draw(words: Sequence[Word], href: Callable[[str], str], title: str) -> str:
+    """An SVG document; `href` is asked for the address of each tag. The same words give the same document."""
+    frame, drawn = arranged([NamedLevel(word.name, word.form, word.level) for word in words])
+    body = "".join(_word(one, words[one.place.at], href) for one in drawn)
+    if not drawn:
+        x, y = frame.left + frame.width // 2, frame.top + frame.height // 2 + 8
+        body = f'<text class="none s" x="{x}" y="{y}" font-size="22" text-anchor="middle">No tags yet</text>'
+    size = (
+        f'viewBox="{frame.left} {frame.top} {frame.width} {frame.height}" width="{frame.width}" height="{frame.height}"'
+    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="group" aria-labelledby="title desc">'
         f'<title id="title">{escape(title)}</title>'
-        f'<desc id="desc">A tag cloud of {len(placed)} tags; the more a tag counts, the greater it is.</desc>'
+        f'<desc id="desc">A tag cloud of {len(drawn)} tags; the more a tag counts, the greater it is.</desc>'
         f"<style>{_STYLE}</style>"
-        f'<rect class="page" x="{left}" y="{top}" width="{right - left}" height="{bottom - top}" rx="22"/>{body}</svg>\n'
+        f'<rect class="page" x="{frame.left}" y="{frame.top}" width="{frame.width}" height="{frame.height}" rx="22"/>'
+        f"{body}</svg>\n"
     )
 
 
@@ -83,7 +125,7 @@ def _frame(placed: Sequence[PlacedWord]) -> tuple[int, int, int, int]:
     return left - _MARGIN, top - _MARGIN, right + _MARGIN, bottom + _MARGIN
 
 
-def _colours(placed: Sequence[PlacedWord], words: Sequence[Word]) -> dict[int, int]:
+def _colours(placed: Sequence[PlacedWord], words: Sequence[NamedLevel]) -> dict[int, int]:
     """By the index of a word: the colour whose nearest other word is the farthest away, so that none makes a heap."""
     chosen: dict[int, int] = {}
     middles: list[list[tuple[float, float]]] = [[] for _ in _LIGHT]
@@ -103,13 +145,17 @@ def _away(x: float, y: float) -> float:
     return x * x / 6 + y * y
 
 
-def _word(one: PlacedWord, text: str, word: Word, colour: int, href: Callable[[str], str]) -> str:
-    weight = "b" if word.level >= 6 else "m" if word.level >= 3 else "s"
+def _weight(level: int) -> str:
+    return "b" if level >= 6 else "m" if level >= 3 else "s"
+
+
+def _word(drawn: DrawnWord, word: Word, href: Callable[[str], str]) -> str:
+    one = drawn.place
     uses = f"#{word.form}: {word.uses:,} {'use' if word.uses == 1 else 'uses'}"
     told = f"{uses}; {word.why}" if word.why else uses
     # Set to the width that was reckoned with, whatever font there is.
     return (
         f'<a href="{escape(href(word.name))}"><title>{escape(told)}</title>'
-        f'<text class="c{colour} {weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}" font-size="{one.size:g}"'
-        f' text-anchor="middle" textLength="{one.width:g}" lengthAdjust="spacingAndGlyphs">{escape(text)}</text></a>'
+        f'<text class="c{drawn.colour} {drawn.weight}" x="{one.x + one.width / 2:g}" y="{one.baseline:g}" font-size="{one.size:g}"'
+        f' text-anchor="middle" textLength="{one.width:g}" lengthAdjust="spacingAndGlyphs">{escape(drawn.text)}</text></a>'
     )

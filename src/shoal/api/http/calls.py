@@ -12,7 +12,7 @@ from shoal.core.model import Role
 
 D_co = TypeVar("D_co", covariant=True)
 
-Auth = Literal["public", "optional", "app", "client", "user"]
+Auth = Literal["public", "optional", "app", "client", "user", "browser"]
 
 
 class Caller(msgspec.Struct, frozen=True):
@@ -69,8 +69,9 @@ class Route(_Address, frozen=True, kw_only=True):
     """One row of the API: what it needs, what it takes and what it answers.
 
     `auth` is "public" (nobody is asked for), "optional" (a token changes the answer), "app" (any token), "client" (an app's own
-    token, and no member's) or "user" (a member's token). A member's or app's token needs `scope`; None is for public routes,
-    and for "app" ones that any token may call.
+    token, and no member's), "user" (a member's token) or "browser" (a page: the cookie says who is logged in, if anybody is,
+    and no token does). A member's or app's token needs `scope`; None is for public routes, for pages, and for "app" routes that
+    any token may call.
     """
 
     scope: str | None = None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import cache
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import inspect
 
+from shoal.api.http.calls import Auth
 from shoal.api.http.convert import CursorId, Id, Json, Limit, Upload
 from shoal.api.http.limits.ratelimit import UNLIMITED
 from shoal.api.http.scopes import KNOWN
@@ -44,12 +45,12 @@ def complaint(
     answer: object,
 ) -> str | None:
     """Return the error in a route's declaration, or None."""
-    if auth not in {"public", "optional", "app", "client", "user"}:
-        return f"auth {auth!r} is not one of public, optional, app, client, user"
+    if auth not in get_args(Auth):
+        return f"auth {auth!r} is not one of {', '.join(get_args(Auth))}"
     if scope is None and auth in {"optional", "client", "user"}:
         return "no scope is declared"
-    if scope is not None and (scope not in KNOWN or auth == "public"):
-        return f"scope {scope!r} is unknown, or declared on a public route"
+    if scope is not None and (scope not in KNOWN or auth in {"public", "browser"}):
+        return f"scope {scope!r} is unknown, or declared on a public route or a page"
     if (scope or "").startswith("admin:") is not (role is not Role.NONE) or (role is not Role.NONE and auth != "user"):
         return f"scope {scope!r} and role {role.value!r}: what asks for one asks for the other, and for a member"
     if limit_class == UNLIMITED and (auth != "public" or params is not None):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
+from time import perf_counter
 from typing import NamedTuple
 
 from starlette.requests import ClientDisconnect, Request
@@ -13,10 +15,10 @@ from shoal.api.http.bodies import BodyReceiver, deliver, read_body
 from shoal.api.http.calls import ANONYMOUS, Authenticate, Caller, Context, Route
 from shoal.api.http.convert import convert
 from shoal.api.http.errors import MethodNotAllowed, NeedsMember, OutsideScopes, reply_for
-from shoal.api.http.html import refusal
 from shoal.api.http.limits import ratelimit
 from shoal.api.http.limits.intake import Intake, Memory, UploadTurns
 from shoal.api.http.matching import Trie
+from shoal.api.http.meter import Meter, Stages
 from shoal.api.http.middleware import REQUEST_ID
 from shoal.api.http.params import MAX_WORDS, is_multipart, read_params
 from shoal.api.http.replies import RawHeader, Reply, encode
@@ -25,8 +27,14 @@ from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthe
 from shoal.core.model import Role
 from shoal.graph.cache.freshness import one_request
 
+_ENDLESS = ("/live", *(f"/api/v1/streaming/{name}" for name in ("user", "public", "hashtag", "list", "direct")))
+"""Ends of the names of routes whose answer goes on: the time until it began is what counts."""
 _PRIVATE = (b"cache-control", b"private, no-store")
 """The header of every answer to a token, unless the answer itself says for how long it may be kept."""
+
+
+ErrorPage = Callable[[Reply, Request], Response]
+"""Makes a page for people of a refusal."""
 
 
 class MatchedRoute(NamedTuple):
@@ -34,6 +42,8 @@ class MatchedRoute(NamedTuple):
 
     route: Route
     names: tuple[str, ...]
+    name: str
+    """Method and path, as figures name it."""
 
 
 class Api:
@@ -44,22 +54,26 @@ class Api:
         trie: Trie[MatchedRoute],
         deps: object,
         authenticate: Authenticate,
+        log_in: Authenticate,
         limiter: ratelimit.Limiter,
         fallback: ASGIApp | None,
         websocket: ASGIApp | None,
         memory: Memory,
         turns: UploadTurns,
-        base: str,
+        error_page: ErrorPage,
+        meter: Meter,
     ) -> None:
         self._find = trie.find
         self._deps = deps
         self._authenticate = authenticate
+        self._log_in = log_in
         self._limiter = limiter
         self._fallback = fallback
         self._websocket = websocket or _refuse_websocket
         self._memory = memory
         self._turns = turns
-        self._base = base
+        self._error_page = error_page
+        self._meter = meter
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One ASGI connection."""
@@ -81,23 +95,33 @@ class Api:
         inbox = BodyReceiver(scope, receive)
         request = Request(scope, inbox.receive)
         more: list[RawHeader] = []
+        began = admitted = perf_counter()
+        name = "(no such path)"
         try:
             entry, values = await self._entry(found, request, more)
+            name = entry.name
             caller = await self._admit(entry.route, request, more)
+            admitted = perf_counter()
             answer = await self._run(entry, values, caller, request, inbox)
             content = b"" if isinstance(answer, Response) else encode(answer.body)
         except ClientDisconnect:
             return
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)
             reply = reply_for(error, where=f"{scope['method']} {scope['path']} ({scope.get(REQUEST_ID, '-')})")
-            answer = refusal(reply, self._base) if _is_page(found) else reply
+            answer = self._error_page(reply, request) if _is_page(found) else reply
             content = encode(reply.body)
+        handled = perf_counter()
         if isinstance(answer, Response):
             kept = "cache-control" in answer.headers
             answer.raw_headers.extend(header for header in more if not kept or header is not _PRIVATE)
             await answer(scope, inbox.receive, send)
+            status = answer.status_code
         else:
             await deliver(answer, content, more, inbox, send)
+            status = answer.status
+        sent = perf_counter() if found is None or not name.endswith(_ENDLESS) else handled
+        stages = Stages((admitted - began) * 1e3, (handled - admitted) * 1e3, (sent - handled) * 1e3)
+        self._meter.note(name, status, stages, str(scope.get(REQUEST_ID, "-")))
 
     async def _entry(
         self, found: tuple[dict[str, MatchedRoute], tuple[str, ...]] | None, request: Request, more: list[RawHeader]
@@ -117,7 +141,8 @@ class Api:
         failure: ShoalError | None = None
         if route.auth != "public":
             try:
-                caller = await self._authenticate(request) or ANONYMOUS
+                ask = self._log_in if route.auth == "browser" else self._authenticate
+                caller = await ask(request) or ANONYMOUS
             except (Unauthenticated, NotAllowed) as error:
                 failure = error
         # Before any refusal, so that guessing tokens is limited as well.
@@ -161,7 +186,7 @@ class Api:
     async def _handled(
         self, entry: MatchedRoute, values: tuple[str, ...], caller: Caller, request: Request, intake: Intake
     ) -> Reply | Response:
-        route, names = entry
+        route, names = entry.route, entry.names
         path = dict(zip(names, values, strict=True))
         params = None
         if route.params is not None:

@@ -1,41 +1,29 @@
-"""The frame around every plain page, and the page that says what went wrong."""
+"""The page that says what went wrong, where there is no web app that has a better one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from html import escape
 
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from shoal.api.http.replies import Reply
 
-_HEADERS = {"Referrer-Policy": "same-origin"}
-_REFUSAL_POLICY = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'"
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'",
+    "Referrer-Policy": "same-origin",
+}
 
 
-def sheet(
-    title: str, body: str, *, base: str, policy: str, status: int = 200, headers: Mapping[str, str] | None = None
-) -> Response:
-    """A page: `title` is text, `body` is HTML, `base` the path of the root of all pages, `policy` its Content-Security-Policy."""
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-        '<meta name="viewport" content="width=device-width"><meta name="referrer" content="same-origin">'
-        f'<link rel="stylesheet" href="{escape(base)}/style.css"></head><body><main>{body}</main></body></html>',
-        status,
-        {**_HEADERS, "Content-Security-Policy": policy, **(headers or {})},
-    )
-
-
-def refusal(reply: Reply, base: str) -> Response:
-    """The page of a request that was refused with this reply."""
+def plain_page(reply: Reply, _request: Request) -> Response:
+    """Return the page of a request that was refused with this reply."""
     body = reply.body if isinstance(reply.body, Mapping) else {}
     words = escape(str(body.get("error_description") or body.get("error") or "Something went wrong"))
-    return sheet(
-        "This did not work",
-        f'<section class="card"><h1>This did not work</h1><p class="wrong">{words}</p>'
-        "<p>Go back to the app that sent you here, and try again.</p></section>",
-        base=base,
-        policy=_REFUSAL_POLICY,
-        status=reply.status,
-        headers=dict(reply.headers) | {"Cache-Control": "no-store"},
+    html = (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>This did not work</title>'
+        '<meta name="viewport" content="width=device-width"></head><body><main><h1>This did not work</h1>'
+        f"<p>{words}</p><p>Go back to the page that sent you here, and try again.</p></main></body></html>"
     )
+    return HTMLResponse(html, reply.status, dict(reply.headers) | _HEADERS)

@@ -40,6 +40,8 @@ _SECURE = ((b"strict-transport-security", b"max-age=31536000"),)
 """Tells clients that came by https to keep using it for a year. Subdomains are left out: they are not ours."""
 _PAGE = ((b"content-security-policy", b"frame-ancestors 'none'"), (b"x-frame-options", b"DENY"))
 """Headers that keep other origins from showing a page in a frame. They add to the policy that the page has."""
+FRAMED_PATHS = ("/embed/",)
+"""Beginnings of the paths of pages that are made to be shown in a frame of another origin."""
 _GOOD_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
 
 REQUEST_ID = "shoal.request_id"
@@ -54,6 +56,7 @@ class Edge:
         self._cors_paths = cors_paths
         always = _EVERYWHERE + (_SECURE if https else ())
         self._page = always + _PAGE
+        self._framed = always
         self._shared = (_ORIGIN, _EXPOSE, *always)
         # An id need only be unique, so one random part for the process and a number are enough.
         self._process = secrets.token_hex(6)
@@ -67,7 +70,8 @@ class Edge:
         request_id = self._request_id(scope)
         named = (b"x-request-id", request_id)
         if not scope["path"].startswith(self._cors_paths):
-            extra: tuple[tuple[bytes, bytes], ...] = (*self._page, named)
+            framed = scope["path"].startswith(FRAMED_PATHS)
+            extra: tuple[tuple[bytes, bytes], ...] = (*(self._framed if framed else self._page), named)
         elif scope["method"] == "OPTIONS":
             await send({"type": "http.response.start", "status": 204, "headers": [*_PREFLIGHT, named]})
             await send({"type": "http.response.body", "body": b""})

@@ -37,7 +37,7 @@ _CLOSE_SECONDS = 5.0
 _GOING_AWAY, _NOT_ALLOWED, _FAILED, _COME_AGAIN = 1001, 1008, 1011, 1013
 
 
-class Frame(StreamName, frozen=True, kw_only=True):
+class SocketFrame(StreamName, frozen=True, kw_only=True):
     """A message from the client."""
 
     type: Literal["subscribe", "unsubscribe"]
@@ -167,7 +167,7 @@ class _Socket:
 
     async def _do(self, message: Message) -> None:
         await _count(self._front, self._presence.viewer)
-        frame = convert(_decoded(message), Frame)
+        frame = convert(_decoded(message), SocketFrame)
         if frame.type == "subscribe":
             await self._subscribe(frame)
         elif (task := self._streams.pop(_key(frame), None)) is not None:

@@ -1,1 +1,1 @@
-"""Pages and files for people without an app."""
+"""Files for everybody."""

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from starlette.datastructures import Headers
 from starlette.responses import Response, StreamingResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Receive, Scope, Send
 
 from shoal.api.entities.addresses import MISSING_AVATAR, MISSING_HEADER
 from shoal.api.http.errors import MethodNotAllowed, reply_for
@@ -48,19 +48,15 @@ def is_file(path: str) -> bool:
 
 
 class Files:
-    """The application below `/media/` and of the two pictures of who has none; all else goes on to `otherwise`."""
+    """The application of the paths for which `is_file` holds."""
 
-    def __init__(self, media: MediaLibrary, shown: ShownFiles, otherwise: ASGIApp) -> None:
+    def __init__(self, media: MediaLibrary, shown: ShownFiles) -> None:
         self._media = media
         self._shown = shown
-        self._otherwise = otherwise
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
         path: str = scope["path"]
-        if not is_file(path):
-            await self._otherwise(scope, receive, send)
-            return
         try:
             response = await self._file(scope["method"], path, Headers(scope=scope))
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors answers it)

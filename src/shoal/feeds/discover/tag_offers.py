@@ -70,7 +70,7 @@ async def _examples(reads: Reads, viewer: int, names: Sequence[str]) -> dict[str
     lists = await reads.graph.assoc_ranges(list(tags), TAG_OF, Cursor(limit=_LOOKED_AT)) if tags else {}
     seen = sight(reads.graph, viewer, lasting=reads.lasting)
     ids = dict.fromkeys(row.id2 for rows in lists.values() for row in rows)
-    rows = {row[0]: row for row in await seen.look(list(ids), _has_media) if _shows(seen, row[1])}
+    rows = {row[0]: row for row in await seen.look(list(ids), has_media) if is_presentable(seen, row[1])}
     chosen: dict[str, Row] = {}
     for tag, name in tags.items():
         free = (rows.pop(entry.id2) for entry in lists.get(tag, ()) if entry.id2 in rows)
@@ -84,12 +84,13 @@ async def _examples(reads: Reads, viewer: int, names: Sequence[str]) -> dict[str
     return {name: entries[row[0]] for name, row in chosen.items() if row[0] in entries}
 
 
-def _has_media(row: Row) -> bool:
+def has_media(row: Row) -> bool:
+    """Return whether a post has pictures, videos or sounds."""
     return bool(row[1].media)
 
 
-def _shows(seen: Sight, post: Post) -> bool:
-    """Return whether a post may stand for a tag: it has a picture, everybody may see it, and its author lets it be found."""
+def is_presentable(seen: Sight, post: Post) -> bool:
+    """Return whether a post may stand for a tag or its author: it has a picture, is for everybody, and its author may be found."""
     author = seen.members[post.author_id]
     pictures = [one for one in seen.media(post) if one.kind is MediaKind.IMAGE and one.state is MediaState.READY]
     open_ = may_list_publicly(None, post, author, STRANGER) and not is_sensitive(post, author)

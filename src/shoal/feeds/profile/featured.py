@@ -53,6 +53,12 @@ async def featured(graph: Reader, member_id: int) -> list[Featured]:
     return await counted(graph, member_id, held)
 
 
+async def names(graph: Reader, member_id: int) -> list[str]:
+    """Return the tags that a member features by their names alone, the most recently featured first; one read."""
+    held = await graph.assoc_range(member_id, FEATURES_TAG, Cursor(limit=_FEATURED))
+    return [assoc.data.decode() for assoc in held]
+
+
 async def counted(graph: Reader, member_id: int, held: Sequence[Assoc]) -> list[Featured]:
     """Return these of the member's featured tags with their counts."""
     names = [assoc.data.decode() for assoc in held]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
-from shoal.graph.contract import Batch, Cursor
+from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services.login.apps import NewToken, check_token, check_welcome, put_token, revoke_token
 from shoal.services.login.bearer import new_secret, text_of
@@ -15,6 +15,7 @@ from shoal.services.login.expiring_credentials import drop_expired, expired, has
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
+_PAGE = 100
 
 
 class Session(NamedTuple):
@@ -22,6 +23,13 @@ class Session(NamedTuple):
 
     token: Token
     app: App | None
+
+
+class BrowserSession(NamedTuple):
+    """The token of a browser, and the member who is logged in there."""
+
+    token: Token
+    member: Member
 
 
 class Sessions(NamedTuple):
@@ -51,6 +59,12 @@ async def browser(writes: Writes, text: str) -> Member | None:
 
     Raises `NotAllowed` for a member who may not log in.
     """
+    found = await of_browser(writes, text)
+    return None if found is None else found.member
+
+
+async def of_browser(writes: Writes, text: str) -> BrowserSession | None:
+    """Return the session of this browser token; None if it is none (any more). Raises as `browser`."""
     try:
         token, member = await check_token(writes.graph, text)
     except Unauthenticated:
@@ -58,7 +72,7 @@ async def browser(writes: Writes, text: str) -> Member | None:
     if token.app_id or member is None or has_expired(token, milliseconds_of(writes.new_id(shard_of(token.id)))):
         return None
     check_welcome(member)
-    return member
+    return BrowserSession(token, member)
 
 
 async def leave(writes: Writes, text: str) -> None:
@@ -97,3 +111,16 @@ async def end(writes: Writes, member_id: int, token_id: int) -> None:
     if not isinstance(node, Token) or node.member_id != member_id:
         raise NotFound("Record not found")
     await revoke_token(writes, node)
+
+
+async def end_others(writes: Writes, member_id: int, kept: int) -> int:
+    """End all of the member's sessions but the one of this token, and return how many there were."""
+    before, ended = MAX_TIME, 0
+    while listed := await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(before=before, limit=_PAGE)):
+        nodes = await writes.graph.obj_get([assoc.id2 for assoc in listed if assoc.id2 != kept])
+        for node in nodes.values():
+            if isinstance(node, Token):
+                await revoke_token(writes, node)
+                ended += 1
+        before = listed[-1].time
+    return ended

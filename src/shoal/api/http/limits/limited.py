@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -13,16 +11,16 @@ from shoal.core.errors import TooMany
 
 
 class Limited:
-    """An application that is asked so often at most as the limiter says; `limit_class` gives the class of a path."""
+    """An application that is asked so often at most as the limiter says for this class."""
 
-    def __init__(self, app: ASGIApp, limiter: ratelimit.Limiter, limit_class: Callable[[str], str]) -> None:
+    def __init__(self, app: ASGIApp, limiter: ratelimit.Limiter, limit_class: str) -> None:
         self._app = app
         self._limiter = limiter
         self._limit_class = limit_class
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
-        key = ratelimit.RateKey(self._limit_class(scope["path"]), ratelimit.address_of(scope))
+        key = ratelimit.RateKey(self._limit_class, ratelimit.address_of(scope))
         window = await self._limiter.take(key)
         if window is None:
             await self._app(scope, receive, send)

@@ -48,6 +48,11 @@ class Streams:
         self._of: Counter[int] = Counter()
         self._stopped = False
 
+    @property
+    def number(self) -> int:
+        """Return how many listen to this process."""
+        return len(self._open)
+
     @asynccontextmanager
     async def listening(self, caller: Caller, to: Interest, after: str | None = None) -> AsyncIterator[Connection]:
         """One more listener. Raises `TooMany` for the one who has too many streams open, `Unavailable` when there is no room."""

@@ -1,0 +1,157 @@
+"""Figures of requests in this process: how many, how long, and which were slow, for the last ten minutes.
+
+A latency is counted in one of 80 steps, each a fifth longer than the one before, from 0.1 ms on: a percentile read from them is
+right to a tenth. A request costs a microsecond.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+_SLOT_SECONDS = 10
+_SLOTS = 60
+_STEPS = 80
+_FIRST_MS = 0.1
+_FACTOR = math.log(1.2)
+_SLOW_MS = 200.0
+_SLOW_KEPT = 40
+
+
+class Stages(NamedTuple):
+    """Milliseconds of a request by stage: until it was let in, until there was an answer, until that was sent."""
+
+    admitted: float
+    handled: float
+    sent: float
+
+    @property
+    def total(self) -> float:
+        """Milliseconds of all of it."""
+        return self.admitted + self.handled + self.sent
+
+
+class SlowRequest(NamedTuple):
+    """A request that took long, and where."""
+
+    at_ms: int
+    """Unix milliseconds."""
+    route: str
+    status: int
+    request_id: str
+    stages: Stages
+
+
+class RouteFigures(NamedTuple):
+    """Requests of one route in the last ten minutes; milliseconds."""
+
+    route: str
+    number: int
+    failed: int
+    """Answers with a status from 500 on."""
+    p50: float
+    p99: float
+
+
+class Slot(NamedTuple):
+    """Requests of ten seconds; milliseconds."""
+
+    number: int
+    failed: int
+    refused: int
+    """Answers 429 and 503."""
+    p50: float
+    p99: float
+
+
+class _Tally:
+    __slots__ = ("count", "failed", "refused", "steps")
+
+    def __init__(self) -> None:
+        self.count = self.failed = self.refused = 0
+        self.steps = [0] * _STEPS
+
+    def add(self, step: int, status: int) -> None:
+        self.count += 1
+        self.steps[step] += 1
+        if status >= 500:
+            self.failed += 1
+        if status in {429, 503}:
+            self.refused += 1
+
+
+class Meter:
+    """The requests of the last ten minutes in figures."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._slots: deque[tuple[int, _Tally, dict[str, _Tally]]] = deque(maxlen=_SLOTS)
+        self.slow: deque[SlowRequest] = deque(maxlen=_SLOW_KEPT)
+        """The newest requests that took longer than 200 ms, the oldest first."""
+
+    def note(self, route: str, status: int, stages: Stages, request_id: str) -> None:
+        """Count a request that was answered."""
+        total = stages.total
+        step = min(_STEPS - 1, int(math.log(total / _FIRST_MS) / _FACTOR) + 1) if total > _FIRST_MS else 0
+        slot = int(self._clock()) // _SLOT_SECONDS
+        if not self._slots or self._slots[-1][0] != slot:
+            self._slots.append((slot, _Tally(), {}))
+        _, everything, routes = self._slots[-1]
+        everything.add(step, status)
+        held = routes.get(route)
+        if held is None:
+            held = routes[route] = _Tally()
+        held.add(step, status)
+        if total > _SLOW_MS:
+            self.slow.append(SlowRequest(time.time_ns() // 1_000_000, route, status, request_id, stages))
+
+    def history(self) -> list[Slot]:
+        """Return the last ten minutes, ten seconds each, the oldest first; quiet ones too."""
+        now = int(self._clock()) // _SLOT_SECONDS
+        found = {slot: tally for slot, tally, _ in self._slots}
+        return [_slot(found.get(slot)) for slot in range(now - _SLOTS + 1, now + 1)]
+
+    def routes(self) -> list[RouteFigures]:
+        """Return the routes that were asked for in the last ten minutes, those that took the most time together first."""
+        now = int(self._clock()) // _SLOT_SECONDS
+        sums: dict[str, _Tally] = {}
+        for slot, _, routes in self._slots:
+            if slot > now - _SLOTS:
+                for name, tally in routes.items():
+                    _merge(sums.setdefault(name, _Tally()), tally)
+        figures = [_figures(name, tally) for name, tally in sums.items()]
+        return sorted(figures, key=lambda one: -one.number * one.p50)
+
+
+def _merge(into: _Tally, more: _Tally) -> None:
+    into.count += more.count
+    into.failed += more.failed
+    into.refused += more.refused
+    into.steps = [mine + theirs for mine, theirs in zip(into.steps, more.steps, strict=True)]
+
+
+def _slot(tally: _Tally | None) -> Slot:
+    if tally is None:
+        return Slot(0, 0, 0, 0.0, 0.0)
+    return Slot(tally.count, tally.failed, tally.refused, *_percentiles(tally.steps, (0.5, 0.99)))
+
+
+def _figures(name: str, tally: _Tally) -> RouteFigures:
+    return RouteFigures(name, tally.count, tally.failed, *_percentiles(tally.steps, (0.5, 0.99)))
+
+
+def _percentiles(steps: Sequence[int], parts: Iterable[float]) -> list[float]:
+    """Return the upper ends of the steps in which these parts of all requests are reached, in milliseconds."""
+    total = sum(steps)
+    found = []
+    for part in parts:
+        wanted, seen = part * total, 0
+        for step, count in enumerate(steps):
+            seen += count
+            if seen >= wanted:
+                found.append(_FIRST_MS * math.exp(step * _FACTOR))
+                break
+    return found

@@ -1,0 +1,101 @@
+"""Joining: everything that signing up by an app and on a page have in common. E-mail addresses are not confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from shoal.api.context import Context, Front
+from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
+from shoal.api.http.limits.ratelimit import address_of
+from shoal.api.login.guesses import hashing
+from shoal.core.errors import InvalidInput, NotAllowed, Taken, TooLarge
+from shoal.core.ip_blocks import IpSeverity
+from shoal.core.model import Member
+from shoal.core.text import check_email, check_user_name
+from shoal.graph.schema import email_key, user_name_key
+from shoal.services import email_blocks, members
+
+
+class Joining(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields of a sign-up, as typed."""
+
+    username: str
+    email: str
+    password: str
+    agreement: bool
+    language: str = ""
+    reason: str = ""
+    """Why somebody wants to join: kept where new members wait for approval."""
+
+
+def needs_approval(context: Context) -> bool:
+    """Return whether a new member from this network waits for approval. Raises `NotAllowed` where nobody may join."""
+    front = context.deps
+    if not front.settings.registrations:
+        raise NotAllowed("This server takes no new members")
+    severity = front.ip_guard.severity(context.request.scope)
+    if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
+        raise NotAllowed("This server takes no new members from your network")
+    return severity is not None
+
+
+async def join(context: Context, asked: Joining) -> Member:
+    """Create a member, who is `pending` where they wait for approval.
+
+    Raises `NotAllowed` where nobody may join, and `SeveralErrors` with every error found, each with its field.
+    """
+    front, pending = context.deps, needs_approval(context)
+    await _check(front, asked, address_of(context.request.scope), pending=pending)
+    async with hashing(context.request.scope):
+        return await members.register(
+            front.writes,
+            asked.username,
+            password=asked.password,
+            email=asked.email,
+            language=asked.language,
+            pending=pending,
+            reason=asked.reason if pending else "",
+        )
+
+
+async def _check(front: Front, asked: Joining, client: str, *, pending: bool) -> None:
+    wrong: list[InvalidInput] = []
+    name = _checked(wrong, "username", asked.username, check_user_name)
+    email = _checked(wrong, "email", asked.email, check_email)
+    _checked(wrong, "password", asked.password, lambda text: members.check_password(front.writes, text))
+    if not asked.agreement:
+        wrong.append(NotAccepted("Service agreement must be accepted", field="agreement"))
+    if pending and len(asked.reason) > (most := front.writes.limits.reason):
+        wrong.append(TooLarge(f"Reason is too long (maximum is {most} characters)", field="reason"))
+    try:
+        if email:
+            await email_blocks.check_sign_up(front.writes, email, client)
+    except InvalidInput as error:
+        # Whether the address is taken is not revealed.
+        wrong.append(error)
+        email = ""
+    keys = {
+        field: key(text)
+        for field, text, key in (("username", name, user_name_key), ("email", email, email_key))
+        if text
+    }
+    taken = await front.graph.key_get(list(keys.values())) if keys else {}
+    wrong += [
+        Taken(f"{field.title()} has already been taken", field=field) for field, key in keys.items() if key in taken
+    ]
+    if wrong:
+        raise SeveralErrors(wrong)
+
+
+def _checked(wrong: list[InvalidInput], field: str, text: str, check: Callable[[str], str]) -> str:
+    """Return the value as it will be stored. An invalid one is noted among the errors, and empty here."""
+    if not text.strip():
+        wrong.append(Blank(f"{field.title()} can't be blank", field=field))
+        return ""
+    try:
+        return check(text)
+    except InvalidInput as error:
+        wrong.append(error)
+        return ""

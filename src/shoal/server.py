@@ -1,0 +1,174 @@
+"""API, web app and files as one ASGI application, and as a server that listens until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from shoal.api.context import Deps, Front, front_of
+from shoal.api.entities.addresses import MISSING_AVATAR, MISSING_HEADER
+from shoal.api.http.authentication import caller_of
+from shoal.api.http.limits.admission import Gate
+from shoal.api.http.limits.connections import connections, room
+from shoal.api.http.limits.limited import Limited
+from shoal.api.http.middleware import CORS_PATHS
+from shoal.api.http.protocol import Config
+from shoal.api.http.routing import build_app
+from shoal.api.live.streaming_socket import Sockets
+from shoal.api.public.files import Files, is_file
+from shoal.api.public.shown_files import ShownFiles
+from shoal.api.table import table
+from shoal.settings import Settings
+from shoal.web.errors import Refusals
+from shoal.web.table import NoPage, pages
+from shoal.web.visit import logged_in
+
+__all__ = ["Deps", "application", "build", "listen", "serve"]
+
+_DRAWN = (MISSING_AVATAR, MISSING_HEADER)
+_GRACE_SECONDS = 10
+_BACKLOG = 2_048
+_FRAME_BYTES = 64 * 1024
+"""The largest message that a client may send over a WebSocket."""
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def build(deps: Deps) -> ASGIApp:
+    """The whole front end: API, media files and public pages."""
+    front = front_of(deps)
+    return application(front, https=_is_https(front))
+
+
+def application(front: Front, *, https: bool) -> ASGIApp:
+    """The whole front end of these parts. `https`: tell browsers to use nothing else for this host."""
+    return build_app(
+        (*table(front.settings), *pages(front.settings)),
+        front,
+        authenticate=partial(caller_of, front.graph),
+        limiter=front.limiter,
+        files=Limited(Files(front.media, ShownFiles(front.graph)), front.limiter, "files"),
+        is_file=is_file,
+        fallback=Limited(NoPage(front), front.limiter, "pages"),
+        gate=_gate(front.settings),
+        refusal=front.writes.pressure.refusal,
+        websocket=Sockets(front),
+        cors_paths=(*CORS_PATHS, *_DRAWN),
+        guard=front.ip_guard,
+        https=https,
+        log_in=partial(logged_in, front),
+        error_page=Refusals(front),
+        meter=front.meter,
+    )
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that several processes may serve from; port 0 takes a free one. Raises `OSError` when it cannot be had."""
+    return socket.create_server((host, port), family=_family(host), backlog=_BACKLOG)
+
+
+async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], None]) -> None:
+    """Serve until SIGINT or SIGTERM, or until cancelled; requests under way get ten seconds to end.
+
+    `ready` is called with the root of all URLs once connections are taken. The listener is closed at the end.
+    """
+    base_url = deps.base_url or deps.settings.base_url or _address(listener, deps.settings.host)
+    front = front_of(replace(deps, base_url=base_url))
+    space = room()
+    counted = connections(front.settings, space.most, deps.patience)
+    config = Config(
+        application(front, https=_is_https(front)),
+        counted,
+        ws_max_size=_FRAME_BYTES,
+        ws_ping_interval=deps.pace.ping,
+        ws_ping_timeout=deps.pace.ping,
+        # It would cost each socket more memory than all the rest of it.
+        ws_per_message_deflate=False,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+        backlog=space.backlog,
+    )
+    server = _Server(config, partial(ready, front.at.root), front.streams.stop)
+    try:
+        with contextlib.closing(listener):
+            async with counted.watching(), front.ip_guard.watching():
+                await _run(server, listener)
+    finally:
+        await front.network_totals.close()
+        await front.ledger.close()
+
+
+async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
+    """Until it has stopped; a cancellation stops it in the same orderly way as a signal."""
+    running = asyncio.create_task(server.serve([listener]), name="shoal-http")
+    try:
+        await asyncio.shield(running)
+    except asyncio.CancelledError:
+        server.should_exit = True
+        await running
+        raise
+
+
+def _is_https(front: Front) -> bool:
+    return front.at.root.startswith("https:")
+
+
+def _gate(settings: Settings) -> Gate | None:
+    if not settings.requests_at_work:
+        return None
+    return Gate(settings.requests_at_work, settings.requests_waiting, settings.waiting_seconds)
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it is ready and when it ends, and lets whoever runs it clean up after a signal."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[], None], ending: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._ready = ready
+        self._ending = ending
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # Streams have no end of their own that could be waited for.
+        self._ending()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # uvicorn's own raises the signal again when it is done, which would end the process before the stores are closed.
+        loop = asyncio.get_running_loop()
+        installed: list[signal.Signals] = []
+        # Outside the main thread there are no signals to take.
+        with contextlib.suppress(ValueError, RuntimeError):
+            for number in _SIGNALS:
+                loop.add_signal_handler(number, self.handle_exit, number, None)
+                installed.append(number)
+        try:
+            yield
+        finally:
+            for number in installed:
+                loop.remove_signal_handler(number)
+
+
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _address(listener: socket.socket, host: str) -> str:
+    """Where a browser on this machine finds the listener."""
+    port = listener.getsockname()[1]
+    name = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
+    return f"http://{name}:{port}"

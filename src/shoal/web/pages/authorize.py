@@ -1,0 +1,166 @@
+"""The authorize page: an app sends a member here, who logs in and lets the app in, and is sent back with a code.
+
+Each form leads to a page that may be loaded again: who logged in is sent to the question, so a password is posted once. The
+browser stays logged in, and the next app need only be let in. These pages stand alone, without places to go to or scripts: a
+person came here from an app, and goes back to it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+from msgspec import Meta
+from starlette.responses import RedirectResponse, Response
+
+from shoal.api.context import Context
+from shoal.api.http.calls import ANONYMOUS
+from shoal.api.login import guesses
+from shoal.api.login.authorize_request import (
+    OUT_OF_BAND,
+    Authorization,
+    AuthorizeRequest,
+    SentBack,
+    address_of,
+    issuer_of,
+    read,
+)
+from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
+from shoal.core.model import Member
+from shoal.services.login import grants, sessions
+from shoal.web import rows
+from shoal.web.rendering import framed
+from shoal.web.views.authorize import app_of, permissions_of, whither
+from shoal.web.views.people import face_of
+from shoal.web.views.shell import bare_shell
+from shoal.web.visit import Visit
+
+_SENT = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+# No `form-action`: Chromium holds it against the address that a form is sent on to, which is the app's.
+_POLICY = "default-src 'none'; img-src 'self' data:; style-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+
+class Decision(Authorization, frozen=True):
+    """Fields of the forms on the authorize page, by which a person decides."""
+
+    do: Literal["login", "allow", "deny", "switch"] = "login"
+    form_token: Annotated[str, Meta(max_length=200)] = ""
+    username: Annotated[str, Meta(max_length=2_000)] = ""
+    password: Annotated[str, Meta(max_length=2_000)] = ""
+
+
+async def show(visit: Visit, params: Authorization) -> Response:
+    """The page where a member logs in and lets an app in."""
+    try:
+        asked = await read(visit.front.graph, params)
+    except SentBack as back:
+        return _send(visit, back)
+    member, told = await _visitor(visit, params)
+    return _page(visit, asked, member, told)
+
+
+async def decide(visit: Visit, params: Decision) -> Response:
+    """An answer on the authorize page: log in, allow, deny, or switch to another member."""
+    try:
+        asked = await read(visit.front.graph, params)
+        member, told = await _visitor(visit, params)
+        if not visit.browser.sent(params.form_token):
+            return _page(visit, asked, member, _too_old(visit), status=403)
+        if params.do == "login":
+            return await _log_in(visit, asked, params)
+        if params.do == "switch":
+            return await _log_out(visit, params)
+        if params.do == "deny":
+            raise _answer(asked, error="access_denied", error_description="The resource owner denied the request.")
+        if member is None:
+            return _page(visit, asked, None, told or _too_old(visit), status=403)
+        app, redirect = asked.app.id, asked.redirect_uri
+        code = await grants.issue(visit.front.writes, member, app, asked.scopes, redirect, asked.challenge)
+        raise _answer(asked, code=code)
+    except SentBack as back:
+        return _send(visit, back)
+
+
+async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
+    front, _ = visit.front, visit.words.text
+    try:
+        context = Context(ANONYMOUS, visit.request, front, {})
+        member = await guesses.log_in(context, params.username, params.password)
+    except Unauthenticated:
+        wrong = _("The name or the password is wrong. Please try again.")
+        return _page(visit, asked, None, wrong, name=params.username, status=422)
+    except NotAllowed as error:
+        return _page(visit, asked, None, _(str(error)), name=params.username, status=403)
+    except TooMany as error:
+        wrong = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
+        page = _page(visit, asked, None, wrong, name=params.username, status=429)
+        page.headers["Retry-After"] = str(math.ceil(error.retry_after))
+        return page
+    begun = await sessions.begin(front.writes, member)
+    await sessions.leave(front.writes, visit.browser.login)
+    response = RedirectResponse(address_of(front.at, params), 303, _SENT)
+    visit.browser.log_in(response, begun.text)
+    return response
+
+
+async def _log_out(visit: Visit, params: Decision) -> Response:
+    await sessions.leave(visit.front.writes, visit.browser.login)
+    response = RedirectResponse(address_of(visit.front.at, params), 303, _SENT)
+    visit.browser.log_out(response)
+    return response
+
+
+async def _visitor(visit: Visit, params: Authorization) -> tuple[Member | None, str]:
+    """Return the member who need not log in again, or None and, where somebody may not log in, the reason to show."""
+    if params.force_login or not visit.browser.login:
+        return None, ""
+    try:
+        return await sessions.browser(visit.front.writes, visit.browser.login), ""
+    except NotAllowed as error:
+        return None, visit.words.text(str(error))
+
+
+def _page(
+    visit: Visit, asked: AuthorizeRequest, member: Member | None, told: str, *, name: str = "", status: int = 0
+) -> Response:
+    """Return the question for who is logged in, the form to log in for who is not. `told` is what went wrong."""
+    app = app_of(asked)
+    if member is None:
+        return _alone(visit, "authorize_login", status or (403 if told else 200), app=app, told=told, name=name)
+    views = {
+        "face": face_of(visit, member),
+        "permissions": permissions_of(visit, asked),
+        "whither": whither(asked),
+    }
+    return _alone(visit, "authorize", status or 200, app=app, told=told, domain=visit.front.at.domain, **views)
+
+
+def _alone(visit: Visit, template: str, status: int = 200, **views: object) -> Response:
+    response = framed(visit, bare_shell(visit, visit.words.text("Let an app in")), template, status=status, **views)
+    response.headers.update({"Content-Security-Policy": _POLICY, "Cache-Control": "no-store"})
+    return response
+
+
+def _too_old(visit: Visit) -> str:
+    return visit.words.text("This page is too old, or your browser keeps no cookies. Please try again.")
+
+
+def _answer(asked: AuthorizeRequest, **answer: str) -> SentBack:
+    return SentBack(asked.redirect_uri, **answer, state=asked.state)
+
+
+def _send(visit: Visit, back: SentBack) -> Response:
+    """Return the way to the app; where it has no address, a page for the person."""
+    if back.redirect_uri != OUT_OF_BAND:
+        # 303: the browser is to ask for it, whatever it posted here.
+        return RedirectResponse(back.url(issuer_of(visit.front.at)), 303, _SENT)
+    if code := back.answer.get("code"):
+        return _alone(visit, "authorize_code", code=code)
+    denied = back.answer["error"] == "access_denied"
+    return _alone(visit, "authorize_refused", 200 if denied else 400, denied=denied, told=str(back))
+
+
+ROUTES = (
+    rows.page("/oauth/authorize", show, Authorization, once=True),
+    rows.form("/oauth/authorize", decide, Decision, limit_class="login", once=True),
+)

@@ -1,0 +1,32 @@
+"""Posts that a member saved for later, and those that they like."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from shoal.feeds import saved as feed
+from shoal.feeds.pipeline import Page
+from shoal.graph.schema import BOOKMARKS, LIKES, AssocType
+from shoal.web import rows
+from shoal.web.paging import BeforeQuery, feed_page
+from shoal.web.visit import Visit
+
+
+async def saved(visit: Visit, query: BeforeQuery) -> Response:
+    """A page of the posts that the member saved, the last saved first."""
+    return await _kept(visit, query, BOOKMARKS, "saved", visit.words.text("Saved"))
+
+
+async def liked(visit: Visit, query: BeforeQuery) -> Response:
+    """A page of the posts that the member likes, the last liked first."""
+    return await _kept(visit, query, LIKES, "liked", visit.words.text("Liked"))
+
+
+async def _kept(visit: Visit, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
+    member = visit.member
+    found = await feed.page(visit.front.reads, member.id, atype, query.cursor())
+    following = visit.url(f"/{tab}", before=found.next) if found.next else ""
+    return await feed_page(visit, "saved", Page(found.entries, found.next), following, title=title, tab=tab)
+
+
+ROUTES = (rows.page("/saved", saved, BeforeQuery), rows.page("/liked", liked, BeforeQuery))

@@ -1,0 +1,119 @@
+"""Logging in and out."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.api.context import Context
+from shoal.api.http.calls import ANONYMOUS
+from shoal.api.login import guesses
+from shoal.core.errors import NotAllowed, NotFound, TooMany, Unauthenticated
+from shoal.core.model import Member
+from shoal.services.login import sessions
+from shoal.web import rows
+from shoal.web.rendering import page
+from shoal.web.visit import Form, Visit, is_local
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+
+
+class LogInQuery(msgspec.Struct, frozen=True):
+    """Where to go once one is logged in."""
+
+    to: _Typed = ""
+
+
+class LogIn(Form, frozen=True, kw_only=True):
+    """A name and a password."""
+
+    username: _Typed = ""
+    password: _Typed = ""
+
+
+async def form(visit: Visit, query: LogInQuery) -> Response:
+    """The form to log in. Somebody who is logged in goes on to where they wanted."""
+    if visit.viewer is not None:
+        return visit.go(_goal(query.to))
+    return await _form(visit, query.to)
+
+
+async def log_in(visit: Visit, asked: LogIn) -> Response:
+    """Log in by name or address and password."""
+    visit.check_sent(asked)
+    _ = visit.words.text
+    try:
+        context = Context(ANONYMOUS, visit.request, visit.front, {})
+        member = await guesses.log_in(context, asked.username, asked.password)
+    except Unauthenticated:
+        return await _form(
+            visit, asked.to, asked.username, _("The name or the password is wrong. Please try again."), 422
+        )
+    except NotAllowed as error:
+        return await _form(visit, asked.to, asked.username, str(error), 403)
+    except TooMany as error:
+        wrong = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
+        response = await _form(visit, asked.to, asked.username, wrong, 429)
+        response.headers["Retry-After"] = str(int(error.retry_after) + 1)
+        return response
+    return await begin(visit, member, asked.to)
+
+
+async def begin(visit: Visit, member: Member, to: str) -> Response:
+    """Log a member in who has proved who they are, and send the browser on its way."""
+    begun = await sessions.begin(visit.front.writes, member)
+    if visit.browser.login:
+        await sessions.leave(visit.front.writes, visit.browser.login)
+    response = visit.go(_goal(to))
+    visit.browser.log_in(response, begun.text)
+    return response
+
+
+async def as_demo(visit: Visit, asked: Form) -> Response:
+    """Log in as the member whom a demo lends to everybody."""
+    visit.check_sent(asked)
+    lent = visit.front.demo_member
+    member = (await visit.front.graph.obj_get((lent,))).get(lent) if lent else None
+    if not isinstance(member, Member):
+        raise NotFound("There is no such page")
+    return await begin(visit, member, asked.to)
+
+
+async def log_out(visit: Visit, asked: Form) -> Response:
+    """End the session of this browser."""
+    visit.check_sent(asked)
+    await sessions.leave(visit.front.writes, visit.browser.login)
+    response = visit.go("/")
+    visit.browser.log_out(response)
+    # What the browser still has of a member's pages is nobody else's.
+    response.headers["Clear-Site-Data"] = '"cache", "storage"'
+    return response
+
+
+async def _form(visit: Visit, to: str, name: str = "", wrong: str = "", status: int = 200) -> Response:
+    title = visit.words.text("Log in")
+    return await page(
+        visit,
+        "login",
+        status=status,
+        title=title,
+        to=to,
+        name=name,
+        wrong=wrong,
+        may_join=visit.front.settings.registrations,
+    )
+
+
+def _goal(to: str) -> str:
+    return to if is_local(to) else "/"
+
+
+ROUTES = (
+    rows.page("/login", form, LogInQuery),
+    rows.form("/login", log_in, LogIn, limit_class="login"),
+    rows.form("/login/demo", as_demo, Form, limit_class="pages"),
+    rows.form("/logout", log_out, Form, limit_class="pages"),
+)

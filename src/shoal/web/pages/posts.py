@@ -1,0 +1,133 @@
+"""A post: its page with comments around it, its photos one by one, and what one can do to it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.api.http.convert import Id
+from shoal.core.errors import NotFound
+from shoal.core.model import Post, Share
+from shoal.feeds import thread
+from shoal.feeds.hydrate import Entry, hydrate, hydrate_taken_back
+from shoal.services import reactions
+from shoal.services.writes import Writes
+from shoal.web import rows
+from shoal.web.pages.writing.compose import answering
+from shoal.web.rendering import page, part
+from shoal.web.views.cards import post_card
+from shoal.web.views.posts import PostView, post_of
+from shoal.web.views.threads import thread_of
+from shoal.web.views.writing.comment import comment_form
+from shoal.web.visit import Form, Visit
+
+_ABOVE, _BELOW = 30, 120
+"""How much of a thread a page shows to begin with."""
+
+Verb = Callable[[Writes, int, int], Awaitable[Post | Share]]
+_VERBS: dict[str, Verb] = {
+    "like": reactions.like,
+    "unlike": reactions.unlike,
+    "share": reactions.share,
+    "unshare": reactions.unshare,
+    "save": reactions.bookmark,
+    "unsave": reactions.unbookmark,
+    "pin": reactions.pin,
+    "unpin": reactions.unpin,
+    "mute": reactions.mute_thread,
+    "unmute": reactions.unmute_thread,
+}
+_TAKEN_BACK = frozenset({"unlike", "unshare", "unsave"})
+
+
+class PostPath(msgspec.Struct, frozen=True):
+    """The address of a post: its author, or its sharer, and its id."""
+
+    handle: Annotated[str, Meta(max_length=300)]
+    id: Id
+
+
+class PhotoPath(PostPath, frozen=True):
+    """The address of one photo of a post."""
+
+    place: Annotated[int, Meta(ge=1, le=100)]
+
+
+class PostActForm(Form, frozen=True, kw_only=True):
+    """Something that is done to a post, or taken back."""
+
+    id: Id
+    do: Literal["like", "unlike", "share", "unshare", "save", "unsave", "pin", "unpin", "mute", "unmute"]
+    entry: Id = Id(0)
+    """The entry of the list in which its button was, where that was a share."""
+
+
+async def show(visit: Visit, path: PostPath) -> Response:
+    """The page of a post, with what it answers above and comments below."""
+    entry = await _found(visit, path)
+    around = await thread.thread(visit.front.reads, visit.viewer_id, entry.post.id, above=_ABOVE, below=_BELOW)
+    post = post_of(visit, entry)
+    title = visit.words.text("%(name)s: %(text)s") % {"name": post.author.shown, "text": post.excerpt}
+    form = comment_form(visit, answering(visit.viewer, entry), -1) if visit.viewer else None
+    below = thread_of(visit, entry.post, around)
+    return await page(visit, "post", title=title, post=post, card=post_card(visit, entry), form=form, thread=below)
+
+
+async def photo(visit: Visit, path: PhotoPath) -> Response:
+    """One photo of a post as large as the window, with the ways to its neighbours."""
+    post = post_of(visit, await _found(visit, path))
+    if path.place > len(post.photos):
+        raise NotFound("There is no such photo")
+    title = visit.words.text("Photo by %(name)s") % {"name": post.author.shown}
+    return await page(visit, "photo", title=title, post=post, photo=post.photos[path.place - 1], place=path.place)
+
+
+async def act(visit: Visit, asked: PostActForm) -> Response:
+    """Like, share, save, pin, or take it back; a script gets the buttons anew."""
+    member = visit.checked(asked)
+    await _VERBS[asked.do](visit.front.writes, member.id, asked.id)
+    if not visit.partial:
+        return visit.back(asked)
+    return part(visit, "actions", post=await _after(visit, asked, member.id))
+
+
+async def _after(visit: Visit, asked: PostActForm, member_id: int) -> PostView:
+    graph = visit.front.reads.graph
+    if asked.do in _TAKEN_BACK:
+        entry = await hydrate_taken_back(graph, member_id, asked.id)
+    else:
+        entry = next(iter(await hydrate(graph, member_id, (asked.id,), unasked=False)), None)
+    if entry is None:
+        raise NotFound("There is no such post")
+    return msgspec.structs.replace(post_of(visit, entry), entry_id=asked.entry or asked.id)
+
+
+async def post_with_id(visit: Visit, id_: int) -> Entry:
+    """Return a post that the viewer may see. Raises `NotFound`."""
+    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (id_,), unasked=False)
+    if not found:
+        raise NotFound("There is no such post")
+    return found[0]
+
+
+async def _found(visit: Visit, path: PostPath) -> Entry:
+    found = await hydrate(visit.front.reads.graph, visit.viewer_id, (path.id,), unasked=False)
+    if not found or path.handle.lower() not in _names(found[0]):
+        raise NotFound("There is no such post")
+    return found[0]
+
+
+def _names(entry: Entry) -> set[str]:
+    """Whose name may stand before the id: the author's, or the sharer's."""
+    return {entry.sharer.member.name if entry.sharer else entry.author.member.name}
+
+
+ROUTES = (
+    rows.page("/@{handle}/{id}", show, PostPath),
+    rows.page("/@{handle}/{id}/photos/{place}", photo, PhotoPath),
+    rows.form("/posts/{id}/act", act, PostActForm),
+)

@@ -1,0 +1,63 @@
+"""The member's own data, to take along."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from babel.numbers import format_decimal
+from starlette.responses import Response, StreamingResponse
+
+from shoal.core.errors import Unavailable
+from shoal.core.model import Member
+from shoal.feeds.hydrate import profiles_by_id
+from shoal.ops.transfer.streamed_export import streamed
+from shoal.web import rows
+from shoal.web.pages.settings.frame import settings_page
+from shoal.web.visit import Form, Visit
+
+_AT_ONCE = 4
+"""Archives that one process sends at a time."""
+_MEGABYTE = 1_000_000
+_RETRY_SECONDS = 60.0
+
+_under_way: set[int] = set()
+"""Members who are being sent their archive: one each."""
+
+
+async def show(visit: Visit, _params: None) -> Response:
+    """The contents of an archive, and its size."""
+    member, words = visit.member, visit.words
+    posts = (await profiles_by_id(visit.front.graph, member.id, (member.id,)))[0].posts
+    megabytes = member.media_bytes / _MEGABYTE
+    size = format_decimal(round(megabytes, 1 if megabytes < 100 else 0), locale=words.code)
+    written = words.plural("%(n)s post", "%(n)s posts", posts) % {"n": words.number(posts)}
+    return await settings_page(visit, "archive", posts=written, megabytes=size)
+
+
+async def download(visit: Visit, asked: Form) -> Response:
+    """Send all data of the member as a zip, which is made while it is sent."""
+    member, _ = visit.checked(asked), visit.words.text
+    if member.id in _under_way or len(_under_way) >= _AT_ONCE:
+        raise Unavailable(
+            _("An archive is being sent already. Please try again in a minute."), retry_after=_RETRY_SECONDS
+        )
+    name = f"{member.name}-{visit.now_ms // 1000}.zip"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
+    return StreamingResponse(_counted(visit, member), headers=headers, media_type="application/zip")
+
+
+async def _counted(visit: Visit, member: Member) -> AsyncGenerator[bytes, None]:
+    _under_way.add(member.id)
+    try:
+        async with aclosing(streamed(visit.front.graph, visit.front.media, member)) as pieces:
+            async for piece in pieces:
+                yield piece
+    finally:
+        _under_way.discard(member.id)
+
+
+ROUTES = (
+    rows.page("/settings/archive", show),
+    rows.form("/settings/archive", download, Form, limit_class="archives"),
+)

@@ -1,0 +1,56 @@
+"""Notifications: whose reach the member at once, wait, or never come."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.services import notice_policy
+from shoal.web import rows
+from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
+from shoal.web.visit import Form, Visit
+
+_RULES = NoticePolicy.__struct_fields__
+
+
+class NoticesForm(Form, frozen=True, kw_only=True):
+    """The policy for notifications from five kinds of senders."""
+
+    not_following: Treatment = Treatment.ACCEPT
+    not_followers: Treatment = Treatment.ACCEPT
+    new_accounts: Treatment = Treatment.ACCEPT
+    private_mentions: Treatment = Treatment.ACCEPT
+    limited_accounts: Treatment = Treatment.ACCEPT
+
+
+async def show(visit: Visit, query: SettingsQuery) -> Response:
+    """The rules as they are."""
+    _, policy = visit.words.text, visit.member.notices
+    words = {
+        "not_following": (_("From people whom you do not follow"), ""),
+        "not_followers": (_("From people who do not follow you"), _("Or have for less than three days")),
+        "new_accounts": (_("From new members"), _("Who joined in the last thirty days, and whom you do not follow")),
+        "private_mentions": (_("Direct messages that nobody asked for"), _("From people whom you do not follow")),
+        "limited_accounts": (_("From people whom moderators have quietened"), _("And whom you do not follow")),
+    }
+    treatments = (
+        (Treatment.ACCEPT, _("Show")),
+        (Treatment.FILTER, _("Hold back")),
+        (Treatment.DROP, _("Ignore")),
+    )
+    rules = [(name, *words[name], getattr(policy, name)) for name in _RULES]
+    return await settings_page(visit, "notifications", saved=query.saved, rules=rules, treatments=treatments)
+
+
+async def save(visit: Visit, asked: NoticesForm) -> Response:
+    """Keep the rules as they were filled in."""
+    member = visit.checked(asked)
+    changes = {name: getattr(asked, name) for name in _RULES}
+    await notice_policy.set_policy(visit.front.writes, member.id, changes)
+    return saved_at(visit, "notifications")
+
+
+ROUTES = (
+    rows.page("/settings/notifications", show, SettingsQuery),
+    rows.form("/settings/notifications", save, NoticesForm),
+)

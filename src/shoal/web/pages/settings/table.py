@@ -1,0 +1,42 @@
+"""Every page of settings."""
+
+from __future__ import annotations
+
+from shoal.api.http.calls import Route
+from shoal.settings import Settings
+from shoal.web.pages.settings import (
+    appearance,
+    archive,
+    contacts,
+    feedback,
+    filters,
+    notices,
+    overview,
+    password,
+    people,
+    posting,
+    privacy,
+    profile,
+    ranking,
+    sessions,
+)
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """Return the rows. The settings say how large a picture may be."""
+    return (
+        *overview.ROUTES,
+        *profile.routes(settings),
+        *privacy.ROUTES,
+        *posting.ROUTES,
+        *ranking.ROUTES,
+        *feedback.ROUTES,
+        *filters.ROUTES,
+        *people.ROUTES,
+        *notices.ROUTES,
+        *appearance.ROUTES,
+        *password.ROUTES,
+        *sessions.ROUTES,
+        *contacts.ROUTES,
+        *archive.ROUTES,
+    )

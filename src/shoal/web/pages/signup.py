@@ -1,0 +1,124 @@
+"""Joining the network."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.api.context import Context
+from shoal.api.http.calls import ANONYMOUS
+from shoal.api.login.joining import Joining, join, needs_approval
+from shoal.core.errors import InvalidInput, NotAllowed
+from shoal.feeds.discover import popular
+from shoal.web import rows
+from shoal.web.pages.login import begin
+from shoal.web.rendering import page
+from shoal.web.views.explore import wall_of
+from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
+from shoal.web.visit import Form, Visit
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+
+
+class SignUpForm(Form, frozen=True, kw_only=True):
+    """Fields of the form by which one joins."""
+
+    username: _Typed = ""
+    email: _Typed = ""
+    password: _Typed = ""
+    agreement: bool = False
+    reason: Annotated[str, Meta(max_length=20_000)] = ""
+    homepage: _Typed = ""
+    """People do not see this field: only programs fill it in."""
+
+
+_EMPTY = SignUpForm()
+_PHOTOS = 8
+"""Photos beside the form."""
+
+
+async def form(visit: Visit, _params: None) -> Response:
+    """The form by which one joins. Where nobody can, the page says so, and what else there is."""
+    if visit.viewer is not None:
+        return visit.go("/")
+    return await _form(visit, _EMPTY)
+
+
+async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
+    """Join; whoever need not wait for approval is logged in and goes on to choose interests."""
+    visit.check_sent(asked)
+    if asked.homepage:
+        unread = visit.words.text("It seems that a program filled this in. If you are a person, please try once more.")
+        return await _form(visit, asked, {"": unread})
+    try:
+        member = await join(_context(visit), _joining(visit, asked))
+    except InvalidInput as error:
+        return await _form(visit, asked, wrong_of(visit.words, error, **_rules(visit)))
+    except NotAllowed:
+        return await _form(visit, asked)
+    if member.pending:
+        return visit.go("/signup/waiting")
+    return await begin(visit, member, "/welcome/interests")
+
+
+async def waiting(visit: Visit, _params: None) -> Response:
+    """The page for somebody who waits for approval."""
+    return await page(visit, "signup_waiting", title=visit.words.text("Thank you"))
+
+
+async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
+    title, settings = visit.words.text("Join"), visit.front.settings
+    try:
+        approval = needs_approval(_context(visit))
+    except NotAllowed:
+        status = 403 if visit.request.method == "POST" else 200
+        shut = not settings.registrations
+        return await page(visit, "signup_shut", status=status, title=title, shut=shut, shown=settings)
+    return await page(
+        visit,
+        "signup",
+        status=422 if wrong else 200,
+        title=title,
+        typed=asked,
+        wrong=wrong,
+        approval=approval,
+        shown=settings,
+        limits=visit.front.writes.limits,
+        wall=wall_of(visit, await popular.page(visit.front.reads, None, _PHOTOS)),
+    )
+
+
+def _joining(visit: Visit, asked: SignUpForm) -> Joining:
+    return Joining(
+        username=asked.username.strip(),
+        email=asked.email,
+        password=asked.password,
+        agreement=asked.agreement,
+        language=visit.words.code,
+        reason=asked.reason.strip(),
+    )
+
+
+def _rules(visit: Visit) -> dict[str, str]:
+    """Return what each field must be, for one that is not."""
+    _, limits = visit.words.text, visit.front.writes.limits
+    password = _("A password has %(least)s to %(most)s characters.")
+    return {
+        "username": _("A user name is made of the letters a to z, digits and the underscore, 30 at most."),
+        "email": _("This is no e-mail address. One looks like name@example.org."),
+        "password": password % {"least": limits.password_least, "most": visit.words.number(limits.password_most)},
+        "reason": _("This is too long: %(most)s characters at most.") % {"most": limits.reason},
+    }
+
+
+def _context(visit: Visit) -> Context:
+    return Context(ANONYMOUS, visit.request, visit.front, {})
+
+
+ROUTES = (
+    rows.page("/signup", form),
+    rows.form("/signup", sign_up, SignUpForm, limit_class="signup"),
+    rows.page("/signup/waiting", waiting),
+)

@@ -1,0 +1,189 @@
+"""The way of a newcomer into the network. Each step can be left out, and be taken later."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.api.http.calls import Route
+from shoal.api.http.convert import Id, Upload
+from shoal.core.errors import InvalidInput
+from shoal.core.model import Member
+from shoal.core.ranking.wishes import MOST_PICKED
+from shoal.feeds.discover import popular
+from shoal.feeds.discover.portfolios import portfolios
+from shoal.feeds.discover.suggestions import suggestions
+from shoal.feeds.discover.tag_offers import offers
+from shoal.graph.schema import FOLLOWS
+from shoal.services import members, tastes
+from shoal.services import suggestions as refused
+from shoal.services.members import ProfileChange
+from shoal.settings import Settings
+from shoal.web import rows
+from shoal.web.pages.following import follow_all
+from shoal.web.pages.own_pictures import keep_picture
+from shoal.web.rendering import page
+from shoal.web.views.explore import wall_of
+from shoal.web.views.people import face_of
+from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
+from shoal.web.views.welcome import offered, people_of, steps_of
+from shoal.web.visit import Form, Visit
+
+_TAGS = 36
+_PEOPLE = 12
+_PHOTOS = 12
+_MOST_AT_ONCE = 100
+_FORM = 64 * 1024
+"""Bytes of a form besides its file."""
+
+
+class InterestsForm(Form, frozen=True, kw_only=True):
+    """Tags that one likes."""
+
+    tags: Annotated[tuple[Annotated[str, Meta(max_length=400)], ...], Meta(max_length=MOST_PICKED)] = ()
+
+
+class SeveralForm(Form, frozen=True, kw_only=True):
+    """Members to follow together."""
+
+    ids: Annotated[tuple[Id, ...], Meta(max_length=_MOST_AT_ONCE)] = ()
+
+
+class UnsuggestForm(Form, frozen=True, kw_only=True):
+    """A member who is not to be suggested again."""
+
+    id: Id
+
+
+class YouForm(Form, frozen=True, kw_only=True):
+    """The beginning of a profile."""
+
+    display_name: Annotated[str, Meta(max_length=2_000)] = ""
+    note: Annotated[str, Meta(max_length=20_000)] = ""
+    avatar: Upload | None = None
+
+
+async def begin(visit: Visit, _params: None) -> Response:
+    """The first step."""
+    return visit.go("/welcome/interests")
+
+
+async def interests(visit: Visit, _params: None) -> Response:
+    """Tags to pick as interests, each with a picture."""
+    member = visit.member
+    found = [offered(visit, one) for one in await offers(visit.front.reads, member.id, _TAGS)]
+    return await page(
+        visit,
+        "welcome_interests",
+        title=visit.words.text("Interests"),
+        steps=steps_of(visit, "interests"),
+        pictured=[one for one in found if one.photo],
+        plain=[one for one in found if not one.photo],
+    )
+
+
+async def pick(visit: Visit, asked: InterestsForm) -> Response:
+    """Keep the picked tags as interests."""
+    member = visit.checked(asked)
+    await tastes.pick_tags(visit.front.writes, member.id, asked.tags)
+    return visit.back(asked, "/welcome/people")
+
+
+async def people(visit: Visit, _params: None) -> Response:
+    """Members to follow, each with a reason and some photos."""
+    member, reads = visit.member, visit.front.reads
+    found = await suggestions(reads, member.id, _PEOPLE)
+    photos = await portfolios(reads, member.id, [one.profile.member.id for one in found])
+    return await page(
+        visit,
+        "welcome_people",
+        title=visit.words.text("People"),
+        steps=steps_of(visit, "people"),
+        people=people_of(visit, found, photos),
+        follows=await _follows(visit, member),
+    )
+
+
+async def follow_several(visit: Visit, asked: SeveralForm) -> Response:
+    """Follow several members at once."""
+    visit.checked(asked)
+    await follow_all(visit, asked.ids)
+    return visit.back(asked, "/welcome/profile")
+
+
+async def dismiss(visit: Visit, asked: UnsuggestForm) -> Response:
+    """Suggest somebody no more; for a script nothing is left of them."""
+    member = visit.checked(asked)
+    await refused.dismiss(visit.front.writes, member.id, asked.id)
+    return Response("", media_type="text/html") if visit.partial else visit.back(asked, "/welcome/people")
+
+
+async def you(visit: Visit, _params: None) -> Response:
+    """The beginning of a profile: a name, a line, a picture."""
+    member = visit.member
+    return await _you(visit, YouForm(display_name=member.display_name, note=member.note))
+
+
+async def set_you(visit: Visit, asked: YouForm) -> Response:
+    """Keep the name, the line and the picture."""
+    member = visit.checked(asked)
+    wrong = await keep_picture(visit, "avatar", asked.avatar)
+    try:
+        change = ProfileChange(display_name=asked.display_name, note=asked.note)
+        await members.update_profile(visit.front.writes, member.id, change)
+    except InvalidInput as error:
+        wrong |= wrong_of(visit.words, error)
+    if wrong:
+        return await _you(visit, asked, wrong)
+    return visit.back(asked, "/welcome/first")
+
+
+async def first(visit: Visit, _params: None) -> Response:
+    """The end of the way: a first post, and what others posted."""
+    member = visit.member
+    entries = await popular.page(visit.front.reads, member.id, _PHOTOS)
+    return await page(
+        visit,
+        "welcome_first",
+        title=visit.words.text("A first photo"),
+        steps=steps_of(visit, "first"),
+        wall=wall_of(visit, entries),
+        follows=await _follows(visit, member),
+    )
+
+
+async def _you(visit: Visit, typed: YouForm, wrong: Wrong = RIGHT) -> Response:
+    return await page(
+        visit,
+        "welcome_you",
+        status=422 if wrong else 200,
+        title=visit.words.text("You"),
+        steps=steps_of(visit, "profile"),
+        face=face_of(visit, visit.member),
+        typed=typed,
+        wrong=wrong,
+        limits=visit.front.writes.limits,
+    )
+
+
+async def _follows(visit: Visit, member: Member) -> int:
+    counted = await visit.front.graph.assoc_count((member.id,), (FOLLOWS,))
+    return counted[FOLLOWS].get(member.id, 0)
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """Return the rows. The settings say how large a picture may be."""
+    most = settings.max_upload_bytes + _FORM
+    return (
+        rows.page("/welcome", begin),
+        rows.page("/welcome/interests", interests),
+        rows.form("/welcome/interests", pick, InterestsForm),
+        rows.page("/welcome/people", people),
+        rows.form("/welcome/people", follow_several, SeveralForm),
+        rows.form("/suggestions/{id}/dismiss", dismiss, UnsuggestForm),
+        rows.page("/welcome/profile", you),
+        rows.form("/welcome/profile", set_you, YouForm, max_body=most),
+        rows.page("/welcome/first", first),
+    )

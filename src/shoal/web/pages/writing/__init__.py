@@ -1,0 +1,1 @@
+"""Posts and comments as members write, edit, schedule and delete them."""

@@ -1,0 +1,111 @@
+"""Files of a post that is being written: taken, looked at until they are ready, described."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from starlette.responses import Response
+
+from shoal.api.http.calls import Route
+from shoal.api.http.convert import Id, Upload
+from shoal.core.errors import NotFound, ShoalError
+from shoal.core.model import Media, Member
+from shoal.services import media
+from shoal.settings import Settings
+from shoal.web import rows
+from shoal.web.rendering import part
+from shoal.web.views.writing.pictures import Refused, card_of
+from shoal.web.views.writing.writing import FileOfPost, picture_of
+from shoal.web.visit import Form, Visit
+
+_AT_ONCE = 2
+"""Files of one form that are decoded at a time."""
+_FORM_BYTES = 1 << 16
+
+
+class NewFile(Form, frozen=True, kw_only=True):
+    """A file that a script sends."""
+
+    file: Upload
+
+
+class FileQuery(msgspec.Struct, frozen=True):
+    """A file of one's own, and how much of its card is wanted."""
+
+    id: Id
+    only: Literal["", "state"] = ""
+
+
+async def upload(visit: Visit, asked: NewFile) -> Response:
+    """Store a file; the answer is its card in the form, or why it was not taken."""
+    member = visit.checked(asked)
+    made = await _stored(visit, member, asked.file)
+    if isinstance(made, Refused):
+        return part(visit, "refused_file", status=422, refused=made)
+    return part(visit, "picture_card", card=card_of(visit, made), most=visit.front.writes.limits.description)
+
+
+async def show(visit: Visit, asked: FileQuery) -> Response:
+    """The card of a file, or what has become of it."""
+    found = await media.own_media(visit.front.writes, visit.member.id, asked.id)
+    name = "picture_state" if asked.only else "picture_card"
+    return part(visit, name, card=card_of(visit, found), most=visit.front.writes.limits.description)
+
+
+async def take_files(
+    visit: Visit, member: Member, files: Sequence[Upload]
+) -> tuple[tuple[FileOfPost, ...], tuple[Refused, ...]]:
+    """Store the files of a form. Returns those that were taken, in their order, and those that were not, each with the reason."""
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(file: Upload) -> Media | Refused:
+        async with turns:
+            return await _stored(visit, member, file)
+
+    made = await asyncio.gather(*map(one, files))
+    pictures = tuple(picture_of(each) for each in made if isinstance(each, Media))
+    return pictures, tuple(each for each in made if isinstance(each, Refused))
+
+
+async def _stored(visit: Visit, member: Member, file: Upload) -> Media | Refused:
+    try:
+        return await media.upload(visit.front.writes, member.id, file.data)
+    except ShoalError as error:
+        return Refused(file.filename[-80:] or visit.words.text("This file"), visit.words.text(_sentence(str(error))))
+    finally:
+        file.close()
+
+
+def _sentence(words: str) -> str:
+    """Return a message of the services as a sentence by itself."""
+    text = words[:1].upper() + words[1:]
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+async def own_files(visit: Visit, member: Member, ids: Sequence[int]) -> list[Media]:
+    """Return those of these files that are there and the member's, in this order."""
+    nodes = await visit.front.graph.obj_get(list(dict.fromkeys(ids))) if ids else {}
+    found = [nodes.get(id_) for id_ in ids]
+    return [one for one in found if isinstance(one, Media) and one.owner_id == member.id]
+
+
+async def describe_pictures(visit: Visit, member: Member, said: Sequence[FileOfPost]) -> None:
+    """Store what the form says of files, where it says something new. Raises `NotFound` and `InvalidInput`."""
+    there = {one.id: picture_of(one) for one in await own_files(visit, member, [one.id for one in said])}
+    for one in said:
+        if one.id not in there:
+            raise NotFound("There is no such file")
+        if one != there[one.id]:
+            await media.describe(visit.front.writes, member.id, one.id, description=one.description, focus=one.focus)
+
+
+def routes(settings: Settings) -> tuple[Route, ...]:
+    """The rows; the settings say how large a file may be."""
+    largest = max(settings.max_upload_bytes, settings.max_video_bytes) + _FORM_BYTES
+    return (
+        rows.form("/compose/files", upload, NewFile, limit_class="media", max_body=largest),
+        rows.page("/compose/files/{id}", show, FileQuery),
+    )

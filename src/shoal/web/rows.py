@@ -1,0 +1,103 @@
+"""Kinds of rows of the web app's route table: pages, and forms that are posted."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import TypeVar
+
+import msgspec
+from starlette.responses import Response
+
+from shoal.api.context import Context
+from shoal.api.http.calls import Body, Route
+from shoal.web.errors import error_page
+from shoal.web.visit import LogInFirst, Visit, visit_of
+
+P = TypeVar("P")
+PageHandler = Callable[[Visit, P], Awaitable[Response]]
+"""Answers a visit, with the parameters of its row, or None where it takes none."""
+
+HTML = Body("text/html")
+
+
+_ALWAYS_OPEN = frozenset(
+    {
+        "",
+        "about",
+        "confirm",
+        "keys",
+        "login",
+        "manifest.webmanifest",
+        "oauth",
+        "offline",
+        "password",
+        "signup",
+        "welcome",
+        "worker.js",
+    }
+)
+"""First parts of the paths of pages that strangers may see where all others are closed to them (`public_pages`)."""
+
+
+def page(
+    path: str, handler: PageHandler[P], params: type[msgspec.Struct] | None = None, *, once: bool = False
+) -> Route:
+    """Return the row of a page. `once`: a parameter that comes twice is refused."""
+    return _row("GET", path, handler, params, "pages", 0, once=once)
+
+
+def form(
+    path: str,
+    handler: PageHandler[P],
+    params: type[msgspec.Struct],
+    *,
+    limit_class: str = "api",
+    max_body: int = 0,
+    once: bool = False,
+) -> Route:
+    """Return the row of a form that is posted. `max_body`: bytes, where files come with it."""
+    return _row("POST", path, handler, params, limit_class, max_body, once=once)
+
+
+def _row(
+    method: str,
+    path: str,
+    handler: PageHandler[P],
+    params: type[msgspec.Struct] | None,
+    limit_class: str,
+    max_body: int,
+    *,
+    once: bool,
+) -> Route:
+    return Route(
+        method,
+        path,
+        _answering(handler, open_to_all=path.split("/")[1] in _ALWAYS_OPEN),
+        auth="browser",
+        limit_class=limit_class,
+        params=params,
+        max_body=max_body or 1 << 16,
+        answer=HTML,
+        page=True,
+        once=once,
+    )
+
+
+def _answering(handler: PageHandler[P], *, open_to_all: bool) -> Callable[[Context, P], Awaitable[Response]]:
+    """Return the handler as the dispatcher calls it: an error becomes a page, and whoever must log in is sent to do so."""
+
+    @wraps(handler)
+    async def answer(context: Context, params: P) -> Response:
+        visit = await visit_of(context)
+        try:
+            if not (open_to_all or visit.viewer or visit.front.settings.public_pages):
+                raise LogInFirst  # noqa: TRY301 (the same answer as for a page that is for members)
+            return await handler(visit, params)
+        except LogInFirst:
+            asked = visit.path if visit.request.method == "GET" else ""
+            return visit.go(visit.url("/login", to=asked).removeprefix(visit.front.at.path))
+        except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)
+            return await error_page(visit, error)
+
+    return answer

@@ -1,0 +1,29 @@
+// Starts the behaviours of a page: each is a module that is fetched when something on the page has `data-behaviour="its-name"`.
+const started = new WeakMap();
+
+async function start(element) {
+  for (const name of element.dataset.behaviour.split(" ")) {
+    const names = started.get(element) ?? started.set(element, new Set()).get(element);
+    if (names.has(name)) continue;
+    names.add(name);
+    try {
+      (await import(`./${name}.js`)).default(element);
+    } catch (error) {
+      // A page that is left while it loads gets no more files; it works without them.
+      names.delete(name);
+      if (!(error instanceof TypeError)) throw error;
+    }
+  }
+}
+
+function look(within) {
+  if (within.matches?.("[data-behaviour]")) start(within);
+  for (const element of within.querySelectorAll?.("[data-behaviour]") ?? []) start(element);
+}
+
+document.addEventListener("htmx:sendError", async () => {
+  const { say } = await import("./word.js");
+  say(document.getElementById("words").dataset.lost);
+});
+document.addEventListener("htmx:load", (event) => look(event.detail.elt));
+look(document.documentElement);

@@ -1,0 +1,96 @@
+// The form in which a post is written: files are sent at once, one after the other, with their progress; cards are moved and replaced.
+import { say } from "./word.js";
+import { send } from "./sending.js";
+
+export const token = () => JSON.parse(document.body.getAttribute("hx-headers"))["X-Form-Token"];
+export const changed = (form) => form.dispatchEvent(new Event("input", { bubbles: true }));
+
+export function settle(list) {
+  const cards = [...list.children].filter((card) => card.dataset.picture);
+  cards.forEach((card, n) => {
+    card.querySelector('[data-move="-1"]').disabled = n === 0;
+    card.querySelector('[data-move="1"]').disabled = n === cards.length - 1;
+    for (const hidden of card.querySelectorAll("[data-crop], [data-replace], [data-grip]")) hidden.hidden = false;
+  });
+}
+
+export function move(list, card, by) {
+  const cards = [...list.children];
+  const to = cards[cards.indexOf(card) + by];
+  if (!to) return;
+  if (by < 0) to.before(card);
+  else to.after(card);
+  settle(list);
+  changed(list.closest("form"));
+}
+
+export default function compose(form) {
+  const list = form.querySelector("[data-pictures]");
+  const field = form.querySelector('input[type="file"]');
+  form.classList.add("scripted");
+  form.querySelectorAll("[data-how], [data-describe]").forEach((one) => (one.hidden = false));
+  settle(list);
+  const take = (files, instead) => {
+    for (const file of files) send(form, list, file, instead);
+  };
+  field.addEventListener("change", () => {
+    const instead = field.instead;
+    field.instead = null;
+    take([...field.files], instead);
+    field.value = "";
+  });
+  form.addEventListener("paste", (event) => {
+    const files = [...(event.clipboardData?.files ?? [])];
+    if (!files.length) return;
+    event.preventDefault();
+    take(files);
+  });
+  const place = form.querySelector("[data-drop]");
+  const carries = (event) => event.dataTransfer?.types.includes("Files");
+  for (const name of ["dragenter", "dragover"]) {
+    form.addEventListener(name, (event) => carries(event) && (event.preventDefault(), place.classList.add("over")));
+  }
+  form.addEventListener("dragleave", (event) => form.contains(event.relatedTarget) || place.classList.remove("over"));
+  form.addEventListener("drop", (event) => {
+    if (!carries(event)) return;
+    event.preventDefault();
+    place.classList.remove("over");
+    take([...event.dataTransfer.files]);
+  });
+  form.addEventListener("click", async (event) => {
+    const button = event.target.closest("button");
+    const card = button?.closest(".picture");
+    if (button?.matches("[data-describe]")) {
+      const empty = [...form.querySelectorAll('[name="pictures[][description]"]')].find((one) => !one.value.trim());
+      empty?.focus();
+    }
+    if (!card) return;
+    if (button.dataset.move) {
+      event.preventDefault();
+      move(list, card, Number(button.dataset.move));
+      (button.disabled ? card.querySelector("[data-move]:enabled") : button)?.focus();
+    } else if (button.matches("[data-remove]")) {
+      event.preventDefault();
+      (card.nextElementSibling ?? card.previousElementSibling)?.querySelector("textarea")?.focus();
+      card.remove();
+      settle(list);
+      changed(form);
+    } else if (button.matches("[data-replace]")) {
+      field.instead = card;
+      field.click();
+    } else if (button.matches("[data-crop]")) {
+      const { crop } = await import("./crop.js");
+      const file = await crop(card.file ?? card.querySelector("[data-large]").dataset.large, form);
+      if (file) send(form, list, file, card);
+    }
+  });
+  (async () => (await import("./order.js")).default(list))();
+  form.addEventListener("submit", (event) => {
+    if (!list.querySelector(".uploading.busy")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    say(form.dataset.busy);
+  }, true);
+  const warn = (event) => list.isConnected && list.querySelector(".uploading.busy") && event.preventDefault();
+  addEventListener("beforeunload", warn);
+}

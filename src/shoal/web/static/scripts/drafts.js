@@ -1,0 +1,78 @@
+// What is typed is kept in this browser until it is posted, and comes back when the form is opened again.
+import { say } from "./word.js";
+import { settle } from "./compose.js";
+import { fetched } from "./sending.js";
+
+const OURS = new Set(["form_token", "request", "reply_to", "instead_of", "files[]"]);
+const PAUSE = 400;
+
+const simple = (form) => [...form.elements].filter((one) => one.name && !OURS.has(one.name) && !one.name.startsWith("pictures[]") && one.type !== "submit" && one.tagName !== "BUTTON");
+const value = (one) => (one.type === "checkbox" || one.type === "radio" ? one.checked : one.value);
+
+function saved(form) {
+  const fields = simple(form).map((one) => [one.name, one.type === "radio" ? one.value : "", value(one)]);
+  const pictures = [...form.querySelectorAll(".picture")].map((card) =>
+    Object.fromEntries([...card.querySelectorAll("[name^='pictures[]']")].map((one) => [one.name.slice(11, -1), one.value])),
+  );
+  return { fields, pictures };
+}
+
+const isEmpty = (draft, first) => JSON.stringify(draft) === JSON.stringify(first);
+
+async function restored(form, draft) {
+  const list = form.querySelector("[data-pictures]");
+  const waiting = [...simple(form)];
+  for (const [name, option, said] of draft.fields) {
+    const at = waiting.findIndex((one) => one.name === name && (one.type !== "radio" || one.value === option));
+    if (at < 0) continue;
+    const [one] = waiting.splice(at, 1);
+    if (typeof said === "boolean") one.checked = said;
+    else one.value = said;
+    if (typeof said === "string" && one.defaultValue === "" && said) one.closest("details")?.setAttribute("open", "");
+  }
+  let gone = 0;
+  for (const picture of draft.pictures) {
+    const card = await fetched(form, picture.id);
+    if (!card) {
+      gone += 1;
+      continue;
+    }
+    for (const [name, said] of Object.entries(picture)) {
+      const field = card.querySelector(`[name="pictures[][${name}]"]`);
+      if (field) field.value = said;
+    }
+    list.append(card);
+    htmx.process(card);
+    document.dispatchEvent(new CustomEvent("htmx:load", { detail: { elt: card } }));
+  }
+  settle(list);
+  form.querySelector("#text").dispatchEvent(new Event("input", { bubbles: true }));
+  say(gone ? form.dataset.gone : form.dataset.kept);
+}
+
+export default async function drafts(form) {
+  const key = form.dataset.draft;
+  if (!key) return;
+  const first = saved(form);
+  const fresh = !form.querySelector(".picture, .error, .notice") && !location.search.match(/[?&](tag|text)=/);
+  const held = fresh ? localStorage.getItem(key) : null;
+  if (held) await restored(form, JSON.parse(held));
+  let timer = 0, over = false;
+  const end = () => (clearTimeout(timer), (over = true));
+  const keep = () => {
+    if (over) return;
+    const now = saved(form);
+    if (isEmpty(now, first) && !held) localStorage.removeItem(key);
+    else localStorage.setItem(key, JSON.stringify(now));
+  };
+  if (!fresh) keep();
+  form.addEventListener("input", () => (clearTimeout(timer), (timer = setTimeout(keep, PAUSE))));
+  document.addEventListener("forget-drafts", end);
+  addEventListener("pagehide", () => form.isConnected && timer && keep());
+  form.addEventListener("htmx:beforeOnLoad", (event) => {
+    // Answered from elsewhere than the form: it is posted.
+    if (new URL(event.detail.xhr.responseURL).pathname === new URL(form.action).pathname) return;
+    end();
+    localStorage.removeItem(key);
+  });
+}

@@ -1,0 +1,28 @@
+// The point of a picture that stays when it is cut is set by a click on it; the sliders beside it say the same.
+export default function focus(card) {
+  const [across, down] = ["across", "down"].map((name) => card.querySelector(`[name="pictures[][${name}]"]`));
+  const details = card.querySelector(".focal");
+  const point = document.createElement("span");
+  point.className = "point";
+  const frame = () => card.querySelector("[data-focus]");
+  const show = () => {
+    const box = frame();
+    if (!box) return;
+    if (details.open) box.append(point);
+    else point.remove();
+    point.style.left = `${across.value}%`;
+    point.style.top = `${down.value}%`;
+  };
+  card.addEventListener("click", (event) => {
+    const box = frame();
+    if (!box?.contains(event.target)) return;
+    const at = box.getBoundingClientRect();
+    details.open = true;
+    across.value = Math.round((100 * (event.clientX - at.left)) / at.width);
+    down.value = Math.round((100 * (event.clientY - at.top)) / at.height);
+    across.dispatchEvent(new Event("input", { bubbles: true }));
+  });
+  for (const one of [across, down]) one.addEventListener("input", show);
+  details.addEventListener("toggle", show);
+  show();
+}

@@ -1,0 +1,7 @@
+// Moving pictures play while they are in sight, unless somebody wants less motion.
+export default function gifv(video) {
+  const still = matchMedia("(prefers-reduced-motion: reduce)").matches || document.documentElement.classList.contains("look-still");
+  if (still) return;
+  video.controls = false;
+  new IntersectionObserver(([entry]) => (entry.isIntersecting ? video.play().catch(() => {}) : video.pause()), { threshold: 0.4 }).observe(video);
+}

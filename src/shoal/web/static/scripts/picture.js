@@ -1,0 +1,20 @@
+// The part of a picture of oneself that is shown is chosen before it is sent. A file that the browser cannot read goes as it is.
+const SHAPES = { square: [1, 800], banner: [3, 1800] };
+
+export default function picture(field) {
+  const input = field.querySelector("input[type=file]");
+  input.addEventListener("change", async () => {
+    const [file] = input.files;
+    if (!file) return;
+    const { crop } = await import("./crop.js");
+    const part = await crop(file, ...SHAPES[field.dataset.shape]);
+    if (!part) return;
+    const held = new DataTransfer();
+    held.items.add(part);
+    input.files = held.files;
+    const shown = document.createElement("img");
+    shown.alt = "";
+    shown.src = URL.createObjectURL(part);
+    field.querySelector(".picture-now").replaceChildren(shown);
+  });
+}

@@ -1,0 +1,77 @@
+// A map of the world, drawn here: a click sets the place, the wheel and buttons zoom, and dragging moves it.
+import { say } from "./word.js";
+
+const WHOLE = { x: -18000, y: -9000, width: 36000 };
+const NEAREST = 200;
+
+export default function place(details) {
+  const map = details.querySelector("[data-world]");
+  const svg = map.querySelector("svg");
+  const here = map.querySelector(".here");
+  const [latitude, longitude] = ["latitude", "longitude"].map((name) => details.querySelector(`#${name}`));
+  const view = { ...WHOLE };
+  map.hidden = false;
+  const show = () => {
+    view.width = Math.min(WHOLE.width, Math.max(NEAREST, view.width));
+    view.x = Math.min(18000 - view.width, Math.max(-18000, view.x));
+    view.y = Math.min(9000 - view.width / 2, Math.max(-9000, view.y));
+    svg.setAttribute("viewBox", `${view.x} ${view.y} ${view.width} ${view.width / 2}`);
+    const [lat, lon] = [latitude, longitude].map((field) => parseFloat(field.value.replace(",", ".")));
+    here.toggleAttribute("hidden", !(Number.isFinite(lat) && Number.isFinite(lon)));
+    here.setAttribute("transform", `translate(${lon * 100 || 0} ${-lat * 100 || 0})`);
+    here.firstElementChild.setAttribute("r", view.width / 90);
+  };
+  const zoom = (by, x = view.x + view.width / 2, y = view.y + view.width / 4) => {
+    const width = Math.min(WHOLE.width, Math.max(NEAREST, view.width / by));
+    const ratio = width / view.width;
+    Object.assign(view, { x: x - (x - view.x) * ratio, y: y - (y - view.y) * ratio, width });
+    show();
+  };
+  const at = (event) => {
+    const box = svg.getBoundingClientRect();
+    return [view.x + ((event.clientX - box.left) / box.width) * view.width, view.y + ((event.clientY - box.top) / box.height) * (view.width / 2)];
+  };
+  const set = (lat, lon) => {
+    latitude.value = lat;
+    longitude.value = lon;
+    latitude.dispatchEvent(new Event("input", { bubbles: true }));
+    show();
+  };
+  let from = null;
+  svg.addEventListener("pointerdown", (event) => {
+    from = { x: event.clientX, y: event.clientY, view: { ...view }, moved: false };
+    svg.setPointerCapture(event.pointerId);
+  });
+  svg.addEventListener("pointermove", (event) => {
+    if (!from) return;
+    const scale = view.width / svg.getBoundingClientRect().width;
+    const [dx, dy] = [event.clientX - from.x, event.clientY - from.y];
+    from.moved ||= Math.hypot(dx, dy) > 5;
+    if (from.moved) Object.assign(view, { x: from.view.x - dx * scale, y: from.view.y - dy * scale }), show();
+  });
+  svg.addEventListener("pointerup", (event) => {
+    if (from && !from.moved) {
+      const [x, y] = at(event);
+      const digits = view.width > 9000 ? 1 : view.width > 1500 ? 2 : 3;
+      set((-y / 100).toFixed(digits), (x / 100).toFixed(digits));
+    }
+    from = null;
+  });
+  svg.addEventListener("wheel", (event) => (event.preventDefault(), zoom(event.deltaY < 0 ? 1.25 : 0.8, ...at(event))), { passive: false });
+  for (const button of map.querySelectorAll("[data-zoom]")) {
+    button.addEventListener("click", () => (here.hasAttribute("hidden") ? zoom(Number(button.dataset.zoom)) : zoom(Number(button.dataset.zoom), parseFloat(longitude.value) * 100, -parseFloat(latitude.value) * 100)));
+  }
+  const locate = map.querySelector("[data-locate]");
+  locate.addEventListener("click", () =>
+    navigator.geolocation.getCurrentPosition(({ coords }) => set(coords.latitude.toFixed(4), coords.longitude.toFixed(4)), () => say(locate.dataset.denied)),
+  );
+  map.querySelector("[data-clear]").addEventListener("click", () => set("", ""));
+  for (const field of [latitude, longitude]) field.addEventListener("input", show);
+  const open = () => {
+    const land = map.querySelector("[data-land]");
+    if (details.open && !land.hasAttribute("href")) land.setAttribute("href", land.dataset.land);
+    show();
+  };
+  details.addEventListener("toggle", open);
+  open();
+}

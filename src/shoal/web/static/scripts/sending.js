@@ -1,0 +1,88 @@
+// One file on its way: its picture, how much of it has arrived, and, if it was refused, why, with a way to try again.
+import { changed, settle, token } from "./compose.js";
+
+const HEADERS = () => ({ "X-Form-Token": token(), "HX-Request": "true" });
+
+function built(file) {
+  const item = document.createElement("li");
+  item.className = "uploading busy";
+  if (file.type.startsWith("image/")) {
+    const image = item.appendChild(document.createElement("img"));
+    image.alt = "";
+    image.src = URL.createObjectURL(file);
+    image.onload = () => URL.revokeObjectURL(image.src);
+    image.onerror = () => image.remove();
+  }
+  const name = item.appendChild(document.createElement("p"));
+  name.className = "fine";
+  name.textContent = file.name;
+  const bar = item.appendChild(document.createElement("progress"));
+  bar.max = 100;
+  bar.setAttribute("aria-label", file.name);
+  return item;
+}
+
+function card(html) {
+  const holder = document.createElement("template");
+  holder.innerHTML = html;
+  return holder.content.querySelector(".picture");
+}
+
+function placed(form, list, item, html, file, instead) {
+  const fresh = card(html);
+  if (!fresh) return;
+  if (instead?.isConnected) {
+    fresh.querySelector("textarea").value = instead.querySelector("textarea").value;
+    instead.replaceWith(fresh);
+    item.remove();
+  } else item.replaceWith(fresh);
+  fresh.file = file.type.startsWith("image/") ? file : null;
+  htmx.process(fresh);
+  document.dispatchEvent(new CustomEvent("htmx:load", { detail: { elt: fresh } }));
+  settle(list);
+  changed(form);
+}
+
+function refused(form, list, item, html, file, instead) {
+  item.classList.remove("busy");
+  item.querySelector("progress").remove();
+  const words = item.appendChild(document.createElement("div"));
+  words.setAttribute("role", "alert");
+  if (html) words.innerHTML = html;
+  else words.textContent = form.dataset.lost;
+  const buttons = item.appendChild(document.createElement("p"));
+  buttons.className = "buttons";
+  for (const [text, act] of [[form.dataset.again, () => (item.remove(), send(form, list, file, instead))], [form.dataset.drop, () => item.remove()]]) {
+    const button = buttons.appendChild(document.createElement("button"));
+    button.type = "button";
+    button.className = "button quiet small";
+    button.textContent = text;
+    button.addEventListener("click", act);
+  }
+}
+
+export function send(form, list, file, instead) {
+  const item = built(file);
+  if (instead) instead.after(item);
+  else list.append(item);
+  if (!instead && list.children.length > Number(form.dataset.most)) {
+    const words = document.createElement("p");
+    words.className = "error";
+    words.textContent = form.dataset.full;
+    return refused(form, list, item, words.outerHTML, file);
+  }
+  const request = new XMLHttpRequest();
+  request.open("POST", form.dataset.files);
+  for (const [name, value] of Object.entries(HEADERS())) request.setRequestHeader(name, value);
+  request.upload.onprogress = (event) => event.lengthComputable && (item.querySelector("progress").value = (100 * event.loaded) / event.total);
+  request.onload = () => (request.status === 200 ? placed : refused)(form, list, item, request.status === 200 || request.status === 422 ? request.responseText : "", file, instead);
+  request.onerror = request.ontimeout = () => refused(form, list, item, "", file, instead);
+  const body = new FormData();
+  body.append("file", file, file.name || "pasted");
+  request.send(body);
+}
+
+export async function fetched(form, id) {
+  const answer = await fetch(`${form.dataset.files}/${id}`, { headers: HEADERS() });
+  return answer.ok ? card(await answer.text()) : null;
+}

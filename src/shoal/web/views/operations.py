@@ -1,0 +1,233 @@
+"""The state of the network and of this process, as operators see it: figures, and charts as shapes with all their numbers."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Sequence
+
+import msgspec
+
+from shoal.api.http.meter import Slot
+from shoal.core.errors import Unavailable
+from shoal.ops.jobs import Work, survey
+from shoal.timelines.memory import MemoryTimelines
+from shoal.web.visit import Visit
+from shoal.web.words import When
+
+_WIDTH, _HEIGHT = 600.0, 120.0
+_MOST_ROUTES = 12
+_KIB = 1024
+_ENTRY_BYTES = 8
+
+
+class Column(msgspec.Struct, frozen=True):
+    """A column of a chart: where it stands and how high it is, in units of the drawing."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    words: str
+
+
+class ColumnChart(msgspec.Struct, frozen=True):
+    """Ten minutes as columns, and a line above them."""
+
+    title: str
+    columns: tuple[Column, ...]
+    line: str
+    """Points of the line."""
+    most: str
+    """The value at the upper edge."""
+
+
+class Figure(msgspec.Struct, frozen=True):
+    """A number with its name, and whether it wants attention."""
+
+    name: str
+    value: str
+    hint: str = ""
+    wrong: bool = False
+
+
+class RouteRow(msgspec.Struct, frozen=True):
+    """A route, with how often it was asked for and how long it took."""
+
+    route: str
+    count: str
+    failed: str
+    p50: str
+    p99: str
+
+
+class SlowRow(msgspec.Struct, frozen=True):
+    """A slow request, and where its time went; parts in percent."""
+
+    when: When
+    route: str
+    status: int
+    request_id: str
+    total: str
+    stages: tuple[tuple[str, str, float], ...]
+
+
+class SetAside(msgspec.Struct, frozen=True):
+    """A job that failed again and again and was set aside."""
+
+    job: str
+    event: str
+    step: int
+    attempts: int
+    error: str
+
+
+class Operations(msgspec.Struct, frozen=True):
+    """Everything on the page of operators."""
+
+    figures: tuple[Figure, ...]
+    parts: tuple[tuple[str, bool], ...]
+    charts: tuple[ColumnChart, ...]
+    routes: tuple[RouteRow, ...]
+    slow: tuple[SlowRow, ...]
+    aside: tuple[SetAside, ...]
+    stores: tuple[tuple[str, str], ...]
+    """Each store, and the data sources that it has."""
+
+
+async def operations(visit: Visit) -> Operations:
+    """Return how the network and this process stand now."""
+    front, words = visit.front, visit.words
+    work = await _work(visit)
+    history = front.meter.history()
+    parts = await front.readiness.parts()
+    return Operations(
+        figures=tuple(_figures(visit, work, history)),
+        parts=tuple(parts.items()),
+        charts=(
+            _chart(
+                visit,
+                words.text("Requests in ten seconds"),
+                [slot.number for slot in history],
+                [slot.failed + slot.refused for slot in history],
+                "",
+            ),
+            _chart(
+                visit,
+                words.text("Milliseconds: half of the requests, and 99 of 100"),
+                [slot.p50 for slot in history],
+                [slot.p99 for slot in history],
+                "ms",
+            ),
+        ),
+        routes=tuple(
+            RouteRow(
+                one.route,
+                words.number(one.number),
+                words.number(one.failed) if one.failed else "",
+                _ms(one.p50),
+                _ms(one.p99),
+            )
+            for one in front.meter.routes()[:_MOST_ROUTES]
+        ),
+        slow=tuple(_slow(visit)),
+        aside=tuple(SetAside(one.job, one.event, one.step, one.attempts, one.error) for one in work.buried)
+        if work
+        else (),
+        stores=tuple(_stores(front.settings.store)),
+    )
+
+
+async def _work(visit: Visit) -> Work | None:
+    """Return how the work stands; None where it cannot be asked."""
+    try:
+        return await survey({"store": visit.front.store}, visit.front.settings.most_behind_seconds)
+    except Unavailable:
+        return None
+
+
+def _figures(visit: Visit, work: Work | None, history: Sequence[Slot]) -> list[Figure]:
+    _, words, front = visit.words.text, visit.words, visit.front
+    asked = sum(slot.number for slot in history)
+    failed = sum(slot.failed for slot in history)
+    refused = sum(slot.refused for slot in history)
+    latest = next((slot for slot in reversed(history[:-1]) if slot.number), history[-1])
+    found = [
+        Figure(_("Requests in ten minutes"), words.number(asked)),
+        Figure(_("Half of them in"), _ms(latest.p50), _("99 of 100 in %(ms)s") % {"ms": _ms(latest.p99)}),
+        Figure(_("Failed"), words.number(failed), _("answers 500 and above"), wrong=failed > 0),
+        Figure(_("Refused"), words.number(refused), _("too many at once, or too late"), wrong=refused > asked / 100),
+    ]
+    if work is not None:
+        late = f"{work.oldest_seconds:.1f} s"
+        behind = work.most_seconds > 0 and work.oldest_seconds > work.most_seconds / 3
+        found += [
+            Figure(_("Deliveries behind by"), late, _("the oldest event that is not done"), wrong=behind),
+            Figure(_("Events waiting"), words.number(work.waiting)),
+            Figure(
+                _("Posts refused as too late"),
+                words.number(front.writes.pressure.refused),
+                wrong=front.writes.pressure.refused > 0,
+            ),
+            Figure(_("Jobs set aside"), words.number(len(work.buried)), wrong=bool(work.buried)),
+        ]
+    timelines = front.reads.timelines
+    if isinstance(timelines, MemoryTimelines):
+        size = len(timelines) * timelines.length * _ENTRY_BYTES / (1 << 20)
+        found.append(Figure(_("Warm home timelines"), words.number(len(timelines)), f"{size:,.0f} MiB"))
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB / (1 << 20)
+    found += [
+        Figure(_("Listening now"), words.number(front.streams.number)),
+        Figure(_("Memory of this process, at most"), f"{used:,.0f} MiB"),
+    ]
+    return found
+
+
+def _chart(visit: Visit, title: str, columns: Sequence[float], line: Sequence[float], unit: str) -> ColumnChart:
+    most = max((1.0, *columns, *line))
+    width = _WIDTH / len(columns)
+    drawn = []
+    for n, value in enumerate(columns):
+        height = value / most * (_HEIGHT - 8)
+        drawn.append(
+            Column(
+                round(n * width, 1),
+                round(_HEIGHT - height, 1),
+                round(width - 2, 1),
+                round(height, 1),
+                f"{value:,.0f} {unit}",
+            )
+        )
+    points = " ".join(
+        f"{n * width + width / 2 - 1:.1f},{_HEIGHT - value / most * (_HEIGHT - 8):.1f}" for n, value in enumerate(line)
+    )
+    return ColumnChart(title, tuple(drawn), points, f"{visit.words.number(round(most))} {unit}".strip())
+
+
+def _slow(visit: Visit) -> list[SlowRow]:
+    _ = visit.words.text
+    names = (_("let in"), _("answered"), _("sent"))
+    return [
+        SlowRow(
+            visit.words.when(one.at_ms, visit.now_ms),
+            one.route,
+            one.status,
+            one.request_id,
+            _ms(one.stages.total),
+            tuple(
+                (name, _ms(ms), round(100 * ms / one.stages.total, 1))
+                for name, ms in zip(names, one.stages, strict=True)
+            ),
+        )
+        for one in reversed(visit.front.meter.slow)
+    ]
+
+
+def _ms(value: float) -> str:
+    return f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms"
+
+
+def _stores(store: str | dict[str, str]) -> list[tuple[str, str]]:
+    """Return the stores without what is secret in their addresses, each with its data sources."""
+    if isinstance(store, str):
+        return [(store.partition("://")[0], "0-63")]
+    return [(f"{url.partition('://')[0]} {n}", sources) for n, (sources, url) in enumerate(store.items(), 1)]

@@ -1,0 +1,280 @@
+"""Posts as pages show them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote
+
+import msgspec
+from markupsafe import Markup
+
+from shoal.core.model import Media, MediaKind, MediaState, Member, Visibility
+from shoal.core.text import plain_excerpt
+from shoal.core.visibility import is_sensitive, may_share
+from shoal.feeds.hydrate import Entry, PollView, Profile
+from shoal.web.views.people import Face, face_of
+from shoal.web.views.tints import tint_of
+from shoal.web.visit import Visit
+from shoal.web.words import Translated, When
+
+_LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
+"""Proportions that a photo is shown in: wider and taller ones are cut at their focus. Style sheets know each step by a class."""
+NOBODY: Mapping[int, str] = {}
+_GRID = 5
+"""Parts of a picture's width and height among which a style sheet knows where the focus is."""
+
+
+class Photo(msgspec.Struct, frozen=True):
+    """A picture, video or sound of a post."""
+
+    id: int
+    kind: str
+    preview: str
+    """Address of the small copy; empty where there is none."""
+    large: str
+    """Address of the copy that the viewer shows, or of the clip."""
+    original: str
+    width: int
+    height: int
+    alt: str
+    ratio: str
+    """Class of its proportion."""
+    focus: str
+    """Class of the point that is kept when it is cut."""
+    tint: str
+    """Its average colour, `#rrggbb`, until it has come."""
+    blurhash: str
+    ready: bool = True
+    failed: bool = False
+    length: str = ""
+    """Playing time."""
+
+
+class Option(msgspec.Struct, frozen=True):
+    """An option of a poll."""
+
+    place: int
+    title: str
+    percent: int
+    votes: str
+    chosen: bool
+
+
+class ShownPoll(msgspec.Struct, frozen=True):
+    """A poll, as the viewer sees it."""
+
+    id: int
+    options: tuple[Option, ...]
+    multiple: bool
+    open: bool
+    """Whether the viewer may vote now."""
+    words: str
+
+
+class Button(msgspec.Struct, frozen=True):
+    """Something that can be done to a post, and taken back."""
+
+    on: bool
+    count: str
+    words: str
+    """For whoever does not see the sign: what it does and how many did so."""
+
+
+class PostView(msgspec.Struct, frozen=True):
+    """A post, or somebody's share of it."""
+
+    id: int
+    entry_id: int
+    """Id in the list that it is in: of the share, if it is there as one."""
+    path: str
+    author: Face
+    when: When
+    text: Markup
+    excerpt: str
+    language: str
+    photos: tuple[Photo, ...]
+    like: Button
+    share: Button
+    save: Button
+    comment: Button
+    tags: tuple[str, ...] = ()
+    sharable: bool = True
+    visibility: str = "public"
+    spoiler: str = ""
+    covered: bool = False
+    """Whether the photos are shown only when asked for."""
+    shared_by: str = ""
+    sharer: Face | None = None
+    answers: str = ""
+    """Whom it answers, as a user name."""
+    edited: When | None = None
+    poll: ShownPoll | None = None
+    folded: tuple[str, ...] = ()
+    """Titles of the viewer's filters that fold it."""
+    place: str = ""
+    mine: bool = False
+    pinned: bool = False
+    why: object = None
+    """Why it stands where it does in a ranked feed; see `views.ranking`."""
+    depth: int = 0
+    """How far it is below the post of a thread's page."""
+    emoji: tuple[tuple[str, str, bool], ...] = ()
+    """Emoji on it: each with its number, and whether one is the viewer's."""
+
+
+async def posts_of(visit: Visit, entries: Sequence[Entry]) -> list[PostView]:
+    """Return the entries of a feed as a page shows them; one read where some answer others."""
+    names = await answered(visit, entries)
+    return [post_of(visit, entry, names) for entry in entries]
+
+
+async def answered(visit: Visit, entries: Sequence[Entry]) -> dict[int, str]:
+    """Return the user names of those whom these entries answer, by their ids; one read where there are any."""
+    parents = {entry.post.parent_author_id for entry in entries} - {0}
+    nodes = await visit.front.graph.obj_get(list(parents)) if parents else {}
+    return {id_: node.name for id_, node in nodes.items() if isinstance(node, Member)}
+
+
+def post_of(
+    visit: Visit, entry: Entry, names: Mapping[int, str] = NOBODY, *, depth: int = 0, why: object = None
+) -> PostView:
+    """Return an entry of a feed as a page shows it. `names` are those of members whom entries answer."""
+    post, author, words = entry.post, entry.author.member, visit.words
+    sensitive = is_sensitive(post, author)
+    return PostView(
+        id=post.id,
+        entry_id=entry.id,
+        path=visit.url(f"/@{author.name}/{post.id}"),
+        author=face_of(visit, author),
+        when=words.when(post.created_at, visit.now_ms),
+        text=Markup(visit.front.at.html(post.text, post.mentions)),  # noqa: S704 (escaped when it was made)
+        excerpt=plain_excerpt(post.text, 80),
+        language=post.language,
+        photos=tuple(photo_of(visit, one) for one in entry.media),
+        **_buttons(words, entry),
+        tags=post.tags,
+        sharable=visit.viewer is None or may_share(visit.viewer.id, post),
+        visibility=post.visibility.value,
+        spoiler=post.spoiler,
+        covered=sensitive and bool(entry.media),
+        shared_by=_shared_by(words, entry),
+        sharer=face_of(visit, entry.sharer.member) if entry.sharer else None,
+        answers=_answers(entry, names),
+        edited=words.when(post.edited_at, visit.now_ms) if post.edited_at else None,
+        poll=_poll(visit, entry.poll) if entry.poll else None,
+        folded=tuple(one.filter.title for one in entry.filtered),
+        place=_place(entry),
+        mine=author.id == visit.viewer_id,
+        pinned=entry.pinned,
+        why=why,
+        depth=depth,
+        emoji=tuple((one.emoji, words.compact(one.count), one.me) for one in entry.emoji),
+    )
+
+
+def photo_of(visit: Visit, media: Media) -> Photo:
+    """Return a picture, video or sound as a page shows it."""
+    at, shown = visit.front.at, media.state is MediaState.READY
+    width, height = media.width or media.preview_width or 3, media.height or media.preview_height or 2
+    return Photo(
+        id=media.id,
+        kind=media.kind.value,
+        preview=at.media(media.preview_key) if media.preview_key else "",
+        large=at.media(media.key) if shown and media.key else "",
+        original=at.media(media.original_key) if shown and media.original_key and media.kind is MediaKind.IMAGE else "",
+        width=width,
+        height=height,
+        alt=media.description,
+        ratio=ratio_class(width / height),
+        focus=_focus_class(media.focus),
+        tint=tint_of(media.blurhash),
+        blurhash=media.blurhash,
+        ready=shown,
+        failed=media.state is MediaState.FAILED,
+        length=f"{int(media.duration) // 60}:{int(media.duration) % 60:02}" if media.duration else "",
+    )
+
+
+def ratio_class(ratio: float) -> str:
+    """Return the class of a proportion: `r150` is 3 to 2."""
+    near = round(min(max(ratio, _LEAST_RATIO), _MOST_RATIO) / _STEP) * _STEP
+    return f"r{round(near * 100):03}"
+
+
+def _focus_class(focus: tuple[float, float]) -> str:
+    """Return the class of the part of a picture that must stay: `f00` is its left upper corner, `f22` the middle."""
+    across, down = ((focus[0] + 1) / 2, (1 - focus[1]) / 2)
+    x, y = (min(_GRID - 1, max(0, int(part * _GRID))) for part in (across, down))
+    return f"f{x}{y}"
+
+
+def _buttons(words: Translated, entry: Entry) -> dict[str, Button]:
+    def button(on: bool, count: int, one: str, many: str) -> Button:
+        return Button(
+            on, words.compact(count) if count else "", words.plural(one, many, count) % {"n": words.number(count)}
+        )
+
+    return {
+        "like": button(entry.liked, entry.likes, "Like, %(n)s like", "Like, %(n)s likes"),
+        "share": button(entry.shared, entry.shares, "Share, %(n)s share", "Share, %(n)s shares"),
+        "comment": button(False, entry.comments, "Comment, %(n)s comment", "Comment, %(n)s comments"),
+        "save": Button(entry.bookmarked, "", words.text("Save")),
+    }
+
+
+def _shared_by(words: Translated, entry: Entry) -> str:
+    if entry.sharer is None:
+        return ""
+    names = [_shown(entry.sharer), *(_shown(one) for one in (entry.shared_by.first if entry.shared_by else ()))]
+    others = (entry.shared_by.number if entry.shared_by else 0) - (len(names) - 1)
+    if others > 0:
+        text = words.plural("Shared by %(names)s and %(n)s other", "Shared by %(names)s and %(n)s others", others)
+        return text % {"names": ", ".join(names), "n": words.number(others)}
+    return words.text("Shared by %(names)s") % {"names": ", ".join(names)}
+
+
+def _shown(profile: Profile) -> str:
+    return profile.member.display_name or profile.member.name
+
+
+def _answers(entry: Entry, names: Mapping[int, str]) -> str:
+    """Return the name of whom a comment answers; empty for what goes on with one's own post."""
+    parent = entry.post.parent_author_id
+    return names.get(parent, "") if parent != entry.post.author_id else ""
+
+
+def _poll(visit: Visit, view: PollView) -> ShownPoll:
+    poll, words = view.poll, visit.words
+    over = poll.expires_at <= visit.now_ms
+    total = sum(view.votes)
+    shown = over or not poll.hide_totals
+    options = tuple(
+        Option(
+            n,
+            option.title,
+            round(100 * votes / total) if total and shown else 0,
+            words.number(votes) if shown else "",
+            view.choices is not None and n in view.choices,
+        )
+        for n, (option, votes) in enumerate(zip(poll.options, view.votes or (0,) * len(poll.options), strict=True))
+    )
+    may_vote = not over and visit.viewer is not None and view.choices is None and poll.owner_id != visit.viewer.id
+    voters = words.plural("%(n)s person voted", "%(n)s people voted", view.voters) % {"n": words.number(view.voters)}
+    end = words.text("ended %(when)s") if over else words.text("until %(when)s")
+    return ShownPoll(
+        poll.id, options, poll.multiple, may_vote, f"{voters} · {end % {'when': words.full(poll.expires_at)}}"
+    )
+
+
+def _place(entry: Entry) -> str:
+    """Return the coordinates of the place of a post, for a search around it."""
+    place = entry.post.place
+    return f"{place.latitude:.3f},{place.longitude:.3f}" if place else ""
+
+
+def tag_path(visit: Visit, tag: str) -> str:
+    """Return the address of the page of a tag."""
+    return visit.url(f"/tags/{quote(tag)}")
+
+
+VISIBILITIES = tuple(one.value for one in Visibility)

@@ -1,0 +1,1 @@
+"""Values on the pages of settings."""

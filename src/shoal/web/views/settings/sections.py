@@ -1,0 +1,82 @@
+"""The frame of settings: where they are, in groups, and where one is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from shoal.web.visit import Visit
+
+_Groups = list[tuple[str, tuple[tuple[str, str, str, str], ...]]]
+"""Groups by their words, and of each section its key, icon, words and hint."""
+
+
+class Section(NamedTuple):
+    """A page of settings."""
+
+    key: str
+    path: str
+    icon: str
+    words: str
+    hint: str
+    here: bool
+
+
+class SettingsGroup(NamedTuple):
+    """Pages of settings that belong together."""
+
+    words: str
+    sections: tuple[Section, ...]
+
+
+def groups_of(visit: Visit, here: str) -> list[SettingsGroup]:
+    """Return all settings that somebody has: strangers have how pages look."""
+    _ = visit.words.text
+    groups: _Groups = [
+        (_("This browser"), (("appearance", "palette", _("Appearance"), _("Light or dark, contrast, language")),))
+    ]
+    if visit.viewer is not None:
+        groups = [*_of_member(visit), *groups, *_of_account(visit)]
+    return [SettingsGroup(words, tuple(_section(visit, here, *one) for one in sections)) for words, sections in groups]
+
+
+def _of_member(visit: Visit) -> _Groups:
+    _ = visit.words.text
+    return [
+        (
+            _("You"),
+            (
+                ("profile", "circle-user-round", _("Profile"), _("Name, pictures, a few words")),
+                ("privacy", "lock", _("Privacy"), _("Who may follow you and find what you post")),
+                ("posting", "square-pen", _("Posting"), _("How a new post begins")),
+            ),
+        ),
+        (
+            _("What you see"),
+            (
+                ("ranking", "sliders-horizontal", _("Ranking"), _("What stands first in For you")),
+                ("feedback", "thumbs-up", _("More and less"), _("What you asked more or less of")),
+                ("filters", "funnel", _("Filters"), _("Words that you do not want to read")),
+                ("people", "volume-x", _("Muted and blocked"), _("People whom you do not want to see")),
+                ("notifications", "bell", _("Notifications"), _("Whose notifications reach you")),
+            ),
+        ),
+    ]
+
+
+def _of_account(visit: Visit) -> _Groups:
+    _ = visit.words.text
+    return [
+        (
+            _("Account"),
+            (
+                ("password", "key-round", _("Password"), _("Choose another one")),
+                ("sessions", "laptop", _("Sessions and apps"), _("Where you are logged in")),
+                ("contacts", "user-plus", _("Find friends"), _("Whom you follow on another network")),
+                ("archive", "archive", _("Your data"), _("Take everything with you")),
+            ),
+        ),
+    ]
+
+
+def _section(visit: Visit, here: str, key: str, icon: str, words: str, hint: str) -> Section:
+    return Section(key, visit.url(f"/settings/{key}"), icon, words, hint, key == here)

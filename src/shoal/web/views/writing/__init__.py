@@ -1,0 +1,1 @@
+"""Forms to write with, as pages show them."""

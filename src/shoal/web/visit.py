@@ -1,0 +1,160 @@
+"""One visit of a person to a page: who they are, in which language they read, and whether they want all of the page.
+
+A page is fetched whole; a script asks for the part that changes (`HX-Request`), and shows that.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass
+from typing import Annotated
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Meta
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from shoal.api.context import Context, Front
+from shoal.api.http.calls import Caller
+from shoal.api.login.browser import Browser
+from shoal.core.errors import NotAllowed, Unauthenticated
+from shoal.core.model import Member
+from shoal.services.login import sessions
+from shoal.web.words import Translated, language_for, words_in
+
+_LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
+"""A path on this server: printable ASCII, and nothing that a browser could take for another host."""
+LANGUAGE_COOKIE = "shoal_language"
+LOOK_COOKIE = "shoal_look"
+"""The chosen colours and contrast: see `views.shell`."""
+
+
+class LogInFirst(Unauthenticated):
+    """The page is for members, and nobody is logged in in this browser."""
+
+
+class Expired(NotAllowed):
+    """A form came from a page of another session, or from no page of ours."""
+
+
+class Form(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields that every form has."""
+
+    form_token: Annotated[str, Meta(max_length=200)] = ""
+    to: Annotated[str, Meta(max_length=2_000)] = ""
+    """The path to go to afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request for a page."""
+
+    front: Front
+    request: Request
+    browser: Browser
+    viewer: Member | None
+    words: Translated
+    now_ms: int
+
+    @property
+    def member(self) -> Member:
+        """Return the member who is logged in. Raises `LogInFirst`."""
+        if self.viewer is None:
+            raise LogInFirst
+        return self.viewer
+
+    @property
+    def viewer_id(self) -> int | None:
+        """Return the id of the member who is logged in."""
+        return self.viewer.id if self.viewer else None
+
+    @property
+    def partial(self) -> bool:
+        """Return whether a script asks for a part of a page. A link that it follows for the browser is asked for whole."""
+        headers = self.request.headers
+        return "hx-request" in headers and not ("hx-boosted" in headers or "hx-history-restore-request" in headers)
+
+    @property
+    def path(self) -> str:
+        """Return the path and query that were asked for."""
+        path: str = self.request.scope["path"]
+        query: str = self.request.scope["query_string"].decode("latin-1")
+        return f"{path}?{query}" if query else path
+
+    def url(self, path: str, **query: object) -> str:
+        """Return the address of a path of ours, for a link."""
+        return address(self.front.at.path, path, **query)
+
+    def way_back(self, to: str) -> str:
+        """Return the address of the page that somebody came from, for a link; the start page for what is none of ours."""
+        return self.url(to if is_local(to) else "/")
+
+    def checked(self, form: Form) -> Member:
+        """Return the member who sent a form. Raises `LogInFirst`, or `Expired` where it is from no page of theirs."""
+        member = self.member
+        self.check_sent(form)
+        return member
+
+    def check_sent(self, form: Form) -> None:
+        """Raise `Expired` if a form is from no page that this browser was given."""
+        if not self.browser.sent(form.form_token or self.request.headers.get("x-form-token", "")):
+            raise Expired(self.words.text("This page is too old, or your browser keeps no cookies. Please try again."))
+
+    def back(self, form: Form, otherwise: str = "/") -> Response:
+        """Return the answer to a form that was done: the browser goes where the form says, on this server alone."""
+        return self.go(form.to if is_local(form.to) else otherwise)
+
+    def go(self, path: str) -> Response:
+        """Return the answer that sends the browser to a path of ours."""
+        address = self.front.at.path + path
+        if self.partial:
+            return Response(status_code=204, headers={"HX-Redirect": address})
+        return RedirectResponse(address, 303)
+
+
+def address(base: str, path: str, **query: object) -> str:
+    """Return the address of a path below `base`, with what of the query is not empty."""
+    if not query:
+        return base + path
+    asked = {name: value for name, value in query.items() if value not in {None, ""}}
+    return f"{base}{path}?{urlencode(asked)}" if asked else base + path
+
+
+def is_local(path: str) -> bool:
+    """Return whether a path leads to this server, and nowhere else."""
+    return _LOCAL.fullmatch(path) is not None
+
+
+async def visit_of(context: Context) -> Visit:
+    """Return the visit of a request for a page."""
+    front, request = context.deps, context.request
+    viewer = None
+    if context.caller.member_id is not None:
+        node = (await front.graph.obj_get((context.caller.member_id,))).get(context.caller.member_id)
+        viewer = node if isinstance(node, Member) else None
+    return Visit(front, request, browser_of(front, request), viewer, spoken(request), time.time_ns() // 1_000_000)
+
+
+def spoken(request: Request) -> Translated:
+    """Return the language in which a page is asked for."""
+    chosen = request.cookies.get(LANGUAGE_COOKIE, "")
+    return words_in(language_for(request.headers.get("accept-language", ""), chosen))
+
+
+def browser_of(front: Front, request: Request) -> Browser:
+    """Return the browser that asks."""
+    return Browser(request, secure=front.at.root.startswith("https:"))
+
+
+async def logged_in(front: Front, request: Request) -> Caller | None:
+    """Return who is logged in in the browser that asks; None for nobody, and for a member who may not log in (any more)."""
+    browser = browser_of(front, request)
+    if not browser.login:
+        return None
+    try:
+        found = await sessions.of_browser(front.writes, browser.login)
+    except NotAllowed:
+        return None
+    return None if found is None else Caller(found.token.id, 0, found.member.id, frozenset(), found.member.role)

@@ -1,0 +1,37 @@
+"""Whether everybody can use a page: axe-core, which knows the rules of WCAG, looks at it."""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+_AXE = Path(__file__).parents[1] / "clients/axe/node_modules/axe-core/axe.min.js"
+_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+_GRAVE = ("moderate", "serious", "critical")
+
+
+@cache
+def _script() -> str:
+    if not _AXE.exists():
+        if os.environ.get("CI"):
+            raise FileNotFoundError(_AXE)
+        pytest.skip("axe-core is not installed: scripts/clients installs it")
+    return _AXE.read_text("utf-8")
+
+
+def hindrances(page: Page) -> list[str]:
+    """Return what on a page is in somebody's way: rule, place and reason of each; whatever is moderate, serious or critical."""
+    # The page's own policy lets no other script in; a debugger may.
+    page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": _script()})
+    found: Any = page.evaluate(f"axe.run(document, {{runOnly: {_TAGS}, resultTypes: ['violations']}})")
+    return [
+        f"{one['id']} ({one['impact']}): {node['target']} {node['failureSummary'][:300]}"
+        for one in found["violations"]
+        if one["impact"] in _GRAVE
+        for node in one["nodes"][:3]
+    ]

@@ -1,0 +1,54 @@
+"""Photos without files, as uploads leave them: pages only name their addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+from shoal.core.ids import shard_of
+from shoal.core.model import Media, Member, Post
+from shoal.graph.contract import Batch
+from shoal.graph.schema import OWNS
+from shoal.services import posts
+from shoal.services.posts import Draft
+from shoal.wiring import Network
+
+T = TypeVar("T")
+
+
+class Networked(Protocol):
+    """A network, and its loop: `World` and `Stage` have both."""
+
+    network: Network
+
+    def run(self, what: Coroutine[Any, Any, T], /) -> T: ...
+
+
+def photo(world: Networked, owner: Member, description: str = "") -> int:
+    """Return a new photo of a member."""
+    writes = world.network.writes
+    shard = shard_of(owner.id)
+    id_ = writes.new_id(shard)
+    media = Media(
+        id=id_,
+        owner_id=owner.id,
+        key=f"0/0/0/{owner.name}/{id_}.jpg",
+        preview_key=f"0/0/0/{owner.name}/{id_}-small.jpg",
+        width=1_200,
+        height=800,
+        preview_width=640,
+        preview_height=427,
+        description=description,
+        blurhash="LEHV6nWB2yk8pyo0adR*.7kCMdnj",
+    )
+    batch = Batch(shard)
+    batch.obj_add(media)
+    batch.assoc_add(owner.id, OWNS, id_, id_)
+    world.run(writes.graph.commit(batch))
+    return id_
+
+
+def posted(world: Networked, author: Member, text: str = "", photos: int = 0, **more: Any) -> Post:
+    """Return a new post of a member, with so many photos."""
+    media = [photo(world, author, f"photo {n} of {text}") for n in range(photos)]
+    return world.run(posts.create(world.network.writes, author.id, Draft(text=text, media=media, **more)))

@@ -1,0 +1,147 @@
+"""A served Shoal with people in it, and real browsers in front of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response
+
+from shoal import settings as configuration
+from shoal.core.model import Member
+from shoal.server import Deps, listen, serve
+from shoal.services import members
+from shoal.wiring import Network, open_network
+from tests.engines.browser import browser, window
+from tests.web.visitor import PASSWORD, hashed
+
+T = TypeVar("T")
+
+SECONDS = 60.0
+
+
+class Stage:
+    """A network that is served from a thread of its own, in memory."""
+
+    def __init__(self, network: Network, loop: asyncio.AbstractEventLoop, url: str) -> None:
+        self.network = network
+        self.url = url
+        self._loop = loop
+
+    def run(self, what: Coroutine[Any, Any, T]) -> T:
+        """Return what a coroutine does in the loop of the server."""
+        return asyncio.run_coroutine_threadsafe(what, self._loop).result(SECONDS)
+
+    def join(self, name: str, **more: Any) -> Member:
+        """Return a new member who can log in."""
+        return self.run(
+            members.register(self.network.writes, name, hashed=hashed(), email=f"{name}@example.org", **more)
+        )
+
+    def settle(self) -> None:
+        """Return once everything that follows from what was done has happened."""
+        self.run(self.network.settle())
+
+
+@contextmanager
+def stage(**settings: Any) -> Iterator[Stage]:
+    """A served network."""
+    made: list[Stage] = []
+    ready = threading.Event()
+    ending: list[asyncio.Task[None]] = []
+
+    async def main() -> None:
+        chosen = configuration.load({}, **{"store": "memory://", "rate_limits": False, "port": 0, **settings})
+        async with open_network(chosen) as network:
+            parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+
+            def tell(url: str) -> None:
+                made.append(Stage(network, asyncio.get_running_loop(), url))
+                ready.set()
+
+            ending.append(asyncio.create_task(serve(Deps(*parts), listener=listen("127.0.0.1", 0), ready=tell)))
+            with contextlib.suppress(asyncio.CancelledError):
+                await ending[0]
+
+    thread = threading.Thread(target=lambda: asyncio.run(main()), name="shoal")
+    thread.start()
+    try:
+        assert ready.wait(SECONDS), "the server did not come up"
+        yield made[0]
+    finally:
+        made[0]._loop.call_soon_threadsafe(ending[0].cancel)
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+class Complaint(NamedTuple):
+    """An error that a page reported: a script that failed, a policy that was broken, a file that was not there."""
+
+    where: str
+    what: str
+
+
+class Screen:
+    """A browser window of one person. What its pages complain of is noted."""
+
+    def __init__(self, at: Stage, context: BrowserContext) -> None:
+        self.at = at
+        self.context = context
+        self.page = context.new_page()
+        self.complaints: list[Complaint] = []
+        context.on("weberror", lambda error: self._note(str(error.error)))
+        context.on("console", self._heard)
+        context.on("response", self._answered)
+
+    def open(self, path: str) -> Page:
+        """Open a page."""
+        self.page.goto(self.at.url + path)
+        return self.page
+
+    def log_in(self, name: str, password: str = PASSWORD) -> Page:
+        """Log in by the form."""
+        page = self.open("/login")
+        page.get_by_label("User name or e-mail address").fill(name)
+        page.get_by_label("Password").fill(password)
+        with page.expect_navigation():
+            page.get_by_role("main").get_by_role("button", name="Log in").click()
+        return page
+
+    def _heard(self, message: ConsoleMessage) -> None:
+        # That an answer was no good is noted by its status.
+        if message.type == "error" and "Failed to load resource" not in message.text:
+            self._note(message.text)
+
+    def _answered(self, response: Response) -> None:
+        if response.status >= 500:
+            self._note(f"{response.status} {response.url}")
+
+    def _note(self, what: str) -> None:
+        self.complaints.append(Complaint(self.page.url, what))
+
+
+@contextmanager
+def screen(
+    at: Stage, of: Browser, width: int = 1_280, *, dark: bool = False, scripts: bool = True, touch: bool = False
+) -> Iterator[Screen]:
+    """A window in front of a network; fails when its pages complained of anything."""
+    with window(of, width, 844 if touch else 900, dark=dark, scripts=scripts, touch=touch) as context:
+        made = Screen(at, context)
+        yield made
+        assert not made.complaints, made.complaints
+
+
+__all__ = ["Screen", "Stage", "browser", "screen", "stage"]
+
+
+def until(page: Page, condition: str, seconds: float = 10) -> None:
+    """Wait until an expression is true in a page. (Playwright's own way evaluates strings in it, which its policy forbids.)"""
+    for _ in range(int(seconds * 20)):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(f"not true after {seconds:g} s: {condition}")

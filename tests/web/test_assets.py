@@ -1,0 +1,72 @@
+"""Files of the web app: whole, as they were taken, and small enough."""
+
+from __future__ import annotations
+
+import gzip
+from hashlib import sha256
+from importlib.resources import files
+
+import pytest
+
+from shoal.web.assets import assets, read_assets
+from shoal.web.rendering import icon_names
+from tests.api.world import world
+
+STATIC = files("shoal.web") / "static"
+
+
+@pytest.mark.parametrize("line", (STATIC / "vendor/checksums.txt").read_text().splitlines())
+def test_what_is_from_elsewhere_is_as_it_was_taken(line: str) -> None:
+    digest, _, name = line.partition("  ")
+    assert sha256((STATIC / name).read_bytes()).hexdigest() == digest
+
+
+def test_all_scripts_and_styles_fit_their_bounds_and_each_module_is_short() -> None:
+    found = assets().found
+    scripts = {name: one for name, one in found.items() if name.endswith(".js")}
+    assert sum(len(one.packed) for one in scripts.values()) < 45_000
+    assert len(found["styles/app.css"].packed) < 25_000
+    long = {name for name, one in scripts.items() if "vendor" not in name and one.data.count(b"\n") > 100}
+    assert not long
+
+
+def test_a_file_may_be_kept_for_ever_by_its_version_and_is_compressed_for_who_can_read_that() -> None:
+    with world() as here:
+        version = assets().version
+        for name in ("styles/app.css", "icons.svg", "scripts/app.js"):
+            plain = here.ask("GET", f"/static/{version}/{name}", headers={"Accept-Encoding": "identity"})
+            packed = here.ask("GET", f"/static/{version}/{name}", headers={"Accept-Encoding": "gzip"})
+            assert plain.content == packed.content == assets().found[name].data
+            assert packed.headers["content-encoding"] == "gzip"
+            assert plain.headers["cache-control"] == "public, max-age=31536000, immutable"
+        old = here.ask("GET", "/static/0000/styles/app.css")
+        assert old.headers["cache-control"] == "public, max-age=60"
+        assert here.ask("GET", f"/static/{version}/nothing.css").status_code == 404
+
+
+def test_another_file_is_another_version() -> None:
+    assert read_assets(STATIC).version == assets().version
+    packed = assets().found["icons.svg"].packed
+    assert gzip.decompress(packed) == (STATIC / "icons.svg").read_bytes()
+    assert {"heart", "mark"} <= icon_names()
+
+
+def test_the_page_of_components_is_there_for_developers_alone() -> None:
+    with world(development=True) as here:
+        page = here.ask("GET", "/dev/components")
+        assert page.status_code == 200
+        assert page.text.count("<article") > 15
+    with world() as here:
+        assert here.ask("GET", "/dev/components").status_code == 404
+
+
+def test_a_browser_is_told_how_to_install_it() -> None:
+    with world(title="The Harbour") as here:
+        told = here.ask("GET", "/manifest.webmanifest").json()
+        assert told["name"] == "The Harbour"
+        for icon in told["icons"]:
+            assert here.ask("GET", icon["src"]).headers["content-type"] == "image/png"
+        script = here.ask("GET", "/worker.js")
+        assert script.headers["content-type"].startswith("text/javascript")
+        assert assets().version in script.text
+        assert "no network" in here.ask("GET", "/offline").text

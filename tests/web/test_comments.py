@@ -1,0 +1,146 @@
+"""Comments from the page of a post, answers to them, and votes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.core.model import Post, Visibility
+from shoal.services import polls, posts
+from shoal.services.polls import PollDraft
+from shoal.services.posts import Draft
+from tests.api.world import World, world
+from tests.web.visitor import Visitor, member, visitor
+
+SCRIPT = {"HX-Request": "true"}
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+def a_post(here: World, name: str, text: str = "Low tide", **more: object) -> Post:
+    author = member(here, name)
+    return here.run(posts.create(here.writes, author.id, Draft(text=text, **more)))  # type: ignore[arg-type]  # of a draft
+
+
+def scripted(browser: Visitor) -> Visitor:
+    """The browser as htmx asks in it."""
+    browser._client.headers.update(SCRIPT)
+    return browser
+
+
+def test_a_comment_is_written_below_a_post_and_names_its_author(here: World) -> None:
+    post = a_post(here, "ann")
+    member(here, "ben")
+    page = visitor(here, "ben").open(f"/@ann/{post.id}")
+    assert page.field("Your comment").text == "@ann "
+    done = page.press("Comment", page.html.find(class_="comment-form"), text="@ann So low")
+    assert done.path.startswith("/@ben/")
+    assert "So low" in done.text
+    again = visitor(here, "ann").open(f"/@ann/{post.id}")
+    assert "So low" in again.text
+    assert again.field("Your comment").text == ""
+    answer = again.follow("Answer")
+    assert answer.path.startswith("/compose?reply_to=")
+    assert answer.field("Text").text == "@ben "
+    assert "New comment" in answer.text
+    assert "So low" in answer.text
+    below = answer.press("Post", text="@ben Lower tomorrow")
+    assert ["Lower tomorrow" in below.text, "So low" in below.text] == [True, True]
+
+
+def test_a_script_gets_the_comment_and_an_empty_form(here: World) -> None:
+    post = a_post(here, "cyd")
+    browser = visitor(here, "cyd")
+    token = browser.open(f"/@cyd/{post.id}").form_token
+    scripted(browser)
+    answer = browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "Well seen"), ("depth", "-1")])
+    assert answer.status == 200
+    assert len(answer.html.find_all("article")) == 1
+    assert len(answer.html.find_all("form", class_="comment-form")) == 1
+    assert answer.html.find(class_="comment-at")["class"] == ["comment-at", "d0"]  # type: ignore[index]
+    number = str(answer.html.find("article")["data-post"])  # type: ignore[index]
+    form = browser.open(f"/posts/{number}/answer?depth=0")
+    assert form.html.find("input", attrs={"name": "depth"})["value"] == "0"  # type: ignore[index]
+    below = browser.post(f"/posts/{number}/comments", [("form_token", token), ("text", "Truly"), ("depth", "0")])
+    assert below.html.find(class_="comment-at")["class"] == ["comment-at", "d1"]  # type: ignore[index]
+    assert below.html.find("form", class_="comment-form") is None
+
+
+def test_an_empty_comment_comes_back_with_a_word(here: World) -> None:
+    post = a_post(here, "dan")
+    member(here, "eve")
+    browser = visitor(here, "eve")
+    page = browser.open(f"/@dan/{post.id}")
+    for typed in ("", "@dan "):
+        refused = page.press("Comment", page.html.find(class_="comment-form"), text=typed)
+        assert refused.status == 422
+        assert "Write something, or add a picture." in refused.text
+        assert "Low tide" in refused.text
+    token = page.form_token
+    scripted(browser)
+    answer = browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "x" * 5_001)])
+    assert answer.status == 422
+    assert answer.html.find("textarea").text == "x" * 5_001  # type: ignore[union-attr]
+
+
+def test_an_answer_is_for_no_more_people_than_what_it_answers(here: World) -> None:
+    gus = member(here, "gus")
+    post = a_post(here, "fay", "Only @gus", visibility=Visibility.DIRECT)
+    page = visitor(here, "gus").open(f"/@fay/{post.id}")
+    assert "For: Those it names" in page.text
+    done = page.press("Comment", page.html.find(class_="comment-form"), text="@fay I hear you")
+    id_ = int(done.path.rpartition("/")[2])
+    node = here.run(here.network.store.obj_get((id_,)))[id_]
+    assert isinstance(node, Post)
+    assert (node.visibility, node.author_id, node.parent_id) == (Visibility.DIRECT, gus.id, post.id)
+
+
+def test_what_may_not_be_seen_is_not_commented_on(here: World) -> None:
+    post = a_post(here, "hal", visibility=Visibility.FOLLOWERS)
+    member(here, "ivy")
+    browser = visitor(here, "ivy")
+    token = browser.open("/compose").form_token
+    assert browser.open(f"/compose?reply_to={post.id}").status == 404
+    assert browser.post(f"/posts/{post.id}/comments", [("form_token", token), ("text", "Psst")]).status == 404
+
+
+def test_strangers_see_no_form(here: World) -> None:
+    post = a_post(here, "jim")
+    page = visitor(here).open(f"/@jim/{post.id}")
+    assert page.html.find("textarea") is None
+    assert not page.links("Answer")
+
+
+def test_a_vote_is_given_by_the_form_and_the_result_is_shown(here: World) -> None:
+    asked = PollDraft(options=("Tea", "Coffee"), seconds=3_600)
+    post = a_post(here, "kim", "Which?", poll=asked)
+    member(here, "leo")
+    browser = visitor(here, "leo")
+    page = browser.open(f"/@kim/{post.id}")
+    voted = page.press("Vote", choices=["1"])
+    assert voted.path.startswith(f"/@kim/{post.id}")
+    assert "1 person voted" in voted.text
+    assert "Coffee your choice 100 %" in voted.text
+    again = browser.post(f"/polls/{post.poll_id}/vote", [("form_token", page.form_token), ("choices[]", "0")])
+    assert again.status == 422
+    assert "already voted" in again.text
+    none = browser.post(f"/polls/{post.poll_id}/vote", [("form_token", page.form_token)])
+    assert "Choose an option first." in none.text
+    poll = here.run(polls.poll_of(here.network.store, post))
+    assert poll is not None
+
+
+def test_a_script_gets_the_poll_alone(here: World) -> None:
+    post = a_post(here, "mia", "Which?", poll=PollDraft(options=("Tea", "Coffee"), seconds=3_600))
+    member(here, "ned")
+    browser = visitor(here, "ned")
+    token = browser.open(f"/@mia/{post.id}").form_token
+    scripted(browser)
+    answer = browser.post(f"/polls/{post.poll_id}/vote", [("form_token", token), ("choices[]", "0")])
+    assert answer.html.find("article") is None
+    assert len(answer.html.find_all(class_="result")) == 2

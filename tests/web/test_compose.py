@@ -1,0 +1,318 @@
+"""Writing a post without scripts: files, descriptions, order, and all that may be said besides; nothing that was typed is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from bs4 import Tag
+
+from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
+from shoal.core.places import Place
+from shoal.feeds.scheduled import waiting
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import POSTED
+from shoal.services import members, polls, posts
+from shoal.services.members import ProfileChange
+from shoal.services.posts import Draft
+from tests.api.world import World, picture, world
+from tests.web.visitor import Page, Visitor, member, visitor
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    # A file refuses what a dictionary takes: numbers of a type of their own.
+    with world(store=f"sqlite:///{tmp_path_factory.mktemp('here')}/shoal.db") as made:
+        yield made
+
+
+def newest(here: World, author: Member) -> Post:
+    """The post that somebody wrote last."""
+    entry = here.run(here.network.store.assoc_range(author.id, POSTED, Cursor(limit=1)))[0]
+    node = here.run(here.network.store.obj_get((entry.id2,)))[entry.id2]
+    assert isinstance(node, Post)
+    return node
+
+
+def media_of(here: World, post: Post) -> list[Media]:
+    nodes = here.run(here.network.store.obj_get(post.media))
+    return [node for id_ in post.media if isinstance(node := nodes[id_], Media)]
+
+
+def files(*names: str, data: bytes = b"") -> list[tuple[str, object]]:
+    return [("files[]", (name, data or picture())) for name in names]
+
+
+def describe(page: Page, *texts: str) -> None:
+    """Type into the descriptions of the pictures, in their order."""
+    fields = page.html.find_all("textarea", attrs={"name": "pictures[][description]"})
+    for field, text in zip(fields, texts, strict=True):
+        field.string = text
+
+
+def card(page: Page, n: int) -> Tag:
+    found = page.html.find_all("li", class_="picture")[n]
+    assert isinstance(found, Tag)
+    return found
+
+
+def test_a_post_with_two_pictures_is_described_ordered_and_posted_without_a_script(here: World) -> None:
+    ann = member(here, "ann")
+    form = visitor(here, "ann").open("/compose")
+    page = form.press("Send them", files=files("one.jpg", "two.jpg"), text="Low tide", visibility="unlisted")
+    assert (page.status, page.field("Text").text) == (200, "Low tide")
+    describe(page, "A harbour", "A boat")
+    page = page.press("Move this one later", card(page, 0))
+    assert [field.text for field in page.html.find_all("textarea")][:2] == ["A boat", "A harbour"]
+    for name, percent in (("across", 0), ("down", 100)):
+        slider = card(page, 0).find("input", attrs={"name": f"pictures[][{name}]"})
+        assert isinstance(slider, Tag)
+        slider["value"] = str(percent)
+    done = page.press("Post")
+    post = newest(here, ann)
+    assert done.path == f"/@ann/{post.id}"
+    assert (post.text, post.visibility) == ("Low tide", Visibility.UNLISTED)
+    assert [(one.description, one.focus) for one in media_of(here, post)] == [
+        ("A boat", (-1.0, -1.0)),
+        ("A harbour", (0.0, 0.0)),
+    ]
+
+
+def test_a_picture_without_a_description_is_asked_for_and_posted_all_the_same_if_one_wants(here: World) -> None:
+    ben = member(here, "ben")
+    page = visitor(here, "ben").open("/compose").press("Post", files=files("one.jpg"), text="Nothing said")
+    assert page.status == 422
+    assert "One of the pictures has no description" in page.text
+    assert page.field("Text").text == "Nothing said"
+    done = page.press("Post without")
+    assert done.path == f"/@ben/{newest(here, ben).id}"
+
+
+def test_the_question_about_descriptions_is_a_choice_that_is_kept(here: World) -> None:
+    cyd = member(here, "cyd")
+    browser = visitor(here, "cyd")
+    form = browser.open("/compose")
+    box = form.html.find("input", attrs={"name": "asks"})
+    assert isinstance(box, Tag)
+    assert box.has_attr("checked")
+    del box["checked"]
+    assert form.press("Post", files=files("one.jpg")).path == f"/@cyd/{newest(here, cyd).id}"
+    again = browser.open("/compose").html.find("input", attrs={"name": "asks"})
+    assert isinstance(again, Tag)
+    assert not again.has_attr("checked")
+
+
+def test_a_file_that_is_not_taken_is_named_with_the_reason_and_the_others_stay(here: World) -> None:
+    member(here, "dan")
+    sent = [*files("good.jpg"), *files("letter.jpg", data=b"Dear Ann, this is a letter.")]
+    page = visitor(here, "dan").open("/compose").press("Post", files=sent, text="Both")
+    assert page.status == 422
+    assert "letter.jpg : This file is none of the kinds taken: JPEG, PNG, GIF, WebP or AVIF." in page.text
+    assert (len(page.texts("picture")), page.field("Text").text) == (1, "Both")
+
+
+def test_a_refused_form_comes_back_with_every_value_and_says_what_is_wrong_beside_it(here: World) -> None:
+    member(here, "eve")
+    tomorrow = (datetime.now(UTC) + timedelta(days=1)).strftime("%Y-%m-%dT%H:%M")
+    page = (
+        visitor(here, "eve")
+        .open("/compose")
+        .press(
+            "Post",
+            text="Where am I?",
+            spoiler="Riddle",
+            latitude="north",
+            longitude="8",
+            options=["Here", "There", "", ""],
+            seconds=3600,
+            language="de",
+            visibility="followers",
+            at=tomorrow,
+            zone="Europe/Berlin",
+        )
+    )
+    assert page.status == 422
+    assert "A place is two numbers of degrees, such as 47.38 and 8.54." in page.text
+    values = {
+        str(one.get("name")): one.get("value") for one in page.html.find_all("input") if one.get("type") != "radio"
+    }
+    assert (values["spoiler"], values["latitude"], values["at"], values["zone"]) == (
+        "Riddle",
+        "north",
+        tomorrow,
+        "Europe/Berlin",
+    )
+    chosen = [str(one["value"]) for one in page.html.find_all(["option", "input"]) if one.has_attr("selected")]
+    assert chosen == ["3600", "de"]
+    radio = page.html.find("input", attrs={"type": "radio", "checked": True})
+    assert isinstance(radio, Tag)
+    assert radio["value"] == "followers"
+    done = page.press("Post", latitude="47,38", longitude="8.54")
+    assert done.path == "/scheduled"
+    assert "Where am I?" in done.text
+
+
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ({"text": " "}, "Write something, or add a picture."),
+        ({"text": "x" * 5_001}, "has 5001 characters; the maximum is 5000"),
+        ({"text": "a", "latitude": "91", "longitude": "0"}, "latitude is -90 to 90"),
+        ({"text": "a", "options": ["one"], "seconds": 3600}, "Options must have more than one item"),
+        ({"text": "a", "at": "soon"}, "A time is written like"),
+        ({"text": "a", "at": "2030-01-01T10:00", "zone": "Mars/Olympus"}, "This time zone is not known"),
+        ({"text": "a", "at": "2030-01-01T10:00", "zone": "../../etc/passwd"}, "This time zone is not known"),
+        ({"text": "a", "at": "2020-01-01T10:00"}, "must be at least 5 minutes in the future"),
+        ({"text": "a", "spoiler": "x" * 501}, "spoiler has 501 characters"),
+    ],
+)
+def test_what_is_wrong_is_said_in_words(here: World, typed: dict[str, Any], says: str) -> None:
+    browser = visitor(here, _somebody(here))
+    page = browser.open("/compose").press("Post", **typed)
+    assert page.status == 422
+    assert says in page.text
+
+
+def _somebody(here: World) -> str:
+    if here.run(members.find(here.writes, "fay")) is None:
+        member(here, "fay")
+    return "fay"
+
+
+def test_a_poll_a_warning_a_language_and_a_place_are_part_of_the_post(here: World) -> None:
+    gus = member(here, "gus")
+    form = visitor(here, "gus").open("/compose?tag=dawn")
+    assert form.field("Text").text == "#dawn"
+    form.press(
+        "Post",
+        text="When? #dawn",
+        spoiler="Early",
+        options=["At five", "At six", "", ""],
+        seconds=21_600,
+        multiple="true",
+        language="en",
+        latitude="47.38",
+        longitude="8.54",
+    )
+    post = newest(here, gus)
+    poll = here.run(polls.poll_of(here.network.store, post))
+    assert poll is not None
+    assert ([option.title for option in poll.options], poll.multiple) == (["At five", "At six"], True)
+    assert 21_600_000 - 1_000 <= poll.expires_at - post.created_at <= 21_600_000 + 1_000
+    assert (post.spoiler, post.language, post.sensitive) == ("Early", "en", True)
+    assert isinstance(post.place, Place)
+    assert round(post.place.latitude, 2) == 47.38
+
+
+def test_the_same_form_sent_twice_makes_one_post(here: World) -> None:
+    hal = member(here, "hal")
+    form = visitor(here, "hal").open("/compose")
+    assert form.press("Post", text="Once").path == form.press("Post", text="Once").path
+    assert len(here.run(here.network.store.assoc_range(hal.id, POSTED, Cursor(limit=9)))) == 1
+
+
+def test_a_scheduled_post_is_listed_moved_written_again_and_cancelled(here: World) -> None:
+    ivy = member(here, "ivy")
+    browser = visitor(here, "ivy")
+    assert "Nothing waits" in browser.open("/scheduled").text
+    page = browser.open("/compose").press("Post", text="Later", at="2030-05-01T18:30", zone="Europe/Berlin")
+    assert page.path == "/scheduled"
+    assert "May 1, 2030" in page.text
+    moved = page.press("Move it", at="2030-06-01T10:00", zone="UTC")
+    assert "June 1, 2030" in moved.text
+    wrong = moved.press("Move it", at="2001-06-01T10:00")
+    assert wrong.status == 422
+    assert "at least 5 minutes in the future" in wrong.text
+    again = moved.follow("Write it again")
+    assert (again.field("Text").text, again.field("Post it at")["value"]) == ("Later", "2030-06-01T10:00")
+    done = again.press("Post", text="Later, and better")
+    assert "Later, and better" in done.text
+    (plan,) = here.run(waiting(here.network.store, ivy.id, Cursor(limit=9))).posts
+    assert isinstance(plan, ScheduledPost)
+    assert "Nothing waits" in done.press("Cancel it").text
+    # Nobody else's.
+    member(here, "jim")
+    other = visitor(here, "jim")
+    token = other.open("/compose").form_token
+    answer = other.post(f"/scheduled/{plan.id}", [("form_token", token), ("do", "cancel")])
+    assert answer.status == 404
+
+
+def test_the_form_begins_as_the_member_wants_it(here: World) -> None:
+    kim = member(here, "kim")
+    here.run(
+        members.update_profile(
+            here.writes, kim.id, ProfileChange(default_visibility=Visibility.FOLLOWERS, default_language="fr")
+        )
+    )
+    page = visitor(here, "kim").open("/compose?text=Hello")
+    chosen = [
+        str(one["value"]) for one in page.html.find_all("input", attrs={"type": "radio"}) if one.has_attr("checked")
+    ]
+    assert (chosen, page.field("Text").text) == (["followers"], "Hello")
+    assert "French" in page.text
+
+
+def test_strangers_log_in_first_and_a_form_without_its_token_is_refused(here: World) -> None:
+    assert visitor(here).open("/compose").path == "/login?to=%2Fcompose"
+    member(here, "leo")
+    answer = visitor(here, "leo").post("/compose", [("text", "No token")])
+    assert answer.status == 403
+    assert "too old" in answer.text
+
+
+def test_another_members_file_is_not_shown_and_not_posted(here: World) -> None:
+    mia, ned = member(here, "mia"), member(here, "ned")
+    browser = visitor(here, "mia")
+    browser.open("/compose").press("Post", files=files("one.jpg"), text="Mine").press("Post without")
+    (theirs,) = media_of(here, newest(here, mia))
+    other = visitor(here, "ned")
+    assert other.open(f"/compose/files/{theirs.id}").status == 404
+    token = other.open("/compose").form_token
+    fields = [("form_token", token), ("text", "Not mine"), ("pictures[][id]", str(theirs.id)), ("do", "anyway")]
+    answer = other.post("/compose", fields)
+    assert answer.status == 422
+    assert "What this belongs to is gone" in answer.text
+    assert here.run(here.network.store.assoc_range(ned.id, POSTED, Cursor(limit=1))) == []
+
+
+def test_a_draft_whose_file_is_gone_says_so(here: World) -> None:
+    member(here, "ole")
+    browser = visitor(here, "ole")
+    token = browser.open("/compose").form_token
+    fields = [("form_token", token), ("text", "Old"), ("pictures[][id]", "123456789"), ("do", "add")]
+    assert "files that stand in no post are kept for a day" in browser.post("/compose", fields).text
+
+
+def test_a_script_gets_the_card_of_a_file_or_the_reason(here: World) -> None:
+    member(here, "pam")
+    browser = visitor(here, "pam")
+    token = browser.open("/compose").form_token
+    good = browser.post("/compose/files", [("form_token", token)], {"file": ("one.jpg", picture())})
+    assert (good.status, len(good.html.find_all("li", class_="picture"))) == (200, 1)
+    number = str(good.html.find("input", attrs={"name": "pictures[][id]"})["value"])  # type: ignore[index]
+    assert "description" in browser.open(f"/compose/files/{number}").answer.text
+    state = browser.open(f"/compose/files/{number}?only=state").html
+    assert state.find("img") is not None
+    assert state.find("textarea") is None
+    bad = browser.post("/compose/files", [("form_token", token)], {"file": ("bad.jpg", b"nothing")})
+    assert bad.status == 422
+    assert "none of the kinds taken" in bad.answer.text
+
+
+def test_words_are_offered_while_they_are_typed(here: World) -> None:
+    quin = member(here, "quin", display_name="Quin Quayside")
+    here.run(posts.create(here.writes, quin.id, Draft(text="Out #harbour #harvest")))
+    here.run(posts.create(here.writes, quin.id, Draft(text="In #harbour")))
+    here.settle()
+    browser: Visitor = visitor(here, "quin")
+    tags = browser.open("/compose/words?q=%23harb").html
+    assert [str(one["data-word"]) for one in tags.find_all("li")] == ["#harbour"]
+    people = browser.open("/compose/words?q=%40qui").html
+    assert [str(one["data-word"]) for one in people.find_all("li")] == ["@quin"]
+    assert "Quin Quayside" in people.text
+    assert browser.open("/compose/words?q=%40").html.find_all("li") == []
+    assert browser.open("/compose/words?q=%23").html.find_all("li") == []
+    assert visitor(here).open("/compose/words?q=%40qui").path.startswith("/login")

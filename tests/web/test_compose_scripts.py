@@ -1,0 +1,178 @@
+"""Writing a post with scripts: files on their way, their order, the draft that survives a reload, and the count of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from unicodedata import normalize
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from playwright.sync_api import Browser, FilePayload, Page, expect
+
+from shoal.core.model import Media, Post
+from shoal.core.text import text_length
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import POSTED
+from shoal.services import posts
+from shoal.services.posts import Draft
+from shoal.web.assets import assets
+from tests.api.world import picture
+from tests.web.accessible import hindrances
+from tests.web.screens import Stage, browser, screen, stage, until
+from tests.web.visitor import hashed
+
+
+@pytest.fixture(scope="module")
+def at() -> Iterator[Stage]:
+    # Before there is a browser, whose loop runs in this thread.
+    hashed()
+    with stage() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+def file(name: str, width: int = 60, height: int = 40, data: bytes = b"") -> FilePayload:
+    return {"name": name, "mimeType": "image/png", "buffer": data or picture(width, height)}
+
+
+def composing(page: Page, at: Stage) -> None:
+    page.goto(f"{at.url}/compose")
+    expect(page.locator("form.scripted")).to_be_visible()
+
+
+def test_files_are_sent_at_once_ordered_cropped_and_kept_with_the_draft_until_it_is_posted(
+    at: Stage, chromium: Browser
+) -> None:
+    ann = at.join("ann")
+    at.run(posts.create(at.network.writes, ann.id, Draft(text="The #harbour")))
+    at.settle()
+    with screen(at, chromium) as ours:
+        page = ours.log_in("ann")
+        composing(page, at)
+        files = page.locator("#files")
+        files.set_input_files([file("wide.png"), file("tall.png", 40, 60), file("letter.png", data=b"Dear Ann")])
+        expect(page.locator(".picture")).to_have_count(2)
+        expect(page.get_by_role("alert")).to_contain_text("letter.png: This file is none of the kinds taken")
+        page.get_by_role("button", name="Leave it out").click()
+        words = page.get_by_label("Picture: description")
+        words.nth(0).fill("A wide one")
+        page.get_by_role("button", name="Move this one later").first.press("Enter")
+        expect(words.nth(1)).to_have_value("A wide one")
+        page.get_by_label("Text").press_sequentially("Low tide at the #har")
+        page.get_by_role("option", name="#harbour").click()
+        expect(page.get_by_label("Text")).to_have_value("Low tide at the #harbour ")
+        page.get_by_role("button", name="Crop and rotate").first.click()
+        page.get_by_role("button", name="1:1").click()
+        page.get_by_role("button", name="Use this").click()
+        expect(page.locator(".picture img").first).to_have_attribute("width", "40")
+        assert hindrances(page) == []
+        until(
+            page,
+            "Object.values(localStorage).some((kept) => "
+            "JSON.parse(kept).fields?.some((one) => one[2] === 'Low tide at the #harbour '))",
+        )
+        page.reload()
+        expect(page.get_by_text("Your draft is back.")).to_be_visible()
+        expect(page.locator(".picture")).to_have_count(2)
+        expect(words.nth(1)).to_have_value("A wide one")
+        page.get_by_role("button", name="Post", exact=True).first.click()
+        page.get_by_role("button", name="Describe them").click()
+        page.keyboard.type("A square one")
+        page.get_by_role("button", name="Post", exact=True).first.click()
+        page.wait_for_url("**/@ann/*")
+        assert page.evaluate("localStorage.length") == 0
+        media = at.run(_newest_media(at, ann.id))
+    assert [(one.description, one.width, one.height) for one in media] == [
+        ("A square one", 40, 40),
+        ("A wide one", 60, 40),
+    ]
+
+
+async def _newest_media(at: Stage, author: int) -> list[Media]:
+    store = at.network.store
+    entry = (await store.assoc_range(author, POSTED, Cursor(limit=1)))[0]
+    post = (await store.obj_get((entry.id2,)))[entry.id2]
+    assert isinstance(post, Post)
+    nodes = await store.obj_get(post.media)
+    return [node for id_ in post.media if isinstance(node := nodes[id_], Media)]
+
+
+def test_a_file_whose_connection_breaks_waits_to_be_tried_again(at: Stage, chromium: Browser) -> None:
+    at.join("ben")
+    with screen(at, chromium) as ours:
+        page = ours.log_in("ben")
+        composing(page, at)
+        page.route("**/compose/files", lambda route: route.abort())
+        page.locator("#files").set_input_files(file("one.png"))
+        expect(page.get_by_role("alert")).to_contain_text("The connection was lost on the way.")
+        page.unroute("**/compose/files")
+        page.get_by_role("button", name="Try again").click()
+        expect(page.locator(".picture")).to_have_count(1)
+        page.get_by_role("button", name="Log out").click()
+        page.wait_for_url(f"{at.url}/")
+        assert page.evaluate("localStorage.length") == 0
+
+
+def test_a_place_is_set_by_a_click_on_the_map(at: Stage, chromium: Browser) -> None:
+    at.join("cyd")
+    with screen(at, chromium) as ours:
+        page = ours.log_in("cyd")
+        composing(page, at)
+        page.get_by_text("Place", exact=True).click()
+        box = page.get_by_role("img", name="Map of the world").bounding_box()
+        assert box is not None
+        # A quarter from the left and a sixth from the top: 90 degrees west, 60 north.
+        page.mouse.click(box["x"] + box["width"] / 4, box["y"] + box["height"] / 6)
+        latitude, longitude = (float(page.get_by_label(name).input_value()) for name in ("Latitude", "Longitude"))
+        assert abs(latitude - 60) < 1
+        assert abs(longitude + 90) < 1
+        page.get_by_role("button", name="No place").click()
+        expect(page.get_by_label("Latitude")).to_have_value("")
+
+
+PIECES = st.sampled_from(
+    [
+        "@ann",
+        "@ann@reef.example",
+        "https://reef.example/a",
+        "http://x.y:80/?q=(1)",
+        "#tag",
+        "#1",
+        "#\N{HIRAGANA LETTER A}",
+        " ",
+        "\n",
+        "ä",
+        "a\u0308",
+        "👍🏽",
+        ".",
+        "/",
+    ]
+)
+
+
+def test_characters_are_counted_as_the_server_does(at: Stage, chromium: Browser) -> None:
+    with screen(at, chromium) as ours:
+        page = ours.open("/")
+        page.evaluate(
+            f"import('/static/{assets().version}/scripts/count.js').then((one) => (window.count = one.length))"
+        )
+
+        @settings(deadline=None, max_examples=60)
+        @given(st.lists(st.one_of(PIECES, st.text(max_size=3).filter(lambda text: "\r" not in text)), max_size=8))
+        def alike(pieces: list[str]) -> None:
+            text = "".join(pieces)
+            assert page.evaluate("(text) => window.count(text)", text) == text_length(normalize("NFC", text))
+
+        alike()
+
+
+def test_no_script_is_longer_than_a_hundred_lines() -> None:
+    folder = Path(__file__).parents[2] / "src/shoal/web/static/scripts"
+    assert {path.name: n for path in folder.glob("*.js") if (n := len(path.read_text().splitlines())) > 100} == {}

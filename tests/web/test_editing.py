@@ -1,0 +1,170 @@
+"""A post after it was written: edited, narrowed, its wordings, deleted, written again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from bs4 import Tag
+
+from shoal.core.model import Media, Post, Visibility
+from shoal.services import media, polls, posts
+from shoal.services.polls import PollDraft
+from shoal.services.posts import Draft
+from shoal.web.views.writing.history import difference
+from tests.api.world import World, picture, world
+from tests.web.visitor import Page, member, visitor
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    # A file refuses what a dictionary takes: numbers of a type of their own.
+    with world(store=f"sqlite:///{tmp_path_factory.mktemp('here')}/shoal.db") as made:
+        yield made
+
+
+def stored(here: World, post_id: int) -> Post:
+    node = here.run(here.network.store.obj_get((post_id,)))[post_id]
+    assert isinstance(node, Post)
+    return node
+
+
+def with_pictures(here: World, name: str, *texts: str) -> Post:
+    """A post of a new member with a picture for each description."""
+    author = member(here, name)
+    files = [here.run(media.upload(here.writes, author.id, picture(), description=text)) for text in texts]
+    return here.run(posts.create(here.writes, author.id, Draft(text="Low tide", media=[one.id for one in files])))
+
+
+def card(page: Page, n: int) -> Tag:
+    found = page.html.find_all("li", class_="picture")[n]
+    assert isinstance(found, Tag)
+    return found
+
+
+def test_a_post_is_edited_with_its_pictures_removed_added_described_and_put_in_another_order(here: World) -> None:
+    post = with_pictures(here, "ann", "first", "second", "third")
+    page = visitor(here, "ann").open(f"/posts/{post.id}/edit")
+    assert page.field("Text").text == "Low tide"
+    page = page.press("Remove", card(page, 0))
+    page = page.press("Move this one earlier", card(page, 1))
+    page = page.press("Send them", files=[("files[]", ("new.png", picture()))])
+    fields = page.html.find_all("textarea", attrs={"name": "pictures[][description]"})
+    assert [field.text for field in fields] == ["third", "second", ""]
+    fields[2].string = "fourth"
+    done = page.press("Save", text="High tide", sensitive="true")
+    assert done.path == f"/@ann/{post.id}"
+    now = stored(here, post.id)
+    nodes = here.run(here.network.store.obj_get(now.media))
+    described = [node.description for id_ in now.media if isinstance(node := nodes[id_], Media)]
+    assert (now.text, now.sensitive, described) == ("High tide", True, ["third", "second", "fourth"])
+    history = done.follow("edited")
+    assert history.texts("thumbs") == ["added removed"]
+    assert "Its pictures are covered now." in history.text
+    assert [one.name for one in history.html.find_all(["ins", "del"])] == ["del", "ins"]
+
+
+def test_an_edit_makes_a_post_narrower_and_offers_nothing_wider(here: World) -> None:
+    post = with_pictures(here, "ben")
+    browser = visitor(here, "ben")
+    page = browser.open(f"/posts/{post.id}/edit")
+    page.press("Save", visibility="followers")
+    now = stored(here, post.id)
+    assert (now.visibility, now.edited_at) == (Visibility.FOLLOWERS, 0)
+    assert visitor(here).open(f"/@ben/{post.id}").status == 404
+    again = browser.open(f"/posts/{post.id}/edit")
+    offered = [str(one["value"]) for one in again.html.find_all("input", attrs={"type": "radio"})]
+    assert offered == ["followers", "direct"]
+    fields = [("form_token", again.form_token), ("text", "Low tide"), ("visibility", "public"), ("do", "post")]
+    refused = browser.post(f"/posts/{post.id}/edit", fields)
+    assert refused.status == 422
+    assert "an edit can only narrow it" in refused.text
+
+
+def test_a_poll_stays_in_an_edit_unless_it_asks_something_else(here: World) -> None:
+    cyd = member(here, "cyd")
+    asked = PollDraft(options=("Yes", "No"), seconds=3_600)
+    post = here.run(posts.create(here.writes, cyd.id, Draft(text="Well?", poll=asked)))
+    before = here.run(polls.poll_of(here.network.store, post))
+    browser = visitor(here, "cyd")
+    browser.open(f"/posts/{post.id}/edit").press("Save", text="Well, then?")
+    assert here.run(polls.poll_of(here.network.store, stored(here, post.id))) == before
+    browser.open(f"/posts/{post.id}/edit").press("Save", options=["Yes", "No", "Perhaps", ""])
+    after = here.run(polls.poll_of(here.network.store, stored(here, post.id)))
+    assert before is not None
+    assert after is not None
+    assert [one.title for one in after.options] == ["Yes", "No", "Perhaps"]
+    assert abs(after.expires_at - before.expires_at) < 2_000
+    assert "Its poll asks: Yes, No, Perhaps" in browser.open(f"/posts/{post.id}/history").text
+
+
+def test_a_refused_edit_comes_back_with_what_was_typed(here: World) -> None:
+    post = with_pictures(here, "dan")
+    page = visitor(here, "dan").open(f"/posts/{post.id}/edit").press("Save", text="  ", spoiler="Wet")
+    assert page.status == 422
+    assert "Write something, or add a picture." in page.text
+    assert page.field("What it warns of")["value"] == "Wet"
+    assert stored(here, post.id).text == "Low tide"
+
+
+def test_a_post_that_was_never_edited_has_no_history_to_show(here: World) -> None:
+    post = with_pictures(here, "eve")
+    assert "It was never edited" in visitor(here).open(f"/@eve/{post.id}/history").text
+    assert visitor(here).open(f"/@ann/{post.id}/history").status == 404
+
+
+def test_a_post_is_deleted_after_a_question(here: World) -> None:
+    post = with_pictures(here, "fay")
+    page = visitor(here, "fay").open(f"/posts/{post.id}/delete?to=/@fay/{post.id}")
+    assert "Low tide" in page.text
+    done = page.press("Delete")
+    assert done.path == "/@fay"
+    assert visitor(here, "fay").open(f"/@fay/{post.id}").status == 404
+
+
+def test_a_post_is_written_again_with_its_text_and_pictures_and_goes_when_the_new_one_is_posted(here: World) -> None:
+    post = with_pictures(here, "gus", "A boat")
+    browser = visitor(here, "gus")
+    page = browser.open(f"/posts/{post.id}/delete").follow("Delete and write again")
+    assert (page.field("Text").text, len(page.texts("picture"))) == ("Low tide", 1)
+    # Until then nothing is lost.
+    assert browser.open(f"/@gus/{post.id}").status == 200
+    done = page.press("Post", text="Lower tide")
+    assert "Lower tide" in done.text
+    assert browser.open(f"/@gus/{post.id}").status == 404
+    here.settle()
+    image = done.html.find("main").find("img", alt="A boat")  # type: ignore[union-attr]
+    assert isinstance(image, Tag)
+    assert browser.open(str(image["src"])).status == 200
+
+
+@pytest.mark.parametrize("page", ["edit", "delete"])
+def test_other_members_posts_are_neither_edited_nor_deleted(here: World, page: str) -> None:
+    post = with_pictures(here, f"hal_{page}")
+    member(here, f"ivy_{page}")
+    browser = visitor(here, f"ivy_{page}")
+    assert browser.open(f"/posts/{post.id}/{page}").status == 404
+    token = browser.open("/compose").form_token
+    answer = browser.post(f"/posts/{post.id}/{page}", [("form_token", token), ("text", "Mine now")])
+    assert answer.status == 404
+    assert stored(here, post.id).text == "Low tide"
+    assert visitor(here).open(f"/posts/{post.id}/{page}").path.startswith("/login")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        ("low tide", "high tide", [("low", "del"), ("high", "ins"), (" tide", "")]),
+        ("same", "same", [("same", "")]),
+        ("", "new words", [("new words", "ins")]),
+        ("one two", "one", [("one", ""), (" two", "del")]),
+    ],
+)
+def test_two_wordings_are_compared_word_by_word(before: str, after: str, shown: list[tuple[str, str]]) -> None:
+    assert [(piece.text, piece.kind) for piece in difference(before, after)] == shown
+
+
+def test_very_long_wordings_are_told_whole() -> None:
+    before, after = "a " * 3_000, "b " * 3_000
+    assert [piece.kind for piece in difference(before, after)] == ["del", "ins"]
+    assert [piece.kind for piece in difference(before, before)] == [""]

@@ -1,0 +1,63 @@
+"""Home, For you and catching up, as their pages show them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.services import posts, relationships
+from shoal.services.posts import Draft
+from tests.api.world import World, world
+from tests.web.visitor import member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+def test_home_has_the_newest_posts_of_followees_and_a_link_to_older_ones(here: World) -> None:
+    ann, ben = member(here, "ann"), member(here, "ben")
+    here.run(relationships.follow(here.writes, ann.id, ben.id))
+    for n in range(25):
+        here.run(posts.create(here.writes, ben.id, Draft(text=f"number {n} of the tide")))
+    here.settle()
+    page = visitor(here, "ann").open("/")
+    assert page.texts("prose")[:2] == ["number 24 of the tide", "number 23 of the tide"]
+    assert len(page.posts) == 20
+    older = page.follow("Older posts")
+    assert [f"number {n} of the tide" in older.text for n in (4, 0, 5)] == [True, True, False]
+    assert not older.links("Older posts")
+
+
+def test_a_like_is_given_and_taken_back_by_buttons(here: World) -> None:
+    cyd = member(here, "cyd")
+    post = here.run(posts.create(here.writes, cyd.id, Draft(text="Low tide")))
+    page = visitor(here, "cyd").open(f"/@cyd/{post.id}")
+    liked = page.press("Like", page.post("Low tide"))
+    assert "Like, 1 like" in liked.text
+    assert "Like, 0 likes" in liked.press("Like", liked.post("Low tide")).text
+
+
+def test_strangers_see_the_front_page_and_are_sent_to_log_in_for_the_rest(here: World) -> None:
+    stranger = visitor(here)
+    assert "Join" in stranger.open("/").text
+    page = stranger.open("/for-you")
+    assert page.path == "/login?to=%2Ffor-you"
+    assert page.press("Log in", username="ann", password="low tide at dawn").path == "/for-you"
+
+
+def test_a_form_from_elsewhere_is_refused(here: World) -> None:
+    browser = visitor(here, "ann")
+    answer = browser.post("/posts/1/act", [("do", "like"), ("form_token", "guessed")])
+    assert answer.status == 403
+    assert "too old" in answer.text
+
+
+def test_only_a_demo_lends_a_member_to_everybody(here: World) -> None:
+    browser = visitor(here)
+    token = browser.open("/login").form_token
+    assert visitor(here).post("/login/demo", [("form_token", token)]).status == 403
+    assert browser.post("/login/demo", [("form_token", token)]).status == 404

@@ -1,0 +1,234 @@
+"""Notifications, requests to follow and direct conversations, as a member walks through them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.core.model import Visibility
+from shoal.core.notice_policy import Treatment
+from shoal.services import members, notice_policy, posts, reactions, relationships, reports
+from shoal.services.members import ProfileChange
+from shoal.services.posts import Draft
+from shoal.services.reports import Complaint
+from tests.api.world import World, world
+from tests.web.pictures import posted
+from tests.web.visitor import Page, found_in, member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+def notices(page: Page) -> list[str]:
+    """Return what the notifications on a page say, in their order."""
+    return [" ".join(one.get_text(" ").split()) for one in page.html.select("ul.notices > li p.line")]
+
+
+def test_likes_of_a_post_are_one_notification_with_its_picture(here: World) -> None:
+    ann, ben, cyd, dee = (member(here, name) for name in ("ann", "ben", "cyd", "dee"))
+    post = posted(here, ann, "Low tide", 1)
+    for other in (ben, cyd, dee):
+        here.run(reactions.like(here.writes, other.id, post.id))
+    here.run(relationships.follow(here.writes, ben.id, ann.id))
+    here.settle()
+    page = visitor(here, "ann").open("/notifications")
+    assert [line.rsplit(" ", 1)[0] for line in notices(page)] == [
+        "New: ben follows you",
+        "New: dee and 2 others like your post",
+    ]
+    like = page.html.select("li.like")[0]
+    assert found_in(like, ".about-post")["href"] == f"/@ann/{post.id}"
+    assert "small.jpg" in found_in(like, ".about-post img")["src"]
+    assert "ben follows you" in page.follow("Follows").text
+    assert "like your post" not in page.follow("Follows").text
+    assert "like your post" in page.follow("Likes and shares").text
+
+
+def test_opening_them_marks_them_as_read_and_the_badge_goes(here: World) -> None:
+    eve, fay = member(here, "eve"), member(here, "fay")
+    here.run(relationships.follow(here.writes, fay.id, eve.id))
+    here.settle()
+    browser = visitor(here, "eve")
+    assert browser.open("/explore").one("#bell .badge")
+    assert "New:" in browser.open("/notifications?kind=follows").text
+    opened = browser.open("/notifications")
+    assert "New:" in opened.text
+    assert opened.html.select_one("#bell .badge") is None
+    assert "New:" not in browser.open("/notifications").text
+
+
+def test_they_are_dismissed_one_by_one_and_all_together(here: World) -> None:
+    gil, hal, ida = (member(here, name) for name in ("gil", "hal", "ida"))
+    post = posted(here, gil, "Harbour")
+    for other in (hal, ida):
+        here.run(reactions.like(here.writes, other.id, post.id))
+        here.run(relationships.follow(here.writes, other.id, gil.id))
+    here.run(reactions.share(here.writes, hal.id, post.id))
+    here.settle()
+    browser = visitor(here, "gil")
+    page = browser.open("/notifications")
+    assert len(notices(page)) == 3
+    like = page.html.select("li.like")[0]
+    page = page.press("Dismiss: ida and hal like your post", like)
+    assert [line.split()[1] for line in notices(page)] == ["shared", "and"]
+    share = page.html.select("li.share")[0]
+    page = page.press("Dismiss", share)
+    assert len(notices(page)) == 1
+    page = page.press("Yes, dismiss all")
+    assert page.path == "/notifications"
+    assert "Nothing yet" in page.text
+
+
+def test_a_script_that_dismisses_one_gets_an_empty_answer(here: World) -> None:
+    jon, kim = member(here, "jon"), member(here, "kim")
+    here.run(relationships.follow(here.writes, kim.id, jon.id))
+    here.settle()
+    browser = visitor(here, "jon")
+    page = browser.open("/notifications")
+    key = page.one("input[name=key]")["value"]
+    token = page.one("input[name=form_token]")["value"]
+    fields = [("key", str(key)), ("form_token", str(token))]
+    answer = browser.post("/notifications/dismiss", fields, headers={"HX-Request": "true"})
+    assert (answer.status, answer.answer.text) == (200, "")
+    assert browser.post("/notifications/dismiss", [("key", "no-key"), ("form_token", str(token))]).status == 404
+
+
+def test_mentions_and_answers_are_shown_whole(here: World) -> None:
+    lea, max_ = member(here, "lea"), member(here, "max")
+    mine = posted(here, lea, "Who is at the pier?")
+    here.run(posts.create(here.writes, max_.id, Draft(text="@lea I am", parent_id=mine.id)))
+    here.run(posts.create(here.writes, max_.id, Draft(text="Tell it to @lea")))
+    here.run(posts.create(here.writes, max_.id, Draft(text="@lea psst", visibility=Visibility.DIRECT)))
+    here.settle()
+    page = visitor(here, "lea").open("/notifications?kind=mentions")
+    assert [line.removeprefix("New: ").rsplit(" ", 1)[0] for line in notices(page)] == [
+        "max wrote to you",
+        "max mentions you",
+        "max answers you",
+    ]
+    assert "Tell it to" in page.post("Tell it to").text
+    assert page.press("Like", page.post("I am")).status == 200
+
+
+def test_requests_to_follow_are_answered_in_place(here: World) -> None:
+    ned, olga, pit = (member(here, name) for name in ("ned", "olga", "pit"))
+    here.run(members.update_profile(here.writes, ned.id, ProfileChange(locked=True)))
+    for other in (olga, pit):
+        here.run(relationships.follow(here.writes, other.id, ned.id))
+    here.settle()
+    browser = visitor(here, "ned")
+    page = browser.open("/notifications")
+    assert "pit asks to follow you" in page.text
+    page = page.press("Let them follow", page.html.select("li.request")[0])
+    assert page.path == "/notifications"
+    page = browser.open("/requests")
+    assert "olga" in page.text
+    assert "pit" not in page.text
+    page = page.press("Do not")
+    assert "Nobody asks to follow you" in page.text
+    followers = browser.open("/@ned/followers").text
+    assert "pit" in followers
+    assert "olga" not in followers
+
+
+def test_people_whom_the_policy_holds_back_wait_in_a_list_of_their_own(here: World) -> None:
+    quin, ray, sue = (member(here, name) for name in ("quin", "ray", "sue"))
+    here.run(notice_policy.set_policy(here.writes, quin.id, {"not_following": Treatment.FILTER}))
+    for other in (ray, sue):
+        here.run(posts.create(here.writes, other.id, Draft(text=f"@quin hello from {other.name}")))
+    here.settle()
+    browser = visitor(here, "quin")
+    page = browser.open("/notifications")
+    assert notices(page) == []
+    page = page.follow("2 people are filtered")
+    assert "hello from ray" in page.text
+    inside = page.follow("sue")
+    assert "hello from sue" in inside.text
+    page = inside.press("Accept")
+    assert "sue" not in page.text
+    page = page.press("Dismiss")
+    assert "Nobody is filtered" in page.text
+    assert "sue mentions you" in browser.open("/notifications").text
+    assert browser.open(f"/notifications/requests/{ray.id}").status == 404
+
+
+def test_a_report_that_was_closed_is_told(here: World) -> None:
+    tom, una = member(here, "tom"), member(here, "una")
+    bad = posted(here, una, "Buy this")
+    filed = here.run(reports.file(here.writes, tom.id, una.id, Complaint(post_ids=(bad.id,))))
+    here.run(reports.resolve(here.writes, filed.id, una.id, upheld=True))
+    here.settle()
+    assert "Your report was found right" in visitor(here, "tom").open("/notifications").text
+
+
+def test_what_is_for_members_leads_strangers_to_the_form_to_log_in(here: World) -> None:
+    for path in ("/notifications", "/notifications/requests", "/requests", "/conversations"):
+        assert visitor(here).open(path).path.startswith("/login")
+
+
+def test_a_conversation_is_read_answered_and_put_away(here: World) -> None:
+    member(here, "vic")
+    wim = member(here, "wim")
+    first = posted(here, wim, "@vic are you there?", visibility=Visibility.DIRECT)
+    here.settle()
+    browser, other = visitor(here, "vic"), visitor(here, "wim")
+    page = browser.open("/conversations")
+    assert "unread" in page.text
+    assert "are you there?" in page.text
+    assert "@vic" not in page.text
+    inside = page.follow("wim")
+    assert "unread" not in browser.open("/conversations").text
+    assert [one.get_text(" ", strip=True) for one in inside.html.select(".bubble .prose")] == ["are you there?"]
+    sent = inside.press("Send", text="yes, at the pier")
+    assert sent.path.split("#")[0] == f"/conversations/{first.id}"
+    here.settle()
+    theirs = other.open("/conversations").follow("vic")
+    assert [one.get_text(" ", strip=True) for one in theirs.html.select(".bubble .prose")] == [
+        "are you there?",
+        "yes, at the pier",
+    ]
+    refused = theirs.press("Send", text="   ")
+    assert refused.status == 422
+    assert "write something first" in refused.text
+    assert "unread" in inside.press("Mark as unread").text
+    assert "No messages yet" in browser.open(f"/conversations/{first.id}").press("Take off the list").text
+
+
+def test_a_message_that_is_too_long_is_refused_and_stays_in_the_field(here: World) -> None:
+    member(here, "xan")
+    yve = member(here, "yve")
+    post = posted(here, yve, "@xan hi", visibility=Visibility.DIRECT)
+    here.settle()
+    page = visitor(here, "xan").open(f"/conversations/{post.id}").press("Send", text="x" * 6_000)
+    assert page.status == 422
+    assert page.one("textarea").text == "x" * 6_000
+
+
+def test_conversations_of_others_are_not_there(here: World) -> None:
+    zoe, abe, bea = (member(here, name) for name in ("zoe", "abe", "bea"))
+    post = posted(here, zoe, "@abe secret", visibility=Visibility.DIRECT)
+    here.settle()
+    assert visitor(here, "bea").open(f"/conversations/{post.id}").status == 404
+    assert "No messages yet" in visitor(here, "bea").open("/conversations").text
+    assert bea.id
+    assert abe.id
+
+
+def test_a_conversation_whose_first_message_is_gone_goes_on(here: World) -> None:
+    cal, dot = member(here, "cal"), member(here, "dot")
+    first = posted(here, cal, "@dot one", visibility=Visibility.DIRECT)
+    second = here.run(
+        posts.create(here.writes, dot.id, Draft(text="@cal two", visibility=Visibility.DIRECT, parent_id=first.id))
+    )
+    here.run(
+        posts.create(here.writes, cal.id, Draft(text="@dot three", visibility=Visibility.DIRECT, parent_id=second.id))
+    )
+    here.settle()
+    here.run(posts.delete(here.writes, cal.id, first.id))
+    here.settle()
+    page = visitor(here, "dot").open(f"/conversations/{first.id}")
+    assert [one.get_text(" ", strip=True) for one in page.html.select(".bubble .prose")] == ["two", "three"]

@@ -1,0 +1,134 @@
+"""Saved and liked posts, lists, and the tabs of home."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.services import reactions, relationships
+from tests.api.world import World, world
+from tests.web.pictures import posted
+from tests.web.visitor import Page, found_in, member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+def said(page: Page) -> list[str]:
+    return [" ".join(found_in(post, "div.prose").get_text(" ").split()) for post in page.posts]
+
+
+def tabs(page: Page) -> list[str]:
+    return [" ".join(tab.get_text(" ").split()) for tab in page.html.select("nav.tabs a")]
+
+
+def test_saved_and_liked_posts_have_pages_with_the_last_first(here: World) -> None:
+    ann, ben = member(here, "ann"), member(here, "ben")
+    first, second = posted(here, ben, "first"), posted(here, ben, "second")
+    browser = visitor(here, "ann")
+    assert "Nothing saved yet" in browser.open("/saved").text
+    assert "Nothing liked yet" in browser.open("/saved").follow("Liked").text
+    for post in (second, first):
+        here.run(reactions.bookmark(here.writes, ann.id, post.id))
+        here.run(reactions.like(here.writes, ann.id, post.id))
+    page = browser.open("/saved")
+    assert said(page) == ["first", "second"]
+    assert said(browser.open("/liked")) == ["first", "second"]
+    assert said(page.press("Save", page.post("first"))) == ["second"]
+
+
+def test_more_than_a_page_of_saved_posts_goes_on_by_a_link(here: World) -> None:
+    cyd, dee = member(here, "cyd"), member(here, "dee")
+    for n in range(23):
+        here.run(reactions.bookmark(here.writes, cyd.id, posted(here, dee, f"post {n}").id))
+    page = visitor(here, "cyd").open("/saved")
+    assert len(page.posts) == 20
+    assert said(page.follow("Older posts")) == ["post 2", "post 1", "post 0"]
+
+
+def test_a_list_is_made_filled_read_changed_and_deleted(here: World) -> None:
+    eve, fay, gil = (member(here, name) for name in ("eve", "fay", "gil"))
+    for other in (fay, gil):
+        here.run(relationships.follow(here.writes, eve.id, other.id))
+    posted(here, fay, "from fay")
+    posted(here, gil, "from gil")
+    here.settle()
+    browser = visitor(here, "eve")
+    page = browser.open("/lists")
+    assert "No lists yet" in page.text
+    page = page.press("Choose people", title="Sailors", exclusive="true")
+    assert "Change Sailors" in page.title
+    page = page.press("Put on fay")
+    assert [
+        row.get_text(" ", strip=True).split()[0] for row in page.html.select("#main section[aria-labelledby=on] li")
+    ] == ["fay"]
+    assert [row.get_text(" ", strip=True).split()[0] for row in page.html.select("#offers li")] == ["gil"]
+    here.settle()
+    feed = browser.open("/lists").follow("Sailors")
+    assert said(feed) == ["from fay"]
+    assert tabs(feed)[:4] == ["Latest", "For you", "Catch up", "Sailors"]
+    assert said(browser.open("/")) == ["from gil"]
+    edit = feed.follow("People and settings")
+    assert edit.field("Show these people").has_attr("checked")
+    changed = edit.press("Keep", title="Seamen", replies="none")
+    assert tabs(changed)[3] == "Seamen"
+    emptied = changed.follow("People and settings").press("Take off fay")
+    assert "Nobody yet" in emptied.text
+    gone = emptied.press("Yes, delete it")
+    assert "No lists yet" in gone.text
+
+
+def test_members_of_a_list_are_found_among_those_whom_one_follows(here: World) -> None:
+    hal, ida, kit = (member(here, name) for name in ("hal", "idalia", "kit"))
+    member(here, "idared")
+    for other in (ida, kit):
+        here.run(relationships.follow(here.writes, hal.id, other.id))
+    here.settle()
+    browser = visitor(here, "hal")
+    page = browser.open("/lists").press("Choose people", title="Friends")
+    found = page.press("Search", q="ida")
+    assert [row.get_text(" ", strip=True).split()[0] for row in found.html.select("#offers li")] == ["idalia"]
+    asked = browser.open(f"{found.path.split('?')[0]}?q=ki", **{"HX-Request": "true"})
+    assert "kit" in asked.answer.text
+    assert "<html" not in asked.answer.text
+    assert "Nobody whom you follow is called so" in page.press("Search", q="zzz").text
+
+
+def test_a_list_without_a_name_is_refused_and_what_was_chosen_stays(here: World) -> None:
+    member(here, "jon")
+    page = visitor(here, "jon").open("/lists").press("Choose people", title="   ", replies="none")
+    assert page.status == 422
+    assert "blank" in page.text
+    assert page.one("option[selected]")["value"] == "none"
+    assert page.one("#title")["aria-invalid"] == "true"
+
+
+def test_lists_of_others_are_not_there(here: World) -> None:
+    member(here, "lea")
+    member(here, "max")
+    page = visitor(here, "lea").open("/lists").press("Choose people", title="Mine")
+    path = page.path.removesuffix("/edit")
+    other = visitor(here, "max")
+    assert (other.open(path).status, other.open(f"{path}/edit").status) == (404, 404)
+    token = str(other.open("/lists").one("input[name=form_token]")["value"])
+    assert other.post(path, [("form_token", token), ("title", "x"), ("do", "delete")]).status == 404
+
+
+def test_home_has_five_lists_and_the_tags_that_one_follows_as_tabs(here: World) -> None:
+    ned = member(here, "ned")
+    browser = visitor(here, "ned")
+    for n in range(6):
+        browser.open("/lists").press("Choose people", title=f"list {n}")
+    for tag in ("dawn", "tide"):
+        here.run(relationships.follow_tag(here.writes, ned.id, tag))
+    expected = ["Latest", "For you", "Catch up", *(f"list {n}" for n in range(5)), "#tide", "#dawn", "Lists and tags"]
+    for path in ("/", "/for-you", "/catch-up"):
+        assert tabs(browser.open(path)) == expected
+    assert "list 5" in tabs(browser.open("/lists").follow("list 5"))
+    page = browser.open("/lists")
+    assert "#dawn" in page.text
+    assert "#dawn" not in page.press("Stop following #dawn").text

@@ -1,0 +1,63 @@
+"""Two people at two browsers: what one does, the other sees without loading the page again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from shoal.services import posts, relationships
+from shoal.services.posts import Draft
+from tests.web.screens import Stage, browser, screen, stage
+
+
+@pytest.fixture(scope="module")
+def at() -> Iterator[Stage]:
+    with stage() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+def test_a_new_post_waits_behind_a_button_and_changes_and_goes_where_it_stands(at: Stage, chromium: Browser) -> None:
+    ann, ben = at.join("ann"), at.join("ben")
+    at.run(relationships.follow(at.network.writes, ann.id, ben.id))
+    first = at.run(posts.create(at.network.writes, ben.id, Draft(text="The first tide")))
+    at.settle()
+    with screen(at, chromium) as ours:
+        with ours.page.expect_request("**/live"):
+            page = ours.log_in("ann")
+        expect(page.get_by_role("article")).to_have_count(1)
+        second = at.run(posts.create(at.network.writes, ben.id, Draft(text="The second tide")))
+        fresh = page.get_by_role("button", name="One new post")
+        fresh.click()
+        expect(page.get_by_role("article").first).to_contain_text("The second tide")
+        at.run(posts.update(at.network.writes, ben.id, first.id, Draft(text="The first tide, mended")))
+        expect(page.get_by_role("article").last).to_contain_text("mended")
+        at.run(posts.delete(at.network.writes, ben.id, second.id))
+        expect(page.get_by_role("article")).to_have_count(1)
+
+
+def test_a_like_answers_at_once_and_is_set_back_when_it_is_refused(at: Stage, chromium: Browser) -> None:
+    cyd = at.join("cyd")
+    post = at.run(posts.create(at.network.writes, cyd.id, Draft(text="Here for a moment")))
+    with screen(at, chromium) as ours:
+        ours.log_in("cyd")
+        page = ours.open(f"/@cyd/{post.id}")
+        like = page.get_by_role("article").get_by_role("button", name="Like")
+        like.click()
+        expect(like).to_have_attribute("aria-pressed", "true")
+        expect(like).to_have_accessible_name("Like, 1 like")
+        like.click()
+        expect(like).to_have_accessible_name("Like, 0 likes")
+        page.route("**/act", lambda route: route.abort())
+        like.click()
+        expect(like).to_have_attribute("aria-pressed", "false")
+        expect(page.get_by_role("status")).to_contain_text("did not reach the server")
+        # That the request was cut off is what the test did.
+        ours.complaints.clear()

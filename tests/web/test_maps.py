@@ -1,0 +1,70 @@
+"""Maps of places: every point lies on the map, and a map is no larger than it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.core.model import Member, Post
+from shoal.core.places import Place
+from shoal.core.visibility import STRANGER
+from shoal.feeds.hydrate import Entry, Profile
+from shoal.web.views.maps import map_of
+from shoal.web.visit import Visit
+from tests.api.world import world
+from tests.examples import examples
+from tests.web.visitor import plain_visit
+
+ANN = Profile(Member(id=1, name="ann"))
+
+
+@pytest.fixture(scope="module")
+def visit() -> Iterator[Visit]:
+    with world() as made:
+        yield plain_visit(made)
+
+
+def entry(number: int, place: Place | None) -> Entry:
+    post = Post(id=1 + (number << 23), author_id=1, text=f"{number}", place=place)
+    return Entry(post.id, post, ANN, STRANGER)
+
+
+places = st.lists(st.builds(Place, st.floats(-90, 90), st.floats(-180, 180)), min_size=1, max_size=30)
+
+
+@settings(max_examples=examples(150))
+@given(places)
+def test_every_post_is_at_a_point_that_lies_on_the_map(visit: Visit, found: list[Place]) -> None:
+    shown = map_of(visit, [entry(n, place) for n, place in enumerate(found)])
+    assert shown is not None
+    assert sum(len(spot.posts) + spot.more for spot in shown.spots) == len(found)
+    for spot in shown.spots:
+        assert shown.left - 0.2 <= spot.x <= shown.left + shown.width + 0.2
+        assert shown.top - 0.2 <= spot.y <= shown.top + shown.height + 0.2
+    assert shown.top >= -9_000.1
+    assert shown.top + shown.height <= 9_000.1
+    assert 1 <= len(shown.lands) <= 3
+    assert len(shown.meridians) <= 16
+    assert len(shown.parallels) <= 16
+
+
+def test_a_map_across_the_date_line_shows_the_pacific_and_not_the_world(visit: Visit) -> None:
+    shown = map_of(visit, [entry(n, place) for n, place in enumerate([Place(-17.7, 178.0), Place(-13.8, -171.8)])])
+    assert shown is not None
+    assert shown.width < 3_000
+    assert len(shown.lands) == 2
+    assert {line.label for line in shown.meridians} >= {"180°"}
+
+
+def test_a_map_of_one_place_shows_its_region(visit: Visit) -> None:
+    shown = map_of(visit, [entry(1, Place(45.43, 12.33))])
+    assert shown is not None
+    assert (shown.height, shown.width) == (600.0, 960.0)
+    assert [spot.name for spot in shown.spots] == ["45.43° N, 12.33° E"]
+
+
+def test_posts_without_a_place_make_no_map(visit: Visit) -> None:
+    assert map_of(visit, [entry(1, None)]) is None

@@ -1,0 +1,261 @@
+"""A member's pages: profile, connections, places, albums, and what one can do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.core.model import Visibility
+from shoal.services import members, moderation, reactions, relationships
+from shoal.services.members import ProfileChange
+from shoal.services.profile import featured_tags
+from tests.api.world import World, world
+from tests.web.pictures import posted
+from tests.web.visitor import Page, found_in, member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        yield made
+
+
+def handles(page: Page) -> list[str]:
+    return [one.get_text(strip=True).removeprefix("@") for one in page.html.select(".people .handle")]
+
+
+def test_a_profile_shows_totals_tags_recommendations_and_followers_one_knows(here: World) -> None:
+    ann, ben, cyd = (member(here, name) for name in ("ann", "ben", "cyd"))
+    post = posted(here, ann, "Low tide #dawn", 1)
+    for other in (ben, cyd):
+        here.run(reactions.like(here.writes, other.id, post.id))
+        here.run(relationships.follow(here.writes, other.id, ann.id))
+    here.run(reactions.share(here.writes, ben.id, post.id))
+    here.run(relationships.follow(here.writes, cyd.id, ben.id))
+    here.run(relationships.follow(here.writes, ann.id, ben.id))
+    here.run(relationships.endorse(here.writes, ann.id, ben.id))
+    here.run(featured_tags.feature(here.writes, ann.id, "dawn"))
+    here.settle()
+    page = visitor(here, "cyd").open("/@ann")
+    numbers = [" ".join(one.get_text(" ").split()) for one in page.html.select(".numbers li")]
+    assert numbers == ["1 post", "2 followers", "1 followed", "2 likes received", "1 share received"]
+    assert "Followed by ben, whom you know" in page.text
+    assert handles(page.follow("Followed by ben")) == ["ben"]
+    assert [link["href"] for link in page.links("#dawn")][:1] == ["/tags/dawn"]
+    assert page.one(".names a")["href"] == "/@ben"
+    own = visitor(here, "ann").open("/@ann")
+    assert "you know" not in own.text
+    assert {"Messages", "Saved", "Lists", "Settings"} <= {
+        one.get_text(strip=True) for one in own.html.select(".own-places a")
+    }
+
+
+def test_followers_come_in_pages_of_25_with_buttons_to_follow(here: World) -> None:
+    dee = member(here, "dee")
+    for n in range(27):
+        here.run(relationships.follow(here.writes, member(here, f"fan{n:02}").id, dee.id))
+    here.settle()
+    browser = visitor(here, "fan00")
+    page = browser.open("/@dee").follow("27 followers")
+    assert handles(page) == [f"fan{n:02}" for n in range(26, 1, -1)]
+    assert handles(page.follow("More people")) == ["fan01", "fan00"]
+    followed = page.press("Follow fan26")
+    assert followed.path == "/@dee/followers"
+    assert "Stop following fan26" in followed.text
+    assert "follows nobody yet" in page.follow("Following").text
+
+
+def test_connections_that_are_private_are_for_oneself(here: World) -> None:
+    eve, fay = member(here, "eve"), member(here, "fay")
+    here.run(members.update_profile(here.writes, eve.id, ProfileChange(hides_connections=True)))
+    here.run(relationships.follow(here.writes, fay.id, eve.id))
+    here.settle()
+    assert "keeps this list private" in visitor(here, "fay").open("/@eve/followers").text
+    assert not visitor(here, "fay").open("/@eve").links("follower")
+    assert handles(visitor(here, "eve").open("/@eve/followers")) == ["fay"]
+
+
+def test_a_locked_member_is_asked_and_says_who_is_for_followers(here: World) -> None:
+    gil = member(here, "gil")
+    member(here, "hal")
+    here.run(members.update_profile(here.writes, gil.id, ProfileChange(locked=True)))
+    page = visitor(here, "hal").open("/@gil")
+    assert "chooses who may follow" in page.text
+    assert "Requested" in page.press("Ask to follow").text
+
+
+def test_muting_is_for_a_while_and_undone_with_a_word(here: World) -> None:
+    member(here, "ida")
+    member(here, "jon")
+    browser = visitor(here, "ida")
+    page = browser.open("/@jon").follow("More about this member")
+    done = page.press("Mute jon", seconds="86400")
+    assert "You mute jon. They are not told." in done.text
+    assert "You mute jon until " in done.text
+    assert "muted" in browser.open("/@jon").text
+    undone = done.press("Undo")
+    assert "You hear from jon again" in undone.text
+    forever = undone.press("Mute jon")
+    assert "until you undo it" in forever.text
+
+
+def test_blocking_empties_the_profile_and_is_undone(here: World) -> None:
+    member(here, "kim")
+    lea = member(here, "lea")
+    posted(here, lea, "a secret pier", 1)
+    browser = visitor(here, "kim")
+    done = browser.open("/@lea/more").press("Block lea")
+    assert "Neither of you sees the other" in done.text
+    profile = browser.open("/@lea")
+    assert "You block lea" in profile.text
+    assert not profile.html.select(".grid a")
+    assert "You and lea see each other again" in done.press("Undo").text
+    assert browser.open("/@lea").html.select(".grid a")
+
+
+def test_notes_terms_lists_and_recommendations_are_kept(here: World) -> None:
+    max_, ned = member(here, "max"), member(here, "ned")
+    here.run(relationships.follow(here.writes, max_.id, ned.id))
+    here.run(relationships.follow(here.writes, ned.id, max_.id))
+    here.settle()
+    browser = visitor(here, "max")
+    for title in ("Sailors", "Cooks"):
+        browser.open("/lists").press("Choose people", title=title)
+    page = browser.open("/@ned/more").press("Keep the note", note="owes me a boat")
+    assert "owes me a boat" in browser.open("/@ned").text
+    page = page.press("Keep", page.one('form[action$="/terms"]'), notify="true", shares=())
+    assert page.field("Notify me").has_attr("checked")
+    assert not page.field("Show what they share").has_attr("checked")
+    lists = [str(one["value"]) for one in page.html.select('input[name="lists[]"]')]
+    page = page.press("Keep", page.one('form[action$="/lists"]'), lists=lists)
+    assert len(page.html.select('input[name="lists[]"][checked]')) == 2
+    page = page.press("Keep", page.one('form[action$="/lists"]'), lists=lists[:1])
+    assert len(page.html.select('input[name="lists[]"][checked]')) == 1
+    page = page.press("Show on my profile")
+    assert browser.open("/@max").one(".names a")["href"] == "/@ned"
+    page = page.press("Take from my profile")
+    page = page.press("Remove as a follower")
+    assert "ned follows you no longer" in page.text
+    too_long = page.press("Keep the note", note="x" * 2_001)
+    assert too_long.status == 422
+    assert too_long.one("#note").text == "x" * 2_001
+    assert browser.open("/@max/more").status == 403
+
+
+def test_a_map_has_a_point_for_each_place_that_one_may_see(here: World) -> None:
+    olga, pit = member(here, "olga"), member(here, "pit")
+    posted(here, olga, "Venice", 1, place=(45.43, 12.33))
+    posted(here, olga, "Venice again", place=(45.43, 12.34))
+    rome = posted(here, olga, "Rome", 1, place=(41.9, 12.5))
+    posted(here, olga, "Genoa", 1, place=(44.4, 8.9), visibility=Visibility.FOLLOWERS)
+    posted(here, olga, "nowhere", 1)
+    here.settle()
+    page = visitor(here, "pit").open("/@olga").follow("Map")
+    spots = page.html.select("svg.map a.spot")
+    assert rome.place is not None
+    where = f"{rome.place.latitude:.2f}° N, {rome.place.longitude:.2f}° E"
+    assert {one["aria-label"] for one in spots} == {"2 posts at 45.43° N, 12.34° E", f"A post at {where}"}
+    assert f"/@olga/{rome.id}" in {one["href"] for one in spots}
+    assert [section["id"] for section in page.html.select(".spot-posts")] == ["place-1", "place-2"]
+    here.run(relationships.follow(here.writes, pit.id, olga.id))
+    here.settle()
+    assert len(visitor(here, "pit").open("/@olga/places").html.select("svg.map a.spot")) == 3
+    assert "No places yet" in visitor(here, "pit").open("/@pit/places").text
+
+
+def test_an_album_is_made_filled_put_in_order_and_deleted(here: World) -> None:
+    quin = member(here, "quin")
+    first, second = posted(here, quin, "first", 1), posted(here, quin, "second", 2)
+    browser = visitor(here, "quin")
+    page = browser.open("/@quin").follow("Albums").press("Choose photos", title="Tides", description="Low and high")
+    assert "Photos for Tides" in page.title
+    values = [str(box["value"]) for box in page.html.select('input[name="photos[]"]')]
+    assert len(values) == 3
+    album = page.press("Add to the album", photos=[values[2], values[0]])
+    assert "Low and high" in album.text
+    assert "2 photos" in album.text
+    shown = [link["href"] for link in album.html.select(".wall a")]
+    assert shown == [f"/@quin/{first.id}", f"/@quin/{second.id}"]
+    again = album.follow("Add photos")
+    assert len(again.html.select('input[name="photos[]"]')) == 1
+    edit = album.follow("Change")
+    moved = edit.press("Later", edit.html.select(".arrange li")[0])
+    assert [one["data-media"] for one in moved.html.select(".arrange li")] == [
+        one["data-media"] for one in edit.html.select(".arrange li")
+    ][::-1]
+    kept = moved.press("Keep", title="Ebb and flow", description="")
+    assert kept.one("h1").get_text(strip=True) == "Ebb and flow"
+    refused = kept.follow("Change").press("Keep", title="  ")
+    assert (refused.status, refused.one("#title")["aria-invalid"]) == (422, "true")
+    smaller = kept.follow("Change").press("Take out", kept.follow("Change").html.select(".arrange li")[0])
+    assert len(smaller.html.select(".arrange li")) == 1
+    covers = browser.open("/@quin/albums")
+    assert "1 photo" in covers.text
+    gone = smaller.press("Yes, delete it")
+    assert gone.path == "/@quin/albums"
+    assert "Ebb and flow" not in gone.text
+
+
+def test_a_script_puts_an_album_in_order_by_hand(here: World) -> None:
+    ray = member(here, "ray")
+    post = posted(here, ray, "three", 3)
+    browser = visitor(here, "ray")
+    browser.open(f"/posts/{post.id}/albums").press("Make it", title="Three")
+    edit = browser.open("/@ray/albums").follow("Three").follow("Change")
+    ids = [str(one["data-media"]) for one in edit.html.select(".arrange li")]
+    token = str(edit.one("input[name=form_token]")["value"])
+    path = str(edit.one(".arrange")["data-order"])
+    fields = [("form_token", token), *(("media[]", id_) for id_ in reversed(ids))]
+    assert browser.post(path, fields, headers={"HX-Request": "true"}).status == 204
+    edit = browser.open("/@ray/albums").follow("Three").follow("Change")
+    assert [one["data-media"] for one in edit.html.select(".arrange li")] == ids[::-1]
+
+
+def test_photos_of_a_post_come_to_albums_and_leave_them(here: World) -> None:
+    sue = member(here, "sue")
+    post = posted(here, sue, "two", 2)
+    browser = visitor(here, "sue")
+    page = browser.open(f"/posts/{post.id}/more").follow("Put into an album")
+    boxes = [str(box["value"]) for box in page.html.select('input[name="media[]"]')]
+    page = page.press("Make it", title="Half", media=boxes[:1])
+    assert "1 photo" in page.text
+    page = page.press("Put in Half")
+    assert "2 photos" in page.text
+    page = page.press("Take out of Half")
+    assert "0 photos" in page.text
+    refused = page.press("Make it", title="x" * 200)
+    assert refused.status == 422
+
+
+def test_albums_of_others_show_what_one_may_see_and_are_theirs_to_change(here: World) -> None:
+    tom = member(here, "tom")
+    member(here, "una")
+    open_one, quiet = posted(here, tom, "open", 1), posted(here, tom, "quiet", 1, visibility=Visibility.FOLLOWERS)
+    browser, other = visitor(here, "tom"), visitor(here, "una")
+    for post, title in ((open_one, "Open"), (quiet, "Quiet")):
+        browser.open(f"/posts/{post.id}/albums").press("Make it", title=title)
+    paths = {
+        found_in(link, "b").text: str(link["href"]) for link in browser.open("/@tom/albums").html.select(".album-cover")
+    }
+    page = other.open("/@tom/albums")
+    assert [found_in(link, "b").text for link in page.html.select(".album-cover")] == ["Open"]
+    assert not page.html.select("form input[name=title]")
+    assert other.open(paths["Open"]).html.select(".wall a")
+    assert not other.open(paths["Open"]).links("Change")
+    assert [other.open(path).status for path in (paths["Quiet"], f"{paths['Open']}/edit", f"{paths['Open']}/add")] == [
+        404,
+        404,
+        404,
+    ]
+    assert visitor(here).open(f"{paths['Open'].replace('@tom', '@una')}").status == 404
+    assert other.open(f"/posts/{open_one.id}/albums").status == 404
+    assert "No albums here" in browser.open("/@una/albums").text
+
+
+def test_a_suspended_member_is_gone_on_every_page(here: World) -> None:
+    vic = member(here, "vic")
+    here.run(moderation.suspend(here.writes, vic.id))
+    for path in ("", "/followers", "/places", "/albums", ".atom"):
+        assert visitor(here).open(f"/@vic{path}").status == 410, path
+        assert visitor(here).open(f"/@nobody{path}").status == 404, path

@@ -1,0 +1,98 @@
+"""The pages of moderators, walked as they walk them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.core.model import Role
+from shoal.services import moderation, posts, reports
+from shoal.services.posts import Draft
+from shoal.services.reports import Complaint
+from tests.api.world import World, world
+from tests.web.visitor import member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world(rules=("Be kind", "No advertising")) as made:
+        chief = member(made, "chief")
+        made.run(moderation.set_role(made.writes, chief.id, Role.MODERATOR))
+        yield made
+
+
+def file(here: World, reporter: str, target: str, text: str, **more: object) -> int:
+    """A report of a new post; the post's id."""
+    author = member(here, target)
+    post = here.run(posts.create(here.writes, author.id, Draft(text=text)))
+    complaint = Complaint(post_ids=(post.id,), **more)  # type: ignore[arg-type]  # of its fields
+    here.run(reports.file(here.writes, member(here, reporter).id, author.id, complaint, rules={"1", "2"}))
+    here.settle()
+    return post.id
+
+
+def test_a_report_stands_in_the_queue_with_its_context_and_is_upheld(here: World) -> None:
+    post = file(here, "ann", "ben", "Buy my boat", comment="Again and again", category="violation", rule_ids=("2",))
+    chief = visitor(here, "chief")
+    page = chief.open("/moderation")
+    assert "Again and again" in page.text
+    assert "No advertising" in page.text
+    report = page.follow("ben")
+    assert "Buy my boat" in report.text
+    hidden = report.press("Hide this post")
+    assert "Show this post again" in hidden.text
+    assert visitor(here).open(f"/@ben/{post}").status == 404
+    done = hidden.press("Uphold")
+    assert "Upheld" in done.text
+    assert "Again and again" not in chief.open("/moderation").text
+    assert "Again and again" in chief.open("/moderation?show=closed").text
+    assert "Open again" in done.press("Open it again").text
+
+
+def test_several_reports_are_dismissed_at_once(here: World) -> None:
+    for n in (1, 2):
+        file(here, f"cyd{n}", f"dan{n}", f"Harmless {n}", comment=f"Bad {n}")
+    chief = visitor(here, "chief")
+    page = chief.open("/moderation")
+    ids = [box["value"] for box in page.html.find_all("input", attrs={"name": "ids[]"})]
+    done = page.press("Dismiss", ids=ids[:2])
+    assert "Dismissed" in done.text
+    assert "Bad 1" not in done.text
+    assert "Bad 2" not in done.text
+
+
+def test_what_is_done_about_a_member_is_told_and_can_be_undone(here: World) -> None:
+    eve = member(here, "eve")
+    here.run(posts.create(here.writes, eve.id, Draft(text="Here I am")))
+    here.settle()
+    chief = visitor(here, "chief")
+    page = chief.open("/moderation/members?name=eve").follow("eve")
+    gone = page.press("Suspend", why="spam")
+    assert "@eve is suspended: the profile and 1 posts" in gone.text
+    assert visitor(here).open("/@eve").status == 410
+    back = gone.press("End the suspension")
+    assert "@eve is back" in back.text
+    here.settle()
+    assert visitor(here).open("/@eve").status == 200
+
+
+def test_only_moderators_come_in_and_nobody_acts_on_those_above_them(here: World) -> None:
+    fay = member(here, "fay")
+    head = member(here, "head")
+    here.run(moderation.set_role(here.writes, head.id, Role.ADMIN))
+    assert visitor(here, "fay").open("/moderation").status == 403
+    assert visitor(here).open("/moderation").path.startswith("/login")
+    chief = visitor(here, "chief")
+    page = chief.open(f"/moderation/members/{head.id}")
+    assert not page.html.find_all("button", string="Suspend")
+    form = [("form_token", chief.open(f"/moderation/members/{fay.id}").form_token), ("do", "suspend")]
+    assert chief.post(f"/moderation/members/{head.id}", form).status == 403
+    assert visitor(here, "fay").post(f"/moderation/members/{head.id}", form).status == 403
+
+
+def test_a_queue_without_reports_says_so() -> None:
+    with world() as empty:
+        boss = member(empty, "boss")
+        empty.run(moderation.set_role(empty.writes, boss.id, Role.MODERATOR))
+        assert "Nothing to see to" in visitor(empty, "boss").open("/moderation").text

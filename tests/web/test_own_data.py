@@ -1,0 +1,103 @@
+"""Data that members bring and take along: follow lists of other networks, and an archive of their own."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.graph.schema import FOLLOWS
+from shoal.services import media, members, posts
+from shoal.services.members import ProfileChange
+from shoal.services.posts import Draft
+from tests.api.world import World, picture, world
+from tests.web.visitor import Visitor, member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    """Ann; Ben, who says who he is elsewhere; and Cyd, who has a name that somebody has elsewhere, too."""
+    with world() as made:
+        member(made, "ann")
+        ben = member(made, "ben")
+        link = ("Photos", "https://pixelfed.example/@benphotos")
+        made.run(members.update_profile(made.writes, ben.id, ProfileChange(fields=(link,))))
+        member(made, "cyd")
+        made.settle()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ann(here: World) -> Visitor:
+    return visitor(here, "ann")
+
+
+def test_whom_one_follows_elsewhere_is_found_and_followed(here: World, ann: Visitor) -> None:
+    listed = "Account address,Show boosts\nbenphotos@pixelfed.example,true\ncyd@other.example,true\nnobody@other.example,true\n"
+    page = ann.open("/settings/contacts").press(
+        "Look for them", files={"file": ("following_accounts.csv", listed.encode())}
+    )
+    assert "3 accounts were looked for." in page.text
+    assert sorted(one.has_attr("checked") for one in page.html.select("main li input")) == [False, True]
+    assert "Says to be benphotos@pixelfed.example elsewhere" in page.text
+    assert "may be somebody else" in page.text
+    page = page.press("Follow the chosen")
+    assert "Saved." in page.text
+    me, ben = (here.run(members.find(here.writes, name)) for name in ("ann", "ben"))
+    assert me is not None
+    assert ben is not None
+    followees = here.run(here.graph.assoc_get(me.id, (FOLLOWS,), (ben.id,)))[FOLLOWS]
+    assert list(followees) == [ben.id]
+    page = ann.open("/settings/contacts").press(
+        "Look for them", handles="benphotos@pixelfed.example\nhttps://nowhere.example/@x"
+    )
+    assert "You follow them already" in page.text
+    assert not page.html.select("main li input")
+
+
+def test_a_list_without_anybody_and_a_file_that_is_none_say_so(ann: Visitor) -> None:
+    page = ann.open("/settings/contacts")
+    none = page.press("Look for them", handles="nobody@other.example")
+    assert "None of them is here yet" in none.text
+    empty = page.press("Look for them")
+    assert (empty.status, "choose a file" in str(empty.html.find(id="file-wrong"))) == (422, True)
+    wrong = page.press("Look for them", files={"file": ("x.bin", bytes(range(256)))})
+    assert (wrong.status, "can be read" in wrong.text) == (422, True)
+
+
+def test_an_archive_has_all_that_is_ones_own(here: World, ann: Visitor) -> None:
+    me = here.run(members.find(here.writes, "ann"))
+    assert me is not None
+    photo = here.run(media.upload(here.writes, me.id, picture()))
+    here.run(posts.create(here.writes, me.id, Draft(text="Take me along", media=(photo.id,))))
+    here.settle()
+    page = ann.open("/settings").follow("Your data")
+    assert "1 post" in page.text
+    sent = page.press("Download it").answer
+    assert sent.headers["content-type"] == "application/zip"
+    assert sent.headers["content-disposition"].startswith('attachment; filename="ann-')
+    assert sent.headers["cache-control"] == "private, no-store"
+    with zipfile.ZipFile(io.BytesIO(sent.content)) as archive:
+        assert archive.testzip() is None
+        assert [post["text"] for post in json.loads(archive.read("posts.json"))] == ["Take me along"]
+        assert len([name for name in archive.namelist() if name.startswith("media/")]) == 1
+    assert page.press("Download it").status == 200
+
+
+def test_an_archive_is_for_its_member_alone(here: World, ann: Visitor) -> None:
+    assert visitor(here).open("/settings/archive").path == "/login?to=%2Fsettings%2Farchive"
+    assert ann.post("/settings/archive", []).status == 403
+
+
+def test_a_second_archive_waits_until_the_first_is_sent(
+    here: World, ann: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    me = here.run(members.find(here.writes, "ann"))
+    assert me is not None
+    monkeypatch.setattr("shoal.web.pages.settings.archive._under_way", {me.id})
+    page = ann.open("/settings/archive").press("Download it")
+    assert (page.status, page.answer.headers["retry-after"]) == (503, "60")
+    assert "being sent already" in page.text

@@ -1,0 +1,173 @@
+"""The recipe of the ranked feed, by its sliders, its presets, its preview and by links to recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shoal.core.ranking.recipe_links import recipe_link
+from shoal.core.ranking.recipes import BALANCED, PRESETS, TERM_NAMES, Recipe, Weights
+from shoal.core.ranking.terms import TERMS
+from shoal.feeds.foryou.preview import preview
+from shoal.graph.payloads.tastes import tastes_of
+from shoal.services import members, posts, reactions, relationships, tastes
+from shoal.services.posts import Draft
+from tests.api.world import BASE, World, world
+from tests.web.visitor import Page, Visitor, member, visitor
+
+QUIET = Recipe(weights=Weights(reactions=-10.0, freshness=0.0, author=0.0, friends=0.0, velocity=-10.0, quality=0.0))
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    """Ann follows Ben, who posts; one of his posts is liked by all others."""
+    with world() as made:
+        ann, ben = member(made, "ann"), member(made, "ben")
+        made.run(relationships.follow(made.writes, ann.id, ben.id))
+        written = [made.run(posts.create(made.writes, ben.id, Draft(text=f"Wave number {n}"))) for n in range(4)]
+        for n in range(5):
+            fan = made.run(members.register(made.writes, f"fan{n}"))
+            made.run(reactions.like(made.writes, fan.id, written[0].id))
+        made.settle()
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ann(here: World) -> Visitor:
+    return visitor(here, "ann")
+
+
+@pytest.fixture(autouse=True)
+def usual(here: World) -> None:
+    """Ann ranks as the network does."""
+    found = here.run(members.find(here.writes, "ann"))
+    assert found is not None
+    here.run(tastes.set_recipe(here.writes, found.id, None))
+    here.run(tastes.switch(here.writes, found.id, off=False))
+
+
+def chosen(here: World) -> Recipe | None:
+    """Return the recipe that Ann has chosen; None for none."""
+    found = here.run(members.find(here.writes, "ann"))
+    assert found is not None
+    taste = here.run(tastes_of(here.graph, found.id)).taste
+    return taste.recipe if taste else None
+
+
+def first(page: Page) -> list[str]:
+    """Return the texts of the preview, best first."""
+    return [one.get_text() for one in page.html.select(".preview-card .text")]
+
+
+def weights(page: Page) -> dict[str, float]:
+    return {name: float(str(page.html.select_one(f"input[name={name}]")["value"])) for name in TERM_NAMES}  # type: ignore[index]
+
+
+def test_every_term_has_a_slider_with_its_title_and_words(here: World, ann: Visitor) -> None:
+    page = ann.open("/settings/ranking")
+    assert list(weights(page).values()) == list(BALANCED.row())
+    for name in TERM_NAMES:
+        slider = page.html.find(id=name)
+        assert slider is not None
+        assert page.html.find("label", attrs={"for": name})
+        assert page.html.find(id=str(slider["aria-describedby"])).get_text()  # type: ignore[union-attr]
+        assert page.html.find("output", attrs={"for": name})
+    assert all(term.formula in page.text for term in TERMS)
+    assert first(page)[0] == "Wave number 0"
+
+
+def test_a_preset_is_looked_at_before_it_is_taken(here: World, ann: Visitor) -> None:
+    page = ann.open("/settings/ranking").follow("Fresh")
+    assert tuple(weights(page).values()) == PRESETS["fresh"].row()
+    assert "Not saved yet" in page.text
+    assert chosen(here) is None
+    page = page.press("Save")
+    assert ("Saved." in page.text, chosen(here)) == (True, PRESETS["fresh"])
+    assert "Not saved yet" not in page.text
+    page = page.press("Back to the usual")
+    assert (chosen(here), tuple(weights(page).values())) == (None, BALANCED.row())
+
+
+def test_without_scripts_a_button_shows_what_would_stand_first(here: World, ann: Visitor) -> None:
+    page = ann.open("/settings/ranking").press("Try it", reactions="-10", velocity="-10", freshness="0", quality="0")
+    assert (page.status, first(page)[-1]) == (200, "Wave number 0")
+    assert "3 places down" in page.text
+    assert weights(page)["reactions"] == -10.0
+    assert chosen(here) is None
+
+
+def test_a_script_gets_the_preview_of_numbers_that_are_not_kept(here: World, ann: Visitor) -> None:
+    query = "reactions=-10&velocity=-10&freshness=0&author=0&friends=0&quality=0"
+    page = ann.open(f"/settings/ranking/preview?{query}", **{"HX-Request": "true"})
+    assert page.html.find("html") is None
+    assert first(page)[-1] == "Wave number 0"
+    link = page.html.find(id="own-link")
+    assert link is not None
+    assert "reactions=-10" in str(link["value"])
+    assert chosen(here) is None
+
+
+@pytest.mark.parametrize(("name", "value"), [("reactions", "11"), ("half_life_hours", "0"), ("author_most", "11")])
+def test_a_number_out_of_its_bounds_is_refused_in_words(here: World, ann: Visitor, name: str, value: str) -> None:
+    typed: dict[str, Any] = {name: value}
+    page = ann.open("/settings/ranking").press("Save", **typed)
+    assert (page.status, name in page.text) == (422, True)
+    assert chosen(here) is None
+
+
+def test_ranking_is_turned_off_and_on_again(here: World, ann: Visitor) -> None:
+    page = ann.open("/settings/ranking").press("Turn it off")
+    assert "Ranking is off" in page.text
+    assert not page.html.select(".preview-card")
+    assert "newest first" in ann.open("/for-you").text
+    assert "Ranking is on" in page.press("Turn it on").text
+
+
+def test_a_link_to_a_recipe_is_looked_at_in_the_settings(here: World, ann: Visitor) -> None:
+    link = recipe_link("https://elsewhere.example", Recipe(weights=Weights(tags=7.25), near_km=80.0))
+    page = ann.open("/settings/ranking").press("Look at it", link=link)
+    assert (weights(page)["tags"], chosen(here)) == (7.25, None)
+    assert page.html.find(id="tags")["step"] == "any"  # type: ignore[index]
+    wrong = ann.open("/settings/ranking").press("Look at it", link="https://elsewhere.example/nothing")
+    assert (wrong.status, "Numbers by their names" in wrong.text) == (422, True)
+
+
+def test_the_page_of_a_recipe_says_what_it_does_and_members_take_it(here: World, ann: Visitor) -> None:
+    page = ann.open("/recipe?friends=8&seen=-6&half_life_hours=12&exploration=0.25&author_most=1")
+    assert "Liked by people you follow usually 2 8" in page.text
+    assert "\N{MINUS SIGN}6" in page.text
+    for words in ("half as new after 12 hours", "half as near at 25 km", "25 % of the places", "at most 1 are by"):
+        assert words in page.text
+    taken = page.press("Take this recipe")
+    recipe = Recipe(weights=Weights(friends=8.0, seen=-6.0), half_life_hours=12.0, exploration=0.25, author_most=1)
+    assert (taken.path, chosen(here)) == ("/for-you", recipe)
+    again = ann.open(recipe_link(BASE, recipe).removeprefix(BASE))
+    assert "This is how your feed is ranked." in again.text
+    assert "Take this recipe" not in again.text
+
+
+def test_a_preset_is_named_and_strangers_log_in_to_take_a_recipe(here: World) -> None:
+    page = visitor(here).open(recipe_link(BASE, PRESETS["friends_first"]).removeprefix(BASE))
+    assert "the preset “Friends first”" in page.text
+    assert page.follow("Log in to take it").path.startswith("/login?to=%2Frecipe%3F")
+
+
+@pytest.mark.parametrize("query", ["", "nonsense", "reactions=x", "reactions=11", "reactions=1&reactions=2", "who=1"])
+def test_what_is_no_recipe_is_refused_on_a_page(here: World, query: str) -> None:
+    page = visitor(here).open(f"/recipe?{query}")
+    assert page.status == 422
+    assert page.html.find("h1") is not None
+
+
+def test_a_preview_is_what_the_feed_shows_once_the_recipe_is_kept(here: World) -> None:
+    found = here.run(members.find(here.writes, "ann"))
+    assert found is not None
+    reads = here.network.reads
+    shown = here.run(preview(reads, found.id, QUIET))
+    here.run(tastes.set_recipe(here.writes, found.id, QUIET))
+    kept = here.run(preview(reads, found.id, QUIET))
+    assert [one.entry.id for one in shown] == [one.entry.id for one in kept]
+    assert [one.before for one in kept] == list(range(1, len(kept) + 1))
+    assert all(one.why is not None and one.why.terms for one in shown)

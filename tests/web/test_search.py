@@ -1,0 +1,125 @@
+"""Search by the form, as one types, and what a search box offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.core.errors import Unavailable
+from shoal.services import relationships
+from tests.api.world import BASE, World, world
+from tests.web.pictures import posted
+from tests.web.visitor import Page, member, visitor
+
+SCRIPT = {"HX-Request": "true"}
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world(title="Shoal") as made:
+        ann, ben = member(made, "ann"), member(made, "ben")
+        member(made, "annika")
+        for n in range(24):
+            member(made, f"sailor{n:02}")
+        made.run(relationships.follow(made.writes, ben.id, ann.id))
+        posted(made, ann, "Low tide at #dawn", 1)
+        posted(made, ben, "High tide at #dusk and #dawn")
+        made.settle()
+        yield made
+
+
+def people(page: Page) -> list[str]:
+    return [one.get_text(strip=True).removeprefix("@") for one in page.html.select(".people .handle")]
+
+
+def test_a_search_finds_people_tags_and_posts(here: World) -> None:
+    page = visitor(here, "ben").open("/search").press("Search", q="ann")
+    assert people(page) == ["ann", "annika"]
+    page = page.press("Search", q="tide")
+    assert [len(page.posts), people(page)] == [2, []]
+    page = page.press("Search", q="daw")
+    assert [row.get_text(" ", strip=True) for row in page.html.select("section[aria-labelledby=f-tags] li")] == [
+        "#dawn 2 posts"
+    ]
+    assert not page.follow("Posts").posts
+    assert people(page.follow("People")) == []
+
+
+def test_many_people_come_page_by_page(here: World) -> None:
+    page = visitor(here).open("/search?q=sailor&type=people")
+    assert len(people(page)) == 20
+    more = page.follow("More people")
+    assert len({*people(page), *people(more)}) == 24
+
+
+def test_a_script_that_sends_what_is_typed_gets_the_results_alone(here: World) -> None:
+    answer = visitor(here, "ben").open("/search?q=ann", **SCRIPT)
+    assert "annika" in answer.answer.text
+    assert "<html" not in answer.answer.text
+    assert '<form class="search-bar' not in answer.answer.text
+
+
+def test_operators_are_explained_and_what_was_misread_is_said(here: World) -> None:
+    browser = visitor(here, "ben")
+    page = browser.open("/search")
+    for operator in ("from:ann", "before:2026-03-01", "after:", "has:media", "in:library", "near:45.44,12.32"):
+        assert operator in page.text
+    assert [len(browser.open(f"/search?q=tide+{extra}").posts) for extra in ("from:ann", "from:me", "has:media")] == [
+        1,
+        1,
+        1,
+    ]
+    for typed, hint in (("before:spring", "write a day"), ("near:home", "latitude"), ("has:fun", "no such value")):
+        assert hint in browser.open(f"/search?q=tide+{typed}").text
+
+
+def test_addresses_of_ours_and_full_names_lead_where_they_say(here: World) -> None:
+    browser = visitor(here, "ben")
+    post = browser.open("/@ann?show=posts").one(".at a")["href"]
+    assert browser.open("/search").press("Search", q=f"{BASE}/@ann").path == "/@ann"
+    assert browser.open("/search").press("Search", q="@ann@shoal.test").path == "/@ann"
+    assert browser.open("/search").press("Search", q=f"{BASE}{post}").path == post
+    assert browser.open("/search").press("Search", q=f"{BASE}/tags/dawn").path == "/tags/dawn"
+    assert "Open this address" in browser.open(f"/search?q={BASE}/@ann", **SCRIPT).answer.text
+    page = browser.open("/search").press("Search", q="@ann@elsewhere.example")
+    assert "elsewhere.example is another network" in page.text
+    for typed in ("https://elsewhere.example/@ann", f"{BASE}/settings", f"{BASE}/@ann/../../etc"):
+        assert browser.open("/search").press("Search", q=typed).path.startswith("/search")
+
+
+def test_strangers_search_people_and_tags_and_are_told_who_searches_posts(here: World) -> None:
+    page = visitor(here).open("/search?q=dawn")
+    assert "#dawn" in page.text
+    assert not page.posts
+    assert "Posts are for members to search" in page.text
+    assert page.one('p.notice a[href^="/login"]')
+
+
+def test_nothing_found_says_what_to_try(here: World) -> None:
+    assert "Nothing found for zzzzz" in visitor(here, "ben").open("/search?q=zzzzz").text
+    assert "More exact searches" in visitor(here, "ben").open("/search?q=").text
+
+
+def test_a_search_box_offers_people_and_tags_while_one_types(here: World) -> None:
+    browser = visitor(here, "ben")
+    offered = browser.open("/search/offers?q=da", **SCRIPT)
+    assert [link["href"] for link in offered.links()] == ["/tags/dawn", "/search?q=da"]
+    offered = browser.open("/search/offers?q=%40ann", **SCRIPT)
+    assert [link["href"] for link in offered.links()][:2] == ["/@ann", "/@annika"]
+    offered = browser.open("/search/offers?q=tide+from%3Aann", **SCRIPT)
+    assert offered.links()[0]["data-typed"] == "tide from:ann "
+    assert not browser.open("/search/offers?q=", **SCRIPT).links()
+
+
+def test_while_the_index_is_away_the_page_says_so(here: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object, **__: object) -> list[int]:
+        raise Unavailable("away")
+
+    monkeypatch.setattr(type(here.deps.reads.search), "members", away)
+    page = visitor(here, "ben").open("/search?q=somebody")
+    assert page.status == 200
+    assert "Search is away for a moment" in page.text
+    assert [
+        link.get_text(strip=True) for link in visitor(here, "ben").open("/search/offers?q=x", **SCRIPT).links()
+    ] == ["Search for x"]

@@ -1,0 +1,264 @@
+"""Settings, as a member goes through them without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shoal.core.model import Member, Visibility
+from shoal.core.notice_policy import NoticePolicy, Treatment
+from shoal.core.places import PlacePrecision
+from shoal.graph.payloads.tastes import tastes_of
+from shoal.services import members, relationships, tastes
+from shoal.services.login import apps
+from tests.api.world import World, picture, world
+from tests.web.visitor import PASSWORD, Visitor, member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world() as made:
+        member(made, "ann")
+        yield made
+
+
+@pytest.fixture(scope="module")
+def ann(here: World) -> Visitor:
+    """Ann's browser."""
+    return visitor(here, "ann")
+
+
+def now(here: World, name: str = "ann") -> Member:
+    """Return a member as they are."""
+    found = here.run(members.find(here.writes, name))
+    assert found is not None
+    return found
+
+
+def test_the_overview_leads_to_every_page_and_each_leads_to_all_others(here: World, ann: Visitor) -> None:
+    overview = ann.open("/").follow("Settings")
+    paths = [str(link["href"]) for link in overview.html.select("main .menu-link")]
+    assert len(paths) == 13
+    for path in paths:
+        page = ann.open(path)
+        assert page.status == 200, path
+        assert [str(link["href"]) for link in page.html.select("nav.settings-places li a")] == paths
+        assert [str(link["href"]) for link in page.html.select("nav.settings-places [aria-current]")] == [path]
+        assert page.html.find("h1") is not None
+        assert len(page.html.find_all("h1")) == 1
+        for field in page.html.select("main input:not([type=hidden]), main select, main textarea"):
+            named = (
+                field.find_parent("label")
+                or field.get("aria-label")
+                or page.html.find("label", attrs={"for": str(field.get("id"))})
+            )
+            assert named or field.get("aria-hidden"), f"{path}: {field} has no name"
+
+
+def test_a_profile_is_filled_in_with_its_pictures_and_facts(here: World, ann: Visitor) -> None:
+    files = {"avatar": ("a.png", picture(40, 40)), "header": ("h.png", picture(90, 30))}
+    fields: dict[str, Any] = {
+        "fields[0][name]": "Camera",
+        "fields[0][value]": "A box",
+        "fields[2][name]": "Place",
+        "fields[2][value]": "The sea",
+    }
+    page = ann.open("/settings/profile").press("Save", display_name="Ann", note="By the sea", files=files, **fields)
+    assert (page.status, "Saved." in page.text) == (200, True)
+    member = now(here)
+    assert (member.display_name, member.note, bool(member.avatar), bool(member.header)) == (
+        "Ann",
+        "By the sea",
+        True,
+        True,
+    )
+    assert [(one.name, one.value) for one in member.fields] == [("Camera", "A box"), ("Place", "The sea")]
+    assert page.field("Name")["value"] == "Ann"
+    page = page.press("Remove the picture across the top")
+    assert (bool(now(here).avatar), bool(now(here).header)) == (True, False)
+    assert "Remove the picture across the top" not in page.text
+
+
+def test_what_is_wrong_in_a_profile_stands_beside_its_field_and_nothing_typed_is_lost(
+    here: World, ann: Visitor
+) -> None:
+    page = ann.open("/settings/profile").press(
+        "Save", display_name="Annie", note="n" * 501, files={"header": ("h.png", b"nothing")}
+    )
+    assert page.status == 422
+    assert "the maximum is 500" in str(page.html.find(id="note-wrong"))
+    assert "none of the kinds taken" in str(page.html.find(id="header-wrong"))
+    assert page.field("Name")["value"] == "Annie"
+    assert page.field("About you").text.strip() == "n" * 501
+
+
+def test_privacy_is_what_is_ticked(here: World, ann: Visitor) -> None:
+    page = ann.open("/settings/privacy").press(
+        "Save",
+        locked="true",
+        discoverable=[],
+        indexable=[],
+        rankable=[],
+        findable_by_email="true",
+        place_precision="10km",
+    )
+    assert "Saved." in page.text
+    member = now(here)
+    assert (member.locked, member.discoverable, member.indexable, member.rankable) == (True, False, False, False)
+    assert (member.findable_by_email, member.place_precision) == (True, PlacePrecision.KM10)
+    page.press("Save", locked=[], discoverable="true", indexable="true", rankable="true", findable_by_email=[])
+    member = now(here)
+    assert (member.locked, member.discoverable, member.findable_by_email) == (False, True, False)
+
+
+def test_who_has_no_address_cannot_be_found_by_it(here: World) -> None:
+    here.run(members.register(here.writes, "noemail", password=PASSWORD))
+    page = visitor(here, "noemail").open("/settings/privacy").press("Save", findable_by_email="true")
+    assert (page.status, "has no e-mail address" in page.text) == (422, True)
+    assert page.field("Those who know my e-mail address").has_attr("checked")
+
+
+def test_a_new_post_begins_as_was_chosen(here: World, ann: Visitor) -> None:
+    page = ann.open("/settings/posting")
+    page = page.press("Save", default_visibility="followers", default_sensitive="true", default_language="de")
+    member = now(here)
+    assert (member.default_visibility, member.default_sensitive, member.default_language) == (
+        Visibility.FOLLOWERS,
+        True,
+        "de",
+    )
+    page.press("Save", default_visibility="public", default_sensitive=[], default_language="")
+    assert now(here).default_visibility is Visibility.PUBLIC
+
+
+def test_five_kinds_of_notifications_are_shown_held_back_or_ignored(here: World, ann: Visitor) -> None:
+    page = ann.open("/settings/notifications")
+    page = page.press("Save", not_following="filter", private_mentions="drop")
+    chosen = {str(one["name"]): str(one["value"]) for one in page.html.select("main input[type=radio][checked]")}
+    assert now(here).notices == NoticePolicy(not_following=Treatment.FILTER, private_mentions=Treatment.DROP)
+    assert [chosen[name] for name in NoticePolicy.__struct_fields__] == ["filter", "accept", "accept", "drop", "accept"]
+
+
+def test_pages_look_and_speak_as_a_browser_was_told_for_strangers_too(here: World) -> None:
+    stranger = visitor(here)
+    page = stranger.open("/settings/appearance")
+    assert len(page.html.select("nav.settings-places li")) == 1
+    page = page.press("Save", scheme="dark", contrast="true", still="true", language="de")
+    assert page.html.html is not None
+    assert (page.html.html["class"], page.html.html["lang"]) == (["look-dark", "look-contrast", "look-still"], "de")
+    assert (stranger.cookie("shoal_look"), stranger.cookie("shoal_language")) == ("dark-contrast-still", "de")
+    page = stranger.open("/settings/appearance")
+    page = page.press("Save", scheme="system", contrast=[], still=[], language="browser")
+    assert page.html.html is not None
+    assert (page.html.html["class"], page.html.html["lang"]) == ([], "en")
+    assert (stranger.cookie("shoal_look"), stranger.cookie("shoal_language")) == ("", "")
+
+
+def test_what_was_asked_for_is_listed_and_forgotten(here: World, ann: Visitor) -> None:
+    me, ben = now(here), member(here, "ben")
+    for _ in range(2):
+        here.run(tastes.tap_author(here.writes, me.id, ben.id, 1))
+    here.run(tastes.tap_tag(here.writes, me.id, "dawn", -1))
+    here.run(tastes.pick_tags(here.writes, me.id, ("tide",)))
+    page = ann.open("/settings/feedback")
+    assert ["ben asked for more, 2 times" in page.text, "#dawn asked for less" in page.text, "#tide" in page.text] == [
+        True
+    ] * 3
+    page = page.press("Forget ben")
+    assert "asked for more" not in page.text
+    page = page.press("Forget all of it")
+    assert "Nothing asked for yet" in page.text
+    wishes = here.run(tastes_of(here.graph, me.id)).wishes
+    assert (wishes.authors, wishes.tags, wishes.picked) == ({}, {}, ("tide",))
+
+
+def test_muted_and_blocked_members_are_let_go(here: World, ann: Visitor) -> None:
+    me, cyd, dee = now(here), member(here, "cyd"), member(here, "dee")
+    assert "Nobody is muted" in ann.open("/settings/people").text
+    here.run(relationships.mute(here.writes, me.id, cyd.id))
+    here.run(relationships.block(here.writes, me.id, dee.id))
+    page = ann.open("/settings/people")
+    assert ("@cyd" in page.text, "@dee" in page.text) == (True, False)
+    page = page.press("Unmute cyd")
+    assert (page.path, "Nobody is muted" in page.text) == ("/settings/people", True)
+    page = page.follow("Blocked")
+    assert "@dee" in page.text
+    assert "Nobody is blocked" in page.press("Unblock dee").text
+
+
+def test_a_new_password_ends_all_other_sessions_and_this_browser_stays(here: World) -> None:
+    member(here, "eve")
+    one, other = visitor(here, "eve"), visitor(here, "eve")
+    page = one.open("/settings/password")
+    wrong = page.press("Change the password", current_password="not it", new_password="another long one")
+    assert (wrong.status, "This is not your password" in wrong.text) == (422, True)
+    short = page.press("Change the password", current_password=PASSWORD, new_password="short")
+    assert "8 to 1,024 characters" in str(short.html.find(id="new_password-wrong"))
+    done = page.press("Change the password", current_password=PASSWORD, new_password="another long one")
+    assert (done.path, "Saved." in done.text) == ("/settings/password?saved=1", True)
+    assert other.open("/settings").path == "/login?to=%2Fsettings"
+    assert visitor(here).log_in("eve", "another long one").open("/settings").status == 200
+
+
+def test_wrong_passwords_are_counted() -> None:
+    with world(rate_limits=True, limits={"account_guesses": "1/10m"}) as busy:
+        member(busy, "ann")
+        page = visitor(busy, "ann").open("/settings/password")
+        for status in (422, 429):
+            page = page.press("Change the password", current_password="not it", new_password="another long one")
+            assert page.status == status
+        assert "wait some minutes" in page.text
+        assert int(page.answer.headers["retry-after"]) > 0
+
+
+def test_sessions_end_one_by_one_or_all_but_this_one(here: World) -> None:
+    fay = member(here, "fay")
+    app = here.run(
+        apps.register(here.writes, "Tide", scopes=("read", "write:statuses"), website="https://tide.example")
+    ).app
+    here.run(apps.issue_token(here.writes, app.id, fay.id, app.scopes))
+    mine, second, third = (visitor(here, "fay") for _ in range(3))
+    page = mine.open("/settings/sessions")
+    assert [item.b.text for item in page.html.select("li.session") if item.b] == [
+        "A browser",
+        "A browser",
+        "This browser",
+        "Tide",
+    ]
+    assert "post, edit, share and delete for you" in page.text
+    assert page.text.count("You are here") == 1
+    page = page.press("End Tide")
+    assert "Tide" not in page.text
+    page = page.press("End all but this one")
+    assert [item.b.text for item in page.html.select("li.session") if item.b] == ["This browser"]
+    assert [one.open("/settings").path for one in (second, third)] == ["/login?to=%2Fsettings"] * 2
+
+
+def test_a_session_of_somebody_else_is_not_there(here: World, ann: Visitor) -> None:
+    gus = member(here, "gus")
+    token = here.run(
+        apps.issue_token(here.writes, here.run(apps.register(here.writes, "Ebb")).app.id, gus.id, ("read",))
+    ).token
+    form_token = str(ann.open("/settings/sessions").html.find("input", attrs={"name": "form_token"})["value"])  # type: ignore[index]
+    assert ann.post(f"/settings/sessions/{token.id}/end", [("form_token", form_token)]).status == 404
+
+
+@pytest.mark.parametrize("path", ["", "/profile", "/ranking", "/filters/new", "/sessions", "/archive"])
+def test_strangers_are_asked_to_log_in(here: World, path: str) -> None:
+    assert visitor(here).open(f"/settings{path}").path.startswith("/login?to=%2Fsettings")
+
+
+def test_a_form_of_settings_from_elsewhere_changes_nothing(here: World, ann: Visitor) -> None:
+    assert ann.post("/settings/privacy", [("locked", "true")]).status == 403
+    assert not now(here).locked
+
+
+def test_a_picture_that_is_too_large_is_refused() -> None:
+    with world(max_upload_bytes=200_000) as small:
+        member(small, "ann")
+        page = visitor(small, "ann").open("/settings/profile")
+        page = page.press("Save", files={"avatar": ("a.png", b"\x89PNG" + bytes(300_000))})
+        assert page.status in {413, 422}
+        assert not now(small).avatar

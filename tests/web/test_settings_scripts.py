@@ -1,0 +1,75 @@
+"""Comfort that scripts add to settings: a picture is cropped before it is sent, and the preview of a recipe follows its sliders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from shoal.services import members, posts, reactions, relationships
+from shoal.services.posts import Draft
+from tests.api.world import picture
+from tests.web.screens import Stage, browser, screen, stage
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[Stage]:
+    """Ann follows Ben, whose first post many like."""
+    with stage() as made:
+        ann, ben = made.join("ann"), made.join("ben")
+        made.run(relationships.follow(made.network.writes, ann.id, ben.id))
+        written = [
+            made.run(posts.create(made.network.writes, ben.id, Draft(text=f"Wave number {n}"))) for n in range(3)
+        ]
+        for n in range(4):
+            fan = made.run(members.register(made.network.writes, f"fan{n}"))
+            made.run(reactions.like(made.network.writes, fan.id, written[0].id))
+        made.settle()
+        yield made
+
+
+def test_the_preview_follows_a_slider_and_nothing_is_kept_before_it_is_saved(here: Stage, chromium: Browser) -> None:
+    with screen(here, chromium) as ann:
+        ann.log_in("ann")
+        page = ann.open("/settings/ranking")
+        first = page.locator(".preview-card .text").first
+        expect(first).to_have_text("Wave number 0")
+        slider = page.get_by_label("Liked and shared by many")
+        slider.focus()
+        page.keyboard.press("Home")
+        expect(first).not_to_have_text("Wave number 0")
+        expect(page.locator("output[for=reactions]")).to_have_text("\N{MINUS SIGN}10")
+        expect(page.get_by_label("The link to this recipe")).to_have_value(re.compile("reactions=-10&"))
+        expect(page.get_by_text("Not saved yet")).to_be_visible()
+        page.reload()
+        expect(first).to_have_text("Wave number 0")
+
+
+def test_a_picture_is_moved_by_keys_and_cut_to_a_square(here: Stage, chromium: Browser) -> None:
+    with screen(here, chromium) as ann:
+        ann.log_in("ann")
+        page = ann.open("/settings/profile")
+        wide = {"name": "wide.png", "mimeType": "image/png", "buffer": picture(90, 30, "red")}
+        page.get_by_label("Your picture").set_input_files(wide)  # type: ignore[arg-type]
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_be_visible()
+        page.keyboard.press("ArrowRight")
+        dialog.get_by_role("button", name="Use this").click()
+        expect(dialog).to_be_hidden()
+        size = page.get_by_label("Your picture").evaluate(
+            "async (input) => { const image = await createImageBitmap(input.files[0]); return [image.width, image.height] }"
+        )
+        assert size == [30, 30]
+        page.get_by_role("button", name="Save").click()
+        expect(page.get_by_text("Saved.")).to_be_visible()
+    found = here.run(members.find(here.network.writes, "ann"))
+    assert found is not None
+    assert found.avatar

@@ -1,0 +1,134 @@
+"""Joining, as a person would: by the form, with all that can go wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from shoal.core.ip_blocks import IpSeverity
+from shoal.services import email_blocks, ip_blocks, members
+from tests.api.world import World, world
+from tests.web.visitor import PASSWORD, Page, member, visitor
+
+RULES = ("Be kind.", "Describe your pictures.")
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world(rules=RULES) as made:
+        yield made
+
+
+def joining(here: World, name: str, **fields: Any) -> Page:
+    """Fill in the form and press the button."""
+    typed: dict[str, Any] = {
+        "username": name,
+        "email": f"{name}@example.org",
+        "password": PASSWORD,
+        "agreement": "true",
+    }
+    return visitor(here).open("/signup").press("Join", **(typed | fields))
+
+
+def wrong(page: Page, name: str) -> str:
+    """Return what is said to be wrong with a field."""
+    field = page.html.find(id=name)
+    assert field is not None
+    assert field["aria-invalid"] == "true"
+    told = [page.html.find(id=one) for one in str(field["aria-describedby"]).split()]
+    assert all(told), "a field is described by what is not there"
+    return " ".join(one.get_text(" ", strip=True) for one in told if one is not None)
+
+
+def test_somebody_joins_and_is_logged_in_and_asked_for_their_interests(here: World) -> None:
+    page = visitor(here).open("/").follow("Join")
+    assert [rule in page.text for rule in RULES] == [True, True]
+    page = page.press("Join", username="Ann", email="ann@example.org", password=PASSWORD, agreement="true")
+    assert page.path == "/welcome/interests"
+    assert page.links("Profile")[0]["href"] == "/@ann"
+
+
+def test_everything_that_is_wrong_is_said_at_once_and_what_was_typed_stays(here: World) -> None:
+    member(here, "ben")
+    page = joining(here, "Ben", email="nowhere", password="short", agreement=[])
+    assert page.status == 422
+    assert "This name is taken" in wrong(page, "username")
+    assert "This is no e-mail address" in wrong(page, "email")
+    assert "8 to 1,024 characters" in wrong(page, "password")
+    assert "agrees to the rules" in wrong(page, "agreement")
+    assert (page.field("User name")["value"], page.field("E-mail address")["value"]) == ("Ben", "nowhere")
+    assert page.field("Password")["value"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("", "Please fill this in"),
+        ("admin", "kept for the network"),
+        ("a b", "letters a to z"),
+        ("x" * 31, "30 at most"),
+    ],
+)
+def test_a_name_that_cannot_be_had_says_why(here: World, name: str, said: str) -> None:
+    assert said in wrong(joining(here, name, email="c@example.org"), "username")
+
+
+def test_an_address_that_is_used_and_one_of_a_blocked_provider_are_refused(here: World) -> None:
+    here.run(members.register(here.writes, "dee", password=PASSWORD, email="dee@example.org"))
+    assert "has this address already" in wrong(joining(here, "dee2", email="dee@example.org"), "email")
+    here.run(email_blocks.block_domain(here.writes, "spam.example"))
+    assert "provider" in wrong(joining(here, "dee3", email="dee@spam.example"), "email")
+
+
+def test_a_field_that_people_do_not_see_keeps_programs_out(here: World) -> None:
+    page = joining(here, "eve", homepage="https://spam.example")
+    assert (page.status, "a program filled this in" in page.text) == (422, True)
+    assert here.run(members.find(here.writes, "eve")) is None
+
+
+def test_a_form_from_elsewhere_makes_no_member(here: World) -> None:
+    answer = visitor(here).post("/signup", [("username", "fay"), ("password", PASSWORD), ("agreement", "true")])
+    assert answer.status == 403
+    assert here.run(members.find(here.writes, "fay")) is None
+
+
+def test_who_is_logged_in_has_no_use_for_the_form(here: World) -> None:
+    member(here, "gus")
+    assert visitor(here, "gus").open("/signup").path == "/"
+
+
+def test_where_nobody_may_join_the_page_says_how_to_go_on() -> None:
+    with world(registrations=False, contact_email="crew@example.org") as shut:
+        page = visitor(shut).open("/signup")
+        assert "No new members" in page.text
+        assert page.links("Look around")
+        assert page.links("crew@example.org")
+        assert not page.html.find(id="password")
+
+
+def test_how_often_one_may_try_is_counted_by_address() -> None:
+    with world(rate_limits=True, limits={"signup": "2/30m"}) as busy:
+        browser = visitor(busy)
+        for _ in range(2):
+            assert browser.open("/signup").press("Join", username="hal").status == 422
+        page = browser.open("/signup").press("Join", username="hal")
+        assert (page.status, "Please wait" in page.text) == (429, True)
+
+
+def test_from_a_network_that_needs_approval_one_says_why_and_waits() -> None:
+    with world() as guarded:
+        guarded.run(ip_blocks.block(guarded.writes, "127.0.0.0/8", IpSeverity.SIGN_UP_REQUIRES_APPROVAL))
+        page = visitor(guarded).open("/signup")
+        sent = page.press(
+            "Join", username="ivy", email="i@example.org", password=PASSWORD, agreement="true", reason="I draw fish."
+        )
+        assert (sent.path, "Somebody will have a look" in sent.text) == ("/signup/waiting", True)
+        waiting = guarded.run(members.find(guarded.writes, "ivy"))
+        assert waiting is not None
+        assert waiting.pending
+        assert (
+            "pending approval"
+            in visitor(guarded).open("/login").press("Log in", username="ivy", password=PASSWORD).text
+        )

@@ -1,0 +1,112 @@
+"""Atom feeds of members and tags (RFC 4287)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from xml.etree.ElementTree import Element, fromstring
+
+import pytest
+
+from shoal.core.model import Visibility
+from shoal.services import members, posts, reactions
+from shoal.services.members import ProfileChange
+from shoal.services.posts import Draft
+from tests.api.world import BASE, World, world
+from tests.web.pictures import posted
+from tests.web.visitor import Page, member, visitor
+
+ATOM = {"a": "http://www.w3.org/2005/Atom"}
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    with world(title="Shoal") as made:
+        yield made
+
+
+def feed_of(page: Page) -> Element:
+    """Return a feed, with everything that RFC 4287 asks of one there (4.1.1, 4.1.2)."""
+    assert page.answer.headers["content-type"] == "application/atom+xml; charset=utf-8"
+    feed = fromstring(page.answer.content)  # noqa: S314 (made by the server under test)
+    assert feed.tag == "{http://www.w3.org/2005/Atom}feed"
+    for one in (feed, *feed.findall("a:entry", ATOM)):
+        for name in ("id", "title", "updated"):
+            assert one.findtext(f"a:{name}", "", ATOM), name
+        datetime.fromisoformat(one.findtext("a:updated", "", ATOM))
+    links = {link.get("rel"): link.get("href") for link in feed.findall("a:link", ATOM)}
+    assert str(links["self"]).endswith(".atom")
+    assert links["alternate"] == feed.findtext("a:id", "", ATOM)
+    return feed
+
+
+def titles(feed: Element) -> list[str]:
+    return [entry.findtext("a:title", "", ATOM) for entry in feed.findall("a:entry", ATOM)]
+
+
+def test_a_members_feed_has_their_public_posts_with_photos_as_enclosures(here: World) -> None:
+    ann, ben = member(here, "ann"), member(here, "ben")
+    here.run(members.update_profile(here.writes, ann.id, ProfileChange(display_name="Ann & Co", note="By the <sea>")))
+    post = posted(here, ann, "Low tide at <dawn> & dusk #Dawn", 2)
+    for visibility in (Visibility.UNLISTED, Visibility.FOLLOWERS, Visibility.DIRECT):
+        posted(here, ann, f"{visibility}", visibility=visibility)
+    theirs = posted(here, ben, "of ben")
+    here.run(posts.create(here.writes, ann.id, Draft(text="a comment", parent_id=theirs.id)))
+    here.run(reactions.share(here.writes, ann.id, theirs.id))
+    here.settle()
+    page = visitor(here, "ann").open("/@ann.atom")
+    feed = feed_of(page)
+    assert titles(feed) == ["Low tide at <dawn> & dusk #Dawn"]
+    assert feed.findtext("a:title", "", ATOM) == "Ann & Co (@ann)"
+    assert feed.findtext("a:subtitle", "", ATOM) == "By the <sea>"
+    entry = feed.find("a:entry", ATOM)
+    assert entry is not None
+    assert entry.findtext("a:id", "", ATOM) == f"{BASE}/@ann/{post.id}"
+    assert entry.findtext("a:author/a:name", "", ATOM) == "Ann & Co"
+    enclosures = entry.findall("a:link[@rel='enclosure']", ATOM)
+    assert [one.get("type") for one in enclosures] == ["image/jpeg", "image/jpeg"]
+    assert enclosures[0].get("href", "").startswith(f"{BASE}/media/")
+    assert enclosures[0].get("title", "").startswith("photo 0 of Low tide")
+    assert [one.get("term") for one in entry.findall("a:category", ATOM)] == ["dawn"]
+    content = entry.findtext("a:content", "", ATOM)
+    assert content.count("<img") == 2
+    assert "&lt;dawn&gt;" in content
+
+
+def test_what_is_covered_says_its_warning_alone(here: World) -> None:
+    cyd = member(here, "cyd")
+    posted(here, cyd, "eight legs", 1, spoiler="Spiders")
+    feed = feed_of(visitor(here).open("/@cyd.atom"))
+    assert titles(feed) == ["Spiders"]
+    assert feed.findtext("a:entry/a:content", "", ATOM) == "<p>Spiders</p>"
+    assert not feed.findall("a:entry/a:link[@rel='enclosure']", ATOM)
+
+
+def test_a_tags_feed_has_what_everybody_may_see(here: World) -> None:
+    dee = member(here, "dee")
+    posted(here, dee, "First #tide")
+    posted(here, dee, "Second #Tide", 1)
+    posted(here, dee, "hidden #tide", visibility=Visibility.FOLLOWERS)
+    here.settle()
+    assert titles(feed_of(visitor(here).open("/tags/tide.atom"))) == ["Second #Tide", "First #tide"]
+    assert titles(feed_of(visitor(here).open("/tags/unused.atom"))) == []
+
+
+def test_readers_that_try_the_other_ending_are_led_to_it_and_nothing_new_is_sent_twice(here: World) -> None:
+    member(here, "eve")
+    browser = visitor(here)
+    assert browser.open("/@eve.rss").path == "/@eve.atom"
+    assert browser.open("/tags/tide.rss").path == "/tags/tide.atom"
+    first = browser.open("/@eve.atom")
+    again = browser.open("/@eve.atom", **{"If-None-Match": first.answer.headers["etag"]})
+    assert (again.status, again.answer.content) == (304, b"")
+    assert browser.open("/@nobody.atom").status == 404
+
+
+def test_pages_name_their_feeds(here: World) -> None:
+    fay = member(here, "fay")
+    post = posted(here, fay, "Low tide")
+    for path in ("/@fay", f"/@fay/{post.id}"):
+        link = visitor(here).open(path).html.select_one('link[rel="alternate"][type="application/atom+xml"]')
+        assert link is not None
+        assert link["href"] == f"{BASE}/@fay.atom"

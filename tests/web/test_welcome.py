@@ -1,0 +1,114 @@
+"""The way of a newcomer: interests, people, a profile, a first post; every step can be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.feeds.discover.portfolios import portfolios
+from shoal.graph.payloads.tastes import tastes_of
+from shoal.services import media, members, posts, relationships
+from shoal.services.posts import Draft
+from tests.api.world import World, picture, world
+from tests.web.visitor import member, visitor
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[World]:
+    """A network in which three members post photos."""
+    with world() as made:
+        for name, tag, colour in (("ann", "dawn", "red"), ("ben", "tide", "navy"), ("cyd", "dawn", "green")):
+            author = member(made, name)
+            for n in range(4):
+                photo = made.run(media.upload(made.writes, author.id, picture(48, 32, colour)))
+                made.run(posts.create(made.writes, author.id, Draft(text=f"{name} {n} #{tag}", media=(photo.id,))))
+        made.settle()
+        yield made
+
+
+def test_a_newcomer_picks_tags_follows_people_and_comes_to_a_home_that_is_not_empty(here: World) -> None:
+    new = member(here, "dee")
+    page = visitor(here, "dee").open("/welcome")
+    assert (page.path, [step.get_text(" ", strip=True) for step in page.html.select("nav.steps li")]) == (
+        "/welcome/interests",
+        ["1 Interests", "2 People", "3 You", "4 Post"],
+    )
+    assert [str(image["alt"]) for image in page.html.select(".tag-tile img")] == ["", ""]
+    page = page.press("Continue", tags=["dawn"])
+    assert here.run(tastes_of(here.graph, new.id)).wishes.picked == ("dawn",)
+    assert page.path == "/welcome/people"
+    assert {f"@{name}" in page.text for name in ("ann", "ben", "cyd")} == {True}
+    assert "#dawn" in page.text
+    assert len(page.html.select(".three")[0].find_all("img")) == 3
+    page = page.press("Follow all of them")
+    assert page.path == "/welcome/profile"
+    page = page.press("Continue", display_name="Dee", note="Walks at #dawn", files={"avatar": ("a.png", picture())})
+    assert page.path == "/welcome/first"
+    found = here.run(members.find(here.writes, "dee"))
+    assert found is not None
+    assert (found.display_name, found.note, bool(found.avatar)) == ("Dee", "Walks at #dawn", True)
+    assert page.links("New post")[0]["href"] == "/compose"
+    here.settle()
+    assert len(page.follow("To my home").posts) == 12
+
+
+def test_all_of_it_can_be_left_out_and_then_home_shows_what_many_like(here: World) -> None:
+    new = member(here, "eve")
+    page = visitor(here, "eve").open("/welcome/interests").follow("Not now")
+    assert page.path == "/welcome/people"
+    page = page.follow("Continue").follow("Not now")
+    assert page.follow("See what is here").path == "/for-you"
+    home = visitor(here, "eve").open("/")
+    assert "Nothing here yet" in home.text
+    assert home.links("Find people")[0]["href"] == "/welcome/people"
+    assert here.run(tastes_of(here.graph, new.id)).wishes.picked == ()
+
+
+def test_somebody_who_is_not_wanted_is_not_suggested_again(here: World) -> None:
+    member(here, "fay")
+    page = visitor(here, "fay").open("/welcome/people")
+    assert "@ben" in page.text
+    page = page.press("Do not suggest ben")
+    assert ("@ben" in page.text, "@ann" in page.text) == (False, True)
+
+
+def test_a_name_that_is_too_long_is_refused_beside_its_field_and_stays(here: World) -> None:
+    member(here, "gus")
+    page = visitor(here, "gus").open("/welcome/profile").press("Continue", display_name="g" * 101, note="Still here")
+    assert (page.status, "the maximum is 100" in page.text, "Still here" in page.text) == (422, True, True)
+    assert page.field("Name")["aria-invalid"] == "true"
+    page = page.press("Continue", display_name="Gus", files={"avatar": ("a.png", b"no picture")})
+    assert page.status == 422
+    assert page.html.find(id="avatar-wrong") is not None
+
+
+def test_where_there_is_nothing_yet_each_step_says_so() -> None:
+    with world() as empty:
+        member(empty, "ann")
+        page = visitor(empty, "ann").open("/welcome/interests")
+        assert "No tags yet" in page.text
+        assert "Nobody to suggest yet" in page.follow("Not now").text
+
+
+@pytest.mark.parametrize("path", ["/welcome", "/welcome/people", "/welcome/profile", "/welcome/first"])
+def test_strangers_are_asked_to_log_in(here: World, path: str) -> None:
+    assert visitor(here).open(path).path.startswith("/login?to=")
+
+
+def test_a_portfolio_has_public_photos_alone_newest_first(here: World) -> None:
+    ann, viewer = member(here, "hal"), member(here, "ivy")
+    made = []
+    for n, text in enumerate(("old", "", "new")):
+        photo = here.run(media.upload(here.writes, ann.id, picture(20 + n, 20)))
+        made.append(here.run(posts.create(here.writes, ann.id, Draft(text=text, media=(photo.id,)))))
+    here.run(posts.create(here.writes, ann.id, Draft(text="without a photo")))
+    photo = here.run(media.upload(here.writes, ann.id, picture(9, 9)))
+    here.run(posts.create(here.writes, ann.id, Draft(text="covered", media=(photo.id,), sensitive=True)))
+    here.settle()
+    found = here.run(portfolios(here.network.reads, viewer.id, [ann.id, viewer.id], each=2))
+    assert {id_: [entry.id for entry in entries] for id_, entries in found.items()} == {
+        ann.id: [made[2].id, made[1].id]
+    }
+    here.run(relationships.block(here.writes, ann.id, viewer.id))
+    assert here.run(portfolios(here.network.reads, viewer.id, [ann.id])) == {}
