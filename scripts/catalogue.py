@@ -1,0 +1,115 @@
+"""Bring the catalogues of the web app's languages up to date with its words: `python -m scripts.catalogue`.
+
+Words that pages say are looked for in templates and modules. New ones are added without a translation, those that nobody says
+any more go. It prints how many are untranslated in each language; `tests/web/test_words.py` wants none.
+"""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from babel.messages.catalog import Catalog
+from babel.messages.extract import extract_from_dir
+from babel.messages.pofile import read_po, write_po
+
+from shoal.api.http.scopes import KNOWN
+from shoal.api.login.scope_words import in_words
+from shoal.core.ranking.terms import TERMS
+from shoal.core.ranking.words import TITLES
+from shoal.web.views import notices, ranking, standings, tags
+
+WEB = Path(__file__).parents[1] / "src/shoal/web"
+LOCALES = WEB / "locales"
+_METHODS = [("**.html", "jinja2"), ("**.py", "python")]
+_OPTIONS = {"**.html": {"trimmed": "true", "silent": "false"}}
+_KEYWORDS = {
+    "_": None,
+    "text": None,
+    "ReasonWords": None,
+    "ngettext": (1, 2),
+    "plural": (1, 2),
+    "number": (1, 2),
+    "button": (3, 4),
+}
+"""Functions that take words of pages, with the places of the singular and the plural where there are two."""
+_RANKING = WEB.parent / "core/ranking"
+_TABLES = (
+    notices._ONE,
+    notices._ONE_OR_MORE,
+    ranking._SOURCE_WORDS,
+    standings._OUT_WORDS,
+    standings._STAGES,
+    {rule: words for rule, (_, words) in standings._WAYS.items()},
+    {trend: words for trend, (_, words) in tags._TRENDS.items()},
+    TITLES,
+    {term.name: term.unit for term in TERMS},
+    {scope: in_words([scope])[0] for scope in KNOWN},
+)
+"""Words by what they are about."""
+
+
+_EMPTY = tuple(
+    f'"{name}: '
+    for name in (
+        "Project-Id-Version",
+        "Report-Msgid-Bugs-To",
+        "POT-Creation-Date",
+        "PO-Revision-Date",
+        "Last-Translator",
+        "Language-Team",
+        "Generated-By",
+    )
+)
+"""Fields of a head that say nothing here, or something else each time."""
+
+
+def template() -> Catalog:
+    """Return all words that pages say, each with the places where it stands."""
+    found = Catalog(project="Shoal", charset="utf-8")
+    for folder in (WEB, _RANKING):
+        parts = extract_from_dir(str(folder), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS)
+        for file, _line, message, _comments, context in parts:
+            if message and message != ("", ""):
+                found.add(message, locations=[(file, 0)], context=context)
+    for table in _TABLES:
+        for words in table.values():
+            found.add(words)
+    return found
+
+
+def path_of(language: str) -> Path:
+    """Return where the catalogue of a language is."""
+    return LOCALES / language / "LC_MESSAGES" / "shoal.po"
+
+
+def catalogue(language: str) -> Catalog:
+    """Return the catalogue of a language as it is stored, or an empty one."""
+    path = path_of(language)
+    return read_po(io.BytesIO(path.read_bytes()), locale=language) if path.exists() else Catalog(locale=language)
+
+
+def updated(language: str) -> Catalog:
+    """Return the catalogue of a language with the words that there are now."""
+    held = catalogue(language)
+    held.update(template(), no_fuzzy_matching=True)
+    held.obsolete.clear()
+    return held
+
+
+def main() -> None:
+    """Update every catalogue."""
+    for folder in sorted(LOCALES.iterdir()):
+        fresh = updated(folder.name)
+        fresh.fuzzy, fresh.header_comment = False, f"# Words of Shoal's web app: {folder.name}."
+        written = io.BytesIO()
+        write_po(written, fresh, sort_output=True, no_location=True, omit_header=False, width=0)
+        text = written.getvalue().decode()
+        kept = [line for line in text.splitlines() if not line.startswith(_EMPTY)]
+        path_of(folder.name).write_text("\n".join(kept) + "\n", "utf-8")
+        missing = sum(not message.string or message.string == ("", "") for message in fresh if message.id)
+        print(f"{folder.name}: {len(fresh)} messages, {missing} without a translation")
+
+
+if __name__ == "__main__":
+    main()
