@@ -1,6 +1,6 @@
 # Verbs for whoever works here: demo, test, check, bench, serve, cluster, docs; and three more ways to test.
 # Each sets up what it needs, and no more; nothing is taken from outside this folder but Debian's and Python's packages.
-.PHONY: demo test test-deep quick coverage check house bench serve cluster docs setup ready clean
+.PHONY: demo test test-deep quick coverage check house bench serve cluster shots docs setup ready clean
 VENV := .venv
 PYTHON ?= python3.11
 BIN := $(VENV)/bin
@@ -32,7 +32,7 @@ $(VENV)/.engines: scripts/engines scripts/dynamodb | $(VENV)/.ready
 	@sh scripts/engines $(VENV)
 	@touch $@
 
-$(VENV)/.clients: scripts/clients tests/clients/masto/package-lock.json | $(VENV)/.dev
+$(VENV)/.clients: scripts/clients tests/clients/masto/package-lock.json tests/clients/axe/package-lock.json | $(VENV)/.dev
 	@sh scripts/clients $(VENV)
 	@touch $@
 
@@ -70,9 +70,12 @@ coverage: setup  ## which lines and branches of rules, verbs, consequences and f
 bench: setup  ## the figures of docs/performance.md, on a machine that has nothing else to do
 	@$(BIN)/python -m benchmarks --page
 
+shots: $(VENV)/.dev $(VENV)/.engines  ## pictures of every page, at a desk and on a phone, light and dark, in ./shots
+	@$(BIN)/python -m scripts.shots
+
 docs: $(VENV)/.docs  ## the documentation as a site, in ./site
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "docs: site/index.html"
 
 clean:  ## what was set up or made by the demo
-	rm -rf $(VENV) demo site
+	rm -rf $(VENV) demo site shots

@@ -1,0 +1,191 @@
+"""All pages of the web app, each with something to see on it: for pictures (`scripts.shots`) and for tests that look at each page.
+
+Paths have the fields of `Subjects` as placeholders.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from shoal.core.filters import FilterContext
+from shoal.core.model import Member, Post, Role, Visibility
+from shoal.core.notice_policy import Treatment
+from shoal.core.ranking.recipe_links import recipe_link
+from shoal.core.ranking.recipes import BALANCED
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import POSTED
+from shoal.services import filters, lists, members, moderation, notice_policy, posts, relationships, reports
+from shoal.services.posts import Draft
+from shoal.services.profile import albums
+from shoal.services.reports import Complaint
+from shoal.services.writes import Writes
+
+STRANGERS = {
+    "front": "/",
+    "login": "/login",
+    "signup": "/signup",
+    "signup-waiting": "/signup/waiting",
+    "stranger-explore": "/explore",
+    "about": "/about",
+    "stranger-post": "/@{author}/{id}",
+    "stranger-profile": "/@{author}",
+    "embedded": "/embed/@{author}/{id}",
+    "recipe": "/recipe?{recipe}",
+    "offline": "/offline",
+    "not-found": "/nothing/here",
+}
+MEMBERS = {
+    "home": "/",
+    "for-you": "/for-you",
+    "catch-up": "/catch-up",
+    "explore": "/explore",
+    "people": "/explore/people",
+    "nearby": "/explore/nearby",
+    "search": "/search?q={word}",
+    "tag": "/tags/{word}",
+    "post": "/@{author}/{id}",
+    "photo": "/@{author}/{id}/photos/1",
+    "likes": "/posts/{id}/likes",
+    "comments": "/posts/{id}/comments",
+    "answer": "/posts/{id}/answer",
+    "why": "/posts/{id}/why",
+    "more": "/posts/{id}/more",
+    "embed": "/posts/{id}/embed",
+    "report-form": "/report?post={id}",
+    "reported": "/report/done?member={author_id}",
+    "profile": "/@{author}",
+    "profile-posts": "/@{author}?show=posts",
+    "places": "/@{author}/places",
+    "followers": "/@{author}/followers",
+    "following": "/@{author}/following",
+    "known": "/@{author}/known",
+    "profile-more": "/@{author}/more",
+    "own-profile": "/@{hero}",
+    "albums": "/@{hero}/albums",
+    "album": "/@{hero}/albums/{album}",
+    "album-edit": "/@{hero}/albums/{album}/edit",
+    "album-add": "/@{hero}/albums/{album}/add",
+    "own-post-albums": "/posts/{own}/albums",
+    "compose": "/compose",
+    "edit": "/posts/{own}/edit",
+    "history": "/posts/{own}/history",
+    "own-history": "/@{hero}/{own}/history",
+    "delete": "/posts/{own}/delete",
+    "scheduled": "/scheduled",
+    "notifications": "/notifications",
+    "held-back": "/notifications/requests",
+    "held-back-sender": "/notifications/requests/{sender}",
+    "requests": "/requests",
+    "conversations": "/conversations",
+    "conversation": "/conversations/{talk}",
+    "saved": "/saved",
+    "liked": "/liked",
+    "lists": "/lists",
+    "list": "/lists/{list}",
+    "list-edit": "/lists/{list}/edit",
+    "welcome": "/welcome",
+    "welcome-interests": "/welcome/interests",
+    "welcome-people": "/welcome/people",
+    "welcome-profile": "/welcome/profile",
+    "welcome-first": "/welcome/first",
+    "settings": "/settings",
+    "settings-profile": "/settings/profile",
+    "settings-privacy": "/settings/privacy",
+    "settings-posting": "/settings/posting",
+    "settings-ranking": "/settings/ranking",
+    "settings-feedback": "/settings/feedback",
+    "settings-filters": "/settings/filters",
+    "settings-filter-new": "/settings/filters/new",
+    "settings-filter": "/settings/filters/{filter}",
+    "settings-people": "/settings/people",
+    "settings-notifications": "/settings/notifications",
+    "settings-appearance": "/settings/appearance",
+    "settings-password": "/settings/password",
+    "settings-sessions": "/settings/sessions",
+    "settings-contacts": "/settings/contacts",
+    "settings-archive": "/settings/archive",
+    "keys": "/keys",
+    "moderation": "/moderation",
+    "moderation-report": "/moderation/reports/{report}",
+    "moderation-members": "/moderation/members",
+    "moderation-member": "/moderation/members/{author_id}",
+    "operations": "/ops",
+    "data-sources": "/ops/shards",
+}
+"""Pages of members; the one who looks is an admin."""
+
+
+class Subjects(NamedTuple):
+    """Things of the network that pages are about."""
+
+    hero: str
+    author: str
+    author_id: int
+    word: str
+    """A tag."""
+    id: int
+    """The author's newest post with pictures."""
+    own: int
+    """A post with pictures of the one who looks."""
+    talk: int
+    report: int
+    album: int
+    list: int
+    filter: int
+    sender: int
+    """A member whose notifications are held back."""
+    recipe: str
+    """The query of a link to a recipe."""
+
+
+async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) -> Subjects:
+    """Make one member an admin, with one of everything that a page can be about; another is the author of what they look at."""
+    hero, author = await _member(writes, hero_name), await _member(writes, author_name)
+    await moderation.set_role(writes, hero.id, Role.ADMIN)
+    await relationships.follow(writes, hero.id, author.id)
+    photo, own = await _newest(writes, author), await _newest(writes, hero)
+    complaint = Complaint(post_ids=(photo,), comment="This is my photo, taken last spring.", category="legal")
+    report = await reports.file(writes, author.id, author.id, complaint)
+    talk = await posts.create(
+        writes, author.id, Draft(text=f"@{hero.name} are you there on Sunday?", visibility=Visibility.DIRECT)
+    )
+    album = await albums.create(writes, hero.id, "Ebb and flow", "The sea at all hours")
+    await albums.put_in(writes, hero.id, album.id, own)
+    chosen = await lists.create(writes, hero.id, "Friends")
+    await lists.put_on(writes, hero.id, chosen.id, (author.id,))
+    change = filters.FilterChange(title="Spiders", contexts=(FilterContext.HOME,))
+    held = await filters.create(writes, hero.id, change)
+    await notice_policy.set_policy(writes, hero.id, {"new_accounts": Treatment.FILTER})
+    sender = await members.register(writes, "just_arrived")
+    await posts.create(writes, sender.id, Draft(text=f"@{hero.name} buy my boat"))
+    recipe = recipe_link("", BALANCED).partition("?")[2]
+    return Subjects(
+        hero.name,
+        author.name,
+        author.id,
+        word,
+        photo,
+        own,
+        talk.id,
+        report.id,
+        album.id,
+        chosen.id,
+        held.id,
+        sender.id,
+        recipe,
+    )
+
+
+async def _member(writes: Writes, name: str) -> Member:
+    found = await members.find(writes, name)
+    if found is None:
+        raise LookupError(name)
+    return found
+
+
+async def _newest(writes: Writes, member: Member) -> int:
+    """Return a member's newest post with pictures."""
+    posted = await writes.graph.assoc_range(member.id, POSTED, Cursor(limit=100))
+    nodes = await writes.graph.obj_get([one.id2 for one in posted])
+    found = (nodes.get(one.id2) for one in posted)
+    return next(one.id for one in found if isinstance(one, Post) and one.media)

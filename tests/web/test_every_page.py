@@ -1,0 +1,97 @@
+"""Every page, at a phone in the light and at a desk in the dark: everybody can use it, it fits, and nothing complains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Page
+from scripts.web_pages import MEMBERS, STRANGERS, Subjects, prepared
+
+from shoal import settings
+from shoal.services import posts, reactions
+from shoal.services.posts import Draft
+from shoal.web.table import pages
+from tests.web.accessible import hindrances
+from tests.web.pictures import posted
+from tests.web.screens import Stage, browser, screen, stage
+
+NOT_PAGES = {
+    "/live": "a stream of events",
+    "/settings/ranking/preview": "a part of a page",
+    "/compose/files/{id}": "a part of a page",
+    "/compose/words": "a part of a page",
+    "/search/offers": "a part of a page",
+    "/beside": "a part of a page",
+    "/api/oembed": "JSON",
+    "/static/{version}/{name}": "files",
+    "/static/{version}/{folder}/{name}": "files",
+    "/manifest.webmanifest": "JSON",
+    "/worker.js": "a script",
+    "/oauth/authorize": "has tests of its own",
+}
+"""Addresses that browsers ask for, but not to show them to somebody; each with what it is."""
+
+
+@pytest.fixture(scope="module")
+def at() -> Iterator[Stage]:
+    with stage() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def subjects(at: Stage) -> Subjects:
+    """Hal, who looks, and Ann, who has posted, commented and been liked."""
+    hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
+    sea = posted(at, ann, "Low tide at the #sea", 2)
+    posted(at, ann, "Nobody here yet", spoiler="Weather")
+    own = posted(at, hal, "My first #sea", 1)
+    at.run(posts.update(at.network.writes, hal.id, own.id, Draft(text="My very first #sea", media=own.media)))
+    for member in (hal, ben):
+        at.run(reactions.like(at.network.writes, member.id, sea.id))
+        at.run(posts.create(at.network.writes, member.id, Draft(text="I was there", parent_id=sea.id)))
+    found = at.run(prepared(at.network.writes, "hal", "ann", "sea"))
+    at.settle()
+    return found
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as found:
+        yield found
+
+
+def test_every_page_is_in_the_list() -> None:
+    listed = {path.partition("?")[0] for path in (*STRANGERS.values(), *MEMBERS.values())}
+    for row in pages(settings.load({})):
+        if row.method == "GET" and row.path not in NOT_PAGES:
+            pattern = re.sub(r"@?\\{\w+\\}", "@?[^/]+", re.escape(row.path))
+            assert any(re.fullmatch(pattern, path) for path in listed), row.path
+
+
+@pytest.mark.parametrize(("width", "dark"), [(390, False), (1_280, True)])
+def test_every_page_can_be_used_by_everybody_and_fits(
+    at: Stage, subjects: Subjects, chromium: Browser, width: int, dark: bool
+) -> None:
+    wrong: dict[str, list[str]] = {}
+    with screen(at, chromium, width, dark=dark, touch=width < 800) as ours:
+
+        def look(paths: dict[str, str]) -> None:
+            for name, path in paths.items():
+                page = ours.open(path.format(**subjects._asdict()))
+                assert name == "not-found" or "nothing here" not in page.title(), name
+                assert page.get_by_role("main").is_visible() or name == "embedded", name
+                if found := [*hindrances(page), *too_wide(page)]:
+                    wrong[name] = found
+
+        look(STRANGERS)
+        ours.log_in("hal")
+        look(MEMBERS)
+    assert not wrong, "\n".join(f"{name}: {one}" for name, found in wrong.items() for one in found)
+
+
+def too_wide(page: Page) -> list[str]:
+    """Return a word where a page is wider than the window."""
+    wide: int = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    return [f"{wide} pixels too wide"] if wide > 0 else []
