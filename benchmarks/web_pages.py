@@ -1,0 +1,251 @@
+"""The web app: what its pages cost the server, how large they are, and how soon a slow browser shows them.
+
+A made-up network with photos is served. In the process, each page is asked for again and again, and its processor time taken, home
+beside the same page as JSON. Over HTTP, `shoal serve` answers home pages for members in turn. Then Chromium, its processor
+four times slower, opens pages: Largest Contentful Paint, layout shift, and the time from a press of a button to the next
+frame, as its own observers report them. The raw engine is an ASGI server that has a ready body.
+"""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import uvloop
+from playwright.async_api import Browser, Page, async_playwright
+
+from benchmarks.child import bare_server, serving
+from benchmarks.http_client import Server, load, until
+from benchmarks.http_load import homes
+from benchmarks.measure import Report, parser, spread, workplace
+from benchmarks.stores import url_of
+from shoal import settings as configuration
+from shoal.core.model import Member
+from shoal.demo.enact import Stage
+from shoal.demo.plan import plan
+from shoal.graph.contract import Cursor
+from shoal.graph.schema import POSTED
+from shoal.ops.engines.program import free_port
+from shoal.server import Deps, build
+from shoal.services import members
+from shoal.services.login import apps, sessions
+from shoal.web.assets import assets
+from shoal.wiring import Network, open_network, process
+
+_BASE = "http://shoal.test"
+_SLOWER = 4
+_OBSERVED = """() => {
+  window.seen = { lcp: 0, shift: 0, press: 0 };
+  const watch = (type, take, more) =>
+    new PerformanceObserver((list) => list.getEntries().forEach(take)).observe({ type, buffered: true, ...more });
+  watch("largest-contentful-paint", (entry) => (seen.lcp = entry.startTime));
+  watch("layout-shift", (entry) => entry.hadRecentInput || (seen.shift += entry.value));
+  watch("event", (entry) => entry.interactionId && (seen.press = Math.max(seen.press, entry.duration)), { durationThreshold: 16 });
+}"""
+
+
+class Cast(NamedTuple):
+    """People of the network, and a post of one of them."""
+
+    hero: Member
+    cookie: str
+    bearer: str
+    cookies: list[str]
+    post: str
+
+
+async def _network(path: Path, people: int, days: int) -> Cast:
+    written = plan(1, people, days, now_ms=time.time_ns() // 1_000_000)
+    async with open_network(configuration.load({}, store=url_of(path))) as network:
+        await Stage(network.writes, written, "low-tide-at-dawn", lambda _noun: None).run()
+        await network.settle()
+        writes = network.writes
+        found = [await members.find(writes, person.name) for person in written.people]
+        everybody = [one for one in found if one is not None]
+        # Browser sessions are made as a log-in makes them, without the hash of a password.
+        cookies = [(await sessions.begin(writes, one)).text for one in everybody]
+        hero = everybody[0]
+        app = await apps.register(writes, "Benchmark", scopes=("read",))
+        bearer = (await apps.issue_token(writes, app.app.id, hero.id, ("read",))).text
+        newest = await writes.graph.assoc_range(hero.id, POSTED, Cursor(limit=1))
+        return Cast(hero, cookies[0], bearer, cookies, f"/@{hero.name}/{newest[0].id2}")
+
+
+Ask = Callable[[str, tuple[tuple[bytes, bytes], ...]], Awaitable[tuple[int, bytes]]]
+
+
+def _asking(network: Network) -> Ask:
+    """Return how a page is asked for in this process, as a server would."""
+    parts = (network.settings, network.store, network.writes, network.reads, network.media, network.hub)
+    app = build(Deps(*parts, base_url=_BASE))
+
+    async def ask(path: str, headers: tuple[tuple[bytes, bytes], ...]) -> tuple[int, bytes]:
+        status, body = 0, b""
+        address, _, query = path.partition("?")
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": address,
+            "raw_path": address.encode(),
+            "query_string": query.encode(),
+            "headers": ((b"host", b"shoal.test"), *headers),
+            "client": ("127.0.0.1", 1),
+            "server": ("shoal.test", 80),
+            "scheme": "http",
+            "http_version": "1.1",
+            "root_path": "",
+        }
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            nonlocal status, body
+            status = message.get("status", status)
+            body += message.get("body", b"")
+
+        await app(scope, receive, send)
+        return status, body
+
+    return ask
+
+
+async def in_process(path: Path, cast: Cast, calls: int, report: Report) -> None:
+    """Ask for each page again and again; its processor time and size."""
+    async with open_network(configuration.load({}, store=url_of(path), rate_limits=False)) as network:
+        ask = _asking(network)
+        process.settle()
+        member = ((b"cookie", f"shoal_login={cast.cookie}; shoal_form={'a' * 43}".encode()),)
+        token = ((b"authorization", f"Bearer {cast.bearer}".encode()),)
+        json = await _cost(ask, "/api/v1/timelines/home?limit=20", token, calls)
+        pages = {
+            "home": ("/", member),
+            "a profile, to a stranger": (f"/@{cast.hero.name}?show=posts", ()),
+            "a post, to a stranger": (cast.post, ()),
+            "the front page": ("/", ()),
+            "explore": ("/explore", ()),
+        }
+        good = 0
+        for name, (address, headers) in pages.items():
+            status, body = await ask(address, headers)
+            good += status == 200
+            raw = json if name == "home" else None
+            report.add(f"{name}: processor time", await _cost(ask, address, headers, calls), "ms", raw=raw)
+            report.add(f"{name}: HTML, compressed", len(gzip.compress(body)) / 1e3, "KB")
+        report.check("pages that were answered well", good, len(pages))
+    files = assets().found
+    scripts = [one for name, one in files.items() if name.endswith(".js") and "worker" not in name]
+    report.add("all scripts, compressed", sum(len(one.packed) for one in scripts) / 1e3, "KB")
+    report.add("all styles, compressed", len(files["styles/app.css"].packed) / 1e3, "KB")
+
+
+async def _cost(ask: Ask, path: str, headers: tuple[tuple[bytes, bytes], ...], calls: int) -> float:
+    """Return the median processor time of a page in milliseconds."""
+    times = []
+    for _ in range(calls):
+        began = time.process_time()
+        await ask(path, headers)
+        times.append(time.process_time() - began)
+    return spread(times).median * 1e3
+
+
+def _is_html(status: int, body: bytes) -> str:
+    return "" if status == 200 and b"<article" in body else f"status {status}, or no post on it"
+
+
+async def over_http(store: Path, cast: Cast, seconds: float, browsing: bool, report: Report) -> None:
+    """Serve it as it is served, and read homes of members in turn; then look at pages as a slow browser does."""
+    port = free_port()
+    command = [sys.executable, "-m", "shoal.cli", "--store", url_of(store), "serve", "--port", str(port)]
+    async with serving(command, port, "/health", {"SHOAL_RATE_LIMITS": "false"}) as child:
+        wanted = [_request(child.server, cookie) for cookie in cast.cookies]
+        pages = (wanted[n % len(wanted)] for n in range(1 << 40))
+        await load(child.server, (next(pages) for _ in wanted), _is_html, 4)
+        outcome = await load(child.server, until(pages, seconds), _is_html, 16)
+        latencies = spread(outcome.latencies)
+        async with bare_server("asgi") as bare:
+            plain = await load(bare, until(homes(bare, ["none"]), seconds), lambda *_: "", 16)
+        report.add("home pages", outcome.right / outcome.seconds, "1/s", raw=plain.right / plain.seconds)
+        report.add("home pages: p99", latencies.p99 * 1e3, "ms")
+        report.check("home pages that were wrong", outcome.wrong.total(), 0)
+        if browsing and (chromium := shutil.which("chromium")):
+            await _browse(chromium, f"http://127.0.0.1:{port}", cast, report)
+
+
+def _request(server: Server, cookie: str) -> bytes:
+    plain = server.request("GET", "/").removesuffix(b"\r\n\r\n")
+    return plain + f"\r\nCookie: shoal_login={cookie}; shoal_form={'a' * 43}\r\n\r\n".encode()
+
+
+async def _browse(chromium: str, url: str, cast: Cast, report: Report) -> None:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
+        for name, path in (("home", "/"), ("explore", "/explore"), ("a post", cast.post)):
+            for width in (1_280, 390):
+                seen = await _seen(browser, url, path, cast, width)
+                report.add(f"{name}, {width} px: Largest Contentful Paint", seen["lcp"], "ms")
+                report.add(f"{name}, {width} px: layout shift", seen["shift"])
+                if seen["press"]:
+                    report.add(f"{name}, {width} px: interaction to next paint", seen["press"], "ms")
+        await browser.close()
+
+
+async def _seen(browser: Browser, url: str, path: str, cast: Cast, width: int) -> dict[str, float]:
+    """Open a page with nothing kept, wait until it rests, scroll, press the first heart."""
+    context = await browser.new_context(
+        viewport={"width": width, "height": 900}, is_mobile=width < 500, has_touch=width < 500
+    )
+    await context.add_cookies([{"name": "shoal_login", "value": cast.cookie, "url": url}])
+    page = await context.new_page()
+    await (await context.new_cdp_session(page)).send("Emulation.setCPUThrottlingRate", {"rate": _SLOWER})
+    await page.add_init_script(f"({_OBSERVED})()")
+    await page.goto(url + path, wait_until="load")
+    await page.wait_for_timeout(1_500)
+    await _press(page)
+    seen: dict[str, float] = await page.evaluate("seen")
+    await context.close()
+    return seen
+
+
+async def _press(page: Page) -> None:
+    await page.mouse.wheel(0, 1_200)
+    await page.wait_for_timeout(300)
+    hearts = page.locator("button.like")
+    if await hearts.count():
+        await hearts.first.click()
+        await page.wait_for_timeout(800)
+
+
+async def _run(folder: Path, chosen: Any, report: Report) -> None:
+    store = folder / "shoal.db"
+    cast = await _network(store, chosen.people, chosen.days)
+    await in_process(store, cast, chosen.calls, report)
+    await over_http(store, cast, chosen.seconds, chosen.browsing, report)
+
+
+def main() -> None:
+    """Make a network, ask, serve, look."""
+    options = parser(
+        __doc__,
+        quick={"people": 40, "days": 10, "seconds": 3.0, "calls": 60},
+        smallest={"people": 10, "days": 3, "seconds": 0.3, "calls": 5, "browsing": 0},
+    )
+    options.add_argument("--people", type=int, default=120, help="members of the made-up network")
+    options.add_argument("--days", type=int, default=28, help="days for which they have posted")
+    options.add_argument("--seconds", type=float, default=15.0, help="for how long homes are read")
+    options.add_argument("--calls", type=int, default=300, help="times that a page is asked for in the process")
+    options.add_argument("--browsing", type=int, default=1, help="0: no browser")
+    chosen = options.parse_args()
+    report = Report("web_pages", chosen.size)
+    with workplace(None) as folder:
+        uvloop.run(_run(folder, chosen, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()
