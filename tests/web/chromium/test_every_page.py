@@ -13,9 +13,9 @@ from shoal import settings
 from shoal.services import posts, reactions
 from shoal.services.posts import Draft
 from shoal.web.table import pages
-from tests.web.accessible import hindrances
+from tests.web.chromium.accessible import hindrances
+from tests.web.chromium.screens import Stage, browser, screen, stage
 from tests.web.pictures import posted
-from tests.web.screens import Stage, browser, screen, stage
 
 NOT_PAGES = {
     "/live": "a stream of events",

@@ -13,8 +13,7 @@ from shoal.core.model import Role
 from shoal.services import moderation, posts
 from shoal.services.posts import Draft
 from tests.api.world import picture
-from tests.web.screens import Screen, browser, screen, stage
-from tests.web.visitor import hashed
+from tests.web.chromium.screens import Screen, browser, screen, stage
 
 PHOTOS: tuple[FilePayload, ...] = (
     {"name": "wide.png", "mimeType": "image/png", "buffer": picture(90, 60, "steelblue")},
@@ -33,8 +32,6 @@ class Way(NamedTuple):
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    # Before there is a browser, whose loop runs in this thread.
-    hashed()
     with browser() as found:
         yield found
 

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, expect
 
 from shoal.services import posts, relationships
 from shoal.services.posts import Draft
-from tests.web.screens import Stage, browser, screen, stage
+from tests.web.chromium.screens import Stage, browser, screen, stage
 
 
 @pytest.fixture(scope="module")

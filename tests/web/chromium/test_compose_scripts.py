@@ -19,15 +19,12 @@ from shoal.services import posts
 from shoal.services.posts import Draft
 from shoal.web.assets import assets
 from tests.api.world import picture
-from tests.web.accessible import hindrances
-from tests.web.screens import Stage, browser, screen, stage, until
-from tests.web.visitor import hashed
+from tests.web.chromium.accessible import hindrances
+from tests.web.chromium.screens import Stage, browser, screen, stage, until
 
 
 @pytest.fixture(scope="module")
 def at() -> Iterator[Stage]:
-    # Before there is a browser, whose loop runs in this thread.
-    hashed()
     with stage() as made:
         yield made
 
@@ -174,5 +171,5 @@ def test_characters_are_counted_as_the_server_does(at: Stage, chromium: Browser)
 
 
 def test_no_script_is_longer_than_a_hundred_lines() -> None:
-    folder = Path(__file__).parents[2] / "src/shoal/web/static/scripts"
+    folder = Path(__file__).parents[3] / "src/shoal/web/static/scripts"
     assert {path.name: n for path in folder.glob("*.js") if (n := len(path.read_text().splitlines())) > 100} == {}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-_AXE = Path(__file__).parents[1] / "clients/axe/node_modules/axe-core/axe.min.js"
+_AXE = Path(__file__).parents[2] / "clients/axe/node_modules/axe-core/axe.min.js"
 _TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 _GRAVE = ("moderate", "serious", "critical")
 

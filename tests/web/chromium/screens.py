@@ -16,7 +16,8 @@ from shoal.core.model import Member
 from shoal.server import Deps, listen, serve
 from shoal.services import members
 from shoal.wiring import Network, open_network
-from tests.engines.browser import browser, window
+from tests.engines.browser import browser as chromium
+from tests.engines.browser import window
 from tests.web.visitor import PASSWORD, hashed
 
 T = TypeVar("T")
@@ -76,6 +77,14 @@ def stage(**settings: Any) -> Iterator[Stage]:
         made[0]._loop.call_soon_threadsafe(ending[0].cancel)
         thread.join(SECONDS)
         assert not thread.is_alive()
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """Debian's Chromium. A password is hashed before it starts: from then on its loop runs in this thread, and no other can."""
+    hashed()
+    with chromium() as found:
+        yield found
 
 
 class Complaint(NamedTuple):
