@@ -279,12 +279,22 @@ async def test_without_a_broker_nothing_is_claimed_and_nothing_can_be_sent(node:
             await work.backlog()
         await asyncio.to_thread(node.start)
         await eventually(lambda: _sent(work), True, 30.0)
+        # Jobs are taken on a connection of their own, which may come back later than that on which they are sent.
+        await eventually(lambda: _counts(work), True, 30.0)
         assert set(posts(await claim(work))) == {1}
 
 
 async def _sent(work: RabbitOutbox) -> bool:
     try:
         await work.send(jobs(1))
+    except Unavailable:
+        return False
+    return True
+
+
+async def _counts(work: RabbitOutbox) -> bool:
+    try:
+        await work.ready()
     except Unavailable:
         return False
     return True
