@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from bs4 import Tag
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shoal.core.model import Media, Post, Visibility
 from shoal.services import media, polls, posts
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
-from shoal.web.views.writing.history import difference
+from shoal.web.views.writing.history import MOST_WORDINGS, difference
 from tests.api.world import World, picture, world
 from tests.web.visitor import Page, member, visitor
 
@@ -158,6 +162,7 @@ def test_other_members_posts_are_neither_edited_nor_deleted(here: World, page: s
         ("same", "same", [("same", "")]),
         ("", "new words", [("new words", "ins")]),
         ("one two", "one", [("one", ""), (" two", "del")]),
+        ("a b c d", "a c e d", [("a ", ""), ("b ", "del"), ("c", ""), (" e", "ins"), (" d", "")]),
     ],
 )
 def test_two_wordings_are_compared_word_by_word(before: str, after: str, shown: list[tuple[str, str]]) -> None:
@@ -165,6 +170,28 @@ def test_two_wordings_are_compared_word_by_word(before: str, after: str, shown: 
 
 
 def test_very_long_wordings_are_told_whole() -> None:
-    before, after = "a " * 3_000, "b " * 3_000
+    before, after = "a " * 3_000 + "a", "b " * 3_000 + "b"
     assert [piece.kind for piece in difference(before, after)] == ["del", "ins"]
     assert [piece.kind for piece in difference(before, before)] == [""]
+
+
+@given(st.text("ab ", max_size=60), st.text("ab ", max_size=60), st.sampled_from([0, 100, 10_000]))
+def test_the_pieces_of_a_comparison_make_both_texts(before: str, after: str, pairs: int) -> None:
+    pieces = difference(before, after, pairs)
+    assert "".join(piece.text for piece in pieces if piece.kind != "ins") == before
+    assert "".join(piece.text for piece in pieces if piece.kind != "del") == after
+
+
+def test_the_history_of_a_post_that_was_rewritten_over_and_over_is_shown_soon(here: World) -> None:
+    ivo, dice = member(here, "ivo"), Random(1)
+    post = here.run(posts.create(here.writes, ivo.id, Draft(text="first")))
+    for _ in range(MOST_WORDINGS + 10):
+        text = " ".join(dice.choice("ab") for _ in range(2_000))
+        here.run(posts.update(here.writes, ivo.id, post.id, Draft(text=text)))
+    began = time.process_time()
+    page = visitor(here).open(f"/@ivo/{post.id}/history")
+    assert time.process_time() - began < 5
+    assert len(page.html.select(".wording")) == MOST_WORDINGS
+    assert "As it is now" in page.text
+    assert "As it was at first" not in page.text
+    assert "Older wordings are not shown here" in page.text

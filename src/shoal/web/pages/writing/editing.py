@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 import msgspec
@@ -24,7 +25,7 @@ from shoal.web.pages.writing.compose import form_bytes, lacks_descriptions, seen
 from shoal.web.pages.writing.files import describe_pictures, own_files
 from shoal.web.rendering import page
 from shoal.web.views.posts import post_of
-from shoal.web.views.writing.history import wordings_of
+from shoal.web.views.writing.history import MOST_WORDINGS, wordings_of
 from shoal.web.views.writing.sheet import SheetState
 from shoal.web.views.writing.writing import Writing, arranged, draft_of, of_post, poll_of
 from shoal.web.visit import Form, Visit, is_local
@@ -113,12 +114,17 @@ async def history(visit: Visit, path: HistoryPath) -> Response:
     if path.handle and path.handle.lower() != entry.author.member.name:
         raise NotFound("There is no such post")
     former = await revisions(visit.front.graph, visit.viewer_id, entry.post.id)
-    ids = {id_ for media_ids in (*(one.media for one in former), entry.post.media) for id_ in media_ids}
+    # One more than are shown: what the oldest of them exchanged is told, too.
+    compared = former[-MOST_WORDINGS:]
+    ids = {id_ for media_ids in (*(one.media for one in compared), entry.post.media) for id_ in media_ids}
     nodes = await visit.front.graph.obj_get(list(ids)) if ids else {}
     media = {id_: node for id_, node in nodes.items() if isinstance(node, Media)}
     title = visit.words.text("Edits")
-    wordings = wordings_of(visit, entry, former, media)
-    return await page(visit, "history", title=title, post=post_of(visit, entry), wordings=wordings)
+    # In a thread: it may take a tenth of a second, and nobody else is to wait for it.
+    wordings = await asyncio.to_thread(wordings_of, visit, entry, former, media)
+    return await page(
+        visit, "history", title=title, post=post_of(visit, entry), wordings=wordings, older=not wordings[-1].first
+    )
 
 
 async def ask(visit: Visit, path: OwnPostPath) -> Response:
