@@ -12,8 +12,8 @@ from bs4 import Tag
 from shoal.core.model import Media, Member, Post, ScheduledPost, Visibility
 from shoal.core.places import Place
 from shoal.feeds.scheduled import waiting
-from shoal.graph.contract import Cursor
-from shoal.graph.schema import POSTED
+from shoal.graph.contract import Assoc, Cursor
+from shoal.graph.schema import OWNS, POSTED
 from shoal.services import members, polls, posts
 from shoal.services.members import ProfileChange
 from shoal.services.posts import Draft
@@ -261,6 +261,32 @@ def test_strangers_log_in_first_and_a_form_without_its_token_is_refused(here: Wo
     answer = visitor(here, "leo").post("/compose", [("text", "No token")])
     assert answer.status == 403
     assert "too old" in answer.text
+
+
+def test_files_are_taken_from_members_alone(here: World) -> None:
+    stranger = visitor(here)
+    before = here.files()
+    for path in ("/compose", "/compose/files", "/settings/profile", "/settings/contacts"):
+        answer = stranger.post(path, [("form_token", "x")], {"file": ("large.jpg", bytes(300_000))})
+        assert answer.status == 401, path
+        assert "Please log in" in answer.text
+        small = stranger.post(path, [("form_token", "x")], {"file": ("small.jpg", bytes(300))})
+        assert small.path.startswith("/login"), path
+    assert here.files() == before
+
+
+def test_files_that_come_with_a_post_count_as_those_that_come_by_themselves() -> None:
+    with world(rate_limits=True, limits={"media": "3/1h"}) as slow:
+        quy = member(slow, "quy")
+        browser = visitor(slow, "quy")
+        page = browser.open("/compose").press("Post", files=files(*(f"{n}.jpg" for n in range(5))), text="Five")
+        assert page.status == 422
+        assert page.text.count("You sent many files. Please wait some minutes.") == 2
+        assert len(media_of_member(slow, quy)) == 3
+
+
+def media_of_member(here: World, owner: Member) -> list[Assoc]:
+    return here.run(here.network.store.assoc_range(owner.id, OWNS, Cursor(limit=10)))
 
 
 def test_another_members_file_is_not_shown_and_not_posted(here: World) -> None:

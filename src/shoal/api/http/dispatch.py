@@ -20,10 +20,10 @@ from shoal.api.http.limits.intake import Intake, Memory, UploadTurns
 from shoal.api.http.matching import Trie
 from shoal.api.http.meter import Meter, Stages
 from shoal.api.http.middleware import REQUEST_ID
-from shoal.api.http.params import MAX_WORDS, is_multipart, read_params
+from shoal.api.http.params import MAX_BODY, MAX_WORDS, Params, is_multipart, read_params
 from shoal.api.http.replies import RawHeader, Reply, encode
 from shoal.api.http.scopes import granted
-from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooMany, Unauthenticated
+from shoal.core.errors import NotAllowed, NotFound, ShoalError, TooLarge, TooMany, Unauthenticated
 from shoal.core.model import Role
 from shoal.graph.cache.freshness import one_request
 
@@ -190,11 +190,21 @@ class Api:
         path = dict(zip(names, values, strict=True))
         params = None
         if route.params is not None:
-            said = await read_params(request, intake, max_body=route.max_body, once=route.once)
+            said = await _said(route, caller, request, intake)
             params = convert({**said, **path}, route.params)
             await intake.load()
         answer = await route.handler(Context(caller, request, self._deps, path), params)
         return answer if isinstance(answer, Reply | Response) else Reply(answer)
+
+
+async def _said(route: Route, caller: Caller, request: Request, intake: Intake) -> Params:
+    """Return what a request says. A form of a page that takes files takes them from members alone; others send few words."""
+    if route.auth != "browser" or caller.member_id is not None or route.max_body <= MAX_BODY:
+        return await read_params(request, intake, max_body=route.max_body, once=route.once)
+    try:
+        return await read_params(request, intake, max_body=MAX_BODY, once=route.once)
+    except TooLarge:
+        raise Unauthenticated("Nobody is logged in here any more") from None
 
 
 def _check_rights(route: Route, caller: Caller) -> None:

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id, Upload
-from shoal.core.errors import NotFound, ShoalError
+from shoal.api.http.limits.ratelimit import RateKey
+from shoal.core.errors import NotFound, ShoalError, TooMany
 from shoal.core.model import Media, Member
 from shoal.services import media
 from shoal.settings import Settings
@@ -63,20 +64,30 @@ async def take_files(
 
     async def one(file: Upload) -> Media | Refused:
         async with turns:
-            return await _stored(visit, member, file)
+            return await _stored(visit, member, file, counted=False)
 
     made = await asyncio.gather(*map(one, files))
     pictures = tuple(picture_of(each) for each in made if isinstance(each, Media))
     return pictures, tuple(each for each in made if isinstance(each, Refused))
 
 
-async def _stored(visit: Visit, member: Member, file: Upload) -> Media | Refused:
+async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool = True) -> Media | Refused:
+    """Store a file. One that came with a whole post is not `counted` yet among the files that its member sends."""
     try:
+        if not counted:
+            await _count(visit, member)
         return await media.upload(visit.front.writes, member.id, file.data)
     except ShoalError as error:
         return Refused(file.filename[-80:] or visit.words.text("This file"), visit.words.text(_sentence(str(error))))
     finally:
         file.close()
+
+
+async def _count(visit: Visit, member: Member) -> None:
+    """Count a file as one that was sent by itself. Raises `TooMany`."""
+    window = await visit.front.limiter.take(RateKey("media", member.id))
+    if window is not None and window.wait:
+        raise TooMany(visit.words.text("You sent many files. Please wait some minutes."), retry_after=window.wait)
 
 
 def _sentence(words: str) -> str:
