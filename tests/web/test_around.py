@@ -121,6 +121,7 @@ def test_programs_are_told_how_to_show_a_post(here: World) -> None:
         (f"http://shoal.test/@jon/{post.id + 1}", 404),
         ("x", 404),
         ("", 404),
+        ("http://[shoal.test/@jon/1", 404),
     ):
         assert visitor(here).open(f"/api/oembed?url={url}").status == status, url
     assert visitor(here).open("/api/oembed").status == 400

@@ -138,6 +138,9 @@ def test_where_pages_are_closed_strangers_see_the_front_page_alone() -> None:
         front = stranger.open("/")
         assert "Join" in front.text
         assert "Low tide" not in front.answer.text
+        assert str(post.id) not in stranger.open("/signup").answer.text
+        kept = [visitor(closed, "ann").open(path).answer.headers for path in ("/@ann.atom", f"/embed/@ann/{post.id}")]
+        assert [one["cache-control"] for one in kept] == ["private, max-age=300"] * 2
         assert "small.jpg" not in front.answer.text
         assert "No photos yet" not in front.text
         assert stranger.open("/about").status == stranger.open("/login").status == 200

@@ -103,6 +103,11 @@ def test_readers_that_try_the_other_ending_are_led_to_it_and_nothing_new_is_sent
     assert browser.open("/@nobody.atom").status == 404
 
 
+def test_a_script_is_led_to_the_feed_of_a_tag_in_any_script(here: World) -> None:
+    answer = visitor(here).open("/tags/日本.rss", **{"HX-Request": "true"}).answer
+    assert (answer.status_code, answer.headers["hx-redirect"]) == (204, "/tags/%E6%97%A5%E6%9C%AC.atom")
+
+
 def test_pages_name_their_feeds(here: World) -> None:
     fay = member(here, "fay")
     post = posted(here, fay, "Low tide")

@@ -9,7 +9,7 @@ import re
 import time
 from dataclasses import dataclass
 from typing import Annotated
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +26,8 @@ from shoal.web.words import Translated, language_for, words_in
 
 _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
 """A path on this server: printable ASCII, and nothing that a browser could take for another host."""
+_RESERVED = ":/%#?=@[]!$&'()*+,;"
+"""Characters of an address that are left as they are."""
 LANGUAGE_COOKIE = "shoal_language"
 LOOK_COOKIE = "shoal_look"
 """The chosen colours and contrast: see `views.shell`."""
@@ -83,6 +85,10 @@ class Visit:
         query: str = self.request.scope["query_string"].decode("latin-1")
         return f"{path}?{query}" if query else path
 
+    def kept_by_anybody(self, seconds: int) -> str:
+        """Return the `Cache-Control` of what is the same for everybody; of a closed network only a member's browser keeps it."""
+        return f"{'public' if self.front.settings.public_pages else 'private'}, max-age={seconds}"
+
     def url(self, path: str, **query: object) -> str:
         """Return the address of a path of ours, for a link."""
         return address(self.front.at.path, path, **query)
@@ -110,7 +116,8 @@ class Visit:
         """Return the answer that sends the browser to a path of ours."""
         address = self.front.at.path + path
         if self.partial:
-            return Response(status_code=204, headers={"HX-Redirect": address})
+            # A header takes no letters beyond Latin-1: as the other answer has them.
+            return Response(status_code=204, headers={"HX-Redirect": quote(address, safe=_RESERVED)})
         return RedirectResponse(address, 303)
 
 

@@ -15,7 +15,7 @@ from shoal.feeds.discover import popular
 from shoal.web import rows
 from shoal.web.pages.login import begin
 from shoal.web.rendering import page
-from shoal.web.views.explore import wall_of
+from shoal.web.views.explore import WallPhoto, wall_of
 from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.visit import Form, Visit
 
@@ -86,8 +86,15 @@ async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Respon
         approval=approval,
         shown=settings,
         limits=visit.front.writes.limits,
-        wall=wall_of(visit, await popular.page(visit.front.reads, None, _PHOTOS)),
+        wall=await _wall(visit),
     )
+
+
+async def _wall(visit: Visit) -> list[WallPhoto]:
+    """Return photos that strangers are shown; none where the network is not open to them."""
+    if not visit.front.settings.public_pages:
+        return []
+    return wall_of(visit, await popular.page(visit.front.reads, None, _PHOTOS))
 
 
 def _joining(visit: Visit, asked: SignUpForm) -> Joining:

@@ -52,7 +52,7 @@ async def of_tag(visit: Visit, tag: str, ending: str) -> Response:
 def _feed(visit: Visit, channel: AtomChannel, found: Page) -> Response:
     body = atom(visit, channel, found.entries)
     version = f'"{sha256(body).hexdigest()[:20]}"'
-    headers = {"ETag": version, "Cache-Control": "public, max-age=300", "Vary": "Accept-Language"}
+    headers = {"ETag": version, "Cache-Control": visit.kept_by_anybody(300), "Vary": "Accept-Language"}
     if version in visit.request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=CONTENT_TYPE)

@@ -39,7 +39,6 @@ _POLICY = (
 )
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
-    "Cache-Control": "public, max-age=300",
     "Referrer-Policy": "no-referrer-when-downgrade",
     "Vary": "Accept-Language",
 }
@@ -92,7 +91,8 @@ async def framed(visit: Visit, path: PostPath) -> Response:
     stranger = Visit(visit.front, visit.request, visit.browser, None, visit.words, visit.now_ms)
     entry = await _public(visit.front, path.handle, path.id)
     network = visit.front.settings.title
-    return bare(stranger, "embedded", _HEADERS, post=post_of(stranger, entry), network=network)
+    headers = {**_HEADERS, "Cache-Control": visit.kept_by_anybody(300)}
+    return bare(stranger, "embedded", headers, post=post_of(stranger, entry), network=network)
 
 
 async def oembed(context: Context, asked: OEmbedQuery) -> object:
@@ -129,7 +129,10 @@ async def oembed(context: Context, asked: OEmbedQuery) -> object:
 
 async def _at_address(front: Front, address: str) -> Entry:
     """Return the post that an address of ours leads to. Raises `NotFound` for any other."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        raise NotFound("There is no such post here") from None
     match = _OURS.fullmatch(parts.path.removeprefix(front.at.path)) if parts.path.startswith(front.at.path) else None
     if match is None or parts.scheme not in {"http", "https"} or parts.netloc.lower() != front.at.netloc.lower():
         raise NotFound("There is no such post here")
