@@ -208,6 +208,19 @@ def test_a_message_that_is_too_long_is_refused_and_stays_in_the_field(here: Worl
     assert page.one("textarea").text == "x" * 6_000
 
 
+def test_a_message_that_is_sent_twice_is_there_once(here: World) -> None:
+    member(here, "eli")
+    flo = member(here, "flo")
+    post = posted(here, flo, "@eli hi", visibility=Visibility.DIRECT)
+    here.settle()
+    page = visitor(here, "eli").open(f"/conversations/{post.id}")
+    for _ in range(2):
+        again = page.press("Send", text="once")
+    assert again.html.select(".bubble .prose")[-1].get_text(" ", strip=True) == "once"
+    assert len(again.html.select(".bubble .prose")) == 2
+    assert len(again.press("Send", text="once").html.select(".bubble .prose")) == 3
+
+
 def test_conversations_of_others_are_not_there(here: World) -> None:
     zoe, abe, bea = (member(here, name) for name in ("zoe", "abe", "bea"))
     post = posted(here, zoe, "@abe secret", visibility=Visibility.DIRECT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -39,6 +40,8 @@ class MessageForm(Form, frozen=True, kw_only=True):
 
     id: Id
     text: Annotated[str, Meta(max_length=100_000)] = ""
+    request: Annotated[str, Meta(max_length=100)] = ""
+    """Tells a form that is sent twice."""
 
 
 class TalkForm(Form, frozen=True, kw_only=True):
@@ -83,6 +86,7 @@ async def answer(visit: Visit, asked: MessageForm) -> Response:
             visit.front.writes,
             member.id,
             Draft(text=text, visibility=Visibility.DIRECT, parent_id=found.last.post.id, language=visit.words.code),
+            request=asked.request,
         )
     except InvalidInput as error:
         return await _one(visit, found, asked.text, str(error))
@@ -113,6 +117,7 @@ async def _one(visit: Visit, found: Conversation, typed: str = "", wrong: str = 
         typed=typed,
         wrong=wrong,
         limit=visit.front.writes.limits.text,
+        request=secrets.token_urlsafe(12),
     )
 
 
