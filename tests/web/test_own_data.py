@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import zipfile
@@ -101,3 +102,16 @@ def test_a_second_archive_waits_until_the_first_is_sent(
     page = ann.open("/settings/archive").press("Download it")
     assert (page.status, page.answer.headers["retry-after"]) == (503, "60")
     assert "being sent already" in page.text
+
+
+def test_two_archives_that_are_asked_for_at_once_are_sent_one_after_the_other(here: World) -> None:
+    member(here, "dee")
+    browser = visitor(here, "dee")
+    token = browser.open("/settings/archive").form_token
+
+    async def both() -> list[int]:
+        asked = [browser._client.post("/settings/archive", data={"form_token": token}) for _ in range(2)]
+        return [answer.status_code for answer in await asyncio.gather(*asked)]
+
+    assert sorted(here.run(both())) == [200, 503]
+    assert browser.open("/settings/archive").press("Download it").status == 200

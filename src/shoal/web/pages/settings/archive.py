@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 from babel.numbers import format_decimal
 from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from shoal.core.errors import Unavailable
 from shoal.core.model import Member
@@ -42,19 +43,31 @@ async def download(visit: Visit, asked: Form) -> Response:
         raise Unavailable(
             _("An archive is being sent already. Please try again in a minute."), retry_after=_RETRY_SECONDS
         )
+    # From now on, and not only when the first piece is asked for: there is time for another request in between.
+    _under_way.add(member.id)
     name = f"{member.name}-{visit.now_ms // 1000}.zip"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "private, no-store"}
-    return StreamingResponse(_counted(visit, member), headers=headers, media_type="application/zip")
+    return _Archive(visit, member, headers)
 
 
-async def _counted(visit: Visit, member: Member) -> AsyncGenerator[bytes, None]:
-    _under_way.add(member.id)
-    try:
-        async with aclosing(streamed(visit.front.graph, visit.front.media, member)) as pieces:
-            async for piece in pieces:
-                yield piece
-    finally:
-        _under_way.discard(member.id)
+class _Archive(StreamingResponse):
+    """An archive on its way. Its member is under way until it is sent or breaks off."""
+
+    def __init__(self, visit: Visit, member: Member, headers: Mapping[str, str]) -> None:
+        super().__init__(_pieces(visit, member), headers=headers, media_type="application/zip")
+        self._member_id = member.id
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            _under_way.discard(self._member_id)
+
+
+async def _pieces(visit: Visit, member: Member) -> AsyncGenerator[bytes, None]:
+    async with aclosing(streamed(visit.front.graph, visit.front.media, member)) as pieces:
+        async for piece in pieces:
+            yield piece
 
 
 ROUTES = (
