@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -571,6 +572,44 @@ async def test_what_an_opener_holds_is_given_to_others_when_it_closes(database: 
             await one.put_back(jobs[1]._replace(step=2), LONG)
             assert await other.claim(3, LONG) == []
         assert [(job.step, job.attempt) for job in await other.claim(3, LONG)] == [(2, 0), (0, 0)]
+
+
+@in_loop
+async def test_a_claim_whose_answer_is_lost_is_made_again_at_once_and_leaves_the_others_alone(
+    database: Database,
+) -> None:
+    link = Link(port_of(await database.made()))
+    graph = await PostgresGraph.open(moved(database.url, link.at))
+    try:
+        async with opened(database) as other, aside(database.url) as watch:
+            await emit(other, 1, 2, 3, 4)
+            working, back, theirs = [await by.claim(1, LONG) for by in (graph, graph, other)]
+            claiming = asyncio.create_task(graph.claim(9, LONG))
+            # The question goes through, and the answer is held back.
+            link.hold_back(1.0)
+            await eventually(lambda: watch.fetchval("SELECT count(*) FROM shoal.outbox WHERE leased"), 4)
+            link.cut()
+            with pytest.raises(Unavailable):
+                await claiming
+            await graph.put_back(back[0]._replace(mark=5), LONG)
+            link.heal()
+            await eventually(partial(_claimed, graph), [4])
+            assert await graph.claim(9, LONG) == []
+            await graph.ack(working)
+            await eventually(graph.backlog, 3)
+            assert posts_of(theirs) == [3]
+            assert await watch.fetchval("SELECT mark FROM shoal.outbox WHERE seq = $1", back[0].seq) == 5
+    finally:
+        await graph.close()
+        link.close()
+
+
+async def _claimed(graph: PostgresGraph) -> list[int]:
+    try:
+        return posts_of(await graph.claim(9, LONG))
+    except Unavailable:
+        # The connection is opened anew after a moment.
+        return []
 
 
 @in_loop

@@ -3,6 +3,9 @@
 A claim skips what others are claiming at the moment, and holds for its lease. A job whose lease ended - its worker died or
 hangs - comes again with one more attempt counted. What is done or put back is gathered for a moment, and written at the
 latest with the next claim. All this may be lost with the server's last second: then jobs are given again.
+
+A claim whose answer is lost holds jobs that nobody works on. The next one lets go of them first, so they need not wait for the
+end of their lease.
 """
 
 from __future__ import annotations
@@ -33,6 +36,9 @@ class PostgresOutbox:
         self._wake: WakeUp | None = None
         self._done: set[int] = set()
         self._back: dict[int, tuple[Job, float]] = {}
+        # What was claimed and is not settled, by number; and whether more may be held that this opener does not know of.
+        self._held: set[int] = set()
+        self._astray = False
         # One at a time: what is being settled must not be given again meanwhile.
         self._turn = asyncio.Lock()
         self._batching: asyncio.Task[None] | None = None
@@ -50,18 +56,34 @@ class PostgresOutbox:
     async def claim(self, limit: int, lease: float) -> list[Job]:
         """Take what has been due for longest."""
         self._check()
-        rows = await self._settling(sql.CLAIM, limit, float(lease))
-        return sorted(_job(row) for row in rows)
+        if self._astray:
+            await self._let_go_of_the_unknown()
+        try:
+            rows = await self._settling(sql.CLAIM, limit, float(lease))
+        except BaseException:
+            self._astray = True
+            raise
+        jobs = sorted(_job(row) for row in rows)
+        self._held.update(job.seq for job in jobs)
+        return jobs
+
+    async def _let_go_of_the_unknown(self) -> None:
+        async with self._turn:
+            known = self._held | self._done | self._back.keys()
+            await self._lazy.ask(sql.LET_GO_BUT, self._me, list(known))
+            self._astray = False
 
     async def ack(self, jobs: Sequence[Job]) -> None:
         """Done, whoever else may hold it by now."""
         for job in jobs:
             self._done.add(job.seq)
             self._back.pop(job.seq, None)
+            self._held.discard(job.seq)
         self._gather()
 
     async def put_back(self, job: Job, delay: float = 0.0) -> None:
         """Nothing happens when somebody else took the job over."""
+        self._held.discard(job.seq)
         if job.seq not in self._done:
             self._back[job.seq] = (job, delay)
             self._gather()
@@ -73,6 +95,7 @@ class PostgresOutbox:
         async with self._turn:
             self._back.pop(job.seq, None)
             await self._durable.ask(sql.BURY, *values)
+            self._held.discard(job.seq)
 
     async def buried(self) -> list[tuple[Job, str]]:
         """Return the jobs that were set aside, each with its error."""

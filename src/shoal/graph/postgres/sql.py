@@ -96,6 +96,7 @@ MOVE_END = "DELETE FROM shoal.moving WHERE source = $1"
 SETTLE = "SELECT shoal.settle($1::bigint[], $2, $3, $4, $5, $6, $7)"
 CLAIM = "SELECT seq, event, step, mark, attempt FROM shoal.claim($1::bigint[], $2, $3, $4, $5, $6, $7, $8, $9)"
 LET_GO = "UPDATE shoal.outbox SET ready_at = now(), leased = false, holder = NULL WHERE holder = $1"
+LET_GO_BUT = LET_GO + " AND leased AND NOT seq = ANY ($2::bigint[])"
 OUTBOX_SIZE = "SELECT count(*) FROM shoal.outbox"
 # In the order of their numbers the oldest come first, but for the few that were buried in between.
 OUTBOX_LAG = """
