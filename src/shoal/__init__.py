@@ -1,16 +1,51 @@
 """Shoal: a social-feed server and library. `Shoal.open(url)` is the front door, `shoal.errors` has what it raises.
 
-`shoal.sync` has the same without `await`.
+`shoal.sync` has the same without `await`. Each name is imported when it is first asked for: the small programs of this package,
+which a server starts for every clip, would otherwise spend more time on imports than on their work.
 """
 
-from importlib.metadata import version
+from __future__ import annotations
 
-from shoal import errors
-from shoal.core.contacts import hash_address
-from shoal.core.errors import ShoalError
-from shoal.core.model import Visibility
-from shoal.core.ranking.recipes import Recipe, Weights
-from shoal.library import Handle, Shoal, Visitor
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from shoal import errors
+    from shoal.core.contacts import hash_address
+    from shoal.core.errors import ShoalError
+    from shoal.core.model import Visibility
+    from shoal.core.ranking.recipes import Recipe, Weights
+    from shoal.library import Handle, Shoal, Visitor
+
+    __version__: str
 
 __all__ = ["Handle", "Recipe", "Shoal", "ShoalError", "Visibility", "Visitor", "Weights", "errors", "hash_address"]
-__version__ = version("shoal")
+
+_HOMES = {
+    "Handle": "shoal.library",
+    "Recipe": "shoal.core.ranking.recipes",
+    "Shoal": "shoal.library",
+    "ShoalError": "shoal.core.errors",
+    "Visibility": "shoal.core.model",
+    "Visitor": "shoal.library",
+    "Weights": "shoal.core.ranking.recipes",
+    "hash_address": "shoal.core.contacts",
+}
+
+# Type checkers must not see it: to them any misspelt name would be there.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            found = import_module("importlib.metadata").version("shoal")
+        elif name == "errors":
+            found = import_module("shoal.errors")
+        elif name in _HOMES:
+            found = getattr(import_module(_HOMES[name]), name)
+        else:
+            raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__, "__version__"})
