@@ -9,6 +9,8 @@ BIN := $(VENV)/bin
 WORKERS := $(shell n=$$(( ($$(nproc) * 3 + 1) / 2 )); [ $$n -lt 4 ] || n=4; echo $$n)
 SIDE_BY_SIDE := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 INNER := tests/core tests/contracts tests/graph tests/timelines tests/tagcloud tests/streaming tests/test_outbox.py tests/test_settings.py
+# Hundreds of processes start in a run of the tests. Where this is set, each would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 # Where demo and serve listen: make demo PORT=8600
 PORT := 8500
 
