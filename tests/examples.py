@@ -6,8 +6,10 @@ import os
 
 _TIMES = int(os.environ.get("SHOAL_EXAMPLES", "1"))
 """`make test-deep` sets this."""
+DEEP = _TIMES > 1
+"""Whether this is the deep run."""
 
 
-def examples(usual: int) -> int:
-    """So many in every run."""
-    return usual * _TIMES
+def examples(usual: int, *, full: int = 0) -> int:
+    """So many in every run, and so many times as many in the deep one: of `full`, where every run tries only some of those."""
+    return max(usual, full) * _TIMES if DEEP else usual

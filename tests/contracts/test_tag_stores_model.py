@@ -122,7 +122,7 @@ async def same(backend: CloudBackend, taken: list[tuple[str, Any]]) -> None:
 
 
 @pytest.mark.parametrize("name", ["sqlite", "postgres"])
-@settings(deadline=None, max_examples=examples(40))
+@settings(deadline=None, max_examples=examples(20, full=40))
 @given(taken=steps)
 def test_a_store_answers_as_the_one_in_memory(name: str, taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:
@@ -130,7 +130,7 @@ def test_a_store_answers_as_the_one_in_memory(name: str, taken: list[tuple[str, 
 
 
 # Its many requests take their time.
-@settings(deadline=None, max_examples=examples(10))
+@settings(deadline=None, max_examples=examples(5, full=10))
 @given(taken=steps)
 def test_so_does_dynamodb(taken: list[tuple[str, Any]]) -> None:
     with TemporaryDirectory() as folder:

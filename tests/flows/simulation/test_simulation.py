@@ -130,14 +130,14 @@ def told(examples: int, stories: st.SearchStrategy[Ops], tell: Callable[[int, Op
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
-@examples(30, 200)
+@examples(20, 200)
 def test_in_the_end_everything_is_as_defined(examples: int, stores: int, shared: bool) -> None:
     told(examples, MANY_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared))
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("stores", [1, 2])
-@examples(8, 50)
+@examples(6, 50)
 def test_so_it_is_where_members_are_loud_and_quiet_all_the_time(examples: int, stores: int, shared: bool) -> None:
     told(examples, MANY_FICKLE_OPS, lambda seed, ops: run(seed, stores, ops, shared=shared, fickle=True))
 
