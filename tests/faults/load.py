@@ -11,17 +11,20 @@ import random
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from types import TracebackType
 from typing import NamedTuple, Self
 
 import httpx
+import uvloop
 
 from shoal.ops.engines.program import Program
 
 _REST_SECONDS = 0.05
+_EASE_SECONDS = 1.0
 _PATIENCE_SECONDS = 150.0
 _REFUSED = 503
 
@@ -70,6 +73,7 @@ class Load:
         self._seed = seed
         self._reading = reading
         self._at_once = len(web) if twice else 1
+        self._pause = 0.0
         self._given_up = False
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._work, name="load")
@@ -101,6 +105,15 @@ class Load:
         if error is None and self._complaints:
             raise self._complaints[0]
 
+    @contextmanager
+    def at_ease(self) -> Iterator[None]:
+        """Everybody pauses between two acts inside the block: what the test waits for there needs the processor too."""
+        self._pause = _EASE_SECONDS
+        try:
+            yield
+        finally:
+            self._pause = 0.0
+
     def more(self, answers: int) -> None:
         """Wait for so many more good answers."""
         wanted = self.acknowledged + answers
@@ -119,7 +132,7 @@ class Load:
 
     def _work(self) -> None:
         try:
-            asyncio.run(self._all())
+            uvloop.run(self._all())
         except BaseException as error:  # noqa: BLE001  # it is raised again where the test waits
             self._complaints.append(error)
 
@@ -141,6 +154,7 @@ class Load:
                 await self._delete(client, person, chance)
             elif self._reading:
                 await self._ask(client, person, "GET", "/api/v1/timelines/home")
+            await asyncio.sleep(self._pause)
 
     async def _post(self, client: httpx.AsyncClient, person: Person) -> None:
         text = f"number {next(self._numbers)} of {person.name} #cluster"

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable
 from urllib.parse import urlsplit, urlunsplit
 
+import uvloop
+
 _CHUNK = 65_536
 
 
@@ -23,7 +25,7 @@ class Link:
         self._whole = True
         self._writers: set[asyncio.StreamWriter] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"link-{port}")

@@ -19,6 +19,7 @@ from itertools import cycle
 import httpx
 import pytest
 from redis.exceptions import ResponseError
+from tests.examples import DEEP
 from tests.faults.cluster import Place, Places, crowd
 from tests.faults.load import Person
 from tests.faults.proxy import Link
@@ -36,7 +37,9 @@ from shoal.services.writes import Writes
 from shoal.wiring import Network, open_network
 from shoal.wiring.outboxes import open_outboxes
 
-CROWD = 200
+MANY, FEW = (60, 30) if DEEP else (40, 20)
+"""Acknowledged requests before something is done to the cluster, and after."""
+CROWD = 200 if DEEP else 120
 SAMPLE = 20
 TO_EVERYBODY = "to everybody"
 AWAY_SECONDS = 8.0
@@ -129,11 +132,12 @@ async def _forget(here: Place, followers: list[int]) -> None:
 def test_a_web_process_that_is_killed_under_load_loses_nothing_and_the_other_goes_on(here: Place) -> None:
     with here.load(seed=2) as load:
         for web in here.cluster.web:
-            load.more(60)
+            load.more(MANY)
             web.kill()
-            load.more(60)
-            web.start()
-        load.more(30)
+            load.more(MANY)
+            with load.at_ease():
+                web.start()
+        load.more(FEW)
     assert load.broken, "nobody noticed"
     here.sound()
 
@@ -141,10 +145,11 @@ def test_a_web_process_that_is_killed_under_load_loses_nothing_and_the_other_goe
 def test_a_worker_that_is_killed_under_load_loses_nothing(here: Place) -> None:
     with here.load(seed=3) as load:
         for worker in here.cluster.workers:
-            load.more(60)
+            load.more(MANY)
             worker.kill()
-            load.more(20)
-            worker.start()
+            load.more(FEW)
+            with load.at_ease():
+                worker.start()
     here.sound()
 
 
@@ -152,62 +157,66 @@ def test_the_replica_of_a_redis_master_that_is_killed_takes_over(here: Place) ->
     redis = here.cluster.redis
     master, replica = redis.masters[0], redis.replicas[0]
     with here.load(seed=4) as load:
-        load.more(60)
+        load.more(MANY)
         # What the master acknowledges from now on, its replica never hears.
         replica.program.pause()
         master.ask("CLIENT", "KILL", "TYPE", "replica")
         try:
-            load.more(60)
+            load.more(MANY)
             master.program.kill()
             replica.program.resume()
-            load.more(60)
-            redis.settle()
-            load.more(60)
+            load.more(MANY)
+            with load.at_ease():
+                redis.settle()
+            load.more(MANY)
         finally:
             replica.program.resume()
-            redis.start()
-        load.more(30)
+            with load.at_ease():
+                redis.start()
+        load.more(FEW)
     here.sound()
 
 
 def test_redis_may_forget_everything_at_any_time(here: Place) -> None:
     with here.load(seed=5) as load:
         for _ in range(3):
-            load.more(60)
+            load.more(MANY)
             for member in here.cluster.redis.members:
                 # One that follows another is told by that one.
                 with contextlib.suppress(ResponseError):
                     member.ask("FLUSHALL")
-        load.more(60)
+        load.more(MANY)
     here.sound()
 
 
 def test_members_notice_nothing_when_rabbitmq_is_away_and_what_follows_comes_after(here: Place) -> None:
     with here.load(seed=6) as load:
-        load.more(30)
+        load.more(FEW)
         for end in (here.cluster.rabbitmq.stop, here.cluster.rabbitmq.kill):
             end()
-            load.more(60)
-            here.cluster.rabbitmq.start()
-            load.more(30)
+            load.more(MANY)
+            with load.at_ease():
+                here.cluster.rabbitmq.start()
+            load.more(FEW)
     assert load.served, load.refused
     here.sound()
 
 
 def test_when_one_postgres_is_away_the_members_of_the_other_go_on(here: Place) -> None:
     with here.halves(seed=7) as (other, away):
-        other.more(30)
-        away.more(30)
+        other.more(FEW)
+        away.more(FEW)
         back_at = time.monotonic() + AWAY_SECONDS
         here.cluster.postgres[1].kill()
         try:
-            other.more(60)
+            other.more(MANY)
             away.all_refused()
-            while time.monotonic() < back_at:
-                other.more(1)
+            with other.at_ease(), away.at_ease():
+                while time.monotonic() < back_at:
+                    other.more(1)
         finally:
             here.cluster.postgres[1].start()
-        away.more(60)
+        away.more(MANY)
     assert other.served, other.refused
     here.sound()
 
@@ -215,7 +224,7 @@ def test_when_one_postgres_is_away_the_members_of_the_other_go_on(here: Place) -
 def test_a_link_to_postgres_may_be_slow(here: Place) -> None:
     # Both web processes judge by the same rows, and while one is about to store what it decided, the other has done so.
     with here.load(seed=9, twice=True) as load, _harmed(here.links["postgres-1"], lambda link: link.slow(0.05)):
-        load.more(240)
+        load.more(4 * MANY)
     assert load.served, load.refused
     here.sound()
 
@@ -251,11 +260,12 @@ async def _delete_while_it_is_read(here: Place, author: Person) -> int:
 @pytest.mark.parametrize("harm", [Link.cut, Link.silence], ids=["cut", "silent"])
 def test_a_link_to_postgres_may_be_broken_for_a_while(here: Place, harm: Callable[[Link], None]) -> None:
     with here.halves(seed=10) as (cut_off, other):
-        cut_off.more(30)
+        cut_off.more(FEW)
         with _harmed(here.links["postgres-1"], harm):
-            other.more(30)
-            cut_off.all_refused()
-        cut_off.more(30)
+            other.more(FEW)
+            with other.at_ease():
+                cut_off.all_refused()
+        cut_off.more(FEW)
     assert other.served, other.refused
     here.sound()
 
@@ -264,8 +274,8 @@ def test_a_link_to_postgres_may_be_broken_for_a_while(here: Place, harm: Callabl
 def test_members_notice_nothing_when_the_link_to_rabbitmq_is_broken(here: Place, harm: Callable[[Link], None]) -> None:
     with here.load(seed=12) as load:
         with _harmed(here.links["rabbitmq"], harm):
-            load.more(60)
-        load.more(30)
+            load.more(MANY)
+        load.more(FEW)
     assert load.served, load.refused
     here.sound()
 
@@ -283,7 +293,7 @@ def test_jobs_may_come_twice_and_in_any_order(here: Place) -> None:
     for worker in here.cluster.workers:
         worker.stop()
     with here.load(seed=9) as load:
-        load.more(300)
+        load.more(5 * MANY)
     asyncio.run(_owe(here))
     jobs = asyncio.run(_shuffled(here))
     assert len(jobs) > 100
