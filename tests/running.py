@@ -12,15 +12,16 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run it to its end in a loop of its own. What the loop would only log fails the test."""
+def run(main: Coroutine[Any, Any, T], loop: Callable[[], asyncio.AbstractEventLoop] | None = None) -> T:
+    """Run it to its end in a loop of its own, made by `loop`. What the loop would only log fails the test."""
     complaints: list[str] = []
 
     async def watched() -> T:
         asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(str(context)))
         return await main
 
-    answer = asyncio.run(watched())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        answer = runner.run(watched())
     assert not complaints
     return answer
 
