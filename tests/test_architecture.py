@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,7 +14,6 @@ from scripts import sync_library
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "shoal"
 TEXTS = {str(path.relative_to(SOURCE)): path.read_text() for path in sorted(SOURCE.rglob("*.py"))}
-TREES = {name: ast.parse(text) for name, text in TEXTS.items() if text.strip()}
 
 BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
 ENGINES = {"sqlite", "postgres", "dynamodb", "redis", "rabbitmq"}
@@ -39,8 +39,14 @@ OWN_WORDS = {
 """Words that mean something else elsewhere, by their forms: the glossary says what they mean here."""
 
 
+@functools.cache
+def trees() -> dict[str, ast.Module]:
+    """Every module, parsed: not while tests are looked for, which each worker does."""
+    return {name: ast.parse(text) for name, text in TEXTS.items() if text.strip()}
+
+
 def test_the_tree_is_here() -> None:
-    assert len(TREES) > 30
+    assert len(trees()) > 30
 
 
 def test_modules_stay_under_four_hundred_lines() -> None:
@@ -63,19 +69,19 @@ def test_no_module_is_named_after_nothing() -> None:
 
 
 def test_every_module_opens_with_what_it_is_for() -> None:
-    assert _offenders(lambda name: not ast.get_docstring(TREES[name])) == []
+    assert _offenders(lambda name: not ast.get_docstring(trees()[name])) == []
 
 
 def test_imports_stand_at_the_top() -> None:
-    assert _offenders(lambda name: any(map(_has_imports, _functions(TREES[name])))) == []
+    assert _offenders(lambda name: any(map(_has_imports, _functions(trees()[name])))) == []
 
 
 def test_public_functions_and_classes_say_what_they_do() -> None:
-    assert [f"{name}: {what}" for name, tree in TREES.items() for what in _silent(tree)] == []
+    assert [f"{name}: {what}" for name, tree in trees().items() for what in _silent(tree)] == []
 
 
 def test_a_docstring_with_a_word_of_our_own_leads_to_the_glossary() -> None:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         lead = re.search(r"^Glossary \(`docs/glossary\.md`\): (.+)\.$", ast.get_docstring(tree) or "", re.MULTILINE)
         assert (lead[1] if lead else "") == ", ".join(sorted(_own_words(tree))), name
     told = {
@@ -96,7 +102,7 @@ def test_nothing_is_left_unfinished() -> None:
 
 
 def test_the_core_imports_nothing_of_shoal_but_itself() -> None:
-    for name, tree in TREES.items():
+    for name, tree in trees().items():
         if name.startswith("core/"):
             assert [module for module in _imports(tree) if module.startswith("shoal") and ".core" not in module] == []
 
@@ -115,7 +121,7 @@ def test_every_test_file_has_tests() -> None:
 
 
 def _offenders(broken: Callable[[str], bool]) -> list[str]:
-    return [name for name in TREES if broken(name)]
+    return [name for name in trees() if broken(name)]
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.AST]:
@@ -147,7 +153,7 @@ def _own_words(tree: ast.Module) -> set[str]:
 
 
 def _last_parts(name: str) -> set[str]:
-    return {module.rpartition(".")[2] for module in _imports(TREES[name])}
+    return {module.rpartition(".")[2] for module in _imports(trees()[name])}
 
 
 def _imports(tree: ast.AST) -> Iterator[str]:
