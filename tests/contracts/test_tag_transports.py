@@ -57,13 +57,21 @@ def carrier(request: pytest.FixtureRequest) -> Carrier:
     return Carrier(request.param)
 
 
-@pytest.fixture
-def node() -> Iterator[Program]:
-    """A node that a test may do harm to."""
+@pytest.fixture(scope="module")
+def spare() -> Iterator[Program]:
+    """A node that tests may do harm to, one after the other."""
     rabbitmq.node()
     program = rabbitmq.start_another()
     yield program
     rabbitmq.stop(program)
+
+
+@pytest.fixture
+def node(spare: Program) -> Program:
+    """The spare node, started again if the test before stopped it."""
+    if not spare.running:
+        spare.start()
+    return spare
 
 
 async def opened(namespace: str, *, collecting: bool, url: str = "", prefetch: int = 1_000) -> RabbitTransport:
