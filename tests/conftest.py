@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from argon2 import PasswordHasher
 from hypothesis import settings
 
+from shoal.services.login import passwords
 from tests.engines.ending import at_the_end
 from tests.examples import examples
 from tests.side_by_side import LONGEST
@@ -16,6 +19,8 @@ from tests.stores import BACKENDS, DURABLE, Backend
 from tests.wheel import built, installed
 
 __all__ = ["built", "installed"]
+
+REAL_HASHES = passwords._hasher, passwords._NOBODY
 
 # A slow machine is no error. In CI the examples are the same each time, so that a failure is of the change at hand; the
 # deep run looks for new ones.
@@ -41,6 +46,23 @@ def pytest_collection_finish() -> None:
 def pytest_sessionfinish() -> None:
     """Engines end with the session."""
     at_the_end.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _cheap_hashes() -> Iterator[None]:
+    """Hash passwords at no cost in this process: a real hash takes a fifth of a second of processor time, by design."""
+    cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", cheap)
+        patch.setattr(passwords, "_NOBODY", cheap.hash("nobody's"))
+        yield
+
+
+@pytest.fixture
+def real_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hash passwords as servers do, where that is what is tested."""
+    monkeypatch.setattr(passwords, "_hasher", REAL_HASHES[0])
+    monkeypatch.setattr(passwords, "_NOBODY", REAL_HASHES[1])
 
 
 @pytest.fixture(params=BACKENDS)

@@ -21,15 +21,6 @@ from tests.running import in_loop
 SECRET = "correct horse battery"
 
 
-@pytest.fixture
-def _quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashes that cost nothing, where the cost is not what is tested."""
-    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
-
-
-quick = pytest.mark.usefixtures("_quick_hashes")
-
-
 async def login_of(shoal: Shoal, member_id: int) -> Login:
     member = (await shoal.network.store.obj_get([member_id]))[member_id]
     assert isinstance(member, Member)
@@ -38,6 +29,7 @@ async def login_of(shoal: Shoal, member_id: int) -> Login:
     return login
 
 
+@pytest.mark.usefixtures("real_hashes")
 @in_loop
 async def test_passwords_are_kept_as_argon2id_hashes_and_nothing_else_opens_the_door() -> None:
     async with Shoal.open("memory://") as shoal:
@@ -64,7 +56,6 @@ async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() 
         assert (await shoal.log_in("ann", SECRET)).id == ann.id
 
 
-@quick
 @in_loop
 async def test_a_new_password_ends_the_old_one() -> None:
     async with Shoal.open("memory://") as shoal:
@@ -75,7 +66,6 @@ async def test_a_new_password_ends_the_old_one() -> None:
             await shoal.log_in("ann", SECRET)
 
 
-@quick
 @pytest.mark.parametrize(("length", "taken"), [(7, False), (8, True), (1_024, True), (1_025, False)])
 @in_loop
 async def test_a_password_is_neither_short_nor_endless(length: int, taken: bool) -> None:
@@ -245,7 +235,6 @@ async def test_a_new_password_ends_every_token() -> None:
         assert (await shoal.log_in("ann", "a second password")).id == ann.id
 
 
-@quick
 @in_loop
 async def test_callers_inside_the_process_may_hash_as_many_passwords_as_they_like() -> None:
     async with Shoal.open("memory://") as shoal:

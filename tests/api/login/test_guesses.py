@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from argon2 import PasswordHasher
 
 from shoal.core.errors import Unavailable
 from shoal.core.model import Login
@@ -54,14 +53,6 @@ class Guesser:
 def addresses(count: int, network: str = "203.0.{}.1") -> list[str]:
     """Addresses, each in a network of its own."""
     return [network.format(number) for number in range(count)]
-
-
-@pytest.fixture(autouse=True)
-def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Hashes that take no time: it is counted how many are made."""
-    hasher = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
-    monkeypatch.setattr("shoal.services.login.passwords._hasher", hasher)
-    monkeypatch.setattr("shoal.services.login.passwords._NOBODY", hasher.hash("nobody's"))
 
 
 @pytest.fixture
