@@ -185,7 +185,7 @@ def main() -> None:
     options = parser(
         __doc__,
         quick={"seconds": 5.0, "part": 0.3, "circle": 60},
-        smallest={"seconds": 1.5, "part": 0.05, "circle": 30},
+        smallest={"seconds": 0.5, "part": 0.02, "circle": 30},
     )
     options.add_argument("--circle", type=int, default=100, help="members of the network")
     options.add_argument("--seconds", type=float, default=15.0, help="for how long each attack goes on")

@@ -62,6 +62,14 @@ class _Wire:
                 return line.split()[1].decode()
         return "closed"
 
+    async def end(self, status: asyncio.Task[str]) -> str:
+        """Close it; return the status if there is one by now, "open" otherwise."""
+        told = status.result() if status.done() else "open"
+        status.cancel()
+        await asyncio.gather(status, return_exceptions=True)
+        self._writer.close()
+        return told
+
     async def talk(self, pieces: Iterator[bytes], pause: float, seconds: float) -> str:
         """Send, and return the status of the answer; "open" when none has come by the end."""
         sending = asyncio.create_task(self.send(pieces, pause))
@@ -87,11 +95,23 @@ async def _together(count: int, one: Callable[[int], Awaitable[str]]) -> Outcome
 
 
 async def silent(target: Target, count: int, seconds: float, *, sources: int = 1) -> Outcomes:
-    """Connections that say nothing."""
+    """Connections that say nothing.
+
+    They end together, so that one that comes late finds no place that another has left: `seconds` after the last that was refused,
+    for a busy server takes a while to refuse so many.
+    """
+    loop = asyncio.get_running_loop()
+    began = last = loop.time()
 
     async def one(number: int) -> str:
+        nonlocal last
         wire = await _Wire.open(target, f"127.0.1.{1 + number % sources}")
-        return await wire.talk(iter(()), 0.0, seconds)
+        status = asyncio.create_task(wire.status())
+        while not status.done() and (left := min(last, began + seconds) + seconds - loop.time()) > 0:
+            await asyncio.wait({status}, timeout=left)
+        if status.done():
+            last = loop.time()
+        return await wire.end(status)
 
     return await _together(count, one)
 

@@ -316,7 +316,7 @@ def main() -> None:
     options = parser(
         __doc__,
         quick={"members": 30, "seconds": 2.0},
-        smallest={"members": 4, "callers": 16, "seconds": 0.2},
+        smallest={"members": 4, "callers": 4, "seconds": 0.2},
     )
     options.add_argument("--members", type=int, default=200, help="who make one request of each kind")
     options.add_argument("--callers", type=int, default=1_024, help="who commit at the same time, for each store")
