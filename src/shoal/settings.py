@@ -34,6 +34,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """
     tags: str = ""
     """Where the tag cloud is counted: a URL as for `store`; empty: beside the first store."""
+    tag_merge_tags: Annotated[int, msgspec.Meta(ge=1, le=50_000)] = 5_000
+    """Changed tags that make a collector merge them into the tag cloud, about as many at once; 1 to 50,000."""
+    tag_merge_increments: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 500
+    """Increments that make it merge, however few tags they change; 1 to 1,000."""
+    tag_merge_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
+    """Seconds after which it merges whatever has come; 0 to 60. The cloud is about as much behind."""
+    tag_merge_pause_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 0.0
+    """Seconds that it rests between two merges while more waits, so that a backlog leaves the store to others; 0 to 60."""
     search: str = ""
     """Where the search index is: `sqlite:///path`, `postgresql://host/database`, `memory://` (one process); empty: beside the
     first store, or nowhere when that is DynamoDB."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import cast
+import asyncio
+import re
+from typing import Any, cast
+
+import pytest
 
 from shoal.graph.schema import tag_id
+from shoal.settings import Settings, SettingsError, load
 from shoal.tagcloud.collector import Collector
 from shoal.tagcloud.contract import Parcel, Transport
 from shoal.tagcloud.inbox import Inbox
 from shoal.tagcloud.increment import Increment, TagChange, Use, encode
 from shoal.tagcloud.memory import MemoryCloud
+from shoal.wiring import open_network
+from shoal.wiring.network import ProcessRole
 from tests.running import eventually, in_loop
 from tests.tagcloud.stores import AT, increment_id
 
@@ -25,10 +32,9 @@ def increment(number: int, uses: int = 6) -> Increment:
     return Increment(increment_id(number), EMITTER, at + 1_000, tuple(made))
 
 
-def collector_of(store: MemoryCloud, *, changes: int) -> Collector:
-    return Collector(
-        store, cast("Transport", Inbox(store, 0.001)), changes=changes, seconds=0.0, clock=lambda: AT + 9_000
-    )
+def collector_of(store: MemoryCloud, *, changes: int, pause: float = 0.0) -> Collector:
+    inbox = cast("Transport", Inbox(store, 0.001))
+    return Collector(store, inbox, changes=changes, seconds=0.0, pause=pause, clock=lambda: AT + 9_000)
 
 
 @in_loop
@@ -72,3 +78,89 @@ async def test_what_others_have_merged_is_dropped() -> None:
         assert await other.merge()
     assert (other.merges, other.dropped) == (0, 5)
     assert await store.version() == one.merges
+
+
+@in_loop
+async def test_between_two_merges_a_collector_rests_unless_somebody_waits_for_it() -> None:
+    store = MemoryCloud()
+    for number in range(5):
+        await store.put(increment_id(number), encode(increment(number)))
+    collector = collector_of(store, changes=10, pause=3_600.0)
+    collector.start()
+    try:
+        await eventually(store.version, 1)
+        # Two more would be due, for as many turns as two merges take and more.
+        for _ in range(1_000):
+            await asyncio.sleep(0)
+        assert collector.merges == 1
+        await collector.settle()
+        assert (collector.merges, await store.waiting()) == (3, 0)
+        # What comes when it has nothing more to do is not made to wait.
+        await store.put(increment_id(5), encode(increment(5)))
+        await eventually(store.waiting, 0)
+    finally:
+        await collector.stop()
+
+
+def parcel(number: int, uses: int = 1) -> Parcel:
+    return Parcel(increment_id(number), encode(increment(number, uses)))
+
+
+@pytest.mark.parametrize("role", ProcessRole)
+@in_loop
+async def test_a_collector_merges_when_the_settings_say(role: ProcessRole) -> None:
+    def settings(**more: Any) -> Settings:
+        return load({}, store="memory://", media="memory://", tag_merge_seconds=60.0, **more)
+
+    for chosen, too_few in (
+        (settings(tag_merge_increments=3), [parcel(1), parcel(2)]),
+        (settings(tag_merge_tags=4), [parcel(1, 3)]),
+        (settings(), [parcel(number) for number in range(1, 500)]),
+        (settings(), [parcel(1, 4_999)]),
+        (load({}, store="memory://", media="memory://", tag_merge_seconds=0.0), []),
+    ):
+        async with open_network(chosen, background=False, role=role) as network:
+            collector = network.counting.collector
+            collector.take(too_few)
+            assert not collector.due()
+            collector.take([parcel(0)])
+            assert collector.due()
+
+
+@in_loop
+async def test_the_pause_of_the_settings_is_that_of_the_collector() -> None:
+    waits = load({}, store="memory://", media="memory://", tag_merge_tags=10, tag_merge_pause_seconds=60.0)
+    async with open_network(waits, background=False) as network:
+        store = network.counting.store
+        for number in range(4):
+            await store.put(increment_id(number), encode(increment(number)))
+        network.counting.collector.start()
+        try:
+            await eventually(store.version, 1)
+            for _ in range(1_000):
+                await asyncio.sleep(0)
+            assert await store.version() == 1
+            await network.counting.collector.settle()
+            assert await store.version() == 2
+        finally:
+            await network.counting.collector.stop()
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("tag_merge_tags", 0, ">= 1"),
+        ("tag_merge_tags", 50_001, "<= 50000"),
+        ("tag_merge_increments", 0, ">= 1"),
+        ("tag_merge_increments", 1_001, "<= 1000"),
+        ("tag_merge_seconds", -0.1, ">= 0"),
+        ("tag_merge_seconds", 60.1, "<= 60"),
+        ("tag_merge_pause_seconds", -1, ">= 0"),
+        ("tag_merge_pause_seconds", 61, "<= 60"),
+        ("tag_merge_seconds", "soon", "Expected `float`"),
+    ],
+)
+def test_thresholds_that_are_out_of_bounds_are_refused(name: str, value: object, said: str) -> None:
+    with pytest.raises(SettingsError, match=re.escape(said)) as refusal:
+        load({f"SHOAL_{name.upper()}": str(value)})
+    assert f"$.{name}" in str(refusal.value)

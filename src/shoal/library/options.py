@@ -11,6 +11,10 @@ class Options(TypedDict, total=False):
     timelines: str
     broker: str
     tags: str
+    tag_merge_tags: int
+    tag_merge_increments: int
+    tag_merge_seconds: float
+    tag_merge_pause_seconds: float
     search: str
     run_consequences: bool
     media: str

@@ -8,6 +8,7 @@ it has not merged is safe with the transport, so a collector may die at any mome
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import secrets
 import time
@@ -44,6 +45,8 @@ class Phase(Enum):
 class Collector:
     """One of those that share a store. It merges about `changes` tags or so many `increments` together, or what is `seconds` old.
 
+    Between two merges it rests for `pause` seconds while more waits, unless somebody waits for it.
+
     A transport that gives only so many increments before others are done must give `increments` at least.
     """
 
@@ -55,6 +58,7 @@ class Collector:
         changes: int = 5_000,
         increments: int = 500,
         seconds: float = 1.0,
+        pause: float = 0.0,
         lock_seconds: float = LOCK_SECONDS,
         sizes: Sizes = SIZES,
         clock: Callable[[], int] = now_ms,
@@ -64,6 +68,8 @@ class Collector:
         self._changes = changes
         self._increments = increments
         self._seconds = seconds
+        self._pause = pause
+        self._hurry = asyncio.Event()
         self._lock_seconds = lock_seconds
         self._clock = clock
         self._merger = Merger(store, clock, sizes)
@@ -99,11 +105,19 @@ class Collector:
     async def settle(self, *, merging: bool = True) -> None:
         """Return when all that was sent so far is merged: by this collector, if it is `merging`, or by others."""
         self._hurried += merging
+        self._look_how_hurried()
         try:
             while await self._transport.waiting():  # noqa: ASYNC110  # it is a question to a server
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:
             self._hurried -= merging
+            self._look_how_hurried()
+
+    def _look_how_hurried(self) -> None:
+        if self._hurried:
+            self._hurry.set()
+        else:
+            self._hurry.clear()
 
     async def run(self) -> None:
         """Take and merge until cancelled."""
@@ -115,11 +129,18 @@ class Collector:
                         self._merging = asyncio.ensure_future(self.merge())
                         if not await asyncio.shield(self._merging):
                             break
+                        if self._pause and self.due():
+                            await self._rest()
             except Unavailable as error:
                 _log.warning("the tag cloud waits: %s", error)
             except Exception:  # noqa: BLE001  # whatever it was, the increments are safe, and the next attempt may succeed
                 _log.exception("increments could not be merged")
             await asyncio.sleep(_AWAY_SECONDS)
+
+    async def _rest(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pause):
+                await self._hurry.wait()
 
     def take(self, parcels: Sequence[Parcel]) -> None:
         """Increments that have come; one that is here already is no change."""

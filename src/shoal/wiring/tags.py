@@ -58,7 +58,19 @@ async def open_tags(settings: Settings, stack: AsyncExitStack, *, read_only: boo
         transport = await broker.open(settings.broker, collecting=working)
         stack.push_async_callback(transport.close)
     emitter = Emitter(transport.send, seconds=_EMIT_SECONDS)
-    return TagCounting(store, transport, emitter, Collector(store, transport))
+    return TagCounting(store, transport, emitter, collector_of(settings, store, transport))
+
+
+def collector_of(settings: Settings, store: CloudStore, transport: Transport) -> Collector:
+    """Make the collector of a process, which merges when the settings say."""
+    return Collector(
+        store,
+        transport,
+        changes=settings.tag_merge_tags,
+        increments=settings.tag_merge_increments,
+        seconds=settings.tag_merge_seconds,
+        pause=settings.tag_merge_pause_seconds,
+    )
 
 
 async def _open_store(settings: Settings, stack: AsyncExitStack, *, read_only: bool) -> CloudStore:
