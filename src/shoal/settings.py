@@ -117,6 +117,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Kilobytes of objects kept decoded in memory; counts, short lists and JSON may take three times as much."""
     tombstone_days: Days = 30.0
     """Days for which ended associations are remembered, so that a late repeat cannot revive them."""
+    follow_history_days: Annotated[float, msgspec.Meta(ge=0, le=3_650)] = 400.0
+    """Days for which the end of a follow is remembered, so that the two members can look up when they followed each other and
+    each how their followers grew; 0 to 3,650, 0: not at all."""
     rate_limits: bool = True
     """Whether requests are limited per member and address."""
     limits: dict[str, str] = {}

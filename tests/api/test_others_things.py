@@ -120,6 +120,7 @@ SHARED = (
     "/api/shoal/v1/accounts/",
     "/api/v1/admin/",
     "/api/v1/follow_requests/",
+    "/api/shoal/v1/relationships/",
     "/api/v1/suggestions/",
     "/api/v1/tags/",
     "/api/shoal/v1/tags/",

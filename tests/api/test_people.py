@@ -249,3 +249,55 @@ def test_staff_is_named_on_accounts(shoal: World, role: Role, permissions: str, 
     assert own["role"]["permissions"] == permissions
     assert [one["name"] for one in own["roles"]] == ([name] if name else [])
     assert shoal.json("GET", f"/api/v1/accounts/{ann.id}")["roles"] == own["roles"]
+
+
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def history(shoal: World, who: Someone, whom: Someone) -> Any:
+    return shoal.json("GET", f"/api/shoal/v1/relationships/{whom.id}/history", who)
+
+
+def test_two_accounts_learn_when_they_followed_each_other(shoal: World) -> None:
+    ann, ben = map(shoal.join, ("ann", "ben"))
+    known = history(shoal, ann, ben)
+    assert (known["id"], known["following"], known["followed_by"]) == (ben.id, [], [])
+    assert _MOMENT.fullmatch(known["known_since"])
+    do(shoal, ann, "follow", ben)
+    do(shoal, ann, "unfollow", ben)
+    do(shoal, ann, "follow", ben)
+    again, before = history(shoal, ann, ben)["following"]
+    assert again["until"] is None
+    assert all(_MOMENT.fullmatch(moment) for moment in (again["since"], before["since"], before["until"]))
+    assert before["since"] <= before["until"] <= again["since"]
+    assert history(shoal, ben, ann)["followed_by"] == [again, before]
+    assert history(shoal, ben, ann)["following"] == []
+
+
+def test_nobody_else_is_told_when_two_accounts_followed_each_other(shoal: World) -> None:
+    ann, ben = map(shoal.join, ("ann", "ben"))
+    eve = shoal.staff("eve", Role.ADMIN)
+    do(shoal, ann, "follow", ben)
+    for other in (ann, ben, eve):
+        told = history(shoal, eve, other)
+        assert (told["following"], told["followed_by"]) == ([], [])
+    assert shoal.ask("GET", f"/api/shoal/v1/relationships/{ben.id}/history").status_code == 401
+    assert shoal.ask("GET", "/api/shoal/v1/followers/by_day").status_code == 401
+    assert shoal.ask("GET", "/api/shoal/v1/relationships/12345/history", eve).status_code == 404
+    assert shoal.json("GET", "/api/shoal/v1/followers/by_day?days=1", eve)[0]["gained"] == 0
+
+
+def test_an_account_learns_how_its_followers_grew(shoal: World) -> None:
+    ann, ben, cyd = map(shoal.join, ("ann", "ben", "cyd"))
+    for one in (ben, cyd):
+        do(shoal, one, "follow", ann)
+    do(shoal, ben, "unfollow", ann)
+    series = shoal.json("GET", "/api/shoal/v1/followers/by_day", ann)
+    assert len(series) == 90
+    assert [day["day"] for day in series] == sorted({day["day"] for day in series})
+    assert sum(day["gained"] for day in series) == 2
+    assert sum(day["lost"] for day in series) == 1
+    assert series[-1]["followers"] == 1
+    assert len(shoal.json("GET", "/api/shoal/v1/followers/by_day?days=400", ann)) == 400
+    for days in ("0", "401", "many"):
+        assert shoal.ask("GET", f"/api/shoal/v1/followers/by_day?days={days}", ann).status_code == 422

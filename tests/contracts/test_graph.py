@@ -26,6 +26,8 @@ from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import (
     AGENDA,
     ASSOC_TYPES,
+    BLOCKED_BY,
+    BLOCKS,
     DUE,
     DUE_ON,
     FOLLOWED_BY,
@@ -727,38 +729,38 @@ async def test_within_one_batch_the_last_word_stands(backend: Backend) -> None:
 @in_loop
 async def test_a_plain_operation_loses_to_a_later_one(backend: Backend) -> None:
     async with backend.open() as graph:
-        op = AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=True, data=b"5", plain=True)
+        op = AssocOp(BEN, BLOCKED_BY.number, ANN, moment(5), alive=True, data=b"5", plain=True)
         await put(graph, op)
         await put(graph, op._replace(time=moment(4), alive=False))
         await put(graph, op._replace(alive=False))
-        assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"5")]
+        assert await graph.assoc_range(BEN, BLOCKED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"5")]
         await put(graph, op._replace(time=moment(6), alive=False))
         await put(graph, op)
-        assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == []
-        assert await count(graph, BEN, FOLLOWED_BY) == 0
+        assert await graph.assoc_range(BEN, BLOCKED_BY, Cursor(limit=5)) == []
+        assert await count(graph, BEN, BLOCKED_BY) == 0
 
 
 @in_loop
 async def test_at_the_same_time_the_greater_data_wins(backend: Backend) -> None:
     async with backend.open() as graph:
-        await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"2")
-        await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"3")
-        assert await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5)) == [Assoc(BEN, moment(5), b"3")]
-        assert await graph.assoc_range(BEN, FOLLOWED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"3")]
-        await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=False, data=b"1", plain=True))
-        assert await count(graph, BEN, FOLLOWED_BY) == 1
-        await put(graph, AssocOp(BEN, FOLLOWED_BY.number, ANN, moment(5), alive=False, data=b"4", plain=True))
-        assert await count(graph, BEN, FOLLOWED_BY) == 0
+        await begin(graph, ANN, BLOCKS, BEN, moment(5), b"2")
+        await begin(graph, ANN, BLOCKS, BEN, moment(5), b"3")
+        assert await graph.assoc_range(ANN, BLOCKS, Cursor(limit=5)) == [Assoc(BEN, moment(5), b"3")]
+        assert await graph.assoc_range(BEN, BLOCKED_BY, Cursor(limit=5)) == [Assoc(ANN, moment(5), b"3")]
+        await put(graph, AssocOp(BEN, BLOCKED_BY.number, ANN, moment(5), alive=False, data=b"1", plain=True))
+        assert await count(graph, BEN, BLOCKED_BY) == 1
+        await put(graph, AssocOp(BEN, BLOCKED_BY.number, ANN, moment(5), alive=False, data=b"4", plain=True))
+        assert await count(graph, BEN, BLOCKED_BY) == 0
 
 
 @in_loop
 async def test_a_member_acting_at_the_same_time_with_lesser_data_is_lifted_past_it(backend: Backend) -> None:
     async with backend.open() as graph:
-        await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"2")
-        await begin(graph, ANN, FOLLOWS, BEN, moment(5), b"1")
-        assert await graph.assoc_range(ANN, FOLLOWS, Cursor(limit=5)) == [Assoc(BEN, moment(5) + 1, b"1")]
+        await begin(graph, ANN, BLOCKS, BEN, moment(5), b"2")
+        await begin(graph, ANN, BLOCKS, BEN, moment(5), b"1")
+        assert await graph.assoc_range(ANN, BLOCKS, Cursor(limit=5)) == [Assoc(BEN, moment(5) + 1, b"1")]
         batch = Batch(shard_of(ANN))
-        batch.assoc_del(ANN, FOLLOWS, BEN, moment(5) + 1, b"9")
+        batch.assoc_del(ANN, BLOCKS, BEN, moment(5) + 1, b"9")
         await graph.commit(batch)
         assert {(row.time, row.alive, row.data) for row in await all_links(graph)} == {(moment(5) + 1, False, b"9")}
 
@@ -774,7 +776,7 @@ async def test_a_plain_operation_brings_no_inverse(backend: Backend) -> None:
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[AssocOp], list[AssocOp]]:
     """Operations, some at the same time but none with the same data, in two orders, each repeated as it comes."""
-    triples = [(POST_OF_BEN, LIKED_BY.number, ANN), (POST_OF_BEN, LIKED_BY.number, CYD), (BEN, FOLLOWED_BY.number, ANN)]
+    triples = [(POST_OF_BEN, LIKED_BY.number, ANN), (POST_OF_BEN, LIKED_BY.number, CYD), (BEN, BLOCKED_BY.number, ANN)]
     parts = draw(
         st.lists(st.tuples(st.sampled_from(triples), st.integers(0, 5), st.booleans()), min_size=1, max_size=8)
     )
@@ -810,17 +812,17 @@ def test_plain_operations_leave_the_same_state_in_any_order_and_repeated(
 async def test_a_tombstone_stays_until_it_is_swept(backend: Backend) -> None:
     async with backend.open() as graph:
         for id2 in (BEN, CYD):
-            await begin(graph, ANN, FOLLOWS, id2, moment(1))
-        await end(graph, ANN, FOLLOWS, BEN, moment(5))
-        await end(graph, ANN, FOLLOWS, CYD, moment(9))
+            await begin(graph, ANN, BLOCKS, id2, moment(1))
+        await end(graph, ANN, BLOCKS, BEN, moment(5))
+        await end(graph, ANN, BLOCKS, CYD, moment(9))
         await begin(graph, ANN, POSTED, id_on(0, 1), moment(2))
         assert len(await all_links(graph)) == 5
         assert await graph.sweep(moment(5), 0) == 0
         assert await graph.sweep(moment(9), 0) == 2
         assert await all_links(graph) == [
-            AssocRow(ANN, FOLLOWS.number, CYD, moment(9), alive=False, data=b""),
+            AssocRow(ANN, BLOCKS.number, CYD, moment(9), alive=False, data=b""),
             AssocRow(ANN, POSTED.number, id_on(0, 1), moment(2), alive=True, data=b""),
-            AssocRow(CYD, FOLLOWED_BY.number, ANN, moment(9), alive=False, data=b""),
+            AssocRow(CYD, BLOCKED_BY.number, ANN, moment(9), alive=False, data=b""),
         ]
         assert await graph.sweep(MAX_TIME, 0) == 2
         assert await all_counts(graph) == [(ANN, POSTED.number, 1)]
@@ -829,11 +831,11 @@ async def test_a_tombstone_stays_until_it_is_swept(backend: Backend) -> None:
 @in_loop
 async def test_an_association_can_begin_after_its_tombstone_was_swept(backend: Backend) -> None:
     async with backend.open() as graph:
-        await begin(graph, ANN, FOLLOWS, BEN, moment(5))
-        await end(graph, ANN, FOLLOWS, BEN, moment(6))
+        await begin(graph, ANN, BLOCKS, BEN, moment(5))
+        await end(graph, ANN, BLOCKS, BEN, moment(6))
         await graph.sweep(moment(7), 0)
-        await begin(graph, ANN, FOLLOWS, BEN, moment(8))
-        assert await count(graph, BEN, FOLLOWED_BY) == 1
+        await begin(graph, ANN, BLOCKS, BEN, moment(8))
+        assert await count(graph, BEN, BLOCKED_BY) == 1
         assert await broken_promises(graph) == []
 
 

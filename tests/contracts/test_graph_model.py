@@ -19,8 +19,9 @@ from shoal.core.errors import Conflict
 from shoal.core.events import PostCreated
 from shoal.core.ids import shard_of
 from shoal.core.model import Member
-from shoal.graph.contract import Assoc, AssocOp, Batch, Cursor
-from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, SHARES, AssocType, Key
+from shoal.graph.contract import Assoc, AssocOp, AssocRow, Batch, Cursor
+from shoal.graph.payloads.follow_times import moments_until
+from shoal.graph.schema import ASSOC_TYPES, FOLLOWS, LIKED_BY, LIKES, POSTED, REMEMBERED, SHARES, AssocType, Key
 from tests.examples import DEEP, examples
 from tests.stores import (
     ANN,
@@ -44,6 +45,8 @@ MEMBERS = [ANN, BEN, CYD]
 ENDS = [*MEMBERS, *AUTHORS]
 TYPES = [FOLLOWS, LIKES, SHARES, POSTED]
 TYPES_AND_INVERSES = TYPES + [ASSOC_TYPES[atype.inverse] for atype in TYPES if atype.inverse]
+ASIDE = {atype.history: atype.number for atype in TYPES_AND_INVERSES if atype.history}
+"""Types under which histories of live associations are kept, and the types of these."""
 FEWER = {
     "postgres": examples(15, full=50),
     "sharded-postgres": examples(15, full=50),
@@ -141,6 +144,8 @@ class Model:
     """A model of a graph in four dictionaries. Counts are not kept: they are counted."""
 
     def __init__(self) -> None:
+        # Every beginning and end of an association that has a history; an end is negative.
+        self.moments: dict[tuple[int, int, int], set[int]] = {}
         self.versions: dict[int, int] = {}
         self.keys: dict[tuple[int, str], tuple[int, int]] = {}
         self.links: dict[tuple[int, int, int], Stored] = {}
@@ -187,7 +192,7 @@ class Model:
         """A member's own doing: it always takes effect, except for ending what is not there."""
         last = self.links.get((id1, atype, id2), NOTHING)
         if word.alive or last.alive:
-            if word[:2] <= last[:2]:
+            if _rank(atype, word) <= _rank(atype, last) or (ASSOC_TYPES[atype].history and word.time <= last.time):
                 word = word._replace(time=last.time + 1)
             self.hear(id1, atype, id2, word)
             if inverse := ASSOC_TYPES[atype].inverse:
@@ -195,7 +200,10 @@ class Model:
 
     def hear(self, id1: int, atype: int, id2: int, word: Stored) -> None:
         """The later word wins; at the same time the greater data; of two that are equal in both, the first."""
-        if word[:2] > self.links.get((id1, atype, id2), NOTHING)[:2]:
+        if ASSOC_TYPES[atype].history:
+            moments = self.moments.setdefault((id1, atype, id2), set())
+            moments.add(word.time if word.alive else -word.time)
+        if _rank(atype, word) > _rank(atype, self.links.get((id1, atype, id2), NOTHING)):
             self.links[id1, atype, id2] = word
 
     def counts(self) -> dict[tuple[int, int], int]:
@@ -207,6 +215,13 @@ class Model:
         """(time, id2), newest first."""
         links = self.links.items()
         return sorted(((s.time, c) for (a, b, c), s in links if (a, b) == (id1, atype) and s.alive), reverse=True)
+
+
+def _rank(atype: int, word: Stored) -> tuple[object, ...]:
+    """At the same time an end wins where there is a history, whose data it has."""
+    if ASSOC_TYPES[atype].history:
+        return word.time, not word.alive, word.data if word.alive else b""
+    return word.time, word.data
 
 
 def _fill(batch: Batch, actor: int, change: Change, owners: dict[int, int]) -> None:
@@ -284,10 +299,24 @@ class GraphMachine(RuleBasedStateMachine):
     @rule(time=times)
     def sweep(self, time: int) -> None:
         swept = self._runner.run(self._graph.sweep(moment(time), 0))
-        dead = [triple for triple, link in self._model.links.items() if not link.alive and link.time < moment(time)]
+        dead = [
+            triple
+            for triple, link in self._model.links.items()
+            if not link.alive and link.time < moment(time) and triple[1] not in REMEMBERED
+        ]
         for triple in dead:
             del self._model.links[triple]
         assert swept == len(dead)
+
+    @rule(time=times)
+    def sweep_history(self, time: int) -> None:
+        # How a history is shared out between two rows is no promise, so what goes is read from them.
+        rows = self._runner.run(all_links(self._graph))
+        left = [row for row in rows if row.alive or row.atype not in REMEMBERED or row.time >= moment(time)]
+        assert self._runner.run(self._graph.sweep_history(moment(time))) == len(rows) - len(left)
+        self._model.moments = _histories(left)
+        there = {row[:3] for row in left}
+        self._model.links = {triple: link for triple, link in self._model.links.items() if triple in there}
 
     @rule(limit=st.integers(1, 4))
     def work(self, limit: int) -> None:
@@ -315,7 +344,11 @@ class GraphMachine(RuleBasedStateMachine):
     async def _compare(self) -> None:
         graph, model = self._graph, self._model
         assert {node.id: node.version for node in await all_objects(graph)} == model.versions
-        assert {row[:3]: Stored(row.time, row.data, row.alive) for row in await all_links(graph)} == model.links
+        rows = await all_links(graph)
+        assert {row[:3]: _stored(row) for row in rows if row.atype not in ASIDE} == {
+            triple: _stored(AssocRow(*triple, link.time, link.alive, link.data)) for triple, link in model.links.items()
+        }
+        assert _histories(rows) == model.moments
         counts = model.counts()
         assert {(id1, atype): n for id1, atype, n in await all_counts(graph)} == counts
         answered = await graph.assoc_count(ENDS, TYPES_AND_INVERSES)
@@ -329,6 +362,23 @@ class GraphMachine(RuleBasedStateMachine):
         keys = {Key(shard_of(actor), f"space{actor}", name): (actor, name) for actor in MEMBERS for name in "ab"}
         held = {key: model.holder(*pair) for key, pair in keys.items()}
         assert await graph.key_get(list(keys)) == {key: owner for key, owner in held.items() if owner}
+
+
+def _stored(row: AssocRow) -> Stored:
+    """Without the history that tombstones have."""
+    data = b"" if row.atype in REMEMBERED and not row.alive else row.data
+    return Stored(row.time, data, row.alive)
+
+
+def _histories(rows: list[AssocRow]) -> dict[tuple[int, int, int], set[int]]:
+    """All that is told of each association that has a history, wherever it lies."""
+    told: dict[tuple[int, int, int], set[int]] = {}
+    for row in rows:
+        atype = ASIDE.get(row.atype, row.atype)
+        if atype in ASIDE.values():
+            known = {row.time} if row.alive else moments_until(row.time, row.data)
+            told.setdefault((row.id1, atype, row.id2), set()).update(known)
+    return told
 
 
 def _newest_first(page: list[Assoc]) -> list[int]:

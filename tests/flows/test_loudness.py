@@ -416,7 +416,9 @@ async def test_upkeep_finds_the_loud_of_a_network_from_before(tmp_path: Path) ->
             fan = await shoal.member("fan0")
             assert await home_texts(fan) == known
             forget = partial(forget_inactive, network.store)
-            upkeep = Upkeep(network.store, network.timelines, network.effects.loudness.review, forget, 14.0, 30.0)
+            upkeep = Upkeep(
+                network.store, network.timelines, network.effects.loudness.review, forget, 14.0, 30.0, 400.0
+            )
             with patch("shoal.fanout.loudness._REVIEWED_AT_ONCE", 2):
                 await upkeep.once()
             await shoal.settle()

@@ -45,6 +45,8 @@ METHODS: dict[str, str] = {
     "GET /api/v1/accounts/lookup": "visitor.profile_of",
     "GET /api/v1/accounts/relationships": "member.relations",
     "GET /api/v1/accounts/familiar_followers": "member.familiar",
+    "GET /api/shoal/v1/relationships/{id}/history": "member.relationship_history",
+    "GET /api/shoal/v1/followers/by_day": "member.followers_by_day",
     f"GET {_ACCOUNT}": "visitor.profile_of",
     f"GET {_ACCOUNT}/statuses": "visitor.posts_by",
     f"GET {_ACCOUNT}/followers": "visitor.followers_of",

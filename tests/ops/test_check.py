@@ -22,7 +22,7 @@ from shoal.core.model import Media
 from shoal.core.placement import place
 from shoal.discovery.contract import PUBLIC, IndexChange, PostRow
 from shoal.graph.contract import MAX_TIME, AssocOp, AssocRow, Batch
-from shoal.graph.schema import FOLLOWED_BY, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, tag_id
+from shoal.graph.schema import BLOCKED_BY, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, tag_id
 from shoal.graph.sqlite import ranks
 from shoal.ops.checking.check import check
 from shoal.ops.checking.repair import miscount, recount
@@ -35,7 +35,7 @@ from shoal.tagcloud.contract import TagRow
 from shoal.tagcloud.merger import Amendment
 from shoal.wiring import open_network
 
-NAMES = ("I1", "I2", "positions", "I3", "I4", "cloud", "search", "files", "lists", "ends", "keys", "apps")
+NAMES = ("I1", "I2", "positions", "I3", "histories", "I4", "cloud", "search", "files", "lists", "ends", "keys", "apps")
 
 
 class World(NamedTuple):
@@ -58,11 +58,15 @@ class World(NamedTuple):
 
 
 async def world_in(folder: Path) -> World:
-    """Ben follows Ann, and likes, shares, keeps and answers what she posted; she edited it since."""
+    """Ben follows Ann, once more, and likes, shares, keeps and answers what she posted; she edited it since, and unfollowed him."""
     path = folder / "shoal.db"
     async with Shoal.open(f"sqlite:///{path}") as shoal:
         ann, ben = await shoal.register("ann", email="ann@example.org"), await shoal.register("ben")
         await ben.follow(ann)
+        await ben.unfollow(ann)
+        await ben.follow(ann)
+        await ann.follow(ben)
+        await ann.unfollow(ben)
         await ann.follow_tag("dawn")
         post = await ann.create("Low tide at #dawn, #sea")
         await ann.update(post, "Low tide at #dawn, #sea and #sand")
@@ -110,6 +114,19 @@ BREAKS = {
     "one end is dead": ("UPDATE association SET alive = 0 WHERE alive >= 0 AND atype = 8", {"I3", "I2"}),
     "the ends tell different times": ("UPDATE association SET time = time + 1 WHERE alive >= 0 AND atype = 12", {"I3"}),
     "the ends tell different data": ("UPDATE association SET data = x'00' WHERE alive >= 0 AND atype = 10", {"I3"}),
+    "one end has no history": ("DELETE FROM association WHERE alive = 0 AND atype = 93", {"histories"}),
+    "the ends tell different histories": (
+        "UPDATE association SET data = CAST(x'00000000000000aa' || data AS BLOB) WHERE alive = 0 AND atype = 2",
+        {"histories"},
+    ),
+    "a history does not end": (
+        "UPDATE association SET data = substr(data, 1, 8) WHERE alive = 0 AND atype IN (1, 2)",
+        {"histories"},
+    ),
+    "a history ends and the follow goes on": (
+        "UPDATE association SET time = 5 WHERE alive = 1 AND atype IN (1, 2)",
+        {"histories"},
+    ),
     "a count is too high": ("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2", {"I2"}),
     "a count is lost": ("DELETE FROM association WHERE alive = -1 AND atype = 1", {"I2"}),
     "the author's sum is wrong": (
@@ -171,10 +188,11 @@ async def test_what_is_broken_is_found_and_repaired(tmp_path: Path, damage: str)
 async def test_examples_are_sentences_with_names(tmp_path: Path) -> None:
     world = await world_in(tmp_path)
     world.sql("DELETE FROM association WHERE alive >= 0 AND atype = 2")
-    world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2")
+    world.sql("UPDATE association SET time = 7 WHERE alive = -1 AND atype = 2 AND id1 = {ann}")
     report = await checked(world)
     assert report["I3"].examples == ["@ben follows @ann, but @ann does not say so"]
     assert report["I2"].examples == ["@ann has 0 associations 'followed by', but the count says 7"]
+    assert report["histories"].examples == ["@ann remembers when they followed @ben, but @ben does not"]
 
 
 @in_loop
@@ -232,7 +250,7 @@ async def test_plain_operations_of_one_end_alone_are_found(tmp_path: Path) -> No
     world = await world_in(tmp_path)
     async with Shoal.open(world.url) as shoal:
         for op in (
-            AssocOp(world.ben, FOLLOWED_BY.number, world.ann, 1 << 40, alive=True, plain=True),
+            AssocOp(world.ben, BLOCKED_BY.number, world.ann, 1 << 40, alive=True, plain=True),
             AssocOp(world.ann, LIKES.number, world.post, 1 << 40, alive=True, plain=True),
             AssocOp(world.post, TAGGED.number, -5, world.post, alive=True, plain=True),
             AssocOp(-6, TAG_OF.number, world.post, world.post, alive=True, plain=True),

@@ -224,6 +224,41 @@ async def test_a_zip_holds_the_same_files(tmp_path: Path) -> None:
     assert packed == {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
+@pytest.mark.parametrize("page", [1, 2, 500])
+@in_loop
+async def test_when_a_member_followed_whom_is_told_both_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr(exporting, "PAGE", page)
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd, dan, eve = [await shoal.register(name) for name in ("ann", "ben", "cyd", "dan", "eve")]
+        for other in (ben, cyd, dan):
+            await ann.follow(other)
+            await ann.unfollow(other)
+        for other in (cyd, eve):
+            await ann.follow(other)
+        await dan.follow(ann)
+        history = await ann.relationship_history(cyd)
+        await ben.follow(cyd)
+        to = await export_of(shoal, tmp_path / "out")
+        await export(shoal.network, "dan", tmp_path / "dans")
+    rows = table(to / "follow_periods.csv")
+    assert sorted((row["name"], row["until"] != "") for row in rows) == [
+        ("ben", True),
+        ("cyd", False),
+        ("cyd", True),
+        ("dan", True),
+        ("eve", False),
+    ]
+    told = [(row["since"], row["until"]) for row in rows if row["name"] == "cyd"]
+    assert told == [tuple(exporting.iso(moment or 0) for moment in period) for period in history.following]
+    (follower,) = table(to / "follower_periods.csv")
+    assert (follower["name"], follower["id"], follower["until"]) == ("dan", str(dan.id), "")
+    assert [(row["name"], row["until"] != "") for row in table(tmp_path / "dans" / "follower_periods.csv")] == [
+        ("ann", True)
+    ]
+
+
 @in_loop
 async def test_long_lists_are_written_page_by_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "PAGE", 2)
@@ -284,7 +319,7 @@ async def test_an_export_that_is_streamed_is_the_same_as_one_on_a_disk(tmp_path:
         await export(network, "ann", tmp_path / "ann.zip")
         member = await members.find(network.writes, ann.name)
         assert member is not None
-        sent = b"".join([piece async for piece in streamed(network.store, network.media, member)])
+        sent = b"".join([piece async for piece in streamed(network.store, network.reads, network.media, member)])
     with zipfile.ZipFile(tmp_path / "ann.zip") as kept, zipfile.ZipFile(BytesIO(sent)) as found:
         assert found.testzip() is None
         assert {name: found.read(name) for name in found.namelist()} == {
@@ -310,14 +345,14 @@ async def test_no_more_of_an_export_is_made_than_somebody_takes(
             await ann.create(f"Wave {n}", media=[await ann.upload(picture(f"rgb({n}, 0, 0)"))])
         member = await members.find(shoal.network.writes, "ann")
         assert member is not None
-        pieces = streamed(shoal.network.store, Slow(), member)
+        pieces = streamed(shoal.network.store, shoal.network.reads, Slow(), member)
         first = await anext(pieces)
         for _ in range(200):
             await asyncio.sleep(0)
         assert len(read) < 6
         rest = [piece async for piece in pieces]
         assert (len(read), len(b"".join([first, *rest])) > 1_200_000) == (20, True)
-        left = streamed(shoal.network.store, Slow(), member)
+        left = streamed(shoal.network.store, shoal.network.reads, Slow(), member)
         await anext(left)
         await left.aclose()
         assert "shoal-export" not in {task.get_name() for task in asyncio.all_tasks()}
@@ -335,4 +370,4 @@ async def test_an_export_that_fails_while_it_is_sent_does_not_look_whole() -> No
         member = await members.find(shoal.network.writes, "ann")
         assert member is not None
         with pytest.raises(Unavailable):
-            [piece async for piece in streamed(shoal.network.store, Away(), member)]
+            [piece async for piece in streamed(shoal.network.store, shoal.network.reads, Away(), member)]

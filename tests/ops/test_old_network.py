@@ -20,6 +20,7 @@ from tests.running import in_loop
 from tests.stores import all_objects
 
 from shoal import Shoal
+from shoal.core.ids import milliseconds_of
 from shoal.core.media_files import files_of
 from shoal.core.model import Media
 from shoal.feeds.search import posts
@@ -91,6 +92,25 @@ async def test_everybody_finds_in_an_old_network_what_was_there(folder: Path) ->
         entry = await cyd.read(shown)
         assert (entry.likes, entry.shares, entry.bookmarked) == (3, 1, True)
         assert [revision.text for revision in await ben.history((await home_of(ben))[EDITED])] == ["Before the edit"]
+
+
+@in_loop
+async def test_an_old_network_knows_since_when_its_follows_last(folder: Path) -> None:
+    async with opened(folder) as shoal:
+        ann, ben, dan = [await shoal.member(name) for name in ("ann", "ben", "dan")]
+        began = (await ben.following()).times[-1]
+        (period,) = (await ben.relationship_history(ann)).following
+        assert period == (await ann.relationship_history(ben)).followed_by[0]
+        assert (period.since, period.until) == (milliseconds_of(began), None)
+        assert (await dan.relationship_history(ann)).following == []
+        # From now on all is remembered.
+        await ben.unfollow(ann)
+        await ben.follow(ann)
+        again, before = (await ben.relationship_history(ann)).following
+        assert before.since == period.since
+        assert (again.until, before.until) == (None, before.until)
+        assert len(await ann.followers_by_day(400)) == 30
+        assert (await ann.followers_by_day(1))[0].lost == 1
 
 
 @in_loop

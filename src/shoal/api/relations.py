@@ -12,7 +12,7 @@ from shoal.api import rows
 from shoal.api.context import Context, Handler
 from shoal.api.entities import people as people_entities
 from shoal.api.entities import presenter
-from shoal.api.entities.people import FamiliarFollowers, MutedAccount
+from shoal.api.entities.people import FamiliarFollowers, FollowersAtDay, MutedAccount, RelationshipTimes
 from shoal.api.entities.statuses import Account, Relationship
 from shoal.api.http.calls import Route
 from shoal.api.http.convert import Id
@@ -22,6 +22,8 @@ from shoal.api.listing import One, PageOf, actor, cursor_of, paged, people_page
 from shoal.core.errors import NotFound
 from shoal.core.visibility import Relation
 from shoal.feeds import people
+from shoal.feeds.relationships import followers as followers_series
+from shoal.feeds.relationships.history import history as relationship_history
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.payloads.follow_options import mute_terms
 from shoal.graph.schema import BLOCKS, ENDORSES, MUTES, REQUESTED_BY, AssocType
@@ -58,6 +60,12 @@ class NoteParams(msgspec.Struct, frozen=True, kw_only=True):
 
     id: Id
     comment: Annotated[str, Meta(max_length=8_000)] = ""
+
+
+class SeriesQuery(msgspec.Struct, frozen=True):
+    """How many days of a series, the last of which is today."""
+
+    days: Annotated[int, Meta(ge=1, le=followers_series.MAX_DAYS)] = followers_series.DAYS
 
 
 class Others(msgspec.Struct, frozen=True):
@@ -190,6 +198,18 @@ async def familiar(context: Context, params: Others) -> object:
     ]
 
 
+async def history(context: Context, params: One) -> object:
+    """Tell when the caller and an account followed each other: since when, until when, and again. Nobody else is told."""
+    told = await relationship_history(context.deps.reads, actor(context), params.id)
+    return people_entities.relationship_times(params.id, told)
+
+
+async def growth(context: Context, params: SeriesQuery) -> object:
+    """Count the caller's followers at the end of each day, oldest first, and how many came and went. Nobody else is told."""
+    series = await followers_series.by_day(context.deps.reads, actor(context), params.days)
+    return [people_entities.followers_at_day(day) for day in series]
+
+
 RELATIONSHIP_ROUTES = (
     rows.route(
         "GET",
@@ -206,6 +226,21 @@ RELATIONSHIP_ROUTES = (
         scope="read:follows",
         params=Others,
         answer=list[FamiliarFollowers],
+    ),
+    rows.one(
+        "GET",
+        "/api/shoal/v1/relationships/{id}/history",
+        history,
+        scope="read:follows",
+        answer=RelationshipTimes,
+    ),
+    rows.route(
+        "GET",
+        "/api/shoal/v1/followers/by_day",
+        growth,
+        scope="read:follows",
+        params=SeriesQuery,
+        answer=list[FollowersAtDay],
     ),
 )
 

@@ -16,6 +16,9 @@ from shoal.core.placement import SHARDS, place
 EPOCH_MS = 1_704_067_200_000
 """2024-01-01T00:00:00Z in Unix milliseconds."""
 
+BACKDATED_UNTIL_MS = EPOCH_MS + 10 * 86_400_000
+"""The end of the ten days that imports take for all that is older: an id from before it need not tell the true moment."""
+
 SHARD_BITS = 13
 SEQUENCE_BITS = 10
 MAX_ID = 2**63 - 1

@@ -98,7 +98,7 @@ async def _settle_other(effects: Effects, op: AssocOp, other: AssocType) -> None
     await _put(effects, op._replace(id1=op.id2, atype=other.number, id2=op.id1))
     if await _held(effects, op.id2, other, op.id1) is None:
         # Just so late that this association ends, and none that began after it.
-        await _put(effects, op._replace(time=op.time + 1, alive=False, data=b""))
+        await _put(effects, op._replace(time=op.time + 1, alive=False, data=b"", silent=True))
 
 
 async def _held(effects: Effects, id1: int, atype: AssocType, id2: int) -> Assoc | None:

@@ -96,5 +96,7 @@ class Reads:
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
     """Feeds that are being ranked, by viewer: one that took too long goes on, so that the next is in time."""
     readings: Readings = field(default_factory=MemoryReadings)
+    history_days: float = 400.0
+    """Days for which the end of a follow is told to the two members."""
     recipe: Recipe = BALANCED
     """Weights of ranked feeds for members who have chosen none."""

@@ -105,7 +105,7 @@ class AssocOp(NamedTuple):
     """An association begins or ends at `time`.
 
     The later operation wins, and at the same time the one with the greater data. A `plain` operation is an inverse or a
-    repair: it keeps its time, and may lose.
+    repair: it keeps its time, and may lose. The moment of a `silent` end is made up: no history has it.
     """
 
     id1: int
@@ -116,6 +116,7 @@ class AssocOp(NamedTuple):
     data: bytes = b""
     tally: int = 0
     plain: bool = False
+    silent: bool = False
 
 
 class KeyOp(NamedTuple):
@@ -246,6 +247,16 @@ class Reader(Protocol):
         """
         ...
 
+    async def assoc_ended(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        """As `assoc_get`, of associations that have ended: their tombstones, with the time of the end, until they are swept."""
+        ...
+
+    async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        """As `assoc_range`, of the tombstones of an `ended_listed` type (`schema`)."""
+        ...
+
 
 class RememberingReader(Reader, Protocol):
     """A graph that keeps answers in memory, and can therefore answer what would take long to read for every request."""
@@ -349,7 +360,14 @@ class Scanner(Protocol):
         ...
 
     async def sweep(self, before: int, now: int) -> int:
-        """Forget tombstones (but of `placed` types) from before a snowflake, and keys that expired by `now` (Unix ms); how many."""
+        """Forget tombstones from before a snowflake, and keys that expired by `now` (Unix ms); how many.
+
+        Tombstones of `placed` types stay for good, those of `REMEMBERED` types (`schema`) until `sweep_history`.
+        """
+        ...
+
+    async def sweep_history(self, before: int) -> int:
+        """Forget tombstones of `REMEMBERED` types (`schema`) from before a snowflake; how many."""
         ...
 
 

@@ -14,7 +14,7 @@ from shoal.graph.contract import MAX_TIME, Assoc, AssocRow, Batch, BlockRow, Cur
 from shoal.graph.leases import Leases
 from shoal.graph.resolve import Known, Owns, Resolution, StoredAssoc, decide
 from shoal.graph.rows import ASSOC_BYTES, KeyRow, Rows, Spread, weigh
-from shoal.graph.schema import ASSOC_TYPES, AnyNode, AssocType, Key
+from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, AnyNode, AssocType, Key
 
 
 def _everything(_shard: int) -> bool:
@@ -29,10 +29,12 @@ class MemoryGraph:
         self._objects: dict[int, AnyNode] = {}
         # The stored state itself is the `Known` that batches are judged against.
         self._known = Known()
-        # Live associations of each list, sorted by (time, id2).
+        # Live associations of each list, sorted by (time, id2); and tombstones, of lists that have those too.
         self._lists: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        # The time under which each live association stands in its list.
+        self._ended: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        # The time under which each association stands in its list.
         self._times: dict[tuple[int, int, int], int] = {}
+        self._ended_times: dict[tuple[int, int, int], int] = {}
         self._counts: dict[tuple[int, int], int] = {}
         self._jobs: dict[int, Job] = {}
         self._unclaimed: deque[int] = deque()
@@ -55,14 +57,34 @@ class MemoryGraph:
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
+        return self._links(id1, atypes, id2s, alive=True)
+
+    async def assoc_ended(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        return self._links(id1, atypes, id2s, alive=False)
+
+    def _links(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int], *, alive: bool
+    ) -> dict[AssocType, dict[int, Assoc]]:
         answer: dict[AssocType, dict[int, Assoc]] = {}
         for atype in atypes:
             links = ((id2, self._known.links.get((id1, atype.number, id2))) for id2 in id2s)
-            answer[atype] = {id2: Assoc(id2, link.time, link.data) for id2, link in links if link and link.alive}
+            answer[atype] = {
+                id2: Assoc(id2, link.time, link.data) for id2, link in links if link and link.alive is alive
+            }
         return answer
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
-        entries = self._lists.get((id1, atype.number), [])
+        return self._part(self._lists, id1, atype, at)
+
+    async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        return self._part(self._ended, id1, atype, at)
+
+    def _part(
+        self, lists: dict[tuple[int, int], list[tuple[int, int]]], id1: int, atype: AssocType, at: Cursor
+    ) -> list[Assoc]:
+        entries = lists.get((id1, atype.number), [])
         low = bisect_right(entries, (at.after, MAX_TIME))
         high = bisect_left(entries, (at.before, -MAX_TIME))
         page = entries[low:high][: at.limit] if at.oldest_first else entries[low:high][::-1][: at.limit]
@@ -114,14 +136,26 @@ class MemoryGraph:
         self._unclaimed.append(job.seq)
 
     def _relist(self, triple: tuple[int, int, int], link: StoredAssoc) -> None:
+        self._place(self._lists, self._times, triple, link.time if link.alive else None)
+        if ASSOC_TYPES[triple[1]].ended_listed:
+            self._place(self._ended, self._ended_times, triple, None if link.alive else link.time)
+
+    @staticmethod
+    def _place(
+        lists: dict[tuple[int, int], list[tuple[int, int]]],
+        times: dict[tuple[int, int, int], int],
+        triple: tuple[int, int, int],
+        moment: int | None,
+    ) -> None:
+        """Put an association at a moment into a list, or take it out."""
         id1, atype, id2 = triple
-        entries = self._lists.setdefault((id1, atype), [])
-        old = self._times.pop(triple, None)
+        old = times.pop(triple, None)
         if old is not None:
+            entries = lists[id1, atype]
             del entries[bisect_left(entries, (old, id2))]
-        if link.alive:
-            self._times[triple] = link.time
-            insort(entries, (link.time, id2))
+        if moment is not None:
+            times[triple] = moment
+            insort(lists.setdefault((id1, atype), []), (moment, id2))
 
     async def claim(self, limit: int, lease: float) -> list[Job]:
         jobs = self._leases.due(limit)
@@ -190,17 +224,27 @@ class MemoryGraph:
         """Do nothing: there are no blocks."""
 
     async def sweep(self, before: int, now: int) -> int:
-        dead = [
-            triple
-            for triple, link in self._known.links.items()
-            if not link.alive and link.time < before and not ASSOC_TYPES[triple[1]].placed
-        ]
         expired = [name for name, (_, until) in self._known.keys.items() if 0 < until <= now]
-        for triple in dead:
-            del self._known.links[triple]
         for name in expired:
             del self._known.keys[name]
-        return len(dead) + len(expired)
+        return len(expired) + self._sweep(
+            before, lambda number: not ASSOC_TYPES[number].placed and number not in REMEMBERED
+        )
+
+    async def sweep_history(self, before: int) -> int:
+        return self._sweep(before, lambda number: number in REMEMBERED)
+
+    def _sweep(self, before: int, chosen: Callable[[int], bool]) -> int:
+        links = self._known.links
+        dead = [triple for triple, link in links.items() if not link.alive and link.time < before and chosen(triple[1])]
+        for triple in dead:
+            self._forget(triple)
+        return len(dead)
+
+    def _forget(self, triple: tuple[int, int, int]) -> None:
+        if self._known.links.pop(triple, None) is not None:
+            self._place(self._lists, self._times, triple, None)
+            self._place(self._ended, self._ended_times, triple, None)
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         names = sorted(name for name in self._known.keys if name > after)[:limit]
@@ -221,8 +265,7 @@ class MemoryGraph:
             self._objects.pop(node.id, None)
             self._known.versions.pop(node.id, None)
         for row in rows.assocs:
-            if link := self._known.links.pop(row[:3], None):
-                self._relist(row[:3], link._replace(alive=False))
+            self._forget(row[:3])
         for count in rows.counts:
             self._counts.pop(count[:2], None)
         for key in rows.keys:

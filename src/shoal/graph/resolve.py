@@ -24,6 +24,7 @@ from shoal.core.events import AnyEvent, InverseOp, InverseOwed
 from shoal.core.ids import shard_of
 from shoal.core.model import Node
 from shoal.graph.contract import AssocOp, Batch, Changed, IdTaken, KeyTaken, Missing
+from shoal.graph.payloads import follow_times
 from shoal.graph.schema import ASSOC_TYPES
 
 Triple = tuple[int, int, int]
@@ -64,23 +65,37 @@ class Resolution:
 
 
 class Touched:
-    """The names of everything that a group of batches looks at."""
+    """The names of everything that a group of batches looks at.
 
-    __slots__ = ("ids", "keys", "triples")
+    Of the rows in `histories` nothing is concluded that is not stored in them: one that stays as it is need not be checked.
+    """
+
+    __slots__ = ("histories", "ids", "keys", "triples")
 
     def __init__(self, batches: Iterable[Batch], owns: Owns) -> None:
         self.ids: set[int] = set()
         self.keys: set[KeyName] = set()
         self.triples: set[Triple] = set()
+        self.histories: set[Triple] = set()
         for batch in batches:
             self.ids.update(op.id for op in batch.objects)
             self.ids.update(id_ for id_ in batch.expects if owns(shard_of(id_)))
             self.keys.update((op.key.space, op.key.name) for op in batch.keys)
             for op in batch.assocs:
-                self.triples.add((op.id1, op.atype, op.id2))
+                self._add(op.id1, op.atype, op.id2)
                 inverse = ASSOC_TYPES[op.atype].inverse
                 if inverse and not op.plain and owns(shard_of(op.id2)):
-                    self.triples.add((op.id2, inverse, op.id1))
+                    self._add(op.id2, inverse, op.id1)
+
+    def _add(self, id1: int, atype: int, id2: int) -> None:
+        self.triples.add((id1, atype, id2))
+        if history := ASSOC_TYPES[atype].history:
+            self.histories.add((id1, history, id2))
+
+    @property
+    def links(self) -> set[Triple]:
+        """All associations to load."""
+        return self.triples | self.histories if self.histories else self.triples
 
 
 def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: int) -> list[InverseOp]:
@@ -130,10 +145,15 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
     stored = known.links.get((op.id1, op.atype, op.id2))
     if not op.alive and (stored is None or not stored.alive):
         return None
-    if stored is not None and not _later(op, stored):
+    atype = ASSOC_TYPES[op.atype]
+    # Two moments of a history are never the same.
+    if stored is not None and not (op.time > stored.time if atype.history else _later(op, stored)):
         op = op._replace(time=stored.time + 1)
+    if op.alive and op.data and atype.history and (stored is None or not stored.alive):
+        # Changed while it was being ended: it begins now.
+        op = op._replace(data=follow_times.begun_anew(op.data))
     _move(op, known, changes)
-    inverse = ASSOC_TYPES[op.atype].inverse
+    inverse = atype.inverse
     if not inverse:
         return None
     if owns(shard_of(op.id2)):
@@ -143,22 +163,69 @@ def _link(op: AssocOp, known: Known, changes: Resolution, owns: Owns) -> Inverse
 
 
 def _later(op: AssocOp, stored: StoredAssoc) -> bool:
-    """At the same time the greater data wins: an association that must keep its time counts its changes there."""
-    return (op.time, op.data) > (stored.time, stored.data)
+    """At the same time the greater data wins: an association that must keep its time counts its changes there.
+
+    Where there is a history, the end wins: its data is that history, which may be longer here than elsewhere for a moment.
+    """
+    if op.time != stored.time:
+        return op.time > stored.time
+    if ASSOC_TYPES[op.atype].history and not (op.alive and stored.alive):
+        return stored.alive
+    return op.data > stored.data
 
 
 def _move(op: AssocOp, known: Known, changes: Resolution) -> None:
     """The later one wins; counts move when the association came alive or died."""
     triple = (op.id1, op.atype, op.id2)
     stored = known.links.get(triple)
-    if stored is not None and not _later(op, stored):
+    after = stored if stored is not None and not _later(op, stored) else StoredAssoc(op.time, op.alive, op.data)
+    if ASSOC_TYPES[op.atype].history:
+        after = _remember(op, stored, after, known, changes)
+    if after == stored:
         return
-    known.links[triple] = changes.links[triple] = StoredAssoc(op.time, op.alive, op.data)
+    known.links[triple] = changes.links[triple] = after
     was_alive = stored is not None and stored.alive
-    if op.alive is not was_alive and ASSOC_TYPES[op.atype].counted:
-        _count(changes, op.id1, op.atype, 1 if op.alive else -1)
+    if after.alive is not was_alive and ASSOC_TYPES[op.atype].counted:
+        _count(changes, op.id1, op.atype, 1 if after.alive else -1)
         if op.tally and ASSOC_TYPES[op.atype].tallied:
-            _count(changes, op.tally, op.atype, 1 if op.alive else -1)
+            _count(changes, op.tally, op.atype, 1 if after.alive else -1)
+
+
+def _remember(
+    op: AssocOp, stored: StoredAssoc | None, after: StoredAssoc, known: Known, changes: Resolution
+) -> StoredAssoc:
+    """Add what the operation tells to the history, whether it wins or not. Returns `after` with its part of it.
+
+    A tombstone has it in its data. While the association is alive it is in a tombstone of another type, so no list has it.
+    """
+    aside = (op.id1, ASSOC_TYPES[op.atype].history, op.id2)
+    held = known.links.get(aside)
+    known_moments = follow_times.moments_of(held.data) if held is not None else frozenset()
+    moments = _moments(stored) | _moments_of_operation(op)
+    if not after.alive:
+        return after._replace(data=follow_times.encode_moments(moments - known_moments))
+    added = moments - _moments(after) - known_moments
+    if added:
+        data = follow_times.encode_moments(known_moments | added)
+        if held is None or data != held.data:
+            time = abs(follow_times.in_order(known_moments | added)[-1])
+            known.links[aside] = changes.links[aside] = StoredAssoc(time, alive=False, data=data)
+    return after
+
+
+def _moments(stored: StoredAssoc | None) -> frozenset[int]:
+    if stored is None:
+        return frozenset()
+    if stored.alive:
+        return frozenset((follow_times.beginning(stored.time, stored.data),))
+    return follow_times.moments_until(stored.time, stored.data)
+
+
+def _moments_of_operation(op: AssocOp) -> frozenset[int]:
+    if op.alive:
+        return frozenset((follow_times.beginning(op.time, op.data),))
+    told = follow_times.moments_of(op.data)
+    return told if op.silent else told | {-op.time}
 
 
 def _count(changes: Resolution, id_: int, atype: int, by: int) -> None:

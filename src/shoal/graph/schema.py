@@ -30,6 +30,9 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     The time of a `placed` type is the place of an entry in a list, not the moment of the act: its tombstones do not tell
     their age, and are kept for good. A type that is not `counted` has no lengths: of lists that everybody's commits reach,
     where one count would be what they all wait for. Of a `ranked` type stores keep what finds a position in O(log n).
+    Of a type with a `history` every beginning and end is remembered (`payloads/follow_times`): by tombstones, and while
+    an association is alive under the type of that number. Those tombstones are kept longer than others.
+    An `ended_listed` type has a list of its tombstones too.
     """
 
     number: int
@@ -39,13 +42,15 @@ class AssocType(msgspec.Struct, frozen=True, eq=False):
     placed: bool = False
     counted: bool = True
     ranked: bool = False
+    history: int = 0
+    ended_listed: bool = False
 
     def __repr__(self) -> str:
         return self.name.upper()
 
 
-FOLLOWS = AssocType(1, "follows", inverse=2)  # member -> member
-FOLLOWED_BY = AssocType(2, "followed_by", inverse=1)
+FOLLOWS = AssocType(1, "follows", inverse=2, history=92)  # member -> member
+FOLLOWED_BY = AssocType(2, "followed_by", inverse=1, history=93, ended_listed=True)
 BLOCKS = AssocType(3, "blocks", inverse=4)
 BLOCKED_BY = AssocType(4, "blocked_by", inverse=3)
 MUTES = AssocType(5, "mutes")
@@ -131,6 +136,9 @@ PLACED_IN = AssocType(85, "placed_in", inverse=86, placed=True, counted=False)  
 CELL_OF = AssocType(86, "cell_of", inverse=85, placed=True, counted=False)
 DECLARES = AssocType(90, "declares", inverse=91, counted=False)  # member -> what leads to them from elsewhere
 DECLARED_BY = AssocType(91, "declared_by", inverse=90, counted=False)
+FOLLOW_TIMES = AssocType(92, "follow_times", inverse=93, counted=False)  # member -> member; data: when they followed
+FOLLOWER_TIMES = AssocType(93, "follower_times", inverse=92, counted=False, ended_listed=True)
+HISTORY_KEPT = AssocType(94, "history_kept", counted=False)  # everybody -> everybody; time: since when it is complete
 OWNS_ALBUM = AssocType(98, "owns_album")  # member -> album
 COLLECTS = AssocType(99, "collects", inverse=100)  # album -> own media; data: the post that shows it, and its place
 COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
@@ -138,6 +146,9 @@ COLLECTED_IN = AssocType(100, "collected_in", inverse=99)
 ASSOC_TYPES: dict[int, AssocType] = {
     value.number: value for value in list(globals().values()) if isinstance(value, AssocType)
 }
+
+REMEMBERED = frozenset((FOLLOWS.number, FOLLOWED_BY.number, FOLLOWS.history, FOLLOWED_BY.history))
+"""Numbers of the types whose tombstones are kept as long as a history."""
 
 
 EVERYBODY = named("list", "everybody")

@@ -51,6 +51,7 @@ class Options(TypedDict, total=False):
     loud_from: int
     object_cache: int
     tombstone_days: float
+    follow_history_days: float
     rate_limits: bool
     limits: dict[str, str]
     requests_at_work: int

@@ -9,6 +9,9 @@ from shoal.core.visibility import Relation
 from shoal.feeds import people
 from shoal.feeds.hydrate import Profile
 from shoal.feeds.people import MemberPage
+from shoal.feeds.relationships.followers import DAYS, FollowersOfDay, by_day
+from shoal.feeds.relationships.history import RelationshipHistory
+from shoal.feeds.relationships.history import history as relationship_history
 from shoal.graph.access import access_member, full_relations, members_by_id
 from shoal.graph.schema import BLOCKS, ENDORSES, FOLLOWED_BY, FOLLOWS, MUTES, REQUESTED_BY, AssocType
 from shoal.library.acting import Acting, AnyMember, Seeing
@@ -128,6 +131,17 @@ class Relates(Acting):
         """
         ids = [await self._resolve(who) for who in others]
         return await people.familiar(self._reads, self.id, ids)
+
+    async def relationship_history(self, who: AnyMember) -> RelationshipHistory:
+        """When this member and another followed each other: since when, until when, and again. Raises `NotFound`."""
+        return await relationship_history(self._reads, self.id, await self._resolve(who))
+
+    async def followers_by_day(self, days: int = DAYS) -> list[FollowersOfDay]:
+        """The followers at the end of each of the last `days` (1 to 400, UTC), oldest first, with how many came and went.
+
+        There are fewer days where histories are not kept for so long. Raises `InvalidInput`.
+        """
+        return await by_day(self._reads, self.id, days)
 
     async def followers(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the followers, newest first; `before` is the `next` of the page before.

@@ -1,5 +1,5 @@
 """Upkeep of a running network: idle timelines become cold, loud sources with few followers fade, posts that nobody
-reacts to any more are no longer active, old tombstones and expired keys are forgotten.
+reacts to any more are no longer active, old tombstones, histories of follows and expired keys are forgotten.
 
 Glossary (`docs/glossary.md`): loud.
 """
@@ -12,14 +12,36 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 
-from shoal.core.ids import floor_at
-from shoal.graph.contract import Scanner
+from shoal.core.ids import floor_at, shard_of
+from shoal.graph.contract import AssocOp, Batch, Store
+from shoal.graph.schema import EVERYBODY, HISTORY_KEPT
 from shoal.timelines.contract import Timelines
 
 _log = logging.getLogger(__name__)
 
 _EVERY_SECONDS = 600.0
 _DAY_SECONDS = 86_400.0
+_BELOW_ALL = -(2**63)
+
+
+async def begin_histories(store: Store, tombstone_days: float) -> None:
+    """Note since when the ends of follows are remembered, in a store that does not say so yet: from now on, or all along.
+
+    An older network remembers those whose tombstones it still has.
+    """
+    if (await store.assoc_get(EVERYBODY, (HISTORY_KEPT,), (EVERYBODY,)))[HISTORY_KEPT]:
+        return
+    since = 1
+    if await store.obj_scan(_BELOW_ALL, 1):
+        since = _days_before(_now_ms(), tombstone_days)
+    await _note_histories(store, since)
+
+
+async def _note_histories(store: Store, since: int) -> None:
+    """Note that histories are complete since a snowflake, unless it is known to be later."""
+    batch = Batch(shard_of(EVERYBODY))
+    batch.put(AssocOp(EVERYBODY, HISTORY_KEPT.number, EVERYBODY, since, alive=True, plain=True))
+    await store.commit(batch)
 
 
 class Upkeep:
@@ -30,12 +52,13 @@ class Upkeep:
 
     def __init__(
         self,
-        store: Scanner,
+        store: Store,
         timelines: Timelines,
         review: Callable[[], Awaitable[None]],
         forget: Callable[[int], Awaitable[None]],
         idle_days: float,
         tombstone_days: float,
+        history_days: float,
     ) -> None:
         self._store = store
         self._timelines = timelines
@@ -43,6 +66,9 @@ class Upkeep:
         self._forget = forget
         self._idle_days = idle_days
         self._tombstone_days = tombstone_days
+        # As tombstones, histories also keep a late repeat from reviving what has ended.
+        self._history_days = max(tombstone_days, history_days)
+        self._histories_swept = -_DAY_SECONDS
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -60,9 +86,14 @@ class Upkeep:
         """Drop what is idle, have the loud fade that are loud no more, end what is inactive, sweep what is old."""
         await self._timelines.drop_idle(self._idle_days * _DAY_SECONDS)
         await self._review()
-        now = time.time_ns() // 1_000_000
+        now = _now_ms()
         await self._forget(now)
-        await self._store.sweep(floor_at(now - int(self._tombstone_days * _DAY_SECONDS * 1000)), now)
+        await self._store.sweep(_days_before(now, self._tombstone_days), now)
+        if time.monotonic() - self._histories_swept >= _DAY_SECONDS:
+            before = _days_before(now, self._history_days)
+            if await self._store.sweep_history(before):
+                await _note_histories(self._store, before)
+            self._histories_swept = time.monotonic()
 
     async def _run(self) -> None:
         while True:
@@ -71,3 +102,12 @@ class Upkeep:
                 await self.once()
             except Exception:  # noqa: BLE001  # the next time may go better
                 _log.exception("upkeep failed")
+
+
+def _days_before(now: int, days: float) -> int:
+    """Return a snowflake that says the moment so many days before."""
+    return floor_at(now - int(days * _DAY_SECONDS * 1000))
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

@@ -11,6 +11,8 @@ from shoal.core.visibility import Relation
 from shoal.feeds import people
 from shoal.feeds.hydrate import Profile
 from shoal.feeds.people import MemberPage
+from shoal.feeds.relationships.followers import DAYS, FollowersOfDay
+from shoal.feeds.relationships.history import RelationshipHistory
 from shoal.library import people as awaited
 from shoal.library.acting import AnyMember
 from shoal.sync.calling import Acting, Calling
@@ -119,6 +121,17 @@ class Relates(Acting):
         Raises `NotFound` for a name that nobody has.
         """
         return self._loop.call(self._awaited.familiar(*others))
+
+    def relationship_history(self, who: AnyMember) -> RelationshipHistory:
+        """When this member and another followed each other: since when, until when, and again. Raises `NotFound`."""
+        return self._loop.call(self._awaited.relationship_history(who))
+
+    def followers_by_day(self, days: int = DAYS) -> list[FollowersOfDay]:
+        """The followers at the end of each of the last `days` (1 to 400, UTC), oldest first, with how many came and went.
+
+        There are fewer days where histories are not kept for so long. Raises `InvalidInput`.
+        """
+        return self._loop.call(self._awaited.followers_by_day(days))
 
     def followers(self, before: int | None = None, limit: int = people.PAGE) -> MemberPage:
         """A page of the followers, newest first; `before` is the `next` of the page before.

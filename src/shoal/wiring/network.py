@@ -34,7 +34,7 @@ from shoal.media.programs import Programs
 from shoal.media.store import MediaStore
 from shoal.media.workshop import Workshop
 from shoal.ops.agenda import Agenda
-from shoal.ops.upkeep import Upkeep
+from shoal.ops.upkeep import Upkeep, begin_histories
 from shoal.outbox import Runner
 from shoal.services.pressure import Pressure
 from shoal.services.writes import Limits, Writes
@@ -150,6 +150,8 @@ async def open_network(
         counting = await open_tags(settings, stack, read_only=read_only, working=working)
         search = await open_search(settings, stack, read_only=read_only)
         network = await _assemble(settings, store, sharing, outbox, counting, search, stack, working=working)
+        if not read_only:
+            await begin_histories(network.store, settings.tombstone_days)
         if background and not read_only:
             _start(network, broker, stack, working=working)
         yield network
@@ -226,6 +228,7 @@ async def _assemble(
             settings.timeline_length,
             search=search.index,
             readings=sharing.readings if sharing else MemoryReadings(),
+            history_days=settings.follow_history_days,
             recipe=recipe_of(settings.recipe),
         ),
         tags=tags,
@@ -270,6 +273,7 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         partial(forget_inactive, network.effects.graph),
         settings.timeline_idle_days,
         settings.tombstone_days,
+        settings.follow_history_days,
     )
     upkeep.start()
     stack.push_async_callback(upkeep.stop)

@@ -274,7 +274,9 @@ async def test_upkeep_forgets_what_nobody_reacts_to_any_more(url: str | dict[str
             await forget_inactive(network.store, now + WINDOW_MS + 3 * MINUTE_MS)
 
         with patch.object(activity, "_FORGOTTEN_AT_ONCE", 7):
-            await Upkeep(network.store, network.timelines, network.effects.loudness.review, forget, 14.0, 30.0).once()
+            await Upkeep(
+                network.store, network.timelines, network.effects.loudness.review, forget, 14.0, 30.0, 400.0
+            ).once()
         assert await listed(network.store) == {}
         ended = [row for row in await all_links(network.store) if row.atype == ACTIVE.number]
         assert len(ended) == len(posts)

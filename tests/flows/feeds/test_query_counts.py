@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +18,7 @@ from shoal.core.ids import IdMaker, shard_of
 from shoal.core.model import Post
 from shoal.feeds import home, people, thread, user
 from shoal.feeds.reads import Reads
+from shoal.feeds.relationships.history import history
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.dynamodb import DynamoGraph
@@ -205,6 +207,44 @@ async def test_likers_and_totals_cost_the_same_for_1_like_or_50() -> None:
             costs.append((liking, total))
     assert costs[0] == costs[1]
     assert costs[0][1] == {"assoc_count": 1}
+
+
+@in_loop
+async def test_when_two_members_followed_each_other_costs_the_same_however_often_they_did() -> None:
+    costs = []
+    for times in (0, 1, 15):
+        async with Shoal.open("memory://") as shoal:
+            ann, ben = await shoal.register("ann"), await shoal.register("ben")
+            for _ in range(times):
+                for one, other in ((ann, ben), (ben, ann)):
+                    await one.follow(other)
+                    await one.unfollow(other)
+            costs.append(await calls(shoal.network, _history_of(ann, ben)))
+    assert costs[0] == costs[1] == costs[2]
+    # The other's profile, since when histories are kept, what is alive, and what has ended.
+    assert costs[0] == {"obj_get": 1, "assoc_get": 2, "assoc_ended": 1}
+
+
+@in_loop
+async def test_a_past_makes_neither_a_home_nor_a_profile_dearer() -> None:
+    costs = []
+    for times in (0, 15):
+        async with a_reader_of(3, 40) as (shoal, ann):
+            for _ in range(times):
+                for n in range(3):
+                    await ann.unfollow(f"other{n}")
+                    await ann.follow(f"other{n}")
+            await shoal.settle()
+            read = _home_of(ann)
+            await read(shoal.network.reads)
+            costs.append((await calls(shoal.network, read), await calls(shoal.network, _followers_of(ann))))
+            follows = await shoal.network.store.assoc_range(ann.id, FOLLOWS, Cursor(limit=9))
+            assert [follow.data for follow in follows] == [b""] * 3
+    assert costs[0] == costs[1]
+
+
+def _history_of(one: Handle, other: Handle) -> Read:
+    return lambda reads: history(replace(reads, lasting=reads.graph), one.id, other.id)
 
 
 def _home_of(viewer: Handle) -> Read:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, Unavailable
 from shoal.core.events import LoudnessLost
-from shoal.core.ids import EPOCH_MS, IdMaker, shard_of
+from shoal.core.ids import BACKDATED_UNTIL_MS, IdMaker, milliseconds_of, shard_of
 from shoal.core.model import Member, Post, Share, Visibility
 from shoal.core.placement import source_of
 from shoal.fanout.activity import Activity
@@ -32,6 +32,7 @@ from shoal.feeds.foryou.catchup import catch_up
 from shoal.feeds.hydrate import hydrate
 from shoal.feeds.pipeline import Page
 from shoal.feeds.reads import Reads
+from shoal.feeds.relationships.history import FollowPeriod, history
 from shoal.graph import changes
 from shoal.graph.cache.cached import CachedGraph
 from shoal.graph.cache.freshness import Stamps
@@ -45,6 +46,7 @@ from shoal.outbox import Outcome, Runner
 from shoal.services import (
     emoji_reactions,
     feedback,
+    follow_requests,
     members,
     moderation,
     polls,
@@ -57,6 +59,7 @@ from shoal.services import (
 from shoal.services.members import ProfileChange
 from shoal.services.polls import PollDraft
 from shoal.services.posts import Draft
+from shoal.services.relationships import FollowOptions
 from shoal.services.reports import Complaint
 from shoal.services.writes import Writes
 from shoal.streaming.memory import MemoryChannel
@@ -72,6 +75,7 @@ from tests.flows.simulation.chaos import Between, Crash, Dice, Haltable, Lossy, 
 from tests.flows.simulation.engines import Engines, opened
 from tests.flows.simulation.recount import World
 from tests.flows.simulation.steady import watch
+from tests.flows.simulation.story import FollowStory
 from tests.tagcloud.recount import stored_rows
 
 NAMES = ("ann", "ben", "cyd", "dan", "fay", "gus")
@@ -82,6 +86,8 @@ ELSEWHERE = ("https://reef.example/@harbour", "https://dawn.example/@harbour")
 LENGTH = 4
 _REFUSALS = (Conflict, Gone, NotAllowed, NotFound, Unavailable)
 _PATIENCE = 2_000
+_FOR_EVER = 100_000.0
+"""Days."""
 _LOUD = ((2, 1), (4, 2), (1_000, 1), (1_000, 1))
 """With more followers than the first one is loud, with less than the second quiet."""
 _FICKLE = ((1, 2), (2, 3), (3, 4), (3, 2))
@@ -134,6 +140,7 @@ class Simulator:
         self.stores = stores
         self._fickle = fickle
         self.reach = dice.random.choice((1, 3, 40))
+        self.story = FollowStory()
         self._engines = engines
         away = dice.random.choice((0.02, 0.2, 0.5))
         self._line = Lossy(dice, away if stores > 1 else 0.0, dice.random.choice((0.0, 0.02, 0.2)))
@@ -155,8 +162,10 @@ class Simulator:
         self.timelines: Timelines = engines.timelines if engines else memory
         self.cloud = MemoryCloud()
         kept = None if self.stamps else audiences
-        self.reads = Reads(reading, lasting(reading), self.timelines, kept, TagCloud(self.cloud), length)
-        self._now = EPOCH_MS + 10_000_000
+        tags = TagCloud(self.cloud)
+        self.reads = Reads(reading, lasting(reading), self.timelines, kept, tags, length, history_days=_FOR_EVER)
+        # Later than what imports bring.
+        self._now = BACKDATED_UNTIL_MS + 10_000_000
         self.inbox = Inbox(self.cloud)
         unsafe = cast("Inbox", Between(self.inbox, dice.crash, dice.crash))
         self.emitter = Emitter(unsafe.send, seconds=0.0, changes=dice.random.choice((1, 20)), clock=self._clock)
@@ -211,7 +220,7 @@ class Simulator:
 
         def part(at: int) -> Store:
             owned = self._engines.stores[at] if self._engines else MemoryGraph(lambda n: owners[source_of(n)] == at)
-            return cast("Store", Between(owned, self._line.reach, self._line.answer))
+            return cast("Store", Between(self.story.noting(owned), self._line.reach, self._line.answer))
 
         if stores == 1:
             return part(0)
@@ -449,6 +458,39 @@ class Simulator:
     async def _follow(self, op: Op) -> None:
         await relationships.follow(self.writes, self._id(op.actor), self._id(op.other))
 
+    async def _follow_otherwise(self, op: Op) -> None:
+        """Follow, or change whether a follow brings notifications: whatever else it brings, the recount does not know."""
+        options = FollowOptions(notify=bool(op.number & 1))
+        await relationships.follow(self.writes, self._id(op.actor), self._id(op.other), options)
+
+    async def _follow_twice(self, op: Op) -> None:
+        """From two devices."""
+        await _together(self._follow(op), self._follow_otherwise(op), self._follow(op))
+
+    async def _remove_follower(self, op: Op) -> None:
+        await relationships.remove_follower(self.writes, self._id(op.actor), self._id(op.other))
+
+    async def _part(self, op: Op) -> None:
+        """Both end a follow at once, and one begins anew."""
+        removal = self._remove_follower(op._replace(actor=op.other, other=op.actor))
+        await _together(self._unfollow(op), removal, self._follow_otherwise(op))
+
+    async def _lock(self, op: Op) -> None:
+        """Have follows wait for an answer, or not any more."""
+        await members.update_profile(self.writes, self._id(op.actor), ProfileChange(locked=bool(op.number & 1)))
+
+    async def _grant(self, op: Op) -> None:
+        for other in range(len(NAMES)):
+            with suppress(NotFound):
+                await follow_requests.authorize(self.writes, self._id(op.actor), self._id(other))
+
+    async def _grant_and_withdraw(self, op: Op) -> None:
+        reverse = op._replace(actor=op.other, other=op.actor)
+        await _together(self._grant(op), self._unfollow(reverse), self._follow(reverse))
+
+    async def _refuse(self, op: Op) -> None:
+        await follow_requests.reject(self.writes, self._id(op.actor), self._id(op.other))
+
     async def _unfollow(self, op: Op) -> None:
         await relationships.unfollow(self.writes, self._id(op.actor), self._id(op.other))
         await self._look(op)
@@ -663,11 +705,23 @@ class Simulator:
             *world.remains(),
         ]
         assert not wrong, wrong
+        await self._check_histories()
         await self._check_cloud(world)
         # The warm ones first: those that are read become warm, and others cold for it.
         cold = {member.id for member in self.members if await self.timelines.floor(member.id) is None}
         for member in sorted(self.members, key=lambda member: member.id in cold):
             await self._check_home(member, world.home(member.id, self.reach))
+
+    async def _check_histories(self) -> None:
+        """Both ends of every follow tell what the story did, one from its own side and one from the other."""
+        for follower, followee in self.story.pairs():
+            told = [
+                FollowPeriod(milliseconds_of(since), milliseconds_of(until) if until else None)
+                for since, until in self.story.told((follower, followee))
+            ]
+            one = (await history(self.reads, follower, followee)).following
+            other = (await history(self.reads, followee, follower)).followed_by
+            assert one == other == told
 
     async def _check_cloud(self, world: World) -> None:
         """I4, of the tag cloud: what is counted by increments is what a recount gives."""

@@ -10,6 +10,8 @@ from shoal.api.entities.statuses import Account
 from shoal.core.member_lists import MemberList
 from shoal.core.model import Member
 from shoal.feeds.profile.featured import Featured
+from shoal.feeds.relationships.followers import FollowersOfDay
+from shoal.feeds.relationships.history import FollowPeriod, RelationshipHistory
 
 
 class MutedAccount(Account, kw_only=True):
@@ -23,6 +25,34 @@ class FamiliarFollowers(msgspec.Struct):
 
     id: str
     accounts: list[Account]
+
+
+class FollowedPeriod(msgspec.Struct):
+    """A time during which one followed the other; `since` is null where it is not known, `until` while it goes on."""
+
+    since: str | None
+    until: str | None
+
+
+class RelationshipTimes(msgspec.Struct):
+    """When the caller and an account followed each other, newest first; at most 20 periods each way."""
+
+    id: str
+    following: list[FollowedPeriod]
+    """When the caller followed the account."""
+    followed_by: list[FollowedPeriod]
+    """When the account followed the caller."""
+    known_since: str
+    """Follows that ended before this moment are not remembered."""
+
+
+class FollowersAtDay(msgspec.Struct):
+    """Followers at the end of a day (UTC; of the last one: now), and how many follows began and ended in it."""
+
+    day: str
+    followers: int
+    gained: int
+    lost: int
 
 
 class FeaturedTag(msgspec.Struct, kw_only=True):
@@ -87,3 +117,23 @@ def preferences(member: Member) -> Preferences:
         rankable=member.rankable,
         findable_by_email=member.findable_by_email,
     )
+
+
+def relationship_times(id_: int, told: RelationshipHistory) -> RelationshipTimes:
+    """When two members followed each other."""
+    return RelationshipTimes(
+        id=str(id_),
+        following=list(map(_followed, told.following)),
+        followed_by=list(map(_followed, told.followed_by)),
+        known_since=moment(told.known_since),
+    )
+
+
+def _followed(period: FollowPeriod) -> FollowedPeriod:
+    since, until = (None if at is None else moment(at) for at in period)
+    return FollowedPeriod(since, until)
+
+
+def followers_at_day(told: FollowersOfDay) -> FollowersAtDay:
+    """A day of a series of followers."""
+    return FollowersAtDay(told.day.isoformat(), told.followers, told.gained, told.lost)

@@ -86,6 +86,8 @@ class CachedGraph:
         self.key_get = store.key_get
         self.assoc_ranges = store.assoc_ranges
         self.assoc_ranks = store.assoc_ranks
+        self.assoc_ended = store.assoc_ended
+        self.assoc_ended_range = store.assoc_ended_range
         self.claim = store.claim
         self.ack = store.ack
         self.put_back = store.put_back
@@ -101,6 +103,7 @@ class CachedGraph:
         self.block_scan = store.block_scan
         self.block_drop = store.block_drop
         self.sweep = store.sweep
+        self.sweep_history = store.sweep_history
         self._under_way: set[asyncio.Future[Any]] = set()
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
@@ -356,6 +359,8 @@ class _Beneath:
         self.assoc_range = store.assoc_range
         self.assoc_ranges = store.assoc_ranges
         self.assoc_ranks = store.assoc_ranks
+        self.assoc_ended = store.assoc_ended
+        self.assoc_ended_range = store.assoc_ended_range
         self.assoc_count = store.assoc_count
         self.commit = memory.commit
         self.close = memory.close

@@ -21,7 +21,7 @@ from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Node
 from shoal.graph.contract import Assoc, AssocRow, Job
 from shoal.graph.resolve import KeyName, StoredAssoc, Triple
-from shoal.graph.schema import AnyNode, decode_node, encode_node
+from shoal.graph.schema import ASSOC_TYPES, REMEMBERED, AnyNode, decode_node, encode_node
 
 Item = Mapping[str, Any]
 """An item as the service speaks of it: `{"ID": {"S": "7"}, ...}`."""
@@ -33,9 +33,10 @@ ITEMS = (
         "<id1>",
         "link#<type>#<id2>",
         "time, alive, data",
-        "link#<p> or, as a tombstone that is swept, dead#<p>: id1, type, id2, time",
+        "link#<p> or, as a tombstone that is swept, dead#<p>, of a type with a history past#<p>: id1, type, id2, time",
     ),
     ("<id1>", "list#<type>#<time>#<id2>", "data", "none; there while the association is alive"),
+    ("<id1>", "ended#<type>#<time>#<id2>", "data", "none; there while its tombstone is, of types that list those"),
     ("<id1>", "count#<type>", "n", "count#<p>: id1, type"),
     ("key#<space>#<name>", "key", "owner, until", "until#<p>: until, digest of the name; when it ends at all"),
     ("outbox#<p>", "<seq>", "event, step, mark, attempt", "new#<p>: seq; claimed or put back out#<p>: due, seq"),
@@ -148,23 +149,30 @@ def link_at(triple: Triple) -> ItemKey:
     return ItemKey(str(triple[0]), f"link#{triple[1]:03d}#{digits(triple[2])}")
 
 
-def list_at(triple: Triple, time: int) -> ItemKey:
-    """Where a living association stands in its list."""
-    return ItemKey(str(triple[0]), f"list#{triple[1]:03d}#{digits(time)}#{digits(triple[2])}")
+def list_at(triple: Triple, time: int, *, alive: bool = True) -> ItemKey:
+    """Where an association stands in its list, or its tombstone in that of those that ended."""
+    return ItemKey(str(triple[0]), f"{_list(alive)}#{triple[1]:03d}#{digits(time)}#{digits(triple[2])}")
 
 
-def list_bounds(pair: Pair, after: int, before: int) -> tuple[ItemKey, ItemKey]:
+def _list(alive: bool) -> str:
+    return "list" if alive else "ended"
+
+
+def list_bounds(pair: Pair, after: int, before: int, *, alive: bool = True) -> tuple[ItemKey, ItemKey]:
     """The first and the last possible entry with `after < time < before`."""
-    start = f"list#{pair.atype:03d}#"
+    start = f"{_list(alive)}#{pair.atype:03d}#"
     return (
         ItemKey(str(pair.id1), f"{start}{digits(after)}#{END}"),
         ItemKey(str(pair.id1), f"{start}{digits(before - 1)}#{END}"),
     )
 
 
-def link_spot(triple: Triple, time: int, *, swept: bool, spread: int) -> Spot:
+LINK_KINDS = ("link", "dead", "past")
+"""Parts of the index in which associations stand: those that stay, and the tombstones of the two sweeps."""
+
+
+def link_spot(triple: Triple, time: int, *, kind: str, spread: int) -> Spot:
     """Where an association is found in a scan: a tombstone that a sweep may forget, among its like."""
-    kind = "dead" if swept else "link"
     return Spot(f"{kind}#{shard_of(triple[0]) % spread}", f"{triple_text(triple)}#{digits(time)}")
 
 
@@ -182,10 +190,11 @@ def pair_text(pair: tuple[int, int]) -> str:
     return digits(id1) if atype < 0 else f"{digits(id1)}#{min(atype, _TYPES):03d}"
 
 
-def link_item(triple: Triple, link: StoredAssoc, *, swept: bool, spread: int) -> Item:
+def link_item(triple: Triple, link: StoredAssoc, *, spread: int) -> Item:
     """Return the item that stores an association."""
     values: dict[str, Value] = {"time": link.time, "alive": link.alive, "data": link.data}
-    return item_of(link_at(triple), values, link_spot(triple, link.time, swept=swept, spread=spread))
+    kind = "link" if link.alive or ASSOC_TYPES[triple[1]].placed else "past" if triple[1] in REMEMBERED else "dead"
+    return item_of(link_at(triple), values, link_spot(triple, link.time, kind=kind, spread=spread))
 
 
 def triple_in(item: Item) -> Triple:
@@ -198,6 +207,16 @@ def triple_in(item: Item) -> Triple:
 def link_of(item: Item) -> StoredAssoc:
     """Return the association that an item stores."""
     return StoredAssoc(typed(item, "time"), item["alive"]["BOOL"], item["data"]["B"])
+
+
+def time_in_index(item: Item) -> int:
+    """The time of an association by its place in the index."""
+    return number_of(item["place"]["S"].rpartition("#")[2])
+
+
+def ended_entry_of(item: Item) -> ItemKey:
+    """Where a tombstone that the index names stands in the list of its like, if it does."""
+    return list_at(triple_in(item), time_in_index(item), alive=False)
 
 
 def row_of(item: Item) -> AssocRow:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from shoal.graph.contract import AssocRow
 from shoal.graph.dynamodb.items import (
     END,
+    LINK_KINDS,
     Item,
     ItemKey,
     Pair,
@@ -20,12 +21,14 @@ from shoal.graph.dynamodb.items import (
     count_at,
     count_spot,
     digits,
+    ended_entry_of,
     item_of,
     node_of,
     number_of,
     pair_in,
     pair_text,
     row_of,
+    time_in_index,
     triple_text,
     typed,
 )
@@ -52,9 +55,7 @@ class Scans:
 
     async def links(self, after: tuple[int, int, int], limit: int) -> list[AssocRow]:
         """Associations and tombstones above a triple."""
-        items = await self._page(
-            ["link", "dead"], triple_text(after), limit, lambda item: triple_text(row_of(item)[:3])
-        )
+        items = await self._page(LINK_KINDS, triple_text(after), limit, lambda item: triple_text(row_of(item)[:3]))
         return [row_of(item) for item in items]
 
     async def counts(self, after: tuple[int, int], limit: int) -> list[tuple[int, int, int]]:
@@ -109,6 +110,12 @@ class Scans:
         ended = [self._sweep(f"until#{p}", digits(now) + END, _ended_key) for p in parts]
         return sum(await asyncio.gather(*dead, *ended))
 
+    async def sweep_history(self, before: int) -> int:
+        """Forget old tombstones of types with a history; how many."""
+        parts = range(self._spread)
+        past = [self._sweep(f"past#{p}", END, lambda item: _old_tombstone(item, before)) for p in parts]
+        return sum(await asyncio.gather(*past))
+
     async def _sweep(self, part: str, upto: str, judge: Callable[[Item], Condition | None]) -> int:
         swept, after, full = 0, "0", True
         while full:
@@ -122,8 +129,12 @@ class Scans:
     async def _forget(self, item: Item, condition: Condition | None) -> bool:
         if condition is None:
             return False
+        address = address_of(item)
+        if item["part"]["S"].startswith("past#"):
+            # Before the tombstone, which would not be found a second time.
+            await self._service.write("delete_item", Key=ended_entry_of(item).item())
         try:
-            await self._service.write("delete_item", Key=address_of(item).item(), **condition.parameters())
+            await self._service.write("delete_item", Key=address.item(), **condition.parameters())
         except ConditionFailed:
             return False
         return True
@@ -131,7 +142,7 @@ class Scans:
 
 def _old_tombstone(item: Item, before: int) -> Condition | None:
     """It is forgotten as the very one that the index named."""
-    time = number_of(item["place"]["S"].rpartition("#")[2])
+    time = time_in_index(item)
     return still(time=time, alive=False) if time < before else None
 
 

@@ -95,18 +95,34 @@ class DynamoGraph:
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
+        return await self._links(id1, atypes, id2s, alive=True)
+
+    async def assoc_ended(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        return await self._links(id1, atypes, id2s, alive=False)
+
+    async def _links(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int], *, alive: bool
+    ) -> dict[AssocType, dict[int, Assoc]]:
         answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
         for item in await self._service.get([link_at((id1, atype.number, id2)) for atype in atypes for id2 in id2s]):
             (_, atype, id2), link = triple_in(item), link_of(item)
-            if link.alive:
+            if link.alive is alive:
                 answer[ASSOC_TYPES[atype]][id2] = Assoc(id2, link.time, link.data)
         return answer
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        return await self._range(id1, atype, at, alive=True)
+
+    async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        return await self._range(id1, atype, at, alive=False)
+
+    async def _range(self, id1: int, atype: AssocType, at: Cursor, *, alive: bool) -> list[Assoc]:
         # The service takes no interval without anything in it.
         if at.limit <= 0 or at.after >= at.before - 1:
             return []
-        first, last = list_bounds(Pair(id1, atype.number), at.after, at.before)
+        first, last = list_bounds(Pair(id1, atype.number), at.after, at.before, alive=alive)
         return [
             entry_of(item)
             for item in await self._service.stretch(first, last, at.limit, newest_first=not at.oldest_first)
@@ -190,7 +206,7 @@ class DynamoGraph:
         known = Known()
         addresses = [object_at(id_) for id_ in touched.ids]
         addresses += [key_at(name) for name in touched.keys]
-        addresses += [link_at(triple) for triple in touched.triples]
+        addresses += [link_at(triple) for triple in touched.links]
         names = {key_at(name).id: name for name in touched.keys}
         for item in await self._service.get(addresses, "version", "owner", "until", "time", "alive", "data"):
             if "version" in item:
@@ -248,6 +264,9 @@ class DynamoGraph:
 
     async def sweep(self, before: int, now: int) -> int:
         return await self._scans.sweep(before, now)
+
+    async def sweep_history(self, before: int) -> int:
+        return await self._scans.sweep_history(before)
 
     async def close(self) -> None:
         try:

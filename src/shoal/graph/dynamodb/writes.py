@@ -82,6 +82,8 @@ class Transaction:
             self._key(name, before.keys.get(name), changes)
         for triple in touched.triples:
             self._link(triple, before.links.get(triple), changes.links.get(triple))
+        for triple in touched.histories & changes.links.keys():
+            self._link(triple, before.links.get(triple), changes.links[triple])
         for (id1, atype), by in changes.counts.items():
             if by:
                 self._count(Pair(id1, atype), by)
@@ -136,12 +138,12 @@ class Transaction:
         if now is None:
             self.check(link_at(triple), stored)
             return
-        swept = not now.alive and not ASSOC_TYPES[triple[1]].placed
-        self.put(link_item(triple, now, swept=swept, spread=self._spread), stored)
-        if before is not None and before.alive and not (now.alive and now.time == before.time):
-            self.delete(list_at(triple, before.time))
-        if now.alive:
-            self.put(item_of(list_at(triple, now.time), {"data": now.data}))
+        self.put(link_item(triple, now, spread=self._spread), stored)
+        was_at, is_at = _entry(triple, before), _entry(triple, now)
+        if was_at is not None and was_at != is_at:
+            self.delete(was_at)
+        if is_at is not None:
+            self.put(item_of(is_at, {"data": now.data}))
 
     def _count(self, pair: Pair, by: int) -> None:
         spot = count_spot(pair, self._spread)
@@ -171,6 +173,13 @@ class Transaction:
             for parameters in write.values():
                 values: Mapping[str, Any] = parameters.get("ExpressionAttributeValues", {})
                 yield {**parameters.get("Item", {}), **parameters.get("Key", {}), **values}
+
+
+def _entry(triple: Triple, link: StoredAssoc | None) -> ItemKey | None:
+    """Where an association stands in a list; None for one that stands in none."""
+    if link is None or not (link.alive or ASSOC_TYPES[triple[1]].ended_listed):
+        return None
+    return list_at(triple, link.time, alive=link.alive)
 
 
 def check_number(items: int) -> None:

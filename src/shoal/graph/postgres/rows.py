@@ -46,7 +46,7 @@ class Loaded:
 
 def load_values(touched: Touched) -> Columns:
     """The arguments of `sql.LOAD`."""
-    return [list(touched.ids), *_columns(list(touched.triples), 3), *_columns(list(touched.keys), 2)]
+    return [list(touched.ids), *_columns(list(touched.links), 3), *_columns(list(touched.keys), 2)]
 
 
 def commit_values(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from shoal.graph.postgres.moving_sql import MIGRATION as MOVING
 from shoal.graph.postgres.ranks import MIGRATION as RANKS
+from shoal.graph.postgres.sql import ENDED_LISTED_TYPES, REMEMBERED_TYPES
 
 _TABLES = """
     CREATE SCHEMA shoal;
@@ -301,5 +302,14 @@ _CLAIM = """
     END $$;
 """
 
-MIGRATIONS: tuple[str, ...] = (_TABLES + _WATCH + _COMMIT + _CLAIM, MOVING, RANKS)
+# Types with a history keep their tombstones longer: a sweep of the others does not pass them.
+_HISTORY = f"""
+    DROP INDEX shoal.association_ended;
+    CREATE INDEX association_ended ON shoal.association (time) WHERE NOT alive AND atype NOT IN {REMEMBERED_TYPES};
+    CREATE INDEX association_past ON shoal.association (time) WHERE NOT alive AND atype IN {REMEMBERED_TYPES};
+    CREATE INDEX association_ended_by_time ON shoal.association (id1, atype, time, id2)
+        WHERE NOT alive AND atype IN {ENDED_LISTED_TYPES};
+"""
+
+MIGRATIONS: tuple[str, ...] = (_TABLES + _WATCH + _COMMIT + _CLAIM, MOVING, RANKS, _HISTORY)
 """Schema versions in order; the greatest of `shoal.version` says how many have been applied. They only ever grow at the end."""

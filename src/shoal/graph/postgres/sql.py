@@ -5,6 +5,12 @@ A question is one statement, and names what it asks for in arrays.
 
 from __future__ import annotations
 
+from shoal.graph.schema import ASSOC_TYPES, REMEMBERED
+
+REMEMBERED_TYPES = f"({', '.join(map(str, sorted(REMEMBERED)))})"
+ENDED_LISTED_TYPES = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
+"""To add a type that stores have already takes a schema version: indexes name them."""
+
 LOCK_MIGRATION = "SELECT pg_advisory_xact_lock(hashtext('shoal.migration'))"
 STATE = """
     SELECT to_regnamespace('shoal') IS NOT NULL AS schema, to_regclass('shoal.version') IS NOT NULL AS ours,
@@ -29,10 +35,19 @@ KEY_GET = """
 ASSOC_GET = """
     SELECT atype, id2, time, data FROM shoal.association
     WHERE id1 = $1 AND atype = ANY ($2::smallint[]) AND id2 = ANY ($3::bigint[]) AND alive"""
+ASSOC_ENDED = ASSOC_GET.replace("AND alive", "AND NOT alive")
 ASSOC_RANGE = """
     SELECT id2, time, data FROM shoal.association
     WHERE id1 = $1 AND atype = $2 AND alive AND time < $3 AND time > $4 ORDER BY time DESC, id2 DESC LIMIT $5"""
 ASSOC_RANGE_OLDEST = ASSOC_RANGE.replace("DESC", "ASC")
+# In rows, so that no index by time alone will do: that one would be read through all members' tombstones.
+_ENDED_RANGE = """
+    SELECT id2, time, data FROM shoal.association
+    WHERE (id1, atype, time) < ($1::bigint, $2::smallint, $3::bigint)
+        AND (id1, atype, time) > ($1::bigint, $2::smallint, $4::bigint)
+        AND NOT alive AND atype IN {} ORDER BY id1 DESC, atype DESC, time DESC, id2 DESC LIMIT $5"""
+ASSOC_ENDED_RANGE = _ENDED_RANGE.format(ENDED_LISTED_TYPES)
+ASSOC_ENDED_RANGE_OLDEST = ASSOC_ENDED_RANGE.replace("DESC", "ASC")
 ASSOC_RANGES = """
     SELECT w.id1, a.id2, a.time, a.data FROM unnest($1::bigint[]) AS w (id1)
     CROSS JOIN LATERAL (
@@ -73,16 +88,18 @@ COUNT_SET = """
     INSERT INTO shoal.count (id1, atype, n) SELECT $1, $2, $3 FROM watched
     ON CONFLICT (id1, atype) DO UPDATE SET n = excluded.n"""
 # What is moving is swept where it arrives.
-ASSOC_SWEEP = """
+_SWEEP = """
     WITH dead AS (
         SELECT id1, atype, id2 FROM shoal.association
-        WHERE NOT alive AND time < $1 AND atype <> ALL ($2::smallint[])
+        WHERE NOT alive AND time < $1 AND atype <> ALL ($2::smallint[]) AND atype {}
             AND NOT EXISTS (SELECT FROM shoal.moving WHERE source = shoal.source_of(id1))
         LIMIT $3 FOR UPDATE SKIP LOCKED
     ), swept AS (
         DELETE FROM shoal.association AS a USING dead AS d
         WHERE a.id1 = d.id1 AND a.atype = d.atype AND a.id2 = d.id2 RETURNING 1
     ) SELECT count(*) FROM swept"""
+ASSOC_SWEEP = _SWEEP.format(f"NOT IN {REMEMBERED_TYPES}")
+HISTORY_SWEEP = _SWEEP.format(f"IN {REMEMBERED_TYPES}")
 KEY_SWEEP = """
     WITH swept AS (
         DELETE FROM shoal.key WHERE until > 0 AND until <= $1

@@ -133,15 +133,30 @@ class PostgresGraph:
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
+        return await self._links(sql.ASSOC_GET, id1, atypes, id2s)
+
+    async def assoc_ended(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        return await self._links(sql.ASSOC_ENDED, id1, atypes, id2s)
+
+    async def _links(
+        self, statement: str, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
         answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
         if id2s:
             numbers = [atype.number for atype in atypes]
-            for number, id2, moment, data in await self._reading.ask(sql.ASSOC_GET, id1, numbers, id2s):
+            for number, id2, moment, data in await self._reading.ask(statement, id1, numbers, id2s):
                 answer[ASSOC_TYPES[number]][id2] = Assoc(id2, moment, data)
         return answer
 
     async def assoc_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
         statement = sql.ASSOC_RANGE_OLDEST if at.oldest_first else sql.ASSOC_RANGE
+        rows = await self._reading.ask(statement, id1, atype.number, at.before, at.after, at.limit)
+        return list(starmap(Assoc, rows))
+
+    async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        statement = sql.ASSOC_ENDED_RANGE_OLDEST if at.oldest_first else sql.ASSOC_ENDED_RANGE
         rows = await self._reading.ask(statement, id1, atype.number, at.before, at.after, at.limit)
         return list(starmap(Assoc, rows))
 
@@ -218,11 +233,17 @@ class PostgresGraph:
         await self._change(ranks.DROP, id1, atype)
 
     async def sweep(self, before: int, now: int) -> int:
-        swept = page = await self._change(sql.ASSOC_SWEEP, before, _PLACED, _SWEEP_PAGE)
+        return await self._swept(sql.ASSOC_SWEEP, before) + await self._change(sql.KEY_SWEEP, now)
+
+    async def sweep_history(self, before: int) -> int:
+        return await self._swept(sql.HISTORY_SWEEP, before)
+
+    async def _swept(self, statement: str, before: int) -> int:
+        swept = page = await self._change(statement, before, _PLACED, _SWEEP_PAGE)
         while page == _SWEEP_PAGE:
-            page = await self._change(sql.ASSOC_SWEEP, before, _PLACED, _SWEEP_PAGE)
+            page = await self._change(statement, before, _PLACED, _SWEEP_PAGE)
             swept += page
-        return swept + await self._change(sql.KEY_SWEEP, now)
+        return swept
 
     async def _change(self, statement: str, *values: Any) -> int:
         """A change that is a statement of its own; the number that it gives, if any."""

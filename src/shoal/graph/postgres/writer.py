@@ -72,8 +72,8 @@ class _Task:
         self.batch = batch
         self.future = future
         self.settles = settles
-        self._triples = touched.triples
-        self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.triples
+        self._triples = touched.links
+        self.written: set[Name] = {op.id for op in batch.objects} | touched.keys | touched.links
         self.names: set[Name] = self.written | touched.ids
 
     def sources(self) -> set[int]:

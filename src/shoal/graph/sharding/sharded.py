@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -42,8 +42,10 @@ from shoal.graph.loading import Loading, LoadPart
 from shoal.graph.rows import KeyRow, Movable, Rows, Spread, Spreading
 from shoal.graph.schema import AnyNode, AssocType, Key
 from shoal.graph.sharding.shard_map import parse_shard_map
+from shoal.graph.sharding.side_by_side import side_by_side
+from shoal.graph.sharding.watch import Watch
 
-__all__ = ["ShardedGraph", "Watch", "parse_shard_map"]
+__all__ = ["ShardedGraph", "parse_shard_map"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,18 +55,6 @@ _SWITCH_SECONDS = 4.5
 _AGAIN_SECONDS = 0.02
 
 _log = logging.getLogger(__name__)
-
-
-class Watch(Protocol):
-    """Knows whether the shard map may still be believed where it names a store."""
-
-    def fresh(self, place: int) -> bool:
-        """Whether it was told so a moment ago."""
-        ...
-
-    async def renew(self, place: int) -> None:
-        """Wait until it is; the map may be another one then. Raises `Unavailable` when the store cannot be reached."""
-        ...
 
 
 class ShardedGraph:
@@ -112,16 +102,16 @@ class ShardedGraph:
             stale = [at for at in parts if self.watch is not None and not self.watch.fresh(at)]
             if not stale or self.watch is None:
                 return [(self._stores[at], part) for at, part in parts.items()]
-            await _side_by_side(self.watch.renew(at) for at in stale)
+            await side_by_side(self.watch.renew(at) for at in stale)
 
     async def obj_get(self, ids: Sequence[int]) -> dict[int, AnyNode]:
         parts = await self._split(ids, shard_of)
-        answers = await _side_by_side(store.obj_get(part) for store, part in parts)
+        answers = await side_by_side(store.obj_get(part) for store, part in parts)
         return {id_: node for answer in answers for id_, node in answer.items()}
 
     async def key_get(self, keys: Sequence[Key]) -> dict[Key, int]:
         parts = await self._split(keys, lambda key: key.shard)
-        answers = await _side_by_side(store.key_get(part) for store, part in parts)
+        answers = await side_by_side(store.key_get(part) for store, part in parts)
         return {key: id_ for answer in answers for key, id_ in answer.items()}
 
     async def assoc_get(
@@ -134,14 +124,14 @@ class ShardedGraph:
         return await store.assoc_range(id1, atype, at)
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
-        answers = await _side_by_side(
+        answers = await side_by_side(
             store.assoc_ranges(part, atype, at) for store, part in await self._split(id1s, shard_of)
         )
         return {id1: page for answer in answers for id1, page in answer.items()}
 
     async def assoc_count(self, id1s: Sequence[int], atypes: Sequence[AssocType]) -> dict[AssocType, dict[int, int]]:
         parts = await self._split(id1s, shard_of)
-        answers = await _side_by_side(store.assoc_count(part, atypes) for store, part in parts)
+        answers = await side_by_side(store.assoc_count(part, atypes) for store, part in parts)
         merged: dict[AssocType, dict[int, int]] = {atype: {} for atype in atypes}
         for answer in answers:
             for atype, counts in answer.items():
@@ -150,8 +140,16 @@ class ShardedGraph:
 
     async def assoc_ranks(self, id1s: Sequence[int], atype: AssocType, times: Sequence[int]) -> dict[int, list[int]]:
         parts = await self._split(id1s, shard_of)
-        answers = await _side_by_side(store.assoc_ranks(part, atype, times) for store, part in parts)
+        answers = await side_by_side(store.assoc_ranks(part, atype, times) for store, part in parts)
         return {id1: ranks for answer in answers for id1, ranks in answer.items()}
+
+    async def assoc_ended(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        return await (await self._store(shard_of(id1))).assoc_ended(id1, atypes, id2s)
+
+    async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        return await (await self._store(shard_of(id1))).assoc_ended_range(id1, atype, at)
 
     async def commit(self, batch: Batch) -> None:
         await self.commit_owing(batch)
@@ -215,7 +213,7 @@ class ShardedGraph:
                 if op.id1 in expected:
                     batch.expect(op.id1)
             batches.append((store, batch))
-        await _side_by_side(store.commit(batch) for store, batch in batches)
+        await side_by_side(store.commit(batch) for store, batch in batches)
 
     def _refuse_strays(self, batch: Batch) -> None:
         """Objects, keys and lists of another store cannot commit with this one: that would be a mistake of ours."""
@@ -256,7 +254,7 @@ class ShardedGraph:
         return sum([await store.backlog() for store in self._stores])
 
     async def lag(self) -> float:
-        return max(await _side_by_side(store.lag() for store in self._stores))
+        return max(await side_by_side(store.lag() for store in self._stores))
 
     async def buried(self) -> list[tuple[Job, str]]:
         return [
@@ -314,7 +312,7 @@ class ShardedGraph:
         """A store also holds rows that are another's by now; all of a page may be such, so it is one page of each at a time."""
         merged: list[R] = []
         while len(merged) < limit:
-            pages = await _side_by_side(scan(store, after, limit) for store in self._stores)
+            pages = await side_by_side(scan(store, after, limit) for store in self._stores)
             ends: list[Any] = [order(page[-1]) for page in pages if len(page) == limit]
             own: list[tuple[Any, R]] = [
                 (order(row), row) for at, page in enumerate(pages) for row in page if self._at(shard(row)) == at
@@ -328,11 +326,11 @@ class ShardedGraph:
 
     async def put_rows(self, rows: Rows) -> None:
         """All or none in each store."""
-        await _side_by_side(_movable(store).put_rows(part) for store, part in self._by_store(rows))
+        await side_by_side(_movable(store).put_rows(part) for store, part in self._by_store(rows))
 
     async def remove_rows(self, rows: Rows) -> None:
         """Remove rows: all or none in each store."""
-        await _side_by_side(_movable(store).remove_rows(part) for store, part in self._by_store(rows))
+        await side_by_side(_movable(store).remove_rows(part) for store, part in self._by_store(rows))
 
     @property
     def loads(self) -> bool:
@@ -357,7 +355,7 @@ class ShardedGraph:
         """Count what each data source holds in its own store. Raises `InvalidInput` if a store cannot tell."""
         if not all(isinstance(store, Spreading) for store in self._stores):
             raise InvalidInput("a store of this kind cannot tell how much it holds")
-        answers = await _side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))
+        answers = await side_by_side(store.spread() for store in self._stores if isinstance(store, Spreading))
         return {
             source: held
             for at, answer in enumerate(answers)
@@ -375,7 +373,10 @@ class ShardedGraph:
         await (await self._store(shard_of(id1))).block_drop(id1, atype)
 
     async def sweep(self, before: int, now: int) -> int:
-        return sum(await _side_by_side(store.sweep(before, now) for store in self._stores))
+        return sum(await side_by_side(store.sweep(before, now) for store in self._stores))
+
+    async def sweep_history(self, before: int) -> int:
+        return sum(await side_by_side(store.sweep_history(before) for store in self._stores))
 
     async def close(self) -> None:
         for store in self._stores:
@@ -390,11 +391,3 @@ def _movable(store: Store) -> Movable:
 
 def _first(pair: tuple[Any, object]) -> Any:
     return pair[0]
-
-
-async def _side_by_side(questions: Iterable[Awaitable[T]]) -> list[T]:
-    """All answers, asked at once; one store alone is simply asked."""
-    awaitables = list(questions)
-    if len(awaitables) == 1:
-        return [await awaitables[0]]
-    return list(await asyncio.gather(*awaitables))

@@ -18,6 +18,7 @@ from shoal.graph.schema import (
     POSTED,
     POSTED_TO_FOLLOWERS,
     PUBLISHED,
+    REMEMBERED,
     TAG_OF,
     THREAD,
 )
@@ -43,6 +44,10 @@ FOREVER = 2**63 - 1
 """Later than every time."""
 _BY_ID = ", ".join(map(str, BY_ID))
 _DISPLACED = f"atype IN ({_BY_ID}) AND (alive = 0 OR time != id2)"
+
+_REMEMBERED = f"({', '.join(map(str, sorted(REMEMBERED)))})"
+_ENDED_LISTED = f"({', '.join(str(atype.number) for atype in ASSOC_TYPES.values() if atype.ended_listed)})"
+"""To add a type that stores have already takes a schema version, here too: indexes name them. None is in `BY_ID`."""
 
 RANKED = tuple(atype.number for atype in ASSOC_TYPES.values() if atype.ranked)
 """Types of lists that are read by position; they are all in `BY_ID`."""
@@ -167,6 +172,12 @@ MIGRATIONS: tuple[str, ...] = (
     {_counted("association")}
     {_counted("displaced")}
     """,
+    f"""
+    DROP INDEX association_ended;
+    CREATE INDEX association_ended ON association (time) WHERE alive = 0 AND atype NOT IN {_REMEMBERED};
+    CREATE INDEX association_past ON association (time) WHERE alive = 0 AND atype IN {_REMEMBERED};
+    CREATE INDEX association_ended_by_time ON association (id1, atype, time) WHERE alive = 0 AND atype IN {_ENDED_LISTED};
+    """,
 )
 """Schema versions in order; `PRAGMA user_version` says how many have been applied. They only ever grow at the end."""
 
@@ -186,6 +197,11 @@ ASSOC_GET = f"""
     FROM json_each(?2) AS atypes CROSS JOIN json_each(?3) AS wanted CROSS JOIN displaced AS a
     WHERE atypes.value IN ({_BY_ID})
         AND a.id1 = ?1 AND a.atype = atypes.value AND a.id2 = wanted.value AND a.alive = 1"""
+
+ASSOC_ENDED = """
+    SELECT a.atype, a.id2, a.time, a.data
+    FROM json_each(?2) AS atypes CROSS JOIN json_each(?3) AS wanted CROSS JOIN association AS a
+    WHERE a.id1 = ?1 AND a.atype = atypes.value AND a.id2 = wanted.value AND a.alive = 0"""
 
 
 class _Part(NamedTuple):
@@ -237,10 +253,20 @@ ASSOC_RANGES = {
 _SCAN = "SELECT id1, atype, id2, time, alive, data FROM {} WHERE (id1, atype, id2) > (?1, ?2, ?3) AND alive >= 0"
 ASSOC_SCAN = f"""
     {_SCAN.format("association")} UNION ALL {_SCAN.format("displaced")} ORDER BY id1, atype, id2 LIMIT ?4"""
-ASSOC_SWEEPS = tuple(
-    f"DELETE FROM {table} WHERE alive = 0 AND time < ? AND atype NOT IN {_IDS}"
-    for table in ("association", "displaced")
+ASSOC_ENDED_RANGE = {
+    oldest_first: f"""
+    SELECT id2, time, data FROM association INDEXED BY association_ended_by_time
+    WHERE id1 = ?1 AND atype = ?2 AND alive = 0 AND atype IN {_ENDED_LISTED} AND time < ?3 AND time > ?4
+    ORDER BY time {"ASC" if oldest_first else "DESC"} LIMIT ?5"""
+    for oldest_first in (False, True)
+}
+_SWEEP = "DELETE FROM {} INDEXED BY {} WHERE alive = 0 AND time < ? AND atype NOT IN {}"
+ASSOC_SWEEPS = (
+    _SWEEP.format("association", "association_ended", _IDS) + f" AND atype NOT IN {_REMEMBERED}",
+    _SWEEP.format("displaced", "displaced_ended", _IDS),
 )
+HISTORY_SWEEP = f"""
+    DELETE FROM association INDEXED BY association_past WHERE alive = 0 AND time < ? AND atype IN {_REMEMBERED}"""
 
 COUNT_GET = f"""
     SELECT atype, id1, time FROM association

@@ -112,10 +112,20 @@ class SqliteGraph:
     async def assoc_get(
         self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
     ) -> dict[AssocType, dict[int, Assoc]]:
+        return self._links(sql.ASSOC_GET, id1, atypes, id2s)
+
+    async def assoc_ended(
+        self, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
+        return self._links(sql.ASSOC_ENDED, id1, atypes, id2s)
+
+    def _links(
+        self, statement: str, id1: int, atypes: Sequence[AssocType], id2s: Sequence[int]
+    ) -> dict[AssocType, dict[int, Assoc]]:
         answer: dict[AssocType, dict[int, Assoc]] = {atype: {} for atype in atypes}
         if id2s:
             numbers = _json([atype.number for atype in atypes])
-            for number, id2, moment, data in self._reading.execute(sql.ASSOC_GET, (id1, numbers, _json(id2s))):
+            for number, id2, moment, data in self._reading.execute(statement, (id1, numbers, _json(id2s))):
                 answer[ASSOC_TYPES[number]][id2] = Assoc(id2, moment, data)
         return answer
 
@@ -123,6 +133,10 @@ class SqliteGraph:
         statement = sql.ASSOC_RANGE[atype.number in sql.BY_ID, at.oldest_first]
         rows = self._reading.execute(statement, (id1, atype.number, at.before, at.after, at.limit))
         return list(map(Assoc._make, rows))
+
+    async def assoc_ended_range(self, id1: int, atype: AssocType, at: Cursor) -> list[Assoc]:
+        values = (id1, atype.number, at.before, at.after, at.limit)
+        return list(map(Assoc._make, self._reading.execute(sql.ASSOC_ENDED_RANGE[at.oldest_first], values)))
 
     async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
         if not id1s:
@@ -282,6 +296,9 @@ class SqliteGraph:
             return tombstones + write.execute(sql.KEY_SWEEP, (now,)).rowcount
 
         return int(await self._write(forget))
+
+    async def sweep_history(self, before: int) -> int:
+        return int(await self._write(lambda write: write.execute(sql.HISTORY_SWEEP, (before,)).rowcount))
 
     async def key_scan(self, after: tuple[str, str], limit: int) -> list[KeyRow]:
         return await self._aside(lambda read: bulk.keys_after(read, after, limit))

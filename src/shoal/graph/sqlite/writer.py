@@ -212,7 +212,7 @@ class Writer:
             known.versions.update(read(sql.OBJ_VERSIONS, (_json(list(touched.ids)),)))
         for statement, values in sql.in_rows(sql.KEY_GET, list(touched.keys), 2):
             known.keys.update({(space, name): (id_, until) for space, name, id_, until in read(statement, values)})
-        for statement, values in sql.in_rows(sql.LINKS_GET, list(touched.triples), 3):
+        for statement, values in sql.in_rows(sql.LINKS_GET, list(touched.links), 3):
             for id1, atype, id2, moment, alive, data, displaced in read(statement, values):
                 known.links[id1, atype, id2] = StoredAssoc(moment, bool(alive), data)
                 if displaced:

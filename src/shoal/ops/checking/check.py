@@ -15,6 +15,7 @@ from shoal.core.model import Member, Post
 from shoal.graph.contract import Reader
 from shoal.graph.schema import AnyNode
 from shoal.ops.checking import invariants, scan
+from shoal.ops.checking.follow_histories import FollowHistories, remember
 from shoal.ops.checking.homes import homes
 from shoal.ops.checking.invariants import MOST, Found
 from shoal.ops.checking.media_files import YOUNG_SECONDS, MediaFiles, mend
@@ -77,6 +78,7 @@ async def _repaired(network: AnyNetwork, look: Look, sample: int | None, progres
         await look_again(network, findings)
         await mend(network, findings)
         await plan_ends(network, findings)
+        await remember(network, findings)
         look = await _confirmed(network, sample, progress, read_only=False, young=young)
     return max(0, before - sum(found.wrong for found in look.values()))
 
@@ -125,7 +127,7 @@ async def _look(
         await network.settle(_PATIENCE_SECONDS)
     keys, counts_of_tags, rows = _Keys(network.store), TagCounts(), SearchRows(network)
     searched = not read_only and await rows.is_filled()
-    files, clients = MediaFiles(network, young), UnusedApps()
+    files, clients, histories = MediaFiles(network, young), UnusedApps(), FollowHistories(network)
 
     async def watch(page: Sequence[AnyNode]) -> None:
         counts_of_tags.take(page)
@@ -136,13 +138,14 @@ async def _look(
             await rows.watch(page)
 
     objects = await scan.read_objects(network.store, watch, progress)
-    links = await scan.read_links(network.store, progress)
+    links = await scan.read_links(network.store, histories.watch, progress)
     counts = await scan.read_counts(network.store, progress)
     blocks = await scan.read_blocks(network.store, progress)
     # In a thread: sorting a million rows would hold up whoever is served meanwhile.
     found = await asyncio.to_thread(_compared, objects, links, counts, blocks)
     found["keys"] = Found(keys.checked, len(keys.findings), keys.findings)
     found["apps"] = clients.compared(links)
+    found["histories"] = await asyncio.to_thread(histories.compared, links)
     if not read_only:
         found["cloud"] = await counts_of_tags.compared(network.tag_store)
         found["files"] = await files.compared(objects, links)

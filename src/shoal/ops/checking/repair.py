@@ -131,7 +131,9 @@ async def _end(network: AnyNetwork, finding: Finding) -> None:
     here, there = await _both_ends(network, finding.end)
     stored = here or there
     if stored is not None:
-        op = AssocOp(*finding.end, stored.time, alive=False, data=stored.data, plain=True)
+        # The data of an end would be taken for moments of a history.
+        data = b"" if ASSOC_TYPES[finding.end[1]].history else stored.data
+        op = AssocOp(*finding.end, stored.time, alive=False, data=data, plain=True)
         await _put_both(network, _past(op, here, there))
 
 

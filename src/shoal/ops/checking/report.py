@@ -50,6 +50,8 @@ class Finding(NamedTuple):
     """The bytes of a member's media are to be counted again."""
     file: str = ""
     """A file is to be deleted."""
+    remember: Triple | None = None
+    """Both ends of a follow are to remember what either does."""
     app: int = 0
     """An app is to go after a day, unless it is used."""
 
@@ -86,6 +88,7 @@ PROMISES = {
     "I2": "counts (I2) equal the live associations",
     "positions": "positions in lists are counted from the live associations",
     "I3": "associations (I3) have their inverses",
+    "histories": "histories of follows end where the follows do, and both ends tell the same",
     "I4": "tags (I4) lead to the live posts that have them",
     "cloud": "the tag cloud (I4) counts the live uses of every tag",
     "search": "the search index has every member and post as they are",

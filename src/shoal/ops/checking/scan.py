@@ -336,13 +336,14 @@ async def read_objects(
     return arrays.objects()
 
 
-async def read_links(store: Scanner, progress: Progress) -> Links:
-    """Every association, tombstones too."""
+async def read_links(store: Scanner, watch: Callable[[list[AssocRow]], Awaitable[None]], progress: Progress) -> Links:
+    """Every association, tombstones too; `watch` is given each page of them."""
     pages: list[Links] = []
     read = 0
     after: Triple = (FIRST, FIRST, FIRST)
     while page := await store.assoc_scan(after, ROWS_AT_ONCE):
         pages.append(_columns(page))
+        await watch(page)
         read += len(page)
         after = page[-1][:3]
         progress("associations", read, 0)

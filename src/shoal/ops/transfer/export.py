@@ -10,7 +10,7 @@ from pathlib import Path
 from shoal.core.errors import NotFound
 from shoal.ops.checking.report import Progress, nothing
 from shoal.ops.network import AnyNetwork
-from shoal.ops.transfer import exported_links, exported_posts, exported_settings
+from shoal.ops.transfer import exported_links, exported_periods, exported_posts, exported_settings
 from shoal.ops.transfer.export_target import export_target
 from shoal.ops.transfer.exporting import Export
 from shoal.services import members
@@ -27,7 +27,7 @@ async def export(network: AnyNetwork, name: str, to: Path, progress: Progress = 
     if member is None:
         raise NotFound(f"there is no member {name!r}")
     with export_target(to) as opened:
-        writing = Export(network.store, network.media, member, opened, progress)
+        writing = Export(network.store, network.reads, network.media, member, opened, progress)
         await write_all(writing)
     return writing.lost
 
@@ -37,3 +37,4 @@ async def write_all(writing: Export) -> None:
     await exported_settings.write(writing)
     await exported_posts.write(writing)
     await exported_links.write(writing)
+    await exported_periods.write(writing)

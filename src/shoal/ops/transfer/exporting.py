@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence, Sized
 from contextlib import aclosing
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from shoal.core.errors import NotFound
 from shoal.core.ids import milliseconds_of
 from shoal.core.model import Media, Member
-from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Reader
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import MAX_TIME, Assoc, Cursor, Store
 from shoal.graph.schema import AssocType
 from shoal.ops.checking.report import Progress
 from shoal.ops.transfer.export_target import Open
 
 PAGE = 500
 
+PageT = TypeVar("PageT", bound=Sized)
 Rows = Callable[[Sequence[Assoc]], Awaitable[Iterable[Sequence[str]]]]
 Pace = Callable[[], Awaitable[None]]
 """Waits until there is room for more of an export."""
@@ -43,9 +45,17 @@ class Export:
     """The data of one member on their way into files. Lists are read page by page, so they take the same memory however long."""
 
     def __init__(
-        self, graph: Reader, files: FileSource, member: Member, opened: Open, progress: Progress, pace: Pace = at_once
+        self,
+        store: Store,
+        reads: Reads,
+        files: FileSource,
+        member: Member,
+        opened: Open,
+        progress: Progress,
+        pace: Pace = at_once,
     ) -> None:
-        self.graph = graph
+        self.graph = store
+        self.reads = reads
         self.member = member
         self.progress = progress
         self._files = files
@@ -63,11 +73,21 @@ class Export:
 
     async def table(self, noun: str, atype: AssocType, header: Sequence[str], rows: Rows) -> None:
         """A CSV file of a list, with a line for each of its entries that `rows` has one for."""
+        await self.paged_table(noun, header, self.pages(atype), rows)
+
+    async def paged_table(
+        self,
+        noun: str,
+        header: Sequence[str],
+        pages: AsyncGenerator[PageT, None],
+        rows: Callable[[PageT], Awaitable[Iterable[Sequence[str]]]],
+    ) -> None:
+        """A CSV file with the lines that `rows` makes of each page."""
         with self._open(f"{noun}.csv") as file, io.TextIOWrapper(file, "utf-8", newline="") as text:
             table = csv.writer(text)
             table.writerow(header)
             read = 0
-            async with aclosing(self.pages(atype)) as pages:
+            async with aclosing(pages):
                 async for page in pages:
                     table.writerows(await rows(page))
                     await self._pace()

@@ -9,7 +9,8 @@ from functools import partial
 from typing import IO, cast
 
 from shoal.core.model import Member
-from shoal.graph.contract import Reader
+from shoal.feeds.reads import Reads
+from shoal.graph.contract import Store
 from shoal.ops.checking.report import nothing
 from shoal.ops.transfer.export import write_all
 from shoal.ops.transfer.export_target import entry_of
@@ -63,10 +64,10 @@ class _Outlet:
                 await self._changed.wait()
 
 
-async def streamed(graph: Reader, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
+async def streamed(store: Store, reads: Reads, files: FileSource, member: Member) -> AsyncGenerator[bytes, None]:
     """Yield the bytes of a zip with all data of a member. What was begun ends when nobody takes any more."""
     outlet = _Outlet()
-    writing = asyncio.create_task(_write(outlet, graph, files, member), name="shoal-export")
+    writing = asyncio.create_task(_write(outlet, store, reads, files, member), name="shoal-export")
     writing.add_done_callback(lambda _done: outlet.end())
     try:
         async for piece in outlet.pieces():
@@ -78,6 +79,6 @@ async def streamed(graph: Reader, files: FileSource, member: Member) -> AsyncGen
         await asyncio.gather(writing, return_exceptions=True)
 
 
-async def _write(outlet: _Outlet, graph: Reader, files: FileSource, member: Member) -> None:
+async def _write(outlet: _Outlet, store: Store, reads: Reads, files: FileSource, member: Member) -> None:
     with zipfile.ZipFile(cast("IO[bytes]", outlet), "w", zipfile.ZIP_DEFLATED) as archive:
-        await write_all(Export(graph, files, member, partial(entry_of, archive), nothing, outlet.room))
+        await write_all(Export(store, reads, files, member, partial(entry_of, archive), nothing, outlet.room))

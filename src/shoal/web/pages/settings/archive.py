@@ -65,7 +65,7 @@ class _Archive(StreamingResponse):
 
 
 async def _pieces(visit: Visit, member: Member) -> AsyncGenerator[bytes, None]:
-    async with aclosing(streamed(visit.front.graph, visit.front.media, member)) as pieces:
+    async with aclosing(streamed(visit.front.store, visit.front.reads, visit.front.media, member)) as pieces:
         async for piece in pieces:
             yield piece
 

@@ -1,0 +1,381 @@
+"""When two members followed each other, told to these two alone; and how the followers of one changed from day to day."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from unittest.mock import patch
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.errors import InvalidInput, NotFound
+from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, compose, floor_at, milliseconds_of, shard_of
+from shoal.feeds.relationships import followers
+from shoal.feeds.relationships.followers import FollowersOfDay
+from shoal.feeds.relationships.history import FollowPeriod
+from shoal.graph.contract import AssocOp, Batch, Store
+from shoal.graph.schema import ASSOC_TYPES, EVERYBODY, FOLLOWED_BY, FOLLOWS, HISTORY_KEPT
+from shoal.ops.upkeep import Upkeep
+from shoal.services import moderation
+from tests.flows.people import register
+from tests.running import in_loop
+
+DAY_MS = 86_400_000
+TWO_STORES = {"0-31": "memory://one", "32-63": "memory://two"}
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def moment(shoal: Shoal) -> int:
+    """A moment as ids tell it here, in Unix milliseconds."""
+    return milliseconds_of(shoal.network.writes.new_id(0))
+
+
+async def told(one: Handle, other: Handle) -> tuple[list[FollowPeriod], list[FollowPeriod]]:
+    """When one followed the other, told to either."""
+    mine, theirs = await one.relationship_history(other), await other.relationship_history(one)
+    assert mine.following == theirs.followed_by
+    assert mine.followed_by == theirs.following
+    return mine.following, mine.followed_by
+
+
+def check(periods: Sequence[FollowPeriod], times: Sequence[tuple[int, int]]) -> None:
+    """Compare periods, newest first, with the moments between which each began and ended (0: it goes on)."""
+    assert [period.until is None for period in periods] == [not after for _, after in times]
+    edges = [edge for period in periods for edge in (period.until, period.since) if edge is not None]
+    assert edges == sorted(edges, reverse=True)
+    assert all(before <= (period.since or 0) for period, (before, _) in zip(periods, times, strict=True))
+    assert all((period.until or 0) <= after for period, (_, after) in zip(periods, times, strict=True))
+
+
+async def put(store: Store, follower: int, followee: int, moment: int, *, alive: bool) -> None:
+    """Begin or end a follow at a moment in Unix milliseconds, at both ends."""
+    at = compose(moment, shard_of(follower), moment % 1_000)
+    for id1, atype, id2 in ((follower, FOLLOWS, followee), (followee, FOLLOWED_BY, follower)):
+        batch = Batch(shard_of(id1))
+        batch.put(AssocOp(id1, atype.number, id2, at, alive=alive, plain=True))
+        await store.commit(batch)
+
+
+@in_loop
+async def test_a_follow_is_told_since_when_until_when_and_again() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        assert await told(ann, ben) == ([], [])
+        began = moment(shoal)
+        await ann.follow(ben)
+        (period,), none = await told(ann, ben)
+        assert (none, period.until) == ([], None)
+        await ann.unfollow(ben)
+        ended = moment(shoal)
+        following, _ = await told(ann, ben)
+        check(following, [(began, ended)])
+        assert following[0].since == period.since
+        await ann.follow(ben)
+        await ben.follow(ann)
+        following, followed_by = await told(ann, ben)
+        check(following, [(began, 0), (began, ended)])
+        check(followed_by, [(began, 0)])
+
+
+@in_loop
+async def test_changing_what_a_follow_brings_begins_nothing() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.follow(ben)
+        before = await told(ann, ben)
+        await ann.follow(ben, shares=False, notify=True, languages=["nl"])
+        await ann.follow(ben, shares=True)
+        assert await told(ann, ben) == before
+
+
+@in_loop
+async def test_a_request_is_no_follow_until_it_is_granted() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ben.update_profile(locked=True)
+        await ann.follow(ben)
+        await ann.follow(ben, notify=True)
+        assert await told(ann, ben) == ([], [])
+        granted = moment(shoal)
+        await ben.authorize(ann)
+        await shoal.settle()
+        following, _ = await told(ann, ben)
+        check(following, [(granted, 0)])
+        await ben.remove_follower(ann)
+        removed = moment(shoal)
+        await ann.follow(ben)
+        await ben.reject(ann)
+        following, _ = await told(ann, ben)
+        check(following, [(granted, removed)])
+
+
+@pytest.mark.parametrize("store", ["memory://", TWO_STORES], ids=["one store", "two stores"])
+@in_loop
+async def test_a_block_ends_follows_and_hides_nothing_of_them(store: str | dict[str, str]) -> None:
+    async with Shoal.open(store) as shoal:
+        # They live in different stores, where there are two.
+        ann, ben = await register(shoal, "ann", "dan")
+        began = moment(shoal)
+        await asyncio.gather(ann.follow(ben), ben.follow(ann))
+        await ben.block(ann)
+        await shoal.settle()
+        blocked = moment(shoal)
+        for periods in await told(ann, ben):
+            check(periods, [(began, blocked)])
+        await ben.unblock(ann)
+        await ann.follow(ben)
+        following, _ = await told(ann, ben)
+        check(following, [(blocked, 0), (began, blocked)])
+
+
+@in_loop
+async def test_a_suspension_ends_nothing_and_hides_no_history() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await ann.follow(ben)
+        before = await told(ann, ben)
+        await moderation.suspend(shoal.network.writes, ben.id)
+        await shoal.settle()
+        assert (await ann.relationship_history(ben)).following == before[0]
+        await moderation.restore(shoal.network.writes, ben.id)
+        await shoal.settle()
+        assert await told(ann, ben) == before
+
+
+@in_loop
+async def test_nobody_learns_anything_of_others() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, eve = await register(shoal, "ann", "ben", "eve")
+        await ann.follow(ben)
+        await ann.unfollow(ben)
+        for other in (ann, ben, eve):
+            history = await eve.relationship_history(other)
+            assert (history.following, history.followed_by) == ([], [])
+        with pytest.raises(NotFound):
+            await eve.relationship_history("nobody")
+        with pytest.raises(NotFound):
+            await eve.relationship_history(12345)
+        assert [day.lost for day in await eve.followers_by_day(1)] == [0]
+        assert [(day.gained, day.lost) for day in await ben.followers_by_day(1)] == [(1, 1)]
+
+
+@in_loop
+async def test_an_imported_follow_began_at_a_time_that_nobody_knows() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await put(shoal.network.store, ann.id, ben.id, EPOCH_MS + 5, alive=True)
+        assert await told(ann, ben) == ([FollowPeriod(None, None)], [])
+        await put(shoal.network.store, ben.id, ann.id, BACKDATED_UNTIL_MS, alive=True)
+        assert (await told(ann, ben))[1] == [FollowPeriod(BACKDATED_UNTIL_MS, None)]
+        await ann.unfollow(ben)
+        (period,), _ = await told(ann, ben)
+        assert period.since is None
+        assert period.until is not None
+
+
+@in_loop
+async def test_what_ended_long_ago_is_not_told_any_more_and_then_forgotten() -> None:
+    async with Shoal.open("memory://", follow_history_days=100.0, tombstone_days=1.0) as shoal:
+        ann, ben, cyd = await register(shoal, "ann", "ben", "cyd")
+        store, now = shoal.network.store, now_ms()
+        for other in (ben, cyd):
+            await put(store, ann.id, other.id, now - 200 * DAY_MS, alive=True)
+            await put(store, ann.id, other.id, now - 101 * DAY_MS, alive=False)
+        await put(store, ann.id, cyd.id, now - 99 * DAY_MS, alive=True)
+        await put(store, ann.id, cyd.id, now - 98 * DAY_MS, alive=False)
+        assert await told(ann, ben) == ([], [])
+        recent = [FollowPeriod(now - 99 * DAY_MS, now - 98 * DAY_MS)]
+        assert await told(ann, cyd) == (recent, [])
+        history = await ann.relationship_history(cyd)
+        assert history.known_since == pytest.approx(now - 100 * DAY_MS, abs=60_000)
+        upkeep = _upkeep(shoal, tombstone_days=1.0, history_days=100.0)
+        await upkeep.once()
+        assert [len(rows) for rows in await _ended(shoal, ann.id, ben.id)] == [0, 0]
+        assert await told(ann, cyd) == (recent, [])
+        # Once a day.
+        await put(store, ann.id, ben.id, now - 101 * DAY_MS, alive=False)
+        await upkeep.once()
+        assert [len(rows) for rows in await _ended(shoal, ann.id, ben.id)] == [1, 0]
+
+
+@in_loop
+async def test_longer_histories_are_known_only_from_when_they_were_kept() -> None:
+    async with Shoal.open("memory://", follow_history_days=100.0) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await put(shoal.network.store, ann.id, ben.id, now_ms() - 150 * DAY_MS, alive=False)
+        await _upkeep(shoal, tombstone_days=30.0, history_days=100.0).once()
+        # The setting was raised since.
+        reads = shoal.network.reads
+        with patch.object(type(reads), "history_days", 300.0):
+            history = await ann.relationship_history(ben)
+            assert history.known_since == pytest.approx(now_ms() - 100 * DAY_MS, abs=60_000)
+            assert len(await ann.followers_by_day(400)) == 100
+
+
+async def _ended(shoal: Shoal, one: int, other: int) -> list[dict[int, object]]:
+    kinds = (FOLLOWS, ASSOC_TYPES[FOLLOWS.history])
+    return [dict(rows) for rows in (await shoal.network.store.assoc_ended(one, kinds, (other,))).values()]
+
+
+def _upkeep(shoal: Shoal, *, tombstone_days: float, history_days: float) -> Upkeep:
+    async def nothing() -> None: ...
+
+    async def none(_now: int) -> None: ...
+
+    network = shoal.network
+    return Upkeep(network.store, network.timelines, nothing, none, 14.0, tombstone_days, history_days)
+
+
+@in_loop
+async def test_a_network_keeps_histories_from_its_beginning_or_from_when_it_began_to(tmp_path: object) -> None:
+    url = f"sqlite:///{tmp_path}/shoal.db"
+    async with Shoal.open(url) as shoal:
+        store = shoal.network.store
+        mark = (await store.assoc_get(EVERYBODY, [HISTORY_KEPT], [EVERYBODY]))[HISTORY_KEPT][EVERYBODY]
+        assert mark.time == 1
+        (ann,) = await register(shoal, "ann")
+        assert len(await ann.followers_by_day(400)) == 400
+        # As an older network was: nothing says since when.
+        batch = Batch(shard_of(EVERYBODY))
+        batch.put(AssocOp(EVERYBODY, HISTORY_KEPT.number, EVERYBODY, 2, alive=False, plain=True))
+        await store.commit(batch)
+    async with Shoal.open(url) as shoal:
+        ann = await shoal.member("ann")
+        # Of ends it has those whose tombstones are still there.
+        history = await ann.relationship_history("ann")
+        assert history.known_since == pytest.approx(now_ms() - 30 * DAY_MS, abs=60_000)
+        assert len(await ann.followers_by_day(400)) == 30
+    async with Shoal.open(url) as shoal:
+        ann = await shoal.member("ann")
+        assert (await ann.relationship_history("ann")).known_since == pytest.approx(history.known_since, abs=5)
+
+
+# Followers by day
+
+
+@asynccontextmanager
+async def a_year() -> AsyncIterator[tuple[Shoal, Handle, date]]:
+    """Ann, whom others began and ceased to follow in the last days; and today."""
+    async with Shoal.open("memory://") as shoal:
+        ann, ben, cyd, dan, eve, fay = await register(shoal, "ann", "ben", "cyd", "dan", "eve", "fay")
+        store, noon = shoal.network.store, now_ms() // DAY_MS * DAY_MS - DAY_MS // 2
+        acts = [
+            (ben, 500, True),
+            (cyd, 300, True),
+            (cyd, 8, False),
+            (dan, 9, True),
+            (dan, 9, False),
+            (dan, 8, True),
+            (dan, 6, False),
+            (dan, 2, True),
+            (eve, 9, True),
+            # Imported, and gone since.
+            (fay, (noon - EPOCH_MS) // DAY_MS, True),
+            (fay, 3, False),
+        ]
+        for order, (who, days, alive) in enumerate(acts):
+            await put(store, who.id, ann.id, noon - days * DAY_MS + order, alive=alive)
+        yield shoal, ann, datetime.now(UTC).date()
+
+
+@in_loop
+async def test_followers_are_counted_day_by_day() -> None:
+    async with a_year() as (_, ann, today):
+        # Noon of yesterday is day 1, so what was done n days before it is in the row n + 1 days ago.
+        series = await ann.followers_by_day(12)
+        found = {(today - row.day).days: row[1:] for row in series}
+        assert [(today - row.day).days for row in series] == [*range(11, -1, -1)]
+        assert found == {
+            11: (3, 0, 0),
+            10: (4, 2, 1),
+            9: (4, 1, 1),
+            8: (4, 0, 0),
+            7: (3, 0, 1),
+            6: (3, 0, 0),
+            5: (3, 0, 0),
+            4: (2, 0, 1),
+            3: (3, 1, 0),
+            2: (3, 0, 0),
+            1: (3, 0, 0),
+            0: (3, 0, 0),
+        }
+
+
+@in_loop
+async def test_a_longer_series_ends_as_a_shorter_one_does() -> None:
+    async with a_year() as (_, ann, _today):
+        whole = await ann.followers_by_day(400)
+        assert len(whole) == 400
+        assert whole[0].followers == 2
+        for days in (1, 2, 30, 399):
+            assert await ann.followers_by_day(days) == whole[-days:]
+        assert await ann.followers_by_day() == whole[-90:]
+        for before, after in pairwise(whole):
+            assert after.followers == before.followers + after.gained - after.lost
+            assert after.day == before.day + timedelta(days=1)
+
+
+@in_loop
+async def test_the_series_of_a_member_with_too_many_changes_begins_later() -> None:
+    async with a_year() as (_, ann, today):
+        whole = await ann.followers_by_day(30)
+        for most, days in ((1, 3), (2, 9), (3, 30)):
+            with patch.object(followers, "_MOST", most), patch.object(followers, "_PAGE", 1):
+                series = await ann.followers_by_day(30)
+                assert series == whole[-len(series) :]
+                assert (today - series[0].day).days == days - 1, most
+
+
+@in_loop
+async def test_a_series_has_one_to_four_hundred_days() -> None:
+    async with Shoal.open("memory://") as shoal:
+        (ann,) = await register(shoal, "ann")
+        for days in (0, -1, 401):
+            with pytest.raises(InvalidInput, match="1 to 400"):
+                await ann.followers_by_day(days)
+        today = datetime.now(UTC).date()
+        assert await ann.followers_by_day(1) in (
+            [FollowersOfDay(today, 0, 0, 0)],
+            [FollowersOfDay(today + timedelta(days=1), 0, 0, 0)],
+        )
+
+
+@in_loop
+async def test_a_network_that_keeps_no_history_has_neither() -> None:
+    async with Shoal.open("memory://", follow_history_days=0.0) as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        await put(shoal.network.store, ann.id, ben.id, now_ms() - 9_000, alive=True)
+        await put(shoal.network.store, ann.id, ben.id, now_ms() - 8_000, alive=False)
+        assert await told(ann, ben) == ([], [])
+        await ann.follow(ben)
+        assert [period.until for period in (await told(ann, ben))[0]] == [None]
+        assert await ben.followers_by_day(30) == []
+
+
+@in_loop
+async def test_an_old_tombstone_counts_as_lost_on_its_day() -> None:
+    async with Shoal.open("memory://") as shoal:
+        ann, ben = await register(shoal, "ann", "ben")
+        at = floor_at(now_ms() // DAY_MS * DAY_MS - 3 * DAY_MS + 5)
+        for id1, atype, id2 in ((ben.id, FOLLOWS, ann.id), (ann.id, FOLLOWED_BY, ben.id)):
+            batch = Batch(shard_of(id1))
+            # Without data, as older code left it.
+            batch.put(AssocOp(id1, atype.number, id2, at, alive=False, plain=True, silent=True))
+            await shoal.network.store.commit(batch)
+        assert [row[1:] for row in await ann.followers_by_day(5)] == [
+            (1, 0, 0),
+            (0, 0, 1),
+            (0, 0, 0),
+            (0, 0, 0),
+            (0, 0, 0),
+        ]
+        (period,) = (await ann.relationship_history(ben)).followed_by
+        assert period.since is None

@@ -1,0 +1,117 @@
+"""The follows of a story as they were committed, noted beside the graph: what both ends must tell in the end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from shoal.core.events import InverseOp
+from shoal.graph.contract import AssocOp, AssocRow, Batch, Job, Store
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS
+
+Pair = tuple[int, int]
+_ENDS = (FOLLOWS.number, FOLLOWED_BY.number)
+MOST = 20
+
+
+class Told(NamedTuple):
+    """A time during which somebody followed; 0 for an end that has not come."""
+
+    since: int
+    until: int
+
+
+class FollowStory:
+    """Every beginning and end of a follow, by follower and followee; an end is negative."""
+
+    def __init__(self) -> None:
+        self._moments: dict[Pair, set[int]] = defaultdict(set)
+        self._unknown: set[Pair] = set()
+        self._locks: dict[tuple[int, int, int], asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    def noting(self, store: Store) -> Noting:
+        """Stand in for a store, and note what is committed to it."""
+        return Noting(store, self)
+
+    def pairs(self) -> Iterable[Pair]:
+        """Followers and followees whose whole story is known."""
+        return self._moments.keys() - self._unknown
+
+    def told(self, pair: Pair) -> list[Told]:
+        """The newest of the periods, the newest first, told anew from the moments in their order."""
+        found: list[Told] = []
+        since = 0
+        for moment in sorted(self._moments[pair], key=lambda one: (abs(one), one < 0)):
+            if moment > 0:
+                since = since or moment
+            elif since:
+                found.append(Told(since, -moment))
+                since = 0
+            else:
+                # Both sides ended it: the last counts.
+                found[-1] = found[-1]._replace(until=-moment)
+        if since:
+            found.append(Told(since, 0))
+        return found[::-1][:MOST]
+
+    async def commit(self, store: Store, batch: Batch, act: Callable[[], Any]) -> Any:
+        """Commit, and note what that did to follows. Two commits to one end of a follow wait for each other."""
+        ops = [op for op in batch.assocs if op.atype in _ENDS and not op.plain]
+        locks = [self._locks[op[:3]] for op in sorted(ops, key=lambda op: op[:3])]
+        for lock in locks:
+            await lock.acquire()
+        try:
+            before = [await _row(store, op) for op in ops]
+            answer = await act()
+            for op, was in zip(ops, before, strict=True):
+                self._note(op, was, await _row(store, op))
+        finally:
+            for lock in locks:
+                lock.release()
+        return answer
+
+    def _note(self, op: AssocOp, was: AssocRow | None, now: AssocRow | None) -> None:
+        pair = (op.id1, op.id2) if op.atype == FOLLOWS.number else (op.id2, op.id1)
+        if now is None or now.alive is not op.alive:
+            # Another end's act came between, or there was nothing to end.
+            if op.alive:
+                self._unknown.add(pair)
+        elif op.alive:
+            self._moments[pair].add(_beginning(now))
+        elif was is not None and was.alive:
+            self._moments[pair].add(-now.time)
+
+
+class Noting:
+    """A store whose commits are noted."""
+
+    def __init__(self, store: Store, story: FollowStory) -> None:
+        self._store = store
+        self._story = story
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def commit(self, batch: Batch) -> None:
+        await self._story.commit(self._store, batch, lambda: self._store.commit(batch))
+
+    async def commit_owing(self, batch: Batch) -> Sequence[tuple[Job, InverseOp]]:
+        answer: list[tuple[Job, InverseOp]] = await self._story.commit(
+            self._store, batch, lambda: self._store.commit_owing(batch)
+        )
+        return answer
+
+
+def _beginning(row: AssocRow) -> int:
+    """A follow whose options were changed says when it began."""
+    terms = msgspec.msgpack.decode(row.data) if row.data else []
+    return (terms[3] if len(terms) > 3 else 0) or row.time
+
+
+async def _row(store: Store, op: AssocOp) -> AssocRow | None:
+    rows = await store.assoc_scan((op.id1, op.atype, op.id2 - 1), 1)
+    return rows[0] if rows and rows[0][:3] == op[:3] else None
