@@ -135,6 +135,40 @@ async def test_follows_have_the_order_of_the_file(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_follows_have_the_dates_of_the_file(tmp_path: Path) -> None:
+    follows = tmp_path / "f.csv"
+    rows = [
+        "ann,ben,2025-03-01T10:00:00Z",
+        "ann,cyd,2024-02-01",
+        "ann,dan,2019-07-01T00:00:00Z",
+        "ann,eve,",
+        # In one second: the file says in which order.
+        *(f"ann,{name},2025-06-01T10:00:00Z" for name in ("fay", "gus", "hal")),
+        "ben,ann,2199-01-01",
+        "cyd,ann,yesterday",
+    ]
+    follows.write_text("\n".join(["from,to,since", *rows]) + "\n")
+    async with Shoal.open("memory://") as shoal:
+        names = ("ann", "ben", "cyd", "dan", "eve", "fay", "gus", "hal")
+        ann, ben, cyd, dan, eve, *_ = [await shoal.register(name) for name in names]
+        await import_all(shoal.network, Sources(follows=follows), Summary())
+        summary = await import_all(shoal.network, Sources(follows=follows), Summary())
+        assert (summary["follows"].there, summary["follows"].refusals) == (7, 2)
+        assert set(summary["follows"].refused) == {
+            "its date is in the future",
+            "the time 'yesterday' is neither ISO 8601 nor a number",
+        }
+        page = await ann.following()
+        assert [profile.member.name for profile in page.profiles] == [
+            *("hal", "gus", "fay", "ben", "cyd"),
+            # From before ids begin, and from no known time.
+            *("dan", "eve"),
+        ]
+        told = [(await ann.relationship_history(other)).following[0].since for other in (ben, cyd, dan, eve)]
+        assert told == [1_740_823_200_000, 1_706_745_600_000, None, None]
+
+
+@in_loop
 async def test_pictures_are_decoded_once_and_every_post_has_its_own(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     await imported(store, in_directory(lay_out(tmp_path / "data", posts=6)))

@@ -26,6 +26,7 @@ from shoal.core.model import Login, Member
 from shoal.graph.loading import LoadPart
 from shoal.graph.schema import NOTIFIED, decode_node
 from shoal.ops.checking.check import check
+from shoal.ops.transfer.backdated import TICKS
 from shoal.ops.transfer.follow_blocks import follow_blocks
 from shoal.ops.transfer.imported_members import ImportedMembers
 from shoal.ops.transfer.imports import import_all
@@ -100,16 +101,28 @@ def awkward(folder: Path) -> Sources:
     return Sources(members=members, follows=follows, posts=posts)
 
 
+def dated(folder: Path) -> Sources:
+    """Mutual follows with dates: older than ids, of today, of one second, in the future, wrong, none, and told twice."""
+    members, follows = folder / "m.csv", folder / "f.csv"
+    members.write_text("\n".join(["id,name", *(f"{n},person{n}" for n in range(1_300)), "1300,no such name!"]))
+    pairs = [f"0,{n},2025-06-01" for n in range(1, 1_301)]
+    dates = ("2019-07-01T00:00:00Z", "2024-02-01T03:00:00Z", "", "1750000000", "2199-01-01", "yesterday")
+    pairs += [f"{n % 40},{n % 31},{dates[n % len(dates)]}" for n in range(2_000)]
+    follows.write_text("\n".join(["follower,followee,since", *pairs, "5,0", "999,1,2018-01-01"]))
+    return Sources(members=members, follows=follows, mutual=True)
+
+
 def replaced(sources: Sources, **changes: Any) -> Sources:
     return msgspec.structs.replace(sources, **changes)
 
 
 @in_loop
-@pytest.mark.parametrize("kind", ["directory", "awkward"])
+@pytest.mark.parametrize("kind", ["directory", "awkward", "dated"])
 async def test_every_table_is_what_the_services_would_have_left(tmp_path: Path, kind: str) -> None:
     # Pictures come through their services either way, under names that are drawn by chance.
     folder = lay_out(tmp_path / "data")
-    sources = replaced(in_directory(folder), photos=None) if kind == "directory" else awkward(tmp_path)
+    made = {"directory": lambda: replaced(in_directory(folder), photos=None), "awkward": lambda: awkward(tmp_path)}
+    sources = made.get(kind, lambda: dated(tmp_path))()
     one, other = tmp_path / "bulk.db", tmp_path / "services.db"
     in_bulk = await imported(one, sources)
     by_services = await imported(other, replaced(sources, bulk=False))
@@ -252,7 +265,7 @@ def test_bad_rows_are_told_with_their_lines(tmp_path: Path) -> None:
     summary = Summary()
     blocks = list(follow_blocks(file, {}, summary))
     assert [(block.followers, block.followees, list(block.moments)) for block in blocks] == [
-        (["1", "4\n4", "9"], ["2", "5", "10"], [0, 2, 4])
+        (["1", "4\n4", "9"], ["2", "5", "10"], [TICKS, 3 * TICKS, 5 * TICKS])
     ]
     reason = summary["follows"].refused["the row has not as many columns as the first one"]
     assert reason.examples == ["line 4", "line 7"]

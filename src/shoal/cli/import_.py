@@ -25,7 +25,7 @@ _FILE = click.Path(path_type=Path)
 @click.command("import")
 @click.argument("folder", required=False, type=_FILE)
 @click.option("--members", type=_FILE, metavar="FILE", help="CSV or JSONL: id, name, and perhaps display_name, note.")
-@click.option("--follows", type=_FILE, metavar="FILE", help="CSV or JSONL: follower, followee (or id_1, id_2).")
+@click.option("--follows", type=_FILE, metavar="FILE", help="CSV or JSONL: follower, followee (or id_1, id_2), since.")
 @click.option("--mutual/--one-way", default=None, help="Each row of follows is two, one each way; or one.")
 @click.option("--posts", type=_FILE, metavar="FILE", help="CSV or JSONL: id, author, created_at, title, text, tags.")
 @click.option(

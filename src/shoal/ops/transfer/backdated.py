@@ -8,12 +8,13 @@ or later has the id of its millisecond. The moment itself is kept in the post (`
 
 from __future__ import annotations
 
-from shoal.core.ids import EPOCH_MS, SEQUENCE_BITS, compose
+from shoal.core.ids import BACKDATED_UNTIL_MS, EPOCH_MS, SEQUENCE_BITS, compose
 
 DAY_MS = 86_400_000
-DAYS = 10
+DAYS = (BACKDATED_UNTIL_MS - EPOCH_MS) // DAY_MS
 
-_SEQUENCES = 1 << SEQUENCE_BITS
+TICKS = 1 << SEQUENCE_BITS
+"""Ticks of a millisecond: as many as an id tells apart."""
 _FIRST_MS = 0
 _MIDDLE_MS = 1_072_915_200_000
 """2004-01-01T00:00:00Z."""
@@ -23,11 +24,11 @@ def ticks_of(moment: int) -> int:
     """A moment (Unix milliseconds) as milliseconds since the epoch times 1,024; it grows with the moment."""
     if moment >= EPOCH_MS:
         # The ten days are also the first days of 2024, and may be shared: ids are told apart below.
-        return (moment - EPOCH_MS) * _SEQUENCES
+        return (moment - EPOCH_MS) * TICKS
     if moment < _MIDDLE_MS:
         share = max(moment, _FIRST_MS) - _FIRST_MS
-        return share * DAY_MS * _SEQUENCES // (_MIDDLE_MS - _FIRST_MS)
-    return DAY_MS * _SEQUENCES + (moment - _MIDDLE_MS) * (DAYS - 1) * DAY_MS * _SEQUENCES // (EPOCH_MS - _MIDDLE_MS)
+        return share * DAY_MS * TICKS // (_MIDDLE_MS - _FIRST_MS)
+    return DAY_MS * TICKS + (moment - _MIDDLE_MS) * (DAYS - 1) * DAY_MS * TICKS // (EPOCH_MS - _MIDDLE_MS)
 
 
 class BackdatedIds:
@@ -42,11 +43,11 @@ class BackdatedIds:
 
     def after(self, id_: int, shard: int) -> int:
         """The next free id on the shard: of a picture, or when an id turns out to be taken."""
-        ticks = ((id_ >> (SEQUENCE_BITS + 13)) << SEQUENCE_BITS) + id_ % _SEQUENCES
+        ticks = ((id_ >> (SEQUENCE_BITS + 13)) << SEQUENCE_BITS) + id_ % TICKS
         return self._next(ticks + 1, shard)
 
     def _next(self, ticks: int, shard: int) -> int:
-        while (id_ := compose(EPOCH_MS + ticks // _SEQUENCES, shard, ticks % _SEQUENCES)) in self._given:
+        while (id_ := compose(EPOCH_MS + ticks // TICKS, shard, ticks % TICKS)) in self._given:
             ticks += 1
         self._given.add(id_)
         return id_

@@ -1,7 +1,7 @@
 """Follows of an import, as packed arrays: a million of them are 24 MB.
 
-A follow's time is its place in the file: row n has the n-th millisecond after the epoch of ids, so lists are in the file's
-order, and a second run says the same.
+A follow has the date of its row, as posts have theirs (`backdated`). Without one its time is its place in the file: row n has
+the n-th millisecond after the epoch of ids. So lists are in the order of the dates or of the file, and a second run says the same.
 
 No `FollowChanged` is emitted. Its consequence merges the followee's posts into a *warm* timeline of the follower; an import
 owns the store, so none is warm but what this very process has read, and those are dropped at the end and rebuilt when read. Half
@@ -10,13 +10,14 @@ a million events that do nothing would cost as much as the follows.
 
 from __future__ import annotations
 
+import time
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from shoal.core.errors import TooLarge
+from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.ids import EPOCH_MS, compose, shard_of
 from shoal.graph.contract import Batch
 from shoal.graph.schema import BLOCKED_BY, BLOCKS, FOLLOWS
@@ -24,6 +25,8 @@ from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress
 from shoal.ops.checking.scan import Column
 from shoal.ops.network import AnyNetwork
+from shoal.ops.transfer.backdated import TICKS
+from shoal.ops.transfer.follow_blocks import row_moment
 from shoal.ops.transfer.imported_members import ImportedMembers
 from shoal.ops.transfer.records import Fields, NumberedRow
 from shoal.ops.transfer.summary import Summary
@@ -35,7 +38,7 @@ _AT_ONCE = 1_024
 
 
 class Edges(NamedTuple):
-    """Follows by positions in `ImportedMembers`, in the order of the file; `moment` is the number of the row."""
+    """Follows by positions in `ImportedMembers`, in the order of the file; `moment` is in ticks (`backdated.ticks_of`)."""
 
     follower: Column
     followee: Column
@@ -47,7 +50,7 @@ class Edges(NamedTuple):
 
 
 class _Job(NamedTuple):
-    """Follows of one member: ids of the followees, and their rows."""
+    """Follows of one member: ids of the followees, and the moment of each, which no two share."""
 
     follower: int
     followees: list[int]
@@ -69,13 +72,19 @@ def read_follows(
     """The follows of a file; each row is two where they are mutual."""
     columns = (array("q"), array("q"), array("q"))
     fields: Fields | None = None
-    for moment, line in enumerate(lines):
+    latest = time.time_ns() // 1_000_000
+    for number, line in enumerate(lines):
         if line.error:
             summary.refuse("follows", f"line {line.number}", line.error)
             continue
         fields = fields or Fields("follows", line.row, named)
         ends = fields.text(line.row, "follower"), fields.text(line.row, "followee")
         one, other = people.find(ends[0]), people.find(ends[1])
+        try:
+            moment = row_moment(fields.text(line.row, "since"), number, latest)
+        except InvalidInput as error:
+            summary.refuse("follows", " -> ".join(ends), str(error))
+            continue
         if one is None or other is None:
             summary.refuse("follows", " -> ".join(ends), f"{_which(one, other)} not among the members")
         elif one == other:
@@ -129,7 +138,8 @@ def _jobs(edges: Edges, people: ImportedMembers, summary: Summary) -> Iterator[_
         if not len(followers):
             continue
         follower = ids[followers[0]]
-        pairs = [(ids[at], moment) for at, moment in zip(followees.tolist(), moments.tolist(), strict=True)]
+        apart = told_apart(moments).tolist()
+        pairs = [(ids[at], moment) for at, moment in zip(followees.tolist(), apart, strict=True)]
         known = [pair for pair in pairs if pair[0] and follower]
         for at in followees.tolist():
             if not (follower and ids[at]):
@@ -138,6 +148,15 @@ def _jobs(edges: Edges, people: ImportedMembers, summary: Summary) -> Iterator[_
         for start in range(0, len(known), OPERATIONS):
             part = known[start : start + OPERATIONS]
             yield _Job(follower, [pair[0] for pair in part], [pair[1] for pair in part])
+
+
+def told_apart(moments: Column) -> Column:
+    """Move moments of one follower that are the same apart, a tick each, in their order."""
+    order = np.argsort(moments, kind="stable")
+    steps = np.arange(len(moments))
+    apart = np.empty_like(moments)
+    apart[order] = np.maximum.accumulate(moments[order] - steps) + steps
+    return apart
 
 
 async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
@@ -151,7 +170,8 @@ async def _follow(network: AnyNetwork, job: _Job, summary: Summary) -> None:
     passed = {*there, *blocked}
     for followee, moment in zip(job.followees, job.moments, strict=True):
         if followee not in passed:
-            batch.assoc_add(job.follower, FOLLOWS, followee, compose(EPOCH_MS + 1 + moment, shard))
+            at = compose(EPOCH_MS + moment // TICKS, shard, moment % TICKS)
+            batch.assoc_add(job.follower, FOLLOWS, followee, at)
     if batch.assocs:
         await _commit(network, batch)
     # Counted when it is done: where the store was busy, all of this is begun anew.

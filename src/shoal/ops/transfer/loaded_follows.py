@@ -3,6 +3,7 @@
 Each follow is an entry of two lists. All entries are dealt into files by whose list they are in, and each file is a *part*: so
 many lists that it fits into memory, and of every list all of it. A list is stored with its length in one transaction. So a
 list that is there is whole, and an import that was ended goes on with those that are not.
+Where the file has dates, two follows may have the same moment: before that, rows are dealt by follower, and moved apart.
 
     rows of the file -> entries (position, other position, row, direction) -> parts by position -> sorted, each once -> stored
 """
@@ -10,7 +11,8 @@ list that is there is whole, and an import that was ended goes on with those tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +26,9 @@ from shoal.graph.schema import ASSOC_TYPES, FOLLOWED_BY, FOLLOWS
 from shoal.ops.bounded_tasks import run_bounded
 from shoal.ops.checking.report import Progress
 from shoal.ops.network import AnyNetwork
+from shoal.ops.transfer.backdated import TICKS
 from shoal.ops.transfer.follow_blocks import FollowBlock
+from shoal.ops.transfer.imported_follows import told_apart
 from shoal.ops.transfer.loaded_members import PER_MS, LoadedMembers
 from shoal.ops.transfer.summary import Summary
 
@@ -59,6 +63,7 @@ class LoadedFollows:
         self._folder = folder
         self._people = people
         self._rows = folder / "follows"
+        self._dated = False
         self.following, self.followers = (np.zeros(len(people), np.int64) for _ in range(2))
         """How many follows each has in the file, and how many lead to them."""
 
@@ -71,8 +76,9 @@ class LoadedFollows:
         with self._rows.open("wb") as file:
             for block in blocks:
                 rows = self._found(block, summary)
-                rows = np.concatenate((rows, _turned(rows))) if mutual else rows
+                rows = np.column_stack((rows, _turned(rows))).ravel() if mutual else rows
                 rows.tofile(file)
+                self._dated |= block.dated
                 self.following += np.bincount(rows["follower"], minlength=len(self._people))
                 self.followers += np.bincount(rows["followee"], minlength=len(self._people))
 
@@ -85,7 +91,7 @@ class LoadedFollows:
             summary.refuse("follows", ends, _wrong(int(followers[at]), int(followees[at])))
         rows = np.empty(int(good.sum()), _ROW)
         rows["follower"], rows["followee"] = followers[good], followees[good]
-        rows["moment"] = np.asarray(block.moments, np.int64)[good]
+        rows["moment"] = block.moments[good]
         return rows
 
     async def load(
@@ -112,23 +118,23 @@ class LoadedFollows:
 
     def _dealt(self) -> list[Path]:
         """Deal the entries into files, each of the lists of members who stand together, in their order."""
-        parts = _parts(self.degrees())
-        paths = [self._folder / f"part-{at}" for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
-        files = [path.open("wb") for path in paths]
-        try:
-            for rows in _in_turn(self._rows, _ROW):
-                entries = np.concatenate((_entries(rows, FOLLOWS.number), _entries(_turned(rows), FOLLOWED_BY.number)))
-                to = parts[entries["of"]]
-                order = np.argsort(to, kind="stable")
-                cuts = np.searchsorted(to[order], np.arange(len(paths) + 1))
-                entries = entries[order]
-                for at in np.unique(to).tolist():
-                    entries[cuts[at] : cuts[at + 1]].tofile(files[at])
-        finally:
-            for file in files:
-                file.close()
+        if self._dated:
+            self._tell_apart()
+        entries = (
+            np.concatenate((_entries(rows, FOLLOWS.number), _entries(_turned(rows), FOLLOWED_BY.number)))
+            for rows in _in_turn(self._rows, _ROW)
+        )
+        paths = _deal(entries, "of", _parts(self.degrees()), self._folder / "part")
         self._rows.unlink()
         return paths
+
+    def _tell_apart(self) -> None:
+        """Give each of a follower's follows a moment of its own, which both ends have; equal ones have that of the first."""
+        paths = _deal(_in_turn(self._rows, _ROW), "follower", _parts(self.following), self._folder / "dated")
+        with self._rows.open("wb") as file:
+            for path in paths:
+                _told_apart(np.fromfile(path, _ROW)).tofile(file)
+                path.unlink()
 
     def _prepared(self, path: Path) -> Prepared:
         entries = np.fromfile(path, _ENTRY)
@@ -139,7 +145,8 @@ class LoadedFollows:
         lost = entries[~there & begins]
         refused = list(zip(lost["of"].tolist(), lost["other"].tolist(), strict=True))
         shards = (np.where(begins, of, other) >> SEQUENCE_BITS) & _SHARD_MASK
-        times = (entries["moment"] + 1) << (SEQUENCE_BITS + SHARD_BITS) | shards << SEQUENCE_BITS
+        milliseconds, ticks = np.divmod(entries["moment"], TICKS)
+        times = milliseconds << (SEQUENCE_BITS + SHARD_BITS) | shards << SEQUENCE_BITS | ticks
         links = np.column_stack((of, entries["atype"].astype(np.int64), other, times))[there]
         links = links[np.lexsort((links[:, 3], links[:, 2], links[:, 1], links[:, 0]))]
         # Of equal follows the first one counts.
@@ -162,6 +169,32 @@ def _entries(rows: Rows, atype: int) -> Rows:
     entries["of"], entries["other"], entries["moment"] = rows["follower"], rows["followee"], rows["moment"]
     entries["atype"] = atype
     return entries
+
+
+def _told_apart(rows: Rows) -> Rows:
+    """All follows of some members, in the order of the file."""
+    pairs = np.column_stack((rows["follower"], rows["followee"]))
+    once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
+    moments = rows["moment"][first]
+    cuts = np.nonzero(np.diff(once[:, 0]))[0] + 1
+    apart = np.concatenate([told_apart(part) for part in np.split(moments, cuts)])
+    rows["moment"] = apart[which.ravel()]
+    return rows
+
+
+def _deal(blocks: Iterable[Rows], by: str, parts: NDArray[np.int64], start: Path) -> list[Path]:
+    """Deal rows into files by the part of the position that they have in a column. Their order stays."""
+    paths = [start.with_name(f"{start.name}-{at}") for at in range(int(parts[-1]) + 1 if len(parts) else 0)]
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("wb")) for path in paths]
+        for rows in blocks:
+            to = parts[rows[by]]
+            order = np.argsort(to, kind="stable")
+            cuts = np.searchsorted(to[order], np.arange(len(paths) + 1))
+            dealt = rows[order]
+            for at in np.unique(to).tolist():
+                dealt[cuts[at] : cuts[at + 1]].tofile(files[at])
+    return paths
 
 
 def _in_turn(path: Path, form: np.dtype[np.void]) -> Iterator[Rows]:

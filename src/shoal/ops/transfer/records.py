@@ -31,6 +31,7 @@ COLUMNS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "follows": {
         "follower": ("follower", "id_1", "source", "from"),
         "followee": ("followee", "id_2", "target", "to"),
+        "since": ("since", "followed_at", "created_at"),
     },
     "posts": {
         "id": ("id", "post_id"),
@@ -99,6 +100,10 @@ class Fields:
         """The field as a text; what is not there, or null, is ""."""
         value = row.get(self._column.get(field, ""))
         return "" if value is None else str(value)
+
+    def has(self, field: str) -> bool:
+        """Whether there is a column for the field."""
+        return field in self._column
 
     def column(self, field: str) -> str:
         """The name of the field's column."""
