@@ -8,6 +8,7 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "decisions" / "README.md"
 AREAS = (
     "placement",
+    "ideas",
     "graph",
     "stores",
     "processes",
