@@ -214,8 +214,8 @@ def test_a_message_that_is_sent_twice_is_there_once(here: World) -> None:
     post = posted(here, flo, "@eli hi", visibility=Visibility.DIRECT)
     here.settle()
     page = visitor(here, "eli").open(f"/conversations/{post.id}")
-    for _ in range(2):
-        again = page.press("Send", text="once")
+    page.press("Send", text="once")
+    again = page.press("Send", text="once")
     assert again.html.select(".bubble .prose")[-1].get_text(" ", strip=True) == "once"
     assert len(again.html.select(".bubble .prose")) == 2
     assert len(again.press("Send", text="once").html.select(".bubble .prose")) == 3
