@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -14,11 +14,12 @@ from shoal.core.events import InverseOwed, PostCreated
 from shoal.core.ids import named, shard_of
 from shoal.core.model import Member, Post
 from shoal.core.placement import source_of
-from shoal.graph.contract import Batch, Cursor, KeyTaken, Missing
+from shoal.graph.contract import MAX_TIME, Batch, Cursor, KeyTaken, Missing
 from shoal.graph.dynamodb import DynamoGraph
-from shoal.graph.dynamodb.items import ITEMS
-from shoal.graph.dynamodb.service import Spent
+from shoal.graph.dynamodb.items import ITEMS, LAYOUT, address_of
+from shoal.graph.dynamodb.service import Service, Spent
 from shoal.graph.schema import (
+    BLOCKS,
     COMMENTED_BY,
     COMMENTS_ON,
     FOLLOWED_BY,
@@ -159,6 +160,28 @@ async def test_a_commit_is_one_reading_and_one_transaction() -> None:
         batch.emit(PostCreated(post_id=id_on(0, 9), author_id=ANN))
         await graph.commit(batch)
         assert graph.capacity.requests - before == {"batch_get_item": 1, "transact_write_items": 1}
+
+
+@in_loop
+async def test_a_follow_takes_as_many_items_as_its_past_needs_and_no_more_requests(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    items: list[int] = []
+    transact = Service.transact
+
+    async def noted(service: Service, writes: Sequence[Mapping[str, Any]]) -> None:
+        items.append(len(writes))
+        await transact(service, writes)
+
+    monkeypatch.setattr(Service, "transact", noted)
+    async with opened(new_table()) as (graph,):
+        for n in range(6):
+            before = graph.capacity.requests.copy()
+            await (end if n % 2 else begin)(graph, ANN, FOLLOWS, BEN, moment(n))
+            assert graph.capacity.requests - before == {"batch_get_item": 1, "transact_write_items": 1}
+    # Two ends, each with its place in a list and its count. The end of a follower is listed; what is put aside is two items
+    # more, of which one is listed as well, and later moves in that list.
+    assert items == [6, 7, 10, 7, 11, 7]
 
 
 # Limits
@@ -565,6 +588,64 @@ def _kind(text: str) -> str:
     """Return the prefix of a part of a key; empty for a number or a number's name."""
     kind = text.partition("#")[0]
     return "" if kind.startswith("<") or kind.lstrip("-").isdecimal() or len(kind) == 16 else kind
+
+
+# A table of an older Shoal
+
+
+async def as_of_layout_1(graph: DynamoGraph) -> None:
+    """Take from a table what layout 2 added: tombstones of follows stand among all others, in no list, without moments."""
+    service = graph._service
+    for item in (await service.call("scan", TableName=service.table))["Items"]:
+        if item["sort"]["S"].startswith("ended#"):
+            await service.write("delete_item", Key=address_of(item).item())
+        elif item.get("part", {}).get("S", "").startswith("past#"):
+            part = item["part"]["S"].replace("past#", "dead#")
+            await service.write("put_item", Item={**item, "part": {"S": part}, "data": {"B": b""}})
+    (layout,) = await service.get([LAYOUT])
+    await service.write("put_item", Item={**layout, "version": {"N": "1"}})
+
+
+@pytest.mark.parametrize("at_once", [2, 100])
+@in_loop
+async def test_a_table_of_an_older_shoal_gets_lists_of_the_follows_that_ended(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.graph.dynamodb.upgrade._AT_ONCE", at_once)
+    url = new_table()
+    async with opened(url) as (graph,):
+        for n in range(5):
+            await begin(graph, id_on(n, 1), FOLLOWS, BEN, moment(n + 1))
+            await end(graph, id_on(n, 1), FOLLOWS, BEN, moment(n + 11))
+        await begin(graph, ANN, FOLLOWS, BEN, moment(1))
+        await begin(graph, ANN, BLOCKS, CYD, moment(1))
+        await end(graph, ANN, BLOCKS, CYD, moment(2))
+        await as_of_layout_1(graph)
+        assert await graph.assoc_ended_range(BEN, FOLLOWED_BY, Cursor(limit=9)) == []
+        rows = await all_links(graph)
+    async with AsyncExitStack() as stack:
+        # Two processes upgrade it at once.
+        for graph in await asyncio.gather(*(DynamoGraph.open(url, patience=PATIENT_SECONDS) for _ in range(2))):
+            stack.push_async_callback(graph.close)
+        ended = await graph.assoc_ended_range(BEN, FOLLOWED_BY, Cursor(limit=9))
+        assert [(row.id2, row.time) for row in ended] == [(id_on(n, 1), moment(n + 11)) for n in range(4, -1, -1)]
+        assert await graph.assoc_ended_range(ANN, FOLLOWED_BY, Cursor(limit=9)) == []
+        assert await all_links(graph) == rows
+        assert await graph.sweep(MAX_TIME, 0) == 2
+        assert await graph.sweep_history(moment(13)) == 4
+        assert len(await graph.assoc_ended_range(BEN, FOLLOWED_BY, Cursor(limit=9))) == 3
+    async with opened(url) as (graph,):
+        assert (await graph._service.get([LAYOUT]))[0]["version"] == {"N": "2"}
+
+
+@in_loop
+async def test_a_table_of_a_newer_shoal_is_not_opened() -> None:
+    url = new_table()
+    async with opened(url) as (graph,):
+        (layout,) = await graph._service.get([LAYOUT])
+        await graph._service.write("put_item", Item={**layout, "version": {"N": "3"}})
+    with pytest.raises(Unavailable, match="of another version; this Shoal reads 2"):
+        await DynamoGraph.open(url, patience=PATIENT_SECONDS)
 
 
 # The outbox, among several processes

@@ -45,7 +45,7 @@ ITEMS = (
 )
 """Every item: its `ID`, its `sort`, what else is in it, and its place in the index."""
 
-LAYOUT_VERSION = 1
+LAYOUT_VERSION = 2
 INDEX = "ordered"
 END = "~"
 """After every key that begins alike."""
@@ -214,9 +214,10 @@ def time_in_index(item: Item) -> int:
     return number_of(item["place"]["S"].rpartition("#")[2])
 
 
-def ended_entry_of(item: Item) -> ItemKey:
-    """Where a tombstone that the index names stands in the list of its like, if it does."""
-    return list_at(triple_in(item), time_in_index(item), alive=False)
+def ended_entry_of(item: Item) -> ItemKey | None:
+    """Where a tombstone that the index names stands in the list of its like; None for one that stands in none."""
+    triple = triple_in(item)
+    return list_at(triple, time_in_index(item), alive=False) if ASSOC_TYPES[triple[1]].ended_listed else None
 
 
 def row_of(item: Item) -> AssocRow:

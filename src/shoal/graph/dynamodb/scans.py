@@ -130,9 +130,9 @@ class Scans:
         if condition is None:
             return False
         address = address_of(item)
-        if item["part"]["S"].startswith("past#"):
+        if item["part"]["S"].startswith("past#") and (entry := ended_entry_of(item)):
             # Before the tombstone, which would not be found a second time.
-            await self._service.write("delete_item", Key=ended_entry_of(item).item())
+            await self._service.write("delete_item", Key=entry.item())
         try:
             await self._service.write("delete_item", Key=address.item(), **condition.parameters())
         except ConditionFailed:

@@ -10,6 +10,7 @@ from botocore.exceptions import ClientError
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.graph.dynamodb.items import INDEX, LAYOUT, LAYOUT_VERSION, item_of, typed
 from shoal.graph.dynamodb.service import Backoff, ConditionFailed, Service
+from shoal.graph.dynamodb.upgrade import upgrade
 from shoal.graph.dynamodb.writes import ABSENT
 
 SPREAD = 8
@@ -67,7 +68,9 @@ async def _layout(service: Service, spread: int) -> int:
         await service.write("put_item", Item=item, **ABSENT.parameters())
     except ConditionFailed:
         (item,) = await service.get([LAYOUT])
-    if typed(item, "version") != LAYOUT_VERSION:
+    if typed(item, "version") == 1:
+        await upgrade(service, typed(item, "spread"))
+    elif typed(item, "version") != LAYOUT_VERSION:
         raise Unavailable(f"the table {service.table} is of another version; this Shoal reads {LAYOUT_VERSION}")
     stored: int = typed(item, "spread")
     return stored

@@ -145,6 +145,10 @@ class Transaction:
         if is_at is not None:
             self.put(item_of(is_at, {"data": now.data}))
 
+    def store_anew(self, triple: Triple, link: StoredAssoc) -> None:
+        """Store an association as it is, with its place in the index and its entry in a list as they are now made."""
+        self._link(triple, link, link)
+
     def _count(self, pair: Pair, by: int) -> None:
         spot = count_spot(pair, self._spread)
         values: dict[str, Value] = {"by": by, "part": spot.part, "place": spot.place}
