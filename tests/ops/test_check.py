@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 from tests.api.world import picture
 from tests.running import in_loop
+from tests.stores import all_links
 
 from shoal import Shoal
 from shoal.core.ids import shard_of
@@ -22,6 +23,7 @@ from shoal.core.model import Media
 from shoal.core.placement import place
 from shoal.discovery.contract import PUBLIC, IndexChange, PostRow
 from shoal.graph.contract import MAX_TIME, AssocOp, AssocRow, Batch
+from shoal.graph.payloads.follow_times import moments_of
 from shoal.graph.schema import BLOCKED_BY, LIKED_BY, LIKES, POSTED, TAG_OF, TAGGED, tag_id
 from shoal.graph.sqlite import ranks
 from shoal.ops.checking.check import check
@@ -193,6 +195,22 @@ async def test_examples_are_sentences_with_names(tmp_path: Path) -> None:
     assert report["I3"].examples == ["@ben follows @ann, but @ann does not say so"]
     assert report["I2"].examples == ["@ann has 0 associations 'followed by', but the count says 7"]
     assert report["histories"].examples == ["@ann remembers when they followed @ben, but @ben does not"]
+
+
+@in_loop
+async def test_a_history_that_one_end_has_without_its_end_is_repaired_as_of_then(tmp_path: Path) -> None:
+    world = await world_in(tmp_path)
+    world.sql("DELETE FROM association WHERE alive = 0 AND atype = 2")
+    world.sql("UPDATE association SET data = substr(data, 1, 8) WHERE alive = 0 AND atype = 1")
+    assert (await checked(world, repair=True))["histories"].found > 0
+    assert (await checked(world)).clean
+    async with Shoal.open(world.url) as shoal:
+        ends = [row for row in await all_links(shoal.network.store) if row.atype in (1, 2) and not row.alive]
+        (one, other) = ends
+        assert one.data == other.data
+        # An end that is from no time would be forgotten at once.
+        began, ended = sorted(moments_of(one.data), key=abs)
+        assert (other.time, ended) == (began + 1, -began - 1)
 
 
 @in_loop

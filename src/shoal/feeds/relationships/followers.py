@@ -122,5 +122,6 @@ def _series(days: range, now: int, gained: Counter[int], lost: Counter[int]) -> 
     for day in reversed(days):
         date_of_day = datetime.fromtimestamp(day * _DAY_MS // 1_000, UTC).date()
         found.append(FollowersOfDay(date_of_day, followers, gained[day], lost[day]))
-        followers += lost[day] - gained[day]
+        # Who follows while this is read may be in one list and not in the other.
+        followers = max(0, followers + lost[day] - gained[day])
     return found[::-1]

@@ -198,10 +198,7 @@ ASSOC_GET = f"""
     WHERE atypes.value IN ({_BY_ID})
         AND a.id1 = ?1 AND a.atype = atypes.value AND a.id2 = wanted.value AND a.alive = 1"""
 
-ASSOC_ENDED = """
-    SELECT a.atype, a.id2, a.time, a.data
-    FROM json_each(?2) AS atypes CROSS JOIN json_each(?3) AS wanted CROSS JOIN association AS a
-    WHERE a.id1 = ?1 AND a.atype = atypes.value AND a.id2 = wanted.value AND a.alive = 0"""
+ASSOC_ENDED = ASSOC_GET.replace("a.alive > 0", "a.alive = 0").replace("a.alive = 1", "a.alive = 0")
 
 
 class _Part(NamedTuple):

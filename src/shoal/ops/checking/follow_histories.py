@@ -153,7 +153,8 @@ async def _remember(network: AnyNetwork, id1: int, atype: int, id2: int) -> None
         moments |= await _moments(network, end, kind, other)
     last = in_order(moments)[-1] if moments else 0
     if last > 0 and not goes_on:
-        moments.add(-last - 1)
+        last = -last - 1
+        moments.add(last)
     # An end loses against a follow that began later. One so early changes nothing, but that it is remembered.
     at, data = max(1, -last), encode_moments(moments)
     for end, kind, other in ends:
