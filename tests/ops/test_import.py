@@ -169,6 +169,20 @@ async def test_follows_have_the_dates_of_the_file(tmp_path: Path) -> None:
 
 
 @in_loop
+async def test_follows_of_one_day_have_the_order_of_a_long_file(tmp_path: Path) -> None:
+    follows = tmp_path / "f.csv"
+    names = ("eve", "ben", "hal", "cyd", "gus")
+    # Among so many that the ticks of a millisecond begin anew.
+    rows = [*["nobody,ann,2025-03-01"] * 1_022, *(f"ann,{name},2025-03-01" for name in names)]
+    follows.write_text("\n".join(["from,to,since", *rows]) + "\n")
+    async with Shoal.open("memory://") as shoal:
+        ann, *_ = [await shoal.register(name) for name in ("ann", *names)]
+        await import_all(shoal.network, Sources(follows=follows), Summary())
+        page = await ann.following()
+        assert [profile.member.name for profile in page.profiles] == [*names[::-1]]
+
+
+@in_loop
 async def test_pictures_are_decoded_once_and_every_post_has_its_own(tmp_path: Path) -> None:
     store = tmp_path / "shoal.db"
     await imported(store, in_directory(lay_out(tmp_path / "data", posts=6)))

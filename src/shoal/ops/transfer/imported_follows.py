@@ -115,8 +115,9 @@ async def take_follows(
 
 
 def _each_once(edges: Edges, people: int) -> Edges:
-    """The first of equal follows, those of one follower together."""
+    """The first of equal follows, those of one follower together and in the order of the file."""
     _, first = np.unique(edges.follower * people + edges.followee, return_index=True)
+    first = first[np.lexsort((first, edges.follower[first]))]
     return Edges(*(column[first] for column in edges))
 
 
@@ -151,8 +152,11 @@ def _jobs(edges: Edges, people: ImportedMembers, summary: Summary) -> Iterator[_
 
 
 def told_apart(moments: Column) -> Column:
-    """Move moments of one follower that are the same apart, a tick each, in their order."""
-    order = np.argsort(moments, kind="stable")
+    """Move the moments of one follower's follows apart, a tick each. They are given in the order of the file.
+
+    Those of one millisecond stay in that order: by their ticks, which begin anew at every 1,024th row, they would not.
+    """
+    order = np.argsort(moments // TICKS, kind="stable")
     steps = np.arange(len(moments))
     apart = np.empty_like(moments)
     apart[order] = np.maximum.accumulate(moments[order] - steps) + steps

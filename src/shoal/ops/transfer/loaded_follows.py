@@ -172,12 +172,13 @@ def _entries(rows: Rows, atype: int) -> Rows:
 
 
 def _told_apart(rows: Rows) -> Rows:
-    """All follows of some members, in the order of the file."""
+    """Move apart the follows of some members, all of them, given in the order of the file."""
     pairs = np.column_stack((rows["follower"], rows["followee"]))
     once, first, which = np.unique(pairs, axis=0, return_index=True, return_inverse=True)
-    moments = rows["moment"][first]
-    cuts = np.nonzero(np.diff(once[:, 0]))[0] + 1
-    apart = np.concatenate([told_apart(part) for part in np.split(moments, cuts)])
+    order = np.lexsort((first, once[:, 0]))
+    cuts = np.nonzero(np.diff(once[order, 0]))[0] + 1
+    apart = np.empty(len(once), np.int64)
+    apart[order] = np.concatenate([told_apart(part) for part in np.split(rows["moment"][first[order]], cuts)])
     rows["moment"] = apart[which.ravel()]
     return rows
 
