@@ -9,6 +9,7 @@ from typing import Any
 import click
 import msgspec
 
+from shoal.charts.surfaces import surface_of
 from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
 from shoal.cli.replay_words import tell
@@ -19,7 +20,6 @@ from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of
 from shoal.ops.operations import ReplayRecipe
 from shoal.ops.replays.chart import chart
 from shoal.ops.replays.replay import MOST_DAYS, MOST_MEMBERS, MOST_SEED, MOST_TOP, ReplayOptions
-from shoal.ops.replays.surfaces import surface_of
 from shoal.settings import Settings
 
 _MOST_BYTES = 65_536

@@ -1,16 +1,13 @@
-"""A replay as a chart: a list of shapes that `surfaces` draws as an SVG or a PNG."""
+"""A replay as a chart: a page of shapes (`shoal.charts`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
 
+from shoal.charts.shapes import Box, Chart, Shape, TextLine
 from shoal.core.ranking.replay import OVERLAP_BINS, AuthorChange, BeforeAfter
 from shoal.ops.replays.replay import ReplayReport
-
-Colour = Literal["page", "panel", "ink", "soft", "line", "before", "after", "gain", "loss"]
-Anchor = Literal["start", "middle", "end"]
 
 WIDTH = 960
 _MARGIN = 32
@@ -24,42 +21,6 @@ _ROW_HEIGHT = 24
 _LONGEST_BAR = 190
 _NAMES = 360
 """Room for a user name of 30 characters and a number of followers."""
-
-
-class Box(NamedTuple):
-    """A filled rectangle, with round corners where the radius is above 0."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    colour: Colour
-    radius: float = 0.0
-
-
-class TextLine(NamedTuple):
-    """A line of text; y is its baseline."""
-
-    x: float
-    y: float
-    text: str
-    size: int = 13
-    colour: Colour = "ink"
-    anchor: Anchor = "start"
-    bold: bool = False
-
-
-Shape = Box | TextLine
-
-
-class Chart(NamedTuple):
-    """Shapes in the order in which they are drawn, and the size of the page they fill. Lengths are in points of a screen."""
-
-    title: str
-    description: str
-    width: int
-    height: int
-    shapes: list[Shape]
 
 
 def chart(report: ReplayReport, name: str) -> Chart:

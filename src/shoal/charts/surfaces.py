@@ -9,8 +9,8 @@ from pathlib import PurePath
 
 from PIL import Image, ImageDraw, ImageFont
 
+from shoal.charts.shapes import Box, Chart, Colour, Shape, TextLine
 from shoal.core.errors import InvalidInput
-from shoal.ops.replays.chart import Box, Chart, Colour, Shape, TextLine
 
 _LIGHT: Mapping[Colour, str] = {
     "page": "#fbfdfd",

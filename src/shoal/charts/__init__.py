@@ -1,0 +1,1 @@
+"""Charts without a plotting library: shapes on a page, drawn as an SVG or a PNG."""
