@@ -20,6 +20,7 @@ from shoal.settings import Settings
 from shoal.tagcloud import postgres_sql, sqlite_sql
 from shoal.tagcloud.dynamodb_items import ITEMS
 from tests import api_page, decisions_page, pages, ranking_page
+from tests.planner import planning_page
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -55,6 +56,14 @@ def test_the_routes_on_the_api_page_are_the_routes() -> None:
 def test_the_terms_on_the_page_about_ranking_are_the_terms() -> None:
     page = PAGES["ranking.md"]
     assert ranking_page.with_tables(page) == page, "python -m tests.ranking_page writes them"
+
+
+def test_the_plans_on_the_page_about_planning_are_what_the_command_prints() -> None:
+    page = PAGES["planning.md"]
+    assert planning_page.with_outputs(page) == page, "python -m tests.planner.planning_page writes them"
+    assert planning_page.PICTURE.read_text("utf-8") == planning_page.picture(), (
+        "python -m tests.planner.planning_page draws it"
+    )
 
 
 def test_the_rate_limits_on_the_api_page_are_the_limits() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Colour = Literal["page", "panel", "ink", "soft", "line", "before", "after", "gain", "loss"]
+Colour = Literal["page", "panel", "ink", "soft", "line", "before", "after", "gain", "loss", "violet", "amber", "rose"]
 Anchor = Literal["start", "middle", "end"]
 
 
@@ -31,7 +31,16 @@ class TextLine(NamedTuple):
     bold: bool = False
 
 
-Shape = Box | TextLine
+class Stroke(NamedTuple):
+    """A line through points."""
+
+    points: list[tuple[float, float]]
+    colour: Colour
+    width: float = 2.0
+    dashed: bool = False
+
+
+Shape = Box | TextLine | Stroke
 
 
 class Chart(NamedTuple):

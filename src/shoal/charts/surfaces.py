@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from io import BytesIO
 from pathlib import PurePath
 
 from PIL import Image, ImageDraw, ImageFont
 
-from shoal.charts.shapes import Box, Chart, Colour, Shape, TextLine
+from shoal.charts.shapes import Box, Chart, Colour, Shape, Stroke, TextLine
 from shoal.core.errors import InvalidInput
 
 _LIGHT: Mapping[Colour, str] = {
@@ -22,6 +24,9 @@ _LIGHT: Mapping[Colour, str] = {
     "after": "#0a6a74",
     "gain": "#2f7a5b",
     "loss": "#b8452c",
+    "violet": "#6a4fb3",
+    "amber": "#9a6a00",
+    "rose": "#b03a78",
 }
 _DARK: Mapping[Colour, str] = {
     "page": "#0f191b",
@@ -33,10 +38,14 @@ _DARK: Mapping[Colour, str] = {
     "after": "#5fcad6",
     "gain": "#82d3ad",
     "loss": "#f79d80",
+    "violet": "#b9a5f5",
+    "amber": "#e8bd5c",
+    "rose": "#f29ac6",
 }
 _FONT = "'Avenir Next','Segoe UI',Roboto,'Noto Sans',system-ui,sans-serif"
 _SCALE = 2
 """Pixels of a PNG for each point: sharp on screens of today."""
+_DASH, _DASH_GAP = 6.0, 5.0
 _DRAWN = 2
 """Pixels drawn for each pixel of the PNG, so that corners are smooth."""
 
@@ -61,12 +70,13 @@ def as_svg(chart: Chart) -> bytes:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {chart.width} {chart.height}" width="{chart.width}"'
         f' height="{chart.height}" role="img" aria-labelledby="title desc"><title id="title">{escape(chart.title)}</title>'
         f'<desc id="desc">{escape(chart.description)}</desc><style>text{{font-family:{_FONT}}}.bold{{font-weight:600}}'
+        "polyline{fill:none}"
         f"{_rules(_LIGHT)}@media(prefers-color-scheme:dark){{{_rules(_DARK)}}}</style>{body}</svg>\n"
     ).encode()
 
 
 def _rules(palette: Mapping[Colour, str]) -> str:
-    return "".join(f".{name}{{fill:{colour}}}" for name, colour in palette.items())
+    return "".join(f".{name}{{fill:{colour}}}.{name}-line{{stroke:{colour}}}" for name, colour in palette.items())
 
 
 def _element(shape: Shape) -> str:
@@ -74,6 +84,13 @@ def _element(shape: Shape) -> str:
         return (
             f'<rect class="{shape.colour}" x="{shape.x:.5g}" y="{shape.y:.5g}" width="{shape.width:.5g}"'
             f' height="{shape.height:.5g}" rx="{shape.radius:g}"/>'
+        )
+    if isinstance(shape, Stroke):
+        points = " ".join(f"{x:.5g},{y:.5g}" for x, y in shape.points)
+        dashes = ' stroke-dasharray="6 5"' if shape.dashed else ""
+        return (
+            f'<polyline class="{shape.colour}-line" points="{points}" stroke-width="{shape.width:g}"'
+            f' stroke-linejoin="round" stroke-linecap="round"{dashes}/>'
         )
     style = f"{shape.colour} bold" if shape.bold else shape.colour
     return (
@@ -108,6 +125,11 @@ def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
             stroke_fill=fill,
         )
         return
+    if isinstance(shape, Stroke):
+        for piece in _dashes(shape.points) if shape.dashed else [shape.points]:
+            scaled = [(x * scale, y * scale) for x, y in piece]
+            brush.line(scaled, fill, round(shape.width * scale), "curve")
+        return
     right, bottom = shape.x + shape.width, shape.y + shape.height
     brush.rounded_rectangle(
         # The last pixel belongs to the rectangle.
@@ -115,3 +137,12 @@ def _paint(brush: ImageDraw.ImageDraw, shape: Shape, scale: int) -> None:
         shape.radius * scale,
         fill=fill,
     )
+
+
+def _dashes(points: Sequence[tuple[float, float]]) -> Iterator[list[tuple[float, float]]]:
+    """Cut a line into dashes."""
+    for (x, y), (to_x, to_y) in itertools.pairwise(points):
+        count = max(1, round(math.hypot(to_x - x, to_y - y) / (_DASH + _DASH_GAP)))
+        for step in range(count):
+            begin, end = step / count, (step + _DASH / (_DASH + _DASH_GAP)) / count
+            yield [(x + (to_x - x) * part, y + (to_y - y) * part) for part in (begin, end)]

@@ -12,8 +12,8 @@ import msgspec
 from shoal.charts.surfaces import surface_of
 from shoal.cli.bars import bars
 from shoal.cli.group import pass_settings
-from shoal.cli.replay_words import tell
 from shoal.cli.stores import existing, perform
+from shoal.cli.words.replays import tell
 from shoal.core.errors import InvalidInput, TooLarge
 from shoal.core.ranking.recipe_links import recipe_of_link
 from shoal.core.ranking.recipes import PRESETS, Recipe, recipe_of

@@ -15,7 +15,7 @@ from shoal.api.cloud.picture import draw
 from shoal.api.entities.addresses import Addresses
 from shoal.cli.group import pass_settings
 from shoal.cli.stores import existing
-from shoal.cli.tag_words import bar_lines, cloud_block, rule_line, tag_lines
+from shoal.cli.words.tags import bar_lines, cloud_block, rule_line, tag_lines
 from shoal.core.errors import InvalidInput, NotFound
 from shoal.core.text import check_tag
 from shoal.feeds.discover import related

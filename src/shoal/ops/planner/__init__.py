@@ -1,0 +1,1 @@
+"""The capacity planner: how much a network of a given size needs, from costs that were measured."""

@@ -1,0 +1,1 @@
+"""Measuring what one thing costs on this machine, in about a minute."""

@@ -1,0 +1,63 @@
+"""How the planner tells numbers: with a unit that keeps them short."""
+
+from __future__ import annotations
+
+import math
+
+_BIG = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+_BYTES = (
+    (float(1 << 50), "PiB"),
+    (float(1 << 40), "TiB"),
+    (float(1 << 30), "GiB"),
+    (float(1 << 20), "MiB"),
+    (1_024.0, "KiB"),
+)
+_PEOPLE = ((1e9, " billion"), (1e6, " million"))
+
+
+def number(value: float) -> str:
+    """Tell a number in three digits: 1.23k, 45.6M."""
+    if math.isinf(value):
+        return "no end"
+    for unit, letter in _BIG:
+        if value >= unit * 0.9995:
+            return f"{_digits(value / unit)}{letter}"
+    return _digits(value)
+
+
+def people(value: float) -> str:
+    """Tell how many members: 37,700, 1.87 million."""
+    if math.isinf(value):
+        return "no end"
+    for unit, name in _PEOPLE:
+        if value >= unit * 0.9995:
+            return f"{_digits(value / unit)}{name}"
+    return f"{value:,.0f}"
+
+
+def size(value: float) -> str:
+    """Tell bytes: 2.5 GiB."""
+    for unit, name in _BYTES:
+        if value >= unit:
+            return f"{_digits(value / unit)} {name}"
+    return f"{value:.0f} B"
+
+
+def seconds(value: float) -> str:
+    """Tell a time: 85 us, 3.2 ms, 1.5 s."""
+    if math.isinf(value):
+        return "never"
+    if value >= 1:
+        return f"{_digits(value)} s"
+    return f"{_digits(value * 1e3)} ms" if value >= 1e-3 else f"{_digits(value * 1e6)} us"
+
+
+def money(value: float) -> str:
+    """Tell money a month: 1,240."""
+    return f"{value:,.0f}" if value >= 10 or not value else f"{value:.2f}"
+
+
+def _digits(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"

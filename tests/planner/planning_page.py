@@ -1,0 +1,89 @@
+"""Writes what `shoal plan` prints into `docs/planning.md`, and its picture: python -m tests.planner.planning_page."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from contextlib import chdir, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import msgspec
+from click.testing import CliRunner
+
+from shoal.cli import main
+from shoal.ops.planner import words
+from shoal.ops.planner.calibration import Calibration, OneProcess, Shared, shipped
+
+PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
+PICTURE = PAGE.with_name("planning.svg")
+PICTURED = "shoal plan --members 10M --plot planning.svg"
+_COMMAND = re.compile(r"(<!-- (?P<command>shoal [^>]+) -->\n\n)```text\n.*?```\n", re.DOTALL)
+_COSTS = re.compile(r"(?<=<!-- costs -->\n\n).*?(?=\n<!-- end of costs -->\n)", re.DOTALL)
+_PLAIN = {"contention"}
+_WIDTH = "96"
+_MOST_SECONDS = 3_600
+"""The greatest value of a time: what may be more is bytes."""
+
+
+def with_outputs(text: str) -> str:
+    """Return the page with the output of each command that it names, and with the costs that come with Shoal."""
+    shown = _COMMAND.sub(lambda found: f"{found[1]}```text\n{output(found['command'])}```\n", text)
+    return _COSTS.sub(lambda _: costs(shipped()), shown)
+
+
+def picture() -> str:
+    """Return the picture of a plan, as the command draws it."""
+    with _empty_folder():
+        _run(PICTURED)
+        return Path(PICTURE.name).read_text("utf-8")
+
+
+def output(command: str) -> str:
+    """Return what a command prints in a folder without a calibration, on a terminal of a fixed width."""
+    with _empty_folder():
+        lines = _run(command).splitlines()
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+@contextmanager
+def _empty_folder() -> Iterator[None]:
+    with TemporaryDirectory() as folder, chdir(folder):
+        yield
+
+
+def _run(command: str) -> str:
+    done = CliRunner().invoke(main, shlex.split(command)[1:], env={"COLUMNS": _WIDTH, "NO_COLOR": "1"})
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def costs(calibration: Calibration) -> str:
+    """Return the table of what was measured."""
+    one, several = calibration.one_process, calibration.shared
+    rows = ["| one process on SQLite | | several processes | |", "|---|---|---|---|"]
+    left, right = [[(name, _shown(kind, name)) for name in kind.__struct_fields__] for kind in (one, several)]
+    blank = ("", "")
+    for at in range(max(len(left), len(right))):
+        (name, cost), (other, its) = (side[at] if at < len(side) else blank for side in (left, right))
+        rows.append(f"| {_named(name)} | {cost} | {_named(other)} | {its} |")
+    return "\n".join(rows) + "\n"
+
+
+def _named(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _shown(kind: OneProcess | Shared, name: str) -> str:
+    field = next(field for field in msgspec.structs.fields(kind) if field.name == name)
+    cost = float(getattr(kind, name))
+    if name in _PLAIN:
+        return f"{cost:.2f}"
+    largest = field.type.__metadata__[0].le
+    return words.seconds(cost) if largest <= _MOST_SECONDS else words.size(cost)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_outputs(PAGE.read_text("utf-8")), "utf-8")
+    PICTURE.write_text(picture(), "utf-8")

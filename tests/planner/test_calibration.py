@@ -1,0 +1,102 @@
+"""Calibrations: measured in small on this machine, kept as files, and read with care."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from shoal.core.errors import InvalidInput, TooLarge
+from shoal.ops.planner.calibration import OneProcess, load, save, shipped
+from shoal.ops.planner.measuring import one_process
+from shoal.ops.planner.measuring.crowd import gather
+from shoal.ops.planner.measuring.meters import line_through, machine
+from shoal.wiring.measured import Measured
+
+OVER_HTTP = {"memory", "request"}
+"""Costs that take a server in a process of its own."""
+
+
+def test_every_cost_of_one_process_is_measured(tmp_path: Path) -> None:
+    steps: list[str] = []
+    costs = asyncio.run(one_process.measure(Measured(), tmp_path, one_process.SMALLEST, steps.append))
+    assert costs.keys() | OVER_HTTP == set(OneProcess.__struct_fields__)
+    given = msgspec.convert({**costs, "memory": 0.0, "request": 0.0}, OneProcess)
+    dear = {
+        name: getattr(given, name) for name in ("post", "group", "sync", "store", "page", "change", "log", "disk_post")
+    }
+    assert all(value > 0 for value in dear.values()), dear
+    assert given.group + given.post < 0.1
+    assert given.delivery < given.delivery_far * 20 < 1e-3
+    assert len(steps) == len(set(steps)) >= 4
+
+
+def test_a_calibration_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    save(shipped(), path)
+    assert load(path) == shipped()
+    assert shipped().machine.shown() in shipped().shown()
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "said"),
+    [
+        ("{}", InvalidInput, "`shoal plan --calibrate`"),
+        ("no json", InvalidInput, "is no calibration"),
+        ('{"version": 0}', InvalidInput, "version"),
+        (" " * 70_000, TooLarge, "more than 65,536 bytes"),
+    ],
+)
+def test_a_file_that_is_no_calibration_is_refused(tmp_path: Path, text: str, error: type[Exception], said: str) -> None:
+    path = tmp_path / "calibration.json"
+    path.write_text(text)
+    with pytest.raises(error, match=said):
+        load(path)
+
+
+def test_an_older_calibration_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "calibration.json"
+    save(shipped(), path)
+    path.write_text(path.read_text().replace('"version": 1', '"version": 99'))
+    with pytest.raises(InvalidInput, match="version"):
+        load(path)
+
+
+@given(st.floats(0, 1e-2), st.floats(1e-9, 1e-3), st.integers(3, 8))
+def test_a_line_goes_through_what_it_was_made_of(fixed: float, each: float, sizes: int) -> None:
+    across = [2.0**power for power in range(sizes)] * 3
+    found = line_through(across, [fixed + each * size for size in across])
+    # Of two numbers that differ much one disappears in the rounding of the other.
+    assert found[0] == pytest.approx(fixed, rel=1e-3, abs=each * 1e-2)
+    assert found[1] == pytest.approx(each, rel=1e-2, abs=fixed * 1e-4)
+
+
+def test_a_line_is_not_moved_by_what_was_disturbed_once_and_is_never_negative() -> None:
+    across = [1.0, 2.0, 4.0, 8.0] * 5
+    costs = [0.001 + 0.002 * size for size in across]
+    costs[3] += 1.0
+    assert line_through(across, costs) == pytest.approx((0.001, 0.002))
+    assert line_through([1.0, 2.0, 4.0], [1.0, 2.2, 4.6])[0] == 0
+    assert line_through([1.0, 2.0, 4.0], [4.0, 3.0, 1.0])[1] == 0
+    assert line_through([1.0, 2.0], [0.0, 0.0]) == (0, 0)
+
+
+def test_a_crowd_has_the_followers_that_it_says() -> None:
+    crowd = gather(40, 100)
+    pairs = list(crowd.follows())
+    assert len(pairs) == len(set(pairs))
+    followers = {id_: sum(1 for _, other in pairs if other == id_) for id_ in crowd.everybody}
+    assert {followers[star] for star in crowd.stars} == {140}
+    assert sum(followers[one] for one in crowd.circle) == 40 * crowd.each + sum(crowd.fans)
+    assert len(set(crowd.everybody)) == len(crowd.everybody)
+
+
+def test_this_machine_has_cores_and_memory(tmp_path: Path) -> None:
+    found = machine(tmp_path)
+    assert found.cores >= 1
+    assert found.memory > 1 << 28
+    assert found.disk > 1 << 28

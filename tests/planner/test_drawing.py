@@ -1,0 +1,84 @@
+"""Plots: everything is on the page, lines go where the numbers are, and nothing covers another thing's name."""
+
+from __future__ import annotations
+
+import itertools
+from io import BytesIO
+from xml.etree import ElementTree as ET
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from shoal.charts.plots import Axes, Landmark, PlotBar, PlotLine, Scale, bars, lines, stacked
+from shoal.charts.shapes import Box, Chart, Stroke, TextLine
+from shoal.charts.surfaces import as_png, as_svg
+from shoal.ops.planner.assumptions import Assumptions, Prices
+from shoal.ops.planner.calibration import shipped
+from shoal.ops.planner.drawing import charts
+from shoal.ops.planner.plan import plan
+
+AXES = Axes("members", "a second", str, str)
+
+
+def _on_the_page(chart: Chart) -> None:
+    for shape in chart.shapes:
+        points = shape.points if isinstance(shape, Stroke) else [(shape.x, shape.y)]
+        for x, y in points:
+            assert 0 <= x <= chart.width, shape
+            assert 0 <= y <= chart.height, shape
+        if isinstance(shape, Box):
+            assert 0 <= shape.width <= chart.width + 1e-6 - shape.x, shape
+
+
+@pytest.mark.parametrize("members", [1_000, 10_000_000, 2_000_000_000])
+def test_the_plots_of_a_plan_stay_on_their_page(members: int) -> None:
+    calibration = shipped()
+    found = charts(plan(Assumptions(members=members), Prices(), calibration), calibration)
+    assert len(found) == 5
+    for chart in [*found, stacked("all", found)]:
+        _on_the_page(chart)
+        assert ET.fromstring(as_svg(chart)).get("height") == str(chart.height)  # noqa: S314  # our own
+
+
+def test_names_of_lines_that_end_together_are_set_apart() -> None:
+    chart = lines("t", "b", [PlotLine(f"line {n}", "after", [(1, 1), (10, 5 + n / 1e6)]) for n in range(4)], AXES)
+    ends = sorted(shape.y for shape in chart.shapes if isinstance(shape, TextLine) and shape.text.startswith("line "))
+    assert all(second - first >= 14 for first, second in itertools.pairwise(ends))
+
+
+@given(st.floats(1e-6, 1e6), st.floats(1.5, 1e9), st.booleans())
+def test_a_scale_keeps_the_order_and_marks_round_numbers_within_it(low: float, factor: float, log: bool) -> None:
+    scale = Scale(low, low * factor, 10, 500, log)
+    assert scale.at(low) == pytest.approx(10)
+    assert scale.at(low * factor) == pytest.approx(510)
+    assert scale.at(low / 2) == pytest.approx(10)
+    ticks = scale.ticks(90)
+    assert all(low * (1 - 1e-6) <= tick <= low * factor * (1 + 1e-6) for tick in ticks)
+    places = [scale.at(tick) for tick in ticks]
+    assert all(second - first >= 89 for first, second in itertools.pairwise(places))
+
+
+def test_a_bar_is_as_long_as_its_number_and_a_line_is_drawn_where_its_points_are() -> None:
+    chart = bars("t", "b", [PlotBar("one", 0, 50, "50"), PlotBar("two", 0, 100, "100")], str, "x", log=False)
+    one, two = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.colour == "after")
+    assert two.width == pytest.approx(2 * one.width)
+    with Image.open(BytesIO(as_png(lines("t", "b", [PlotLine("l", "loss", [(1, 1), (100, 100)])], AXES)))) as image:
+        colours = [colour for _, colour in image.convert("RGB").getcolors(1 << 20) or []]
+    assert (0xB8, 0x45, 0x2C) in colours
+
+
+def test_a_bar_from_a_middle_has_two_sides() -> None:
+    chart = bars("t", "b", [PlotBar("money", 20, 90, "20 to 90")], str, "x", middle=40, log=False)
+    low, high = (shape for shape in chart.shapes if isinstance(shape, Box) and shape.colour in ("before", "after"))
+    assert low.x + low.width == pytest.approx(high.x)
+    assert high.width == pytest.approx(low.width * 2.5)
+
+
+def test_a_landmark_near_the_end_has_its_name_before_it() -> None:
+    chart = lines(
+        "t", "b", [PlotLine("l", "after", [(1, 1), (100, 9)])], AXES, marks=[Landmark(90, "here"), Landmark(2, "there")]
+    )
+    names = {shape.text: shape.anchor for shape in chart.shapes if isinstance(shape, TextLine)}
+    assert (names["here"], names["there"]) == ("end", "start")

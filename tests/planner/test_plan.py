@@ -1,0 +1,117 @@
+"""Plans: what is full first, what is paid for, and that more of everything never needs less."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from msgspec.structs import asdict, replace
+
+from shoal.ops.planner.assumptions import Assumptions, Prices, changed, spreads
+from shoal.ops.planner.calibration import shipped
+from shoal.ops.planner.cluster import Size, cluster, needed
+from shoal.ops.planner.load import load_of
+from shoal.ops.planner.one_process import LOUD_FROM, NAME, one_process
+from shoal.ops.planner.plan import affordable, carried, chosen, plan, swings
+from shoal.ops.planner.shapes import waiting, waiting_p99
+from tests.examples import examples
+from tests.planner.assumed import NETWORKS
+
+COSTS = shipped()
+MORE = ("posts", "pages", "changes", "years", "follows")
+
+
+@settings(max_examples=examples(30))
+@given(NETWORKS)
+def test_a_shape_that_was_sized_for_a_load_carries_it_unless_the_data_sources_run_out(of: Assumptions) -> None:
+    shape = cluster(of, COSTS)
+    size = needed(load_of(of, LOUD_FROM, warm_only=False), of, COSTS.shared)
+    ends = {limit.what for limit in shape.limits if limit.use > 1 + 1e-9}
+    assert ends <= {
+        "disks of the databases",
+        "processors of the databases",
+        "the search index, in one database",
+        "disk of the search index, in one database",
+        "the broker's queue",
+        "workers",
+    }
+    if size.stores < 64:
+        assert "disks of the databases" not in ends
+        assert "processors of the databases" not in ends
+    assert "workers" not in ends or size.workers > 1
+
+
+@settings(max_examples=examples(30))
+@given(NETWORKS)
+def test_more_of_anything_fills_no_limit_less(of: Assumptions) -> None:
+    def uses(given: Assumptions) -> dict[str, float]:
+        fixed = cluster(given, COSTS, Size(8, 4, 2, 2))
+        return {limit.what: limit.use for shape in (one_process(given, COSTS), fixed) for limit in shape.limits}
+
+    before = uses(of)
+    for name in MORE:
+        if name != "follows":
+            more = uses(changed(of, name, getattr(of, name) * 1.5))
+            assert all(more[what] >= use * (1 - 1e-6) for what, use in before.items()), name
+
+
+def test_one_process_is_enough_for_a_small_network_and_not_for_a_large_one() -> None:
+    assert chosen(Assumptions(members=100_000), COSTS).name == NAME
+    assert chosen(Assumptions(members=50_000_000), COSTS).name != NAME
+
+
+def test_a_shape_is_full_at_the_members_that_are_told() -> None:
+    of = Assumptions(members=3_000_000)
+    alone = next(one for one in carried(of, COSTS) if one.shape == NAME)
+    assert alone.members == alone.breaks[0].members
+    for end in alone.breaks:
+        limits = one_process(changed(of, "members", end.members), COSTS).limits
+        assert next(limit.use for limit in limits if limit.what == end.what) == pytest.approx(1, rel=0.02)
+    assert one_process(changed(of, "members", alone.members * 0.98), COSTS).carries
+    assert not one_process(changed(of, "members", alone.members * 1.02), COSTS).carries
+
+
+def test_the_budget_pays_for_the_members_that_are_told_and_no_more() -> None:
+    of, prices = Assumptions(members=1_000, budget=5_000), Prices()
+    members = affordable(of, prices, COSTS)
+    costs = [chosen(changed(of, "members", members * factor), COSTS).money(prices) for factor in (0.98, 1.03)]
+    assert costs[0] <= of.budget < costs[1]
+    assert affordable(replace(of, budget=1e-9), prices, COSTS) == 0
+
+
+def test_the_assumption_that_matters_most_stands_first_and_each_is_what_a_plan_of_its_own_says() -> None:
+    of, prices = Assumptions(members=20_000_000), Prices()
+    found = swings(of, prices, COSTS)
+    assert [swing.width for swing in found] == sorted((swing.width for swing in found), reverse=True)
+    assert {swing.assumption for swing in found} == {spread.name for spread in spreads(of)}
+    for swing in found:
+        alone = chosen(changed(of, swing.assumption, swing.high), COSTS)
+        assert alone.money(prices) == pytest.approx(swing.money_high)
+        assert swing.low <= getattr(of, swing.assumption) <= swing.high
+
+
+def test_money_is_the_sum_of_the_parts_and_of_nothing_else() -> None:
+    found = plan(Assumptions(members=30_000_000), Prices(), COSTS)
+    assert found.money == pytest.approx(sum(part.money(found.prices) for part in found.shape.parts))
+    free = plan(found.assumptions, Prices(**dict.fromkeys(asdict(Prices()), 0.0)), COSTS)
+    assert free.money == 0
+
+
+def test_a_calibration_of_a_machine_twice_as_fast_carries_more() -> None:
+    one = COSTS.one_process
+    faster = replace(COSTS, one_process=replace(one, page=one.page / 2, request=one.request / 2))
+    of = Assumptions(members=1_000, years=0.01)
+    slow, fast = (next(c for c in carried(of, costs) if c.shape == NAME) for costs in (COSTS, faster))
+    assert fast.members > slow.members * 1.3
+
+
+def test_waits_grow_without_end_as_a_server_fills_up() -> None:
+    waits = [waiting(busy, 0.01) for busy in (0.0, 0.5, 0.9, 0.99)]
+    assert waits == sorted(waits)
+    assert waits[0] == 0
+    assert math.isinf(waiting(1.0, 0.01))
+    # Half busy: the mean wait is half a turn, and one in a hundred waits nearly eight times as long.
+    assert waits[1] == pytest.approx(0.005)
+    assert 4 * waits[1] < waiting_p99(0.5, 0.01) < 10 * waits[1]
+    assert waiting_p99(0.005, 0.01) == 0
