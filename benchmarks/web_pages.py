@@ -69,11 +69,12 @@ async def _network(path: Path, people: int, days: int) -> Cast:
         everybody = [one for one in found if one is not None]
         # Browser sessions are made as a log-in makes them, without the hash of a password.
         cookies = [(await sessions.begin(writes, one)).text for one in everybody]
-        hero = everybody[0]
+        newest = {one.id: await writes.graph.assoc_range(one.id, POSTED, Cursor(limit=1)) for one in everybody}
+        hero = next(one for one in everybody if newest[one.id])
         app = await apps.register(writes, "Benchmark", scopes=("read",))
         bearer = (await apps.issue_token(writes, app.app.id, hero.id, ("read",))).text
-        newest = await writes.graph.assoc_range(hero.id, POSTED, Cursor(limit=1))
-        return Cast(hero, cookies[0], bearer, cookies, f"/@{hero.name}/{newest[0].id2}")
+        hers = cookies[everybody.index(hero)]
+        return Cast(hero, hers, bearer, cookies, f"/@{hero.name}/{newest[hero.id][0].id2}")
 
 
 Ask = Callable[[str, tuple[tuple[bytes, bytes], ...]], Awaitable[tuple[int, bytes]]]

@@ -91,4 +91,4 @@ def test_the_programs_of_an_embedded_network_print_what_the_page_says(reader: Re
 
 
 def test_the_programs_of_the_library_page_print_what_it_says(reader: Reader) -> None:
-    assert reader.follow(DOCS / "howto" / "library.md") == 3
+    assert reader.follow(DOCS / "howto" / "library.md") == 4

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -38,7 +39,9 @@ QUIET, POLL, TALK = "Quiet today #sea", "Tea or coffee? #dawn", "@ben a word, pl
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path, filter="data")
+        # Python 3.11 has filters from 3.11.4 on; the archive is our own.
+        safe: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        archive.extractall(tmp_path, **safe)  # noqa: S202
     return tmp_path
 
 

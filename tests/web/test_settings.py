@@ -150,7 +150,7 @@ def test_pages_look_and_speak_as_a_browser_was_told_for_strangers_too(here: Worl
     assert (page.html.html["class"], page.html.html["lang"]) == (["look-dark", "look-contrast", "look-still"], "de")
     assert (stranger.cookie("shoal_look"), stranger.cookie("shoal_language")) == ("dark-contrast-still", "de")
     page = stranger.open("/settings/appearance")
-    page = page.press("Save", scheme="system", contrast=[], still=[], language="browser")
+    page = page.press("Speichern", scheme="system", contrast=[], still=[], language="browser")
     assert page.html.html is not None
     assert (page.html.html["class"], page.html.html["lang"]) == ([], "en")
     assert (stranger.cookie("shoal_look"), stranger.cookie("shoal_language")) == ("", "")

@@ -137,7 +137,8 @@ class MemoryGraph:
 
     def _relist(self, triple: tuple[int, int, int], link: StoredAssoc) -> None:
         self._place(self._lists, self._times, triple, link.time if link.alive else None)
-        if ASSOC_TYPES[triple[1]].ended_listed:
+        atype = ASSOC_TYPES.get(triple[1])
+        if atype is not None and atype.ended_listed:
             self._place(self._ended, self._ended_times, triple, None if link.alive else link.time)
 
     @staticmethod

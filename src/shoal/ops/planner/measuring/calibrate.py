@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import time
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ import uvloop
 
 from shoal.ops.engines.program import NotInstalled
 from shoal.ops.planner.calibration import Calibration, OneProcess, Shared, shipped
-from shoal.ops.planner.measuring import one_process, serving, shared
+from shoal.ops.planner.measuring import one_process, serving
 from shoal.ops.planner.measuring.crowd import Opener, gather
 from shoal.ops.planner.measuring.meters import machine
 from shoal.ops.planner.measuring.one_process import Effort, Step
@@ -26,7 +27,7 @@ _REQUESTS = 20
 def calibrate(opener: Opener, folder: Path, effort: Effort, step: Step) -> Calibration:
     """Measure everything, with files in an empty folder. Takes about a minute with the full effort.
 
-    Where the engines are not installed the costs of those are taken from the calibration that comes with Shoal.
+    Where the engines or their packages are not installed the costs of those are taken from the calibration that comes with Shoal.
     """
     began = time.perf_counter()
     one = uvloop.run(one_process.measure(opener, folder, effort, step))
@@ -56,9 +57,11 @@ def _several(opener: Opener, effort: Effort, step: Step, request: float) -> tupl
     """Return the costs of several processes and, if they are those of another machine, its name."""
     step("shared: engines")
     try:
+        # Its packages come with an extra, and a plan on one process needs none of them.
+        shared = importlib.import_module("shoal.ops.planner.measuring.shared")
         with shared.started() as engines:
             costs = uvloop.run(shared.measure(opener, engines, effort, step))
-    except NotInstalled:
+    except (NotInstalled, ModuleNotFoundError):
         known = shipped()
         return known.shared, known.shown()
     # The same server stands in front of both.

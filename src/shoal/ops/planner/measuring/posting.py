@@ -130,7 +130,7 @@ class Posting:
         """Fill the write-ahead log until it is copied: how long it becomes, and what is written for a post altogether."""
         began, made = written_to(self._path), len(self.made)
         grown = [self._size()]
-        while (grown[-1] < most) and not _stands_still(grown):
+        while len(grown) == 1 or ((grown[-1] < most) and not _stands_still(grown)):
             await self._group(_SIZES[-1])
             grown.append(self._size())
         number = len(self.made) - made
