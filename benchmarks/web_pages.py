@@ -156,7 +156,9 @@ async def _cost(ask: Ask, path: str, headers: tuple[tuple[bytes, bytes], ...], c
 
 
 def _is_html(status: int, body: bytes) -> str:
-    return "" if status == 200 and b"<article" in body else f"status {status}, or no post on it"
+    # In the smallest network some follow nobody who has posted, and are told so.
+    whole = b"<article" in body or b'class="empty' in body
+    return "" if status == 200 and whole else f"status {status}, or no post on it"
 
 
 async def over_http(store: Path, cast: Cast, seconds: float, browsing: bool, report: Report) -> None:
