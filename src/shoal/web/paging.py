@@ -36,9 +36,9 @@ class NamedQuery(BeforeQuery, frozen=True, kw_only=True):
     name: Annotated[str, Meta(max_length=400)]
 
 
-def next_of(visit: Visit, path: str, found: Page, **query: object) -> str:
-    """Return the address of the page that follows; empty at the end."""
-    return visit.url(path, **query, before=found.next) if found.next is not None else ""
+def next_of(visit: Visit, path: str, before: int | None, **query: object) -> str:
+    """Return the address of the page that follows in a list, by the last id of this one; empty at its end, which has none."""
+    return visit.url(path, **query, before=before) if before else ""
 
 
 async def feed_page(

@@ -96,7 +96,7 @@ def _answering(handler: PageHandler[P], *, open_to_all: bool) -> Callable[[Conte
             return await handler(visit, params)
         except LogInFirst:
             asked = visit.path if visit.request.method == "GET" else ""
-            return visit.go(visit.url("/login", to=asked).removeprefix(visit.front.at.path))
+            return visit.go("/login", to=asked)
         except Exception as error:  # noqa: BLE001 (whatever it is, the table of errors says what is shown)
             return await error_page(visit, error)
 

@@ -112,9 +112,9 @@ class Visit:
         """Return the answer to a form that was done: the browser goes where the form says, on this server alone."""
         return self.go(form.to if is_local(form.to) else otherwise)
 
-    def go(self, path: str) -> Response:
+    def go(self, path: str, **query: object) -> Response:
         """Return the answer that sends the browser to a path of ours."""
-        address = self.front.at.path + path
+        address = self.url(path, **query)
         if self.partial:
             # A header takes no letters beyond Latin-1: as the other answer has them.
             return Response(status_code=204, headers={"HX-Redirect": quote(address, safe=_RESERVED)})

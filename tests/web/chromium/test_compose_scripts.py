@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from unicodedata import normalize
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from playwright.sync_api import Browser, FilePayload, Page, expect
@@ -20,19 +18,7 @@ from shoal.services.posts import Draft
 from shoal.web.assets import assets
 from tests.api.world import picture
 from tests.web.chromium.accessible import hindrances
-from tests.web.chromium.screens import Stage, browser, screen, stage, until
-
-
-@pytest.fixture(scope="module")
-def at() -> Iterator[Stage]:
-    with stage() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as found:
-        yield found
+from tests.web.chromium.screens import Stage, screen, until
 
 
 def file(name: str, width: int = 60, height: int = 40, data: bytes = b"") -> FilePayload:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page
@@ -14,7 +13,7 @@ from shoal.services import posts, reactions
 from shoal.services.posts import Draft
 from shoal.web.table import pages
 from tests.web.chromium.accessible import hindrances
-from tests.web.chromium.screens import Stage, browser, screen, stage
+from tests.web.chromium.screens import Stage, screen
 from tests.web.pictures import posted
 
 NOT_PAGES = {
@@ -35,12 +34,6 @@ NOT_PAGES = {
 
 
 @pytest.fixture(scope="module")
-def at() -> Iterator[Stage]:
-    with stage() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
 def subjects(at: Stage) -> Subjects:
     """Hal, who looks, and Ann, who has posted, commented and been liked."""
     hal, ann, ben = at.join("hal"), at.join("ann"), at.join("ben")
@@ -54,12 +47,6 @@ def subjects(at: Stage) -> Subjects:
     found = at.run(prepared(at.network.writes, "hal", "ann", "sea"))
     at.settle()
     return found
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as found:
-        yield found
 
 
 def test_every_page_is_in_the_list() -> None:

@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
 from playwright.sync_api import Browser, expect
 
 from shoal.services import posts, relationships
 from shoal.services.posts import Draft
-from tests.web.chromium.screens import Stage, browser, screen, stage
-
-
-@pytest.fixture(scope="module")
-def at() -> Iterator[Stage]:
-    with stage() as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as found:
-        yield found
+from tests.web.chromium.screens import Stage, screen
 
 
 def test_a_new_post_waits_behind_a_button_and_changes_and_goes_where_it_stands(at: Stage, chromium: Browser) -> None:

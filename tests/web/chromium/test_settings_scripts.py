@@ -11,13 +11,7 @@ from playwright.sync_api import Browser, expect
 from shoal.services import members, posts, reactions, relationships
 from shoal.services.posts import Draft
 from tests.api.world import picture
-from tests.web.chromium.screens import Stage, browser, screen, stage
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as found:
-        yield found
+from tests.web.chromium.screens import Stage, screen, stage
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ from shoal.core.model import Role
 from shoal.services import moderation, posts
 from shoal.services.posts import Draft
 from tests.api.world import picture
-from tests.web.chromium.screens import Screen, browser, screen, stage
+from tests.web.chromium.screens import Screen, screen, stage
 
 PHOTOS: tuple[FilePayload, ...] = (
     {"name": "wide.png", "mimeType": "image/png", "buffer": picture(90, 60, "steelblue")},
@@ -28,12 +27,6 @@ class Way(NamedTuple):
     width: int = 1_280
     touch: bool = False
     scripts: bool = True
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as found:
-        yield found
 
 
 @pytest.mark.parametrize("way", [Way(), Way(scripts=False), Way(390, touch=True)], ids=["desk", "no-scripts", "phone"])

@@ -44,7 +44,7 @@ async def _home(visit: Visit, viewer: Member, query: BeforeQuery) -> Response:
         visit,
         "home",
         Page(entries, found.next),
-        next_of(visit, "/", found),
+        next_of(visit, "/", found.next),
         title=visit.words.text("Home"),
         tab="latest",
         wall=wall_of(visit, others),

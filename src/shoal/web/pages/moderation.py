@@ -20,7 +20,7 @@ from shoal.graph.access import members_by_id
 from shoal.services import moderation, reports
 from shoal.services.writes import Writes
 from shoal.web import rows
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page
 from shoal.web.views.moderation import earlier_reports, report_cards, standings
 from shoal.web.views.receipts import receipt
@@ -124,7 +124,7 @@ async def queue(visit: Visit, query: Queue) -> Response:
     _moderator(visit)
     wanted = WantedReports(query.show == "closed", waiting=query.show == "waiting")
     found = await reported.page(visit.front.graph, query.cursor(_REPORTS), wanted)
-    following = visit.url("/moderation", show=query.show, before=found.next) if found.next else ""
+    following = next_of(visit, "/moderation", found.next, show=query.show)
     return await page(
         visit,
         "moderation",
@@ -192,9 +192,7 @@ async def members(visit: Visit, query: MembersQuery) -> Response:
         return member.name.startswith(begins) or begins in member.display_name.lower()
 
     found = await everybody.page(visit.front.scanner, query.cursor(_MEMBERS), wanted)
-    following = (
-        visit.url("/moderation/members", state=query.state, name=query.name, before=found.next) if found.next else ""
-    )
+    following = next_of(visit, "/moderation/members", found.next, state=query.state, name=query.name)
     return await page(
         visit,
         "moderated_members",
@@ -237,7 +235,7 @@ async def act(visit: Visit, asked: MemberForm) -> Response:
     if asked.report:
         return visit.go(visit_path(f"/moderation/reports/{asked.report}", asked.do))
     if asked.do == "reject":
-        return visit.go("/moderation/members?state=pending")
+        return visit.go("/moderation/members", state="pending")
     return visit.go(visit_path(f"/moderation/members/{asked.id}", asked.do))
 
 

@@ -51,7 +51,7 @@ async def replay(visit: Visit, asked: ReplayForm) -> Response:
     visit.check_sent(asked)
     number = await jobs.replay({"store": visit.front.store}, asked.jobs or None)
     _log.info("%s: replay %d jobs", me.id, number)
-    return visit.go("/ops?done=replay")
+    return visit.go("/ops", done="replay")
 
 
 async def shards(visit: Visit, _params: None) -> Response:

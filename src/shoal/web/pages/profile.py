@@ -80,7 +80,7 @@ async def show(visit: Visit, path: ProfilePath) -> Response:
         return await syndication.of_member(visit, member, ending)
     found = await _posts(visit, member, path)
     asked = {} if path.show == "photos" else {"show": path.show}
-    following = next_of(visit, f"/@{member.name}", found, **asked)
+    following = next_of(visit, f"/@{member.name}", found.next, **asked)
     if visit.partial and path.show == "photos":
         return part(visit, "photo_grid", posts=await posts_of(visit, found.entries), next=following)
     if visit.partial:

@@ -32,7 +32,7 @@ async def comments(visit: Visit, path: CommentsPath) -> Response:
         visit,
         "comments",
         Page(entries, found.next),
-        next_of(visit, f"/posts/{entry.post.id}/comments", found),
+        next_of(visit, f"/posts/{entry.post.id}/comments", found.next),
         title=visit.words.text("Comments"),
         about=post_of(visit, entry),
         end=visit.words.text("These are all comments."),

@@ -15,7 +15,7 @@ from shoal.graph.contract import Cursor
 from shoal.graph.schema import LIKED_BY, SHARED_BY
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.people import people_of
 from shoal.web.views.posts import post_of
@@ -36,7 +36,7 @@ async def likes(visit: Visit, path: LikesPath) -> Response:
     entry = await post_with_id(visit, path.id)
     found = await _found(visit, path, entry)
     persons = await people_of(visit, found.profiles)
-    following = visit.url(f"/posts/{entry.post.id}/likes", by=path.by, before=found.next) if found.next else ""
+    following = next_of(visit, f"/posts/{entry.post.id}/likes", found.next, by=path.by)
     if visit.partial:
         return part(visit, "people", people=persons, next=following)
     words = visit.words

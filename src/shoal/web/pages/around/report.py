@@ -114,7 +114,7 @@ async def send(visit: Visit, asked: ReportForm) -> Response:
     except InvalidInput as error:
         return await _form(visit, target, asked, error)
     to = asked.to if is_local(asked.to) else "/"
-    return visit.go(visit.url("/report/done", member=target.id, to=to).removeprefix(visit.front.at.path))
+    return visit.go("/report/done", member=target.id, to=to)
 
 
 async def done(visit: Visit, query: DoneQuery) -> Response:

@@ -49,7 +49,7 @@ async def nearby(visit: Visit, query: NearbyPageQuery) -> Response:
         visit,
         "nearby",
         Page(entries, found.next),
-        next_of(visit, "/explore/nearby", found, at=at, km=f"{query.km:g}"),
+        next_of(visit, "/explore/nearby", found.next, at=at, km=f"{query.km:g}"),
         title=title,
         at=at,
         km=query.km,

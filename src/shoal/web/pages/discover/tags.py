@@ -46,7 +46,7 @@ async def tag(visit: Visit, path: NamedQuery) -> Response:
     reads = visit.front.reads
     found = await tagged.page(reads, visit.viewer_id, tagged.TagQuery(frozenset((name,))), path.cursor())
     entries = await filtered(reads.graph, visit.viewer_id, found.entries, FilterContext.PUBLIC)
-    following = next_of(visit, f"/tags/{stem}", found)
+    following = next_of(visit, f"/tags/{stem}", found.next)
     if visit.partial:
         return await feed_page(visit, "tag", Page(entries, found.next), following)
     shown = await _shown(visit, name)

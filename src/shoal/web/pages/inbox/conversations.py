@@ -20,7 +20,7 @@ from shoal.services import conversations as verbs
 from shoal.services import posts
 from shoal.services.posts import Draft
 from shoal.web import rows
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.conversations import addressed, messages_of, talk_names, talk_of
 from shoal.web.visit import Form, Visit
@@ -56,7 +56,7 @@ async def several(visit: Visit, query: BeforeQuery) -> Response:
     member = visit.member
     found = await feed.page(visit.front.reads, member.id, query.cursor())
     talks = [talk_of(visit, one) for one in found.items]
-    following = visit.url("/conversations", before=found.next) if found.next else ""
+    following = next_of(visit, "/conversations", found.next)
     if visit.partial:
         return part(visit, "talks", talks=talks, next=following)
     title = visit.words.text("Messages")

@@ -11,7 +11,7 @@ from shoal.feeds import people
 from shoal.graph.schema import REQUESTED_BY
 from shoal.services import follow_requests
 from shoal.web import rows
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.people import people_of
 from shoal.web.visit import Form, Visit
@@ -29,7 +29,7 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
     member = visit.member
     found = await people.page(visit.front.reads, member.id, member.id, REQUESTED_BY, query.cursor(people.PAGE))
     persons = await people_of(visit, found.profiles)
-    following = visit.url("/requests", before=found.next) if found.next else ""
+    following = next_of(visit, "/requests", found.next)
     if visit.partial:
         return part(visit, "askers", people=persons, next=following)
     title = visit.words.text("Follow requests")

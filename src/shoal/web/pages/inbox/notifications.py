@@ -21,7 +21,7 @@ from shoal.graph.payloads.notifications import FOR_STAFF, Group, Kind
 from shoal.services import markers, notice_policy
 from shoal.services import notifications as verbs
 from shoal.web import rows
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.notices import NotificationView, notices_of, parsed
 from shoal.web.views.people import face_of
@@ -71,7 +71,7 @@ async def several(visit: Visit, query: NoticesQuery) -> Response:
     read = await _read_up_to(visit, member.id)
     notices = await _shown(visit, found.groups, read)
     asked = {} if query.kind == "all" else {"kind": query.kind}
-    following = visit.url("/notifications", **asked, before=found.next) if found.next else ""
+    following = next_of(visit, "/notifications", found.next, **asked)
     if visit.partial:
         return part(visit, "notices", notices=notices, next=following)
     newest = found.items[0].time if found.items else 0
@@ -128,7 +128,7 @@ async def requests(visit: Visit, query: BeforeQuery) -> Response:
         )
         for one in found.items
     ]
-    following = visit.url("/notifications/requests", before=found.next) if found.next else ""
+    following = next_of(visit, "/notifications/requests", found.next)
     return await page(
         visit, "notice_requests", title=words.text("Filtered notifications"), senders=senders, next=following
     )
@@ -143,7 +143,7 @@ async def of_sender(visit: Visit, path: SenderPath) -> Response:
     found_here = await _shown(visit, [Grouped(None, [item]) for item in found.items], MAX_TIME)
     # They are accepted or dismissed together, by their sender.
     notices = [msgspec.structs.replace(one, key="") for one in found_here]
-    following = visit.url(f"/notifications/requests/{path.id}", before=found.next) if found.next else ""
+    following = next_of(visit, f"/notifications/requests/{path.id}", found.next)
     face = face_of(visit, request.sender.member)
     return await page(visit, "notice_request", title=face.shown, face=face, notices=notices, next=following)
 

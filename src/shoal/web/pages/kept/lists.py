@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -92,7 +93,7 @@ async def timeline(visit: Visit, path: ListPath) -> Response:
         visit,
         "list",
         Page(entries, found.next),
-        next_of(visit, f"/lists/{shown.id}", found),
+        next_of(visit, f"/lists/{shown.id}", found.next),
         title=shown.title,
         shown=list_view(visit, shown),
         tab=tab,
@@ -133,15 +134,15 @@ async def put(visit: Visit, asked: ListedForm) -> Response:
     member, writes = visit.checked(asked), visit.front.writes
     try:
         if asked.do == "put":
-            await lists.put_on(writes, member.id, asked.id, (asked.member,))
+            # Somebody who is on it already was put there by the same button, pressed twice.
+            with suppress(Taken):
+                await lists.put_on(writes, member.id, asked.id, (asked.member,))
         else:
             await lists.take_off(writes, member.id, asked.id, (asked.member,))
-    except Taken:
-        pass  # It was pressed twice.
     except InvalidInput as error:
         shown = await own_list(visit.front.graph, member.id, asked.id)
         return await _edit(visit, shown, asked.q, None, error)
-    return visit.go(visit.url(f"/lists/{asked.id}/edit", q=asked.q).removeprefix(visit.front.at.path))
+    return visit.go(f"/lists/{asked.id}/edit", q=asked.q)
 
 
 async def _lists(visit: Visit, asked: ListForm | None = None, wrong: InvalidInput | None = None) -> Response:

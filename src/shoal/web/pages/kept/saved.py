@@ -8,7 +8,7 @@ from shoal.feeds import saved as feed
 from shoal.feeds.pipeline import Page
 from shoal.graph.schema import BOOKMARKS, LIKES, AssocType
 from shoal.web import rows
-from shoal.web.paging import BeforeQuery, feed_page
+from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.visit import Visit
 
 
@@ -25,7 +25,7 @@ async def liked(visit: Visit, query: BeforeQuery) -> Response:
 async def _kept(visit: Visit, query: BeforeQuery, atype: AssocType, tab: str, title: str) -> Response:
     member = visit.member
     found = await feed.page(visit.front.reads, member.id, atype, query.cursor())
-    following = visit.url(f"/{tab}", before=found.next) if found.next else ""
+    following = next_of(visit, f"/{tab}", found.next)
     return await feed_page(visit, "saved", Page(found.entries, found.next), following, title=title, tab=tab)
 
 

@@ -19,7 +19,7 @@ from shoal.services.profile import albums
 from shoal.web import rows
 from shoal.web.pages.members.albums import AlbumPath, album_at
 from shoal.web.pages.posts import post_with_id
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.albums import album_of, cover_of
 from shoal.web.views.posts import posts_of
@@ -135,7 +135,7 @@ async def offer(visit: Visit, path: AlbumPath) -> Response:
     there = {one.media.id for one in whole.photos}
     posts = [one for one in await posts_of(visit, found.entries) if one.visibility != Visibility.DIRECT]
     base = f"/@{member.name}/albums/{album.id}/add"
-    following = visit.url(base, before=found.next) if found.next else ""
+    following = next_of(visit, base, found.next)
     if visit.partial:
         return part(visit, "choose_photos", posts=posts, there=there, next=following)
     shown = album_of(visit, whole)

@@ -16,6 +16,7 @@ from shoal.graph.contract import MAX_TIME
 from shoal.services.profile import albums
 from shoal.web import rows
 from shoal.web.pages.profile import HandlePath, head, member_of
+from shoal.web.paging import next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.albums import album_of, cover_of
 from shoal.web.visit import Form, Visit
@@ -43,7 +44,7 @@ async def several(visit: Visit, path: HandlePath) -> Response:
     member = await member_of(visit, path.handle)
     found = await feed.of_member(visit.front.reads, visit.viewer_id, member.id, path.before or MAX_TIME)
     covers = [cover_of(visit, member, one) for one in found.covers]
-    following = visit.url(f"/@{member.name}/albums", before=found.next) if found.next else ""
+    following = next_of(visit, f"/@{member.name}/albums", found.next)
     if visit.partial:
         return part(visit, "albums", albums=covers, next=following)
     return await _albums(visit, member, albums=covers, next=following)

@@ -13,7 +13,7 @@ from shoal.feeds.people import MemberPage, familiar
 from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, AssocType
 from shoal.web import rows
 from shoal.web.pages.profile import member_of
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.people import face_of, people_of
 from shoal.web.visit import Visit
@@ -55,7 +55,7 @@ async def _connections(visit: Visit, path: ConnectionsPath, atype: AssocType, ta
 
 async def _shown(visit: Visit, member: Member, found: MemberPage, tab: str, title: str) -> Response:
     persons = await people_of(visit, found.profiles)
-    following_page = visit.url(f"/@{member.name}/{tab}", before=found.next) if found.next else ""
+    following_page = next_of(visit, f"/@{member.name}/{tab}", found.next)
     if visit.partial:
         return part(visit, "people", people=persons, next=following_page)
     face = face_of(visit, member)

@@ -44,4 +44,4 @@ async def settings_page(
 
 def saved_at(visit: Visit, key: str) -> Response:
     """Send the browser back to a section, which says that it was saved."""
-    return visit.go(f"/settings/{key}?saved=1")
+    return visit.go(f"/settings/{key}", saved=1)

@@ -12,7 +12,7 @@ from shoal.graph.payloads.follow_options import mute_terms
 from shoal.graph.schema import BLOCKS, MUTES
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.views.people import person_of
 from shoal.web.visit import Visit
 
@@ -38,7 +38,7 @@ async def show(visit: Visit, query: MutedQuery) -> Response:
         person_of(visit, one, stands[one.member.id], until % {"when": visit.words.full(end)} if end else "")
         for one, end in zip(found.profiles, ends, strict=True)
     ]
-    following = visit.url("/settings/people", show=query.show, before=found.next) if found.next is not None else ""
+    following = next_of(visit, "/settings/people", found.next, show=query.show)
     return await settings_page(visit, "people", tab=query.show, people=shown, next=following)
 
 

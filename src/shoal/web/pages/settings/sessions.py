@@ -8,7 +8,7 @@ from shoal.api.http.convert import Id
 from shoal.services.login import sessions
 from shoal.web import rows
 from shoal.web.pages.settings.frame import saved_at, settings_page
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.views.settings.sessions import row_of
 from shoal.web.visit import Form, Visit
 
@@ -33,7 +33,7 @@ async def show(visit: Visit, query: SessionsQuery) -> Response:
     found = await sessions.page(writes, member.id, query.cursor(_SIZE))
     here = await _here(visit)
     shown = [row_of(visit, one, here) for one in found.sessions]
-    following = visit.url("/settings/sessions", before=found.next) if found.next is not None else ""
+    following = next_of(visit, "/settings/sessions", found.next)
     return await settings_page(visit, "sessions", saved=query.saved, sessions=shown, next=following)
 
 

@@ -58,7 +58,7 @@ async def answer(visit: Visit, asked: AnswerQuery) -> Response:
     """The form to answer a comment, below it; without a script it is a page of its own."""
     member = visit.member
     if not visit.partial:
-        return visit.go(f"/compose?reply_to={asked.id}")
+        return visit.go("/compose", reply_to=asked.id)
     said = answering(member, await seen_post(visit, asked.id))
     return part(visit, "comment_form", form=comment_form(visit, said, asked.depth), token=visit.browser.form_token)
 

@@ -18,6 +18,7 @@ from shoal.services import media
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.rendering import part
+from shoal.web.views.refusals import sentence
 from shoal.web.views.writing.pictures import Refused, card_of
 from shoal.web.views.writing.writing import FileOfPost, picture_of
 from shoal.web.visit import Form, Visit
@@ -78,7 +79,7 @@ async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool =
             await _count(visit, member)
         return await media.upload(visit.front.writes, member.id, file.data)
     except ShoalError as error:
-        return Refused(file.filename[-80:] or visit.words.text("This file"), visit.words.text(_sentence(str(error))))
+        return Refused(file.filename[-80:] or visit.words.text("This file"), visit.words.text(sentence(str(error))))
     finally:
         file.close()
 
@@ -88,12 +89,6 @@ async def _count(visit: Visit, member: Member) -> None:
     window = await visit.front.limiter.take(RateKey("media", member.id))
     if window is not None and window.wait:
         raise TooMany(visit.words.text("You sent many files. Please wait some minutes."), retry_after=window.wait)
-
-
-def _sentence(words: str) -> str:
-    """Return a message of the services as a sentence by itself."""
-    text = words[:1].upper() + words[1:]
-    return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
 async def own_files(visit: Visit, member: Member, ids: Sequence[int]) -> list[Media]:

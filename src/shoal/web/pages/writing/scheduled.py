@@ -14,7 +14,7 @@ from shoal.feeds.scheduled import waiting
 from shoal.services import scheduling
 from shoal.web import rows
 from shoal.web.pages.writing.compose import wrong_of
-from shoal.web.paging import BeforeQuery
+from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page
 from shoal.web.views.writing.planned import planned_of
 from shoal.web.views.writing.writing import moment_in
@@ -48,7 +48,7 @@ async def _list(visit: Visit, query: BeforeQuery, wrong: dict[int, str] | None =
         planned_of(visit, one, draft, media, (wrong or {}).get(one.id, ""))
         for one, draft in zip(found.posts, drafts, strict=True)
     ]
-    following = visit.url("/scheduled", before=found.next) if found.next is not None else ""
+    following = next_of(visit, "/scheduled", found.next)
     title = visit.words.text("Scheduled posts")
     return await page(visit, "scheduled", status=status, title=title, plans=plans, next=following)
 
