@@ -201,8 +201,14 @@ def _lines(path: str | Path) -> list[str]:
 
 def rss(pid: int | None = None) -> int:
     """Resident bytes of one process (this one by default); 0 when it is gone."""
-    found = _lines(f"/proc/{pid or os.getpid()}/statm")
-    return int(found[0].split()[1]) * _PAGE if found else 0
+    return _statm(pid or os.getpid())[1]
+
+
+def _statm(pid: int) -> tuple[int, int]:
+    """Bytes of a process's address space, and those of them that are resident; zeros when it is gone."""
+    found = _lines(f"/proc/{pid}/statm") or ["0 0"]
+    size, resident = map(int, found[0].split()[:2])
+    return size * _PAGE, resident * _PAGE
 
 
 def huge_pages() -> int:
@@ -213,19 +219,33 @@ def huge_pages() -> int:
 
 def tree(pid: int) -> list[int]:
     """A process and all that descend from it."""
+    return [pid, *_descendants(pid)]
+
+
+def _descendants(pid: int) -> dict[int, int]:
+    """Return the parent of each process that descends from one."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and (stat := _lines(entry / "stat")):
             children.setdefault(int(stat[0].rpartition(")")[2].split()[1]), []).append(int(entry.name))
-    found = [pid]
-    for member in found:
-        found += children.get(member, [])
+    found: dict[int, int] = {}
+    waiting = [pid]
+    for parent in waiting:
+        found |= dict.fromkeys(children.get(parent, []), parent)
+        waiting += children.get(parent, [])
     return found
 
 
 def tree_rss(pid: int) -> int:
-    """Resident bytes of a process and its descendants; pages that they share count once for each."""
-    return sum(map(rss, tree(pid)))
+    """Resident bytes of a process and its descendants; pages that they share count once for each.
+
+    A child that has not begun its own program yet runs in the memory of its parent (vfork) and counts nothing. It is
+    known by the size of its address space.
+    """
+    parents = _descendants(pid)
+    sizes = {member: _statm(member) for member in (pid, *parents)}
+    lent = (child for child, parent in parents.items() if sizes[child][0] == sizes[parent][0])
+    return sum(resident for _, resident in sizes.values()) - sum(sizes[child][1] for child in lent)
 
 
 def tree_cpu(pid: int) -> float:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
-from benchmarks.measure import FULL, QUICK, SMALLEST, Report, benchmarks, parser
+from benchmarks.measure import FULL, QUICK, SMALLEST, Report, benchmarks, parser, tree, tree_rss
 from benchmarks.targets import TARGETS
 
 
@@ -62,3 +65,30 @@ def test_a_target_may_be_of_what_the_raw_engine_did_in_the_same_run() -> None:
 
 def test_targets_are_of_benchmarks_that_exist() -> None:
     assert {target.benchmark.rstrip("*") for target in TARGETS} <= set(benchmarks())
+
+
+_SLOW_START = """
+import subprocess
+kept = bytearray(100 << 20)
+kept[::4096] = b"x" * len(kept[::4096])
+everywhere = ":".join(f"/nowhere/{number}" for number in range(300_000))
+print("ready", flush=True)
+try:
+    subprocess.run(["nothing"], env={"PATH": everywhere})
+except FileNotFoundError:
+    pass
+"""
+"""A process of some 150 MB whose child looks long for its program: 300,000 names of files that are not there."""
+
+
+def test_a_child_that_has_not_begun_its_program_takes_no_memory_of_its_own() -> None:
+    seen: list[int] = []
+    with subprocess.Popen([sys.executable, "-c", _SLOW_START], stdout=subprocess.PIPE) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline()
+        with_child = 0
+        while parent.poll() is None:
+            with_child += len(tree(parent.pid)) > 1
+            seen.append(tree_rss(parent.pid))
+    assert with_child, "the child was never looked at"
+    assert 100 << 20 < max(seen) < 200 << 20
