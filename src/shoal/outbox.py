@@ -161,6 +161,10 @@ class Runner(Generic[E]):
             await asyncio.sleep(0.001)
         return True
 
+    async def waits(self) -> bool:
+        """Return whether all that is undone waits for what consequences were promised: nothing new will join it meanwhile."""
+        return self._waiting > 0 and not self._in_hand and await self._outbox.backlog() == self._waiting
+
     async def turn(self) -> int:
         """Claim once, run the claimed jobs, and return their number."""
         if self._concurrency > 1:

@@ -30,6 +30,8 @@ class Carrier:
         self._kind = kind
         self._store = MemoryCloud()
         self._namespace = "" if kind == "inbox" else rabbitmq.namespace()
+        self.look_seconds = TURN
+        """Between two looks of a collector that finds nothing, where it looks."""
 
     async def emitting(self) -> Transport:
         """The end at which emitters are."""
@@ -41,7 +43,7 @@ class Carrier:
 
     async def _open(self, *, collecting: bool) -> Transport:
         if self._kind == "inbox":
-            return Inbox(self._store, 0.02)
+            return Inbox(self._store, self.look_seconds)
         return await opened(self._namespace, collecting=collecting)
 
 
@@ -143,6 +145,17 @@ async def test_what_was_sent_before_any_collector_ran_comes_to_the_first_one(car
         await eventually(emitter.waiting, 3)
     async with closing(carrier.collecting()) as (collector,):
         await told(collector, 1, 2, 3)
+
+
+@in_loop
+async def test_in_a_hurry_the_next_batch_comes_at_once(carrier: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    carrier.look_seconds = 10 * PATIENCE
+    monkeypatch.setattr("shoal.tagcloud.rabbitmq._LOOK_SECONDS", 10 * PATIENCE)
+    async with closing(carrier.collecting()) as (collector,), aclosing(arrivals(collector)) as batches:
+        async with asyncio.timeout(PATIENCE):
+            for _ in range(3):
+                collector.hurry()
+                assert await anext(batches) == []
 
 
 @pytest.mark.parametrize("count", [1, 2, QUEUES, QUEUES - 1])

@@ -42,6 +42,9 @@ class Scripted:
             await asyncio.sleep(0)
             yield [parcel for parcel in self._parcels if parcel.id not in self.gone]
 
+    def hurry(self) -> None:
+        """Batches come at once anyway."""
+
     async def done(self, parcels: Sequence[Parcel]) -> None:
         self.gone += [parcel.id for parcel in parcels]
 

@@ -50,6 +50,7 @@ class Filler:
         self._enough = asyncio.Event()
         # How many small writes may be made at once, and when that was worked out.
         self._spare, self._at = float(_BURST), 0.0
+        self._closing = False
         self._task: asyncio.Task[None] | None = None
 
     def look(self, graph: Reader, ids: Iterable[int]) -> asyncio.Future[None]:
@@ -69,7 +70,9 @@ class Filler:
         return wanted.done
 
     async def close(self) -> None:
-        """Finish what was asked for."""
+        """Finish what was asked for, without a pause."""
+        self._closing = True
+        self._enough.set()
         while self._task is not None:
             await asyncio.wait((self._task,))
 
@@ -83,10 +86,15 @@ class Filler:
                 self._in_hand = wanted
                 await self._answer(wanted)
                 self._in_hand = None
-                if pause := self._pause_after(len(wanted.ids), begun):
+                if (pause := self._pause_after(len(wanted.ids), begun)) and not self._closing:
                     await self._pause(begun + pause)
         finally:
             self._task = self._in_hand = None
+
+    def hurry(self) -> None:
+        """Write what was asked for at once: somebody waits, and no more of it will come."""
+        if self._wanted:
+            self._enough.set()
 
     def behind(self) -> float:
         """For how many seconds the oldest of what was asked for has waited."""

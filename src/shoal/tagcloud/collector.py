@@ -107,7 +107,9 @@ class Collector:
         self._hurried += merging
         self._look_how_hurried()
         try:
-            while await self._transport.waiting():  # noqa: ASYNC110  # it is a question to a server
+            while await self._transport.waiting():
+                if merging:
+                    self._transport.hurry()
                 await asyncio.sleep(_LOOK_SECONDS)
         finally:
             self._hurried -= merging

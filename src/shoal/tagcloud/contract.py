@@ -207,6 +207,10 @@ class Transport(Protocol):
         """For a collector: what has come, as it comes, perhaps again and again until it is done; an empty batch now and then."""
         ...
 
+    def hurry(self) -> None:
+        """Let arrivals give their next batch at once, empty or not: somebody waits for it in this process."""
+        ...
+
     async def done(self, parcels: Sequence[Parcel]) -> None:
         """These are in a version, or will never be: they need not come again. Raises nothing: what is not told comes again."""
         ...

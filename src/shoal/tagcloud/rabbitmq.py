@@ -100,6 +100,9 @@ class RabbitTransport:
                 async with asyncio.timeout(_LOOK_SECONDS):
                     await self._came.wait()
 
+    def hurry(self) -> None:
+        self._came.set()
+
     async def done(self, parcels: Sequence[Parcel]) -> None:
         await self._give(self._deliveries.done([parcel.id for parcel in parcels]))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any
 
 from shoal.api.http.limits.ratelimit import Limiter
 from shoal.broker.relay import Relay
+from shoal.core.errors import Unavailable
 from shoal.core.ids import IdMaker
 from shoal.core.ranking.recipes import recipe_of
 from shoal.discovery.filler import Filler
@@ -63,6 +64,7 @@ _SEARCH = 3.0
 """Factor by which search may be later than timelines before posts are refused: hardly anybody notices."""
 _LOOK_SECONDS = 0.02
 _QUIET_LOOKS = 3
+_HURRY_SECONDS = 0.002
 _POLL_SECONDS = 0.05
 """Interval of looking for events that another process committed."""
 
@@ -116,8 +118,29 @@ class Network:
         Raises `TimeoutError` after `patience` seconds.
         """
         async with asyncio.timeout(patience):
-            await self._drain(patience)
+            async with self._hurried():
+                await self._drain(patience)
             await self.counting.settle(collecting=self.collecting)
+
+    @asynccontextmanager
+    async def _hurried(self) -> AsyncIterator[None]:
+        """Inside the block, what waits only to be written together with more is written when no more can come."""
+        hurrying = asyncio.create_task(self._hurry(), name="shoal-hurry")
+        try:
+            yield
+        finally:
+            hurrying.cancel()
+            with suppress(asyncio.CancelledError):
+                await hurrying
+
+    async def _hurry(self) -> None:
+        # A broker has no cheap answer to how much is undone.
+        while not self.settings.broker:
+            await asyncio.sleep(_HURRY_SECONDS)
+            with suppress(Unavailable):
+                if await self.runner.waits():
+                    self.search.hurry()
+                    await self.counting.emitter.flush()
 
     async def _drain(self, patience: float) -> None:
         if not self.settings.broker:

@@ -1,0 +1,30 @@
+"""Settling: whoever waits until everything has happened does not wait for more to come."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from shoal import Shoal
+from tests.running import in_loop
+
+HOUR = 3_600.0
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+@in_loop
+async def test_what_waits_to_be_written_with_more_is_written_when_somebody_settles(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shoal.wiring.tags._EMIT_SECONDS", HOUR)
+    monkeypatch.setattr("shoal.discovery.filler._PAUSE_SECONDS", HOUR)
+    async with Shoal.open("memory://" if backend == "memory" else f"sqlite:///{tmp_path}/shoal.db") as shoal:
+        ann = await shoal.register("ann")
+        for _ in range(2):
+            # More than a few, after which search makes a pause.
+            for number in range(30):
+                await ann.create(f"{number} #sea")
+            await shoal.settle()
+        assert (await shoal.network.tags.counted(["sea"]))["sea"].uses == 60
+        assert len((await ann.search("sea", 40)).posts) == 40
