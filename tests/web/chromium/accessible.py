@@ -28,7 +28,17 @@ def hindrances(page: Page) -> list[str]:
     """Return what on a page is in somebody's way: rule, place and reason of each; whatever is moderate, serious or critical."""
     # The page's own policy lets no other script in; a debugger may.
     page.context.new_cdp_session(page).send("Runtime.evaluate", {"expression": _script()})
-    found: Any = page.evaluate(f"axe.run(document, {{runOnly: {_TAGS}, resultTypes: ['violations']}})")
+    return _found(page, f"{_TAGS}")
+
+
+def pale(page: Page, *, dark: bool) -> list[str]:
+    """Return what cannot be read in the other colours of a page at which `hindrances` has looked: only contrast depends on them."""
+    page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="reduce")
+    return _found(page, "{type: 'rule', values: ['color-contrast']}")
+
+
+def _found(page: Page, rules: str) -> list[str]:
+    found: Any = page.evaluate(f"axe.run(document, {{runOnly: {rules}, resultTypes: ['violations']}})")
     return [
         f"{one['id']} ({one['impact']}): {node['target']} {node['failureSummary'][:300]}"
         for one in found["violations"]

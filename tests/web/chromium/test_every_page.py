@@ -1,4 +1,4 @@
-"""Every page, at a phone in the light and at a desk in the dark: everybody can use it, it fits, and nothing complains."""
+"""Every page, at a phone and at a desk, in the light and in the dark: everybody can use it, it fits, and nothing complains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from shoal import settings
 from shoal.services import posts, reactions
 from shoal.services.posts import Draft
 from shoal.web.table import pages
-from tests.web.chromium.accessible import hindrances
+from tests.web.chromium.accessible import hindrances, pale
 from tests.web.chromium.screens import Stage, screen
 from tests.web.pictures import posted
 
@@ -69,8 +69,9 @@ def test_every_page_can_be_used_by_everybody_and_fits(
                 page = ours.open(path.format(**subjects._asdict()))
                 assert name == "not-found" or "nothing here" not in page.title(), name
                 assert page.get_by_role("main").is_visible() or name == "embedded", name
-                if found := [*hindrances(page), *too_wide(page)]:
+                if found := [*hindrances(page), *too_wide(page), *pale(page, dark=not dark)]:
                     wrong[name] = found
+                page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion="no-preference")
 
         look(STRANGERS)
         ours.log_in("hal")
