@@ -159,13 +159,13 @@ def test_a_refused_form_comes_back_with_every_value_and_says_what_is_wrong_besid
     [
         ({"text": " "}, "Write something, or add a picture."),
         ({"text": "x" * 5_001}, "has 5001 characters; the maximum is 5000"),
-        ({"text": "a", "latitude": "91", "longitude": "0"}, "latitude is -90 to 90"),
+        ({"text": "a", "latitude": "91", "longitude": "0"}, "Latitude is -90 to 90"),
         ({"text": "a", "options": ["one"], "seconds": 3600}, "Options must have more than one item"),
         ({"text": "a", "at": "soon"}, "A time is written like"),
         ({"text": "a", "at": "2030-01-01T10:00", "zone": "Mars/Olympus"}, "This time zone is not known"),
         ({"text": "a", "at": "2030-01-01T10:00", "zone": "../../etc/passwd"}, "This time zone is not known"),
         ({"text": "a", "at": "2020-01-01T10:00"}, "must be at least 5 minutes in the future"),
-        ({"text": "a", "spoiler": "x" * 501}, "spoiler has 501 characters"),
+        ({"text": "a", "spoiler": "x" * 501}, "This has 501 characters"),
     ],
 )
 def test_what_is_wrong_is_said_in_words(here: World, typed: dict[str, Any], says: str) -> None:

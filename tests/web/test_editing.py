@@ -82,7 +82,7 @@ def test_an_edit_makes_a_post_narrower_and_offers_nothing_wider(here: World) -> 
     fields = [("form_token", again.form_token), ("text", "Low tide"), ("visibility", "public"), ("do", "post")]
     refused = browser.post(f"/posts/{post.id}/edit", fields)
     assert refused.status == 422
-    assert "an edit can only narrow it" in refused.text
+    assert "An edit can only narrow it" in refused.text
 
 
 def test_a_poll_stays_in_an_edit_unless_it_asks_something_else(here: World) -> None:

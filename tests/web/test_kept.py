@@ -107,6 +107,12 @@ def test_a_list_without_a_name_is_refused_and_what_was_chosen_stays(here: World)
     assert page.one("#title")["aria-invalid"] == "true"
 
 
+def test_a_refusal_is_said_in_the_language_of_the_page(here: World) -> None:
+    member(here, "kai")
+    page = visitor(here, "kai", language="de").open("/lists").press("Leute wählen", title="   ")
+    assert (page.status, "Der Titel darf nicht leer sein." in page.text) == (422, True)
+
+
 def test_lists_of_others_are_not_there(here: World) -> None:
     member(here, "lea")
     member(here, "max")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from pathlib import Path
 
 import pytest
 from babel.messages.catalog import Message
 from scripts.catalogue import catalogue, template
 
+import shoal
+from shoal.web.views.complaints import complaint
 from shoal.web.words import LANGUAGES, words_in
 
+SOURCES = Path(shoal.__file__).parent
 TRANSLATED = [code for code in LANGUAGES if code != "en"]
 PLACEHOLDER = re.compile(r"%\(\w+\)[sd]|%%|\{\w+\}")
 
@@ -47,3 +52,78 @@ def test_a_message_that_nobody_has_translated_stays_in_english_and_none_stays_em
     german = words_in("de")
     assert german.text("No page says this") == "No page says this"
     assert german.text("") == ""
+
+
+def test_numbers_have_the_signs_of_the_language() -> None:
+    english, german = words_in("en"), words_in("de")
+    assert [english.decimal(n) for n in (1234.5, -0.25, 3.0)] == ["1,234.5", "\N{MINUS SIGN}0.25", "3"]
+    assert [german.decimal(n) for n in (1234.5, -0.25, 3.0)] == ["1.234,5", "\N{MINUS SIGN}0,25", "3"]
+    assert german.decimal(1.0, "+.2f") == "+1,00"
+
+
+PLACES = ("core", "feeds", "media", "services")
+REFUSALS = {
+    "Conflict",
+    "InvalidInput",
+    "NotAllowed",
+    "NotFound",
+    "TooLarge",
+    "TooMany",
+    "Unauthenticated",
+    "Unavailable",
+    "Unfit",
+}
+FOR_PROGRAMS = (
+    # Values that no form sends, and texts that a form has better words for by their kind.
+    r"(salt|hashes|ids|days|limit|since|state|duration|languages|attribution_domains|data|Idempotency-Key|focus|thumbnail"
+    r"|radius_km|visibility): .*",
+    r"Canonical email hash .*",
+    r"Text can't be blank",
+    r"the (recipe is not valid|link to a recipe).*",
+    r"tags: at most .*",
+    r"Validation failed: .*",
+    # Of the server's own settings and files.
+    r"(a|an s3://) media store .*|the media store is not there|this is not the name of a stored file",
+    # Of ids and moments that programs make up.
+    r"another object has this id|no free id was found; repeat|this Idempotency-Key .*|.*cursor.*",
+    r"a user name is 1 to .*",
+)
+
+
+def refusals() -> set[str]:
+    """Return the texts that verbs, uploads and feeds refuse with, as they stand in the source, with X for each figure."""
+    found = set()
+    for place in PLACES:
+        for path in (SOURCES / place).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in REFUSALS:
+                    found |= {text for text in map(written, node.args[:1]) if text}
+    return found
+
+
+def written(text: ast.expr) -> str:
+    """Return a text of the source; empty for one that is made elsewhere."""
+    if isinstance(text, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "X" for part in text.values)
+    return text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
+
+
+def without_field(text: str) -> str:
+    """Return a text as a form says it: its field is what it stands at."""
+    return re.sub(r"^X ", "This ", re.sub(r"^\w+: ", "", text))
+
+
+def test_what_a_form_can_be_refused_with_is_said_in_every_language() -> None:
+    texts = refusals()
+    assert len(texts) > 80
+    for_people = [text for text in texts if not any(re.fullmatch(one, text) for one in FOR_PROGRAMS)]
+    for code in TRANSLATED:
+        words = words_in(code)
+        assert [text for text in for_people if complaint(words, without_field(text)) == without_field(text)] == []
+
+
+def test_a_refusal_keeps_its_figures_in_another_language() -> None:
+    text = "a picture of 31.5 MiB is too large: at most 16 MiB are taken"
+    assert complaint(words_in("en"), text) == text
+    assert complaint(words_in("de"), text) == "Ein Bild von 31.5 MiB ist zu groß: höchstens 16 MiB sind möglich"
+    assert complaint(words_in("de"), "nobody says this") == "nobody says this"

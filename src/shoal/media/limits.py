@@ -55,8 +55,10 @@ class UploadLimits(msgspec.Struct, frozen=True, kw_only=True):
     def check_pixels(self, width: int, height: int) -> None:
         """Raise `TooLarge` for a picture of more pixels than are accepted."""
         if width * height > self.max_pixels:
-            allowed = f"at most {self.max_pixels / 1e6:g} million pixels are taken"
-            raise TooLarge(f"a picture of {width} x {height} pixels is too large: {allowed}")
+            most = f"{self.max_pixels / 1e6:g}"
+            raise TooLarge(
+                f"a picture of {width} x {height} pixels is too large: at most {most} million pixels are taken"
+            )
 
 
 class ClipLimits(msgspec.Struct, frozen=True, kw_only=True):

@@ -343,7 +343,7 @@ def _checked_profile(writes: Writes, profile: ProfileChange) -> dict[str, Any]:
         changes["attribution_domains"] = _checked_domains(profile.attribution_domains)
     if profile.fields is not None:
         if len(profile.fields) > limits.profile_fields:
-            raise InvalidInput(f"fields: at most {limits.profile_fields}", field="fields")
+            raise InvalidInput(f"fields: at most {limits.profile_fields} fields", field="fields")
         changes["fields"] = tuple(
             ProfileField(
                 check_text(name, field="fields", maximum=limits.profile_field),

@@ -16,7 +16,7 @@ from babel import Locale
 from babel.dates import format_datetime, format_skeleton
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
-from babel.numbers import format_compact_decimal, format_decimal
+from babel.numbers import format_compact_decimal, format_decimal, get_decimal_symbol, get_group_symbol
 from babel.support import NullTranslations, Translations
 
 LANGUAGES = {"en": "English", "de": "Deutsch"}
@@ -41,6 +41,9 @@ class Translated:
         self.code = code
         self.locale = Locale.parse(code)
         self._messages = _catalogue(code)
+        self._signs = str.maketrans(
+            {",": get_group_symbol(self.locale), ".": get_decimal_symbol(self.locale), "-": "\N{MINUS SIGN}"}
+        )
         self.plural = self._messages.ungettext
 
     def text(self, message: str) -> str:
@@ -55,6 +58,10 @@ class Translated:
     def number(self, n: int) -> str:
         """Return a whole number with its thousands apart."""
         return _whole(self.code, n)
+
+    def decimal(self, n: float, spec: str = ",g") -> str:
+        """Return a number by a format specification of Python, with the signs of this language."""
+        return format(n, spec).translate(self._signs)
 
     def about(self, n: float) -> str:
         """Return a number as people say it: whole from 10 on, otherwise to a tenth."""

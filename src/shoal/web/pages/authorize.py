@@ -32,6 +32,7 @@ from shoal.web import rows
 from shoal.web.rendering import framed
 from shoal.web.views.authorize import app_of, permissions_of, whither
 from shoal.web.views.people import face_of
+from shoal.web.views.refusals import told
 from shoal.web.views.shell import bare_shell
 from shoal.web.visit import Visit
 
@@ -90,7 +91,7 @@ async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Re
         wrong = _("The name or the password is wrong. Please try again.")
         return _page(visit, asked, None, wrong, name=params.username, status=422)
     except NotAllowed as error:
-        return _page(visit, asked, None, _(str(error)), name=params.username, status=403)
+        return _page(visit, asked, None, told(visit.words, error), name=params.username, status=403)
     except TooMany as error:
         wrong = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
         page = _page(visit, asked, None, wrong, name=params.username, status=429)
@@ -117,7 +118,7 @@ async def _visitor(visit: Visit, params: Authorization) -> tuple[Member | None, 
     try:
         return await sessions.browser(visit.front.writes, visit.browser.login), ""
     except NotAllowed as error:
-        return None, visit.words.text(str(error))
+        return None, told(visit.words, error)
 
 
 def _page(

@@ -16,6 +16,7 @@ from shoal.core.model import Member
 from shoal.services.login import sessions
 from shoal.web import rows
 from shoal.web.rendering import page
+from shoal.web.views.refusals import told
 from shoal.web.visit import Form, Visit, is_local
 
 _Typed = Annotated[str, Meta(max_length=2_000)]
@@ -53,7 +54,7 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
             visit, asked.to, asked.username, _("The name or the password is wrong. Please try again."), 422
         )
     except NotAllowed as error:
-        return await _form(visit, asked.to, asked.username, str(error), 403)
+        return await _form(visit, asked.to, asked.username, told(visit.words, error), 403)
     except TooMany as error:
         wrong = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
         response = await _form(visit, asked.to, asked.username, wrong, 429)

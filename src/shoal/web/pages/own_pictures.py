@@ -8,7 +8,7 @@ from shoal.api.http.convert import Upload
 from shoal.core.errors import InvalidInput
 from shoal.services import members
 from shoal.services.members import ProfileChange
-from shoal.web.views.refusals import sentence
+from shoal.web.views.refusals import told
 from shoal.web.visit import Visit
 
 
@@ -21,5 +21,5 @@ async def keep_picture(visit: Visit, which: Literal["avatar", "header"], sent: U
     try:
         await members.update_profile(visit.front.writes, visit.member.id, change)
     except InvalidInput as error:
-        return {which: sentence(visit.words.text(str(error)))}
+        return {which: told(visit.words, error)}
     return {}

@@ -12,7 +12,7 @@ from shoal.core.errors import Unavailable
 from shoal.ops.jobs import Work, survey
 from shoal.timelines.memory import MemoryTimelines
 from shoal.web.visit import Visit
-from shoal.web.words import When
+from shoal.web.words import Translated, When
 
 _WIDTH, _HEIGHT = 600.0, 120.0
 _MOST_ROUTES = 12
@@ -124,8 +124,8 @@ async def operations(visit: Visit) -> Operations:
                 one.route,
                 words.number(one.number),
                 words.number(one.failed) if one.failed else "",
-                _ms(one.p50),
-                _ms(one.p99),
+                _ms(words, one.p50),
+                _ms(words, one.p99),
             )
             for one in front.meter.routes()[:_MOST_ROUTES]
         ),
@@ -153,12 +153,12 @@ def _figures(visit: Visit, work: Work | None, history: Sequence[Slot]) -> list[F
     latest = next((slot for slot in reversed(history[:-1]) if slot.number), history[-1])
     found = [
         Figure(_("Requests in ten minutes"), words.number(asked)),
-        Figure(_("Half of them in"), _ms(latest.p50), _("99 of 100 in %(ms)s") % {"ms": _ms(latest.p99)}),
+        Figure(_("Half of them in"), _ms(words, latest.p50), _("99 of 100 in %(ms)s") % {"ms": _ms(words, latest.p99)}),
         Figure(_("Failed"), words.number(failed), _("answers 500 and above"), wrong=failed > 0),
         Figure(_("Refused"), words.number(refused), _("too many at once, or too late"), wrong=refused > asked / 100),
     ]
     if work is not None:
-        late = f"{work.oldest_seconds:.1f} s"
+        late = f"{words.decimal(work.oldest_seconds, '.1f')} s"
         behind = work.most_seconds > 0 and work.oldest_seconds > work.most_seconds / 3
         found += [
             Figure(_("Deliveries behind by"), late, _("the oldest event that is not done"), wrong=behind),
@@ -173,11 +173,13 @@ def _figures(visit: Visit, work: Work | None, history: Sequence[Slot]) -> list[F
     timelines = front.reads.timelines
     if isinstance(timelines, MemoryTimelines):
         size = len(timelines) * timelines.length * _ENTRY_BYTES / (1 << 20)
-        found.append(Figure(_("Warm home timelines"), words.number(len(timelines)), f"{size:,.0f} MiB"))
+        found.append(
+            Figure(_("Warm home timelines"), words.number(len(timelines)), f"{words.decimal(size, ',.0f')} MiB")
+        )
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB / (1 << 20)
     found += [
         Figure(_("Listening now"), words.number(front.streams.number)),
-        Figure(_("Memory of this process, at most"), f"{used:,.0f} MiB"),
+        Figure(_("Memory of this process, at most"), f"{words.decimal(used, ',.0f')} MiB"),
     ]
     return found
 
@@ -194,7 +196,7 @@ def _chart(visit: Visit, title: str, columns: Sequence[float], line: Sequence[fl
                 round(_HEIGHT - height, 1),
                 round(width - 2, 1),
                 round(height, 1),
-                f"{value:,.0f} {unit}",
+                f"{visit.words.decimal(value, ',.0f')} {unit}".strip(),
             )
         )
     points = " ".join(
@@ -204,7 +206,7 @@ def _chart(visit: Visit, title: str, columns: Sequence[float], line: Sequence[fl
 
 
 def _slow(visit: Visit) -> list[SlowRow]:
-    _ = visit.words.text
+    _, words = visit.words.text, visit.words
     names = (_("let in"), _("answered"), _("sent"))
     return [
         SlowRow(
@@ -212,9 +214,9 @@ def _slow(visit: Visit) -> list[SlowRow]:
             one.route,
             one.status,
             one.request_id,
-            _ms(one.stages.total),
+            _ms(words, one.stages.total),
             tuple(
-                (name, _ms(ms), round(100 * ms / one.stages.total, 1))
+                (name, _ms(words, ms), round(100 * ms / one.stages.total, 1))
                 for name, ms in zip(names, one.stages, strict=True)
             ),
         )
@@ -222,8 +224,8 @@ def _slow(visit: Visit) -> list[SlowRow]:
     ]
 
 
-def _ms(value: float) -> str:
-    return f"{value:,.0f} ms" if value >= 10 else f"{value:.1f} ms"
+def _ms(words: Translated, value: float) -> str:
+    return f"{words.decimal(value, ',.0f' if value >= 10 else '.1f')} ms"
 
 
 def _stores(store: str | dict[str, str]) -> list[tuple[str, str]]:

@@ -65,7 +65,7 @@ def why_of(visit: Visit, why: Why | None) -> WhyView | None:
             term.name,
             _(TITLES[term.name]),
             _reason(visit, reason_of(term.name, term.value, why.recipe)),
-            f"{term.contribution:+.2f}".replace("-", "\N{MINUS SIGN}"),
+            visit.words.decimal(term.contribution, "+.2f"),
             round(min(1.0, abs(term.contribution) / _FULL_BAR) * 100, 1),
             term.contribution < 0,
         )
@@ -73,7 +73,7 @@ def why_of(visit: Visit, why: Why | None) -> WhyView | None:
     )
     sources = tuple(_(words) for source, words in _SOURCE_WORDS.items() if source in why.sources)
     return WhyView(
-        f"{why.score:.2f}".replace("-", "\N{MINUS SIGN}"),
+        visit.words.decimal(why.score, ".2f"),
         _first(visit, sources, bars),
         sources,
         bars,

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
-from shoal.core.errors import Disallowed, InvalidInput, Reserved, Taken
+from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
+from shoal.web.views.complaints import complaint
 from shoal.web.words import Translated
 
 Wrong = Mapping[str, str]
@@ -25,7 +26,7 @@ def _said(words: Translated, error: InvalidInput, known: Mapping[str, str]) -> s
         return _taken(words, error.field or "")
     if said := _of_kind(words, error):
         return said
-    return known.get(error.field or "") or sentence(words.text(str(error)), error.field or "")
+    return known.get(error.field or "") or told(words, error)
 
 
 def _of_kind(words: Translated, error: InvalidInput) -> str:
@@ -49,7 +50,19 @@ def _taken(words: Translated, field: str) -> str:
     return words.text("This name is taken. Please choose another one.")
 
 
-def sentence(text: str, field: str = "") -> str:
-    """Return the message of an error as a sentence, without the name that its field has in programs."""
-    said = text.removeprefix(f"{field}: ").replace(f"{field} ", "This ", 1) if field else text
-    return said[:1].upper() + said[1:] + ("" if said.endswith((".", "?")) else ".")
+def told(words: Translated, error: ShoalError | None, field: str = "") -> str:
+    """Return the message of an error as a sentence in a language, without the name that its field has in programs; "" for none."""
+    known = field or (error.field or "" if isinstance(error, InvalidInput) else "")
+    return sentence(complaint(words, bare(str(error), known))) if error else ""
+
+
+def bare(text: str, field: str) -> str:
+    """Return the message of an error without the name of its field, with which it may begin."""
+    if field and text.startswith(f"{field} "):
+        return f"This {text.removeprefix(field).lstrip()}"
+    return text.removeprefix(f"{field}: ") if field else text
+
+
+def sentence(text: str) -> str:
+    """Return a text with a capital at the beginning and a full stop at the end."""
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?", "!")) else ".")

@@ -63,9 +63,9 @@ def shards_of(visit: Visit, held: Sequence[Spread], even: Mapping[str, Evenness]
     rows = tuple(
         EvennessRow(
             names[name],
-            f"{one.mean:,.1f}",
-            f"{one.deviation:,.1f}",
-            f"{100 * one.deviation / one.mean:.1f} %" if one.mean else "",
+            words.decimal(one.mean, ",.1f"),
+            words.decimal(one.deviation, ",.1f"),
+            f"{words.decimal(100 * one.deviation / one.mean, '.1f')} %" if one.mean else "",
             words.number(one.least),
             words.number(one.most),
         )

@@ -8,6 +8,8 @@ from typing import Any
 import msgspec
 
 from shoal.api.http.replies import Reply
+from shoal.web.views.complaints import complaint
+from shoal.web.views.refusals import sentence
 from shoal.web.words import Translated
 
 _PREFIX = "Validation failed: "
@@ -31,7 +33,8 @@ def trouble_of(words: Translated, reply: Reply, request_id: str) -> Trouble:
     """Return what is said about a refusal."""
     _ = words.text
     seconds = dict(reply.headers).get("Retry-After", "1")
-    said = _said(reply.body)
+    told = _told(reply.body)
+    said = sentence(complaint(words, told)) if told else ""
     match reply.status:
         case 401:
             return Trouble(401, _("Please log in"), said, _("This page is for members."))
@@ -68,7 +71,7 @@ def trouble_of(words: Translated, reply: Reply, request_id: str) -> Trouble:
     return Trouble(reply.status, _("This did not work"), said, _("Go back and try again."))
 
 
-def _said(body: Any) -> str:
+def _told(body: Any) -> str:
     # What OAuth calls an error is a word for programs; its description is for people.
     error = body.get("error_description") or body.get("error", "") if isinstance(body, Mapping) else ""
     return str(error).removeprefix(_PREFIX)

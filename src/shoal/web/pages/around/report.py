@@ -24,6 +24,7 @@ from shoal.web.pages.posts import post_with_id
 from shoal.web.rendering import page
 from shoal.web.views.people import bond_of, face_of
 from shoal.web.views.posts import PostView, post_of
+from shoal.web.views.refusals import told
 from shoal.web.visit import Form, Visit, is_local
 
 _POSTS = 12
@@ -165,7 +166,7 @@ async def _view(visit: Visit, target: Member, asked: ReportForm, wrong: InvalidI
         (post_of(visit, entry), entry.post.id in asked.posts) for entry in entries if entry.post.author_id == target.id
     )
     rules = tuple(RuleChoice(one.id, one.text, one.id in asked.rules) for one in rules_of(visit.front.settings))
-    said, field = (str(wrong), wrong.field or "") if wrong else ("", "")
+    said, field = (told(visit.words, wrong), wrong.field or "") if wrong else ("", "")
     return ReportView(asked.category, rules, posts, asked.comment, MAX_COMMENT, said, field)
 
 

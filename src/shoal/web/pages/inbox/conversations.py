@@ -23,6 +23,7 @@ from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.conversations import addressed, messages_of, talk_names, talk_of
+from shoal.web.views.refusals import told
 from shoal.web.visit import Form, Visit
 
 _MESSAGES = 200
@@ -89,7 +90,7 @@ async def answer(visit: Visit, asked: MessageForm) -> Response:
             request=asked.request,
         )
     except InvalidInput as error:
-        return await _one(visit, found, asked.text, str(error))
+        return await _one(visit, found, asked.text, told(visit.words, error))
     return visit.go(f"/conversations/{asked.id}#end")
 
 

@@ -29,6 +29,7 @@ from shoal.web.rendering import page, part
 from shoal.web.views.lists import list_view
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import tag_path
+from shoal.web.views.refusals import told
 from shoal.web.views.tabs import home_tabs
 from shoal.web.visit import Form, Visit
 
@@ -159,7 +160,7 @@ async def _lists(visit: Visit, asked: ListForm | None = None, wrong: InvalidInpu
         lists=[list_view(visit, one, counts.get(one.id, 0)) for one in owned],
         tags=[(name, tag_path(visit, name)) for name in names],
         typed=asked or ListForm(),
-        wrong=str(wrong) if wrong else "",
+        wrong=told(visit.words, wrong),
         limits=visit.front.writes.limits,
     )
 
@@ -180,7 +181,7 @@ async def _edit(
         found=await _found(visit, q, {one.id for one in there}),
         q=q,
         typed=typed,
-        wrong=str(wrong) if wrong else "",
+        wrong=told(visit.words, wrong),
         field=wrong.field if wrong else "",
         limits=visit.front.writes.limits,
     )

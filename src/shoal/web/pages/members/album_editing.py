@@ -23,6 +23,7 @@ from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.albums import album_of, cover_of
 from shoal.web.views.posts import posts_of
+from shoal.web.views.refusals import told
 from shoal.web.visit import Form, Visit
 
 _ALL = 1_000
@@ -201,7 +202,7 @@ async def _edit(
         title=visit.words.text("Change %(title)s") % {"title": album.title},
         album=album,
         typed=(asked.title, asked.description) if asked else (album.title, album.description),
-        wrong=str(wrong) if wrong else "",
+        wrong=told(visit.words, wrong),
         field=wrong.field if wrong else "",
         limits=visit.front.writes.limits,
     )
@@ -225,7 +226,7 @@ async def _of_post(
         post=post,
         albums=[cover_of(visit, member, one, having) for one in found.covers],
         typed=asked.title if asked else "",
-        wrong=str(wrong) if wrong else "",
+        wrong=told(visit.words, wrong),
         limits=visit.front.writes.limits,
     )
 

@@ -18,6 +18,7 @@ from shoal.web import rows
 from shoal.web.pages.profile import member_of
 from shoal.web.rendering import page
 from shoal.web.views.more import more_of
+from shoal.web.views.refusals import told
 from shoal.web.visit import Form, Visit
 
 _MOST_LISTS = 1_000
@@ -84,7 +85,7 @@ async def note(visit: Visit, asked: NoteForm) -> Response:
         await relationships.note(visit.front.writes, me.id, asked.id, asked.note)
     except InvalidInput as error:
         member = await access_member(visit.front.graph, asked.id)
-        return await _shown(visit, member.name, "", asked.note, str(error))
+        return await _shown(visit, member.name, "", asked.note, told(visit.words, error))
     return visit.back(asked)
 
 

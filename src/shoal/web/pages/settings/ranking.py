@@ -17,8 +17,8 @@ from shoal.services import tastes
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.rendering import part
-from shoal.web.views.refusals import RIGHT, Wrong, sentence
-from shoal.web.views.settings.recipes import PreviewCard, cards_of, formulas_of, number, presets_of, weights_of
+from shoal.web.views.refusals import RIGHT, Wrong, told
+from shoal.web.views.settings.recipes import PreviewCard, cards_of, formulas_of, presets_of, weights_of
 from shoal.web.visit import Form, Visit
 
 _FIRST = 10
@@ -74,7 +74,7 @@ async def show(visit: Visit, query: RankingQuery) -> Response:
     try:
         wanted = recipe_of_link(query.link) if query.link else present
     except InvalidInput as error:
-        return await _page(visit, found, present, {"link": sentence(str(error), "the link to a recipe")})
+        return await _page(visit, found, present, {"link": told(visit.words, error, "the link to a recipe")})
     return await _page(visit, found, PRESETS.get(query.preset, wanted), saved=query.saved)
 
 
@@ -89,7 +89,7 @@ async def save(visit: Visit, asked: RankingForm) -> Response:
     try:
         recipe = _changed(present, asked)
     except InvalidInput as error:
-        return await _page(visit, found, present, {"": sentence(str(error))})
+        return await _page(visit, found, present, {"": told(visit.words, error)})
     if asked.do == "try":
         return await _page(visit, found, recipe)
     await tastes.set_recipe(writes, member.id, recipe)
@@ -143,7 +143,7 @@ async def _page(visit: Visit, found: Tastes, recipe: Recipe, wrong: Wrong = RIGH
         half_life=f"{recipe.half_life_hours:g}",
         near_km=f"{recipe.near_km:g}",
         dials=weights_of(visit, recipe),
-        explored=number(round(100 * recipe.exploration, 1)),
+        explored=visit.words.decimal(round(100 * recipe.exploration, 1)),
         presets=presets_of(visit, recipe),
         formulas=formulas_of(visit),
         link=visit.front.at.recipe(recipe),

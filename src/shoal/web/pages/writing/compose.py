@@ -24,6 +24,7 @@ from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.writing.files import describe_pictures, own_files, take_files
 from shoal.web.rendering import page
+from shoal.web.views import refusals
 from shoal.web.views.posts import post_of
 from shoal.web.views.writing.pictures import Refused
 from shoal.web.views.writing.sheet import SheetState, local_time, sheet_of
@@ -201,7 +202,7 @@ def wrong_of(visit: Visit, error: ShoalError) -> dict[str, str]:
         return {"text": _("Write something, or add a picture.")}
     if isinstance(error, NotFound):
         return {"": _("What this belongs to is gone: a picture, or the post that it answers.")}
-    return {part if part in _PARTS else "": _(str(error))}
+    return {part if part in _PARTS else "": refusals.told(visit.words, error)}
 
 
 def form_bytes(settings: Settings) -> int:

@@ -18,7 +18,7 @@ from shoal.services import media
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.rendering import part
-from shoal.web.views.refusals import sentence
+from shoal.web.views.refusals import told
 from shoal.web.views.writing.pictures import Refused, card_of
 from shoal.web.views.writing.writing import FileOfPost, picture_of
 from shoal.web.visit import Form, Visit
@@ -79,7 +79,7 @@ async def _stored(visit: Visit, member: Member, file: Upload, *, counted: bool =
             await _count(visit, member)
         return await media.upload(visit.front.writes, member.id, file.data)
     except ShoalError as error:
-        return Refused(file.filename[-80:] or visit.words.text("This file"), visit.words.text(sentence(str(error))))
+        return Refused(file.filename[-80:] or visit.words.text("This file"), told(visit.words, error))
     finally:
         file.close()
 

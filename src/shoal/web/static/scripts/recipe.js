@@ -1,12 +1,12 @@
 // Sliders of a recipe say their number as they move, and posts of the preview glide to where they stand next.
-const MINUS = "\u2212";
+const NUMBERS = new Intl.NumberFormat(document.documentElement.lang);
 const MILLISECONDS = 180;
 
 function say(input) {
   const output = document.querySelector(`output[for="${input.id}"]`);
   if (!output) return;
   const percent = output.dataset.unit === "%";
-  output.textContent = String(percent ? Math.round(input.value * 100) : Number(input.value)).replace("-", MINUS) + (percent ? " %" : "");
+  output.textContent = NUMBERS.format(percent ? Math.round(input.value * 100) : input.value).replace("-", "\u2212") + (percent ? " %" : "");
   output.classList.toggle("below", input.value < 0);
 }
 

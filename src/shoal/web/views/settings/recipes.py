@@ -15,8 +15,6 @@ from shoal.web.views.ranking import why_of
 from shoal.web.visit import Visit
 from shoal.web.words import Translated
 
-MINUS = "\N{MINUS SIGN}"
-
 
 class Dial(NamedTuple):
     """A number of a recipe, as a slider or a field."""
@@ -70,12 +68,12 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
         words.text(TITLES[name]),
         hint,
         f"{value:g}",
-        number(value),
+        words.decimal(value),
         f"{-MOST_WEIGHT:g}",
         f"{MOST_WEIGHT:g}",
         # A slider goes in halves, unless the number is none: it would be changed by being shown.
         "0.5" if (2 * value).is_integer() else "any",
-        number(usual) if value != usual else "",
+        words.decimal(usual) if value != usual else "",
         round(100 * abs(value) / MOST_WEIGHT, 1),
         value < 0,
     )
@@ -83,7 +81,7 @@ def _weight(words: Translated, name: str, hint: str, value: float, usual: float)
 
 def others_of(visit: Visit, recipe: Recipe) -> list[str]:
     """Return the other numbers of a recipe as sentences."""
-    _ = visit.words.text
+    _, number = visit.words.text, visit.words.decimal
     return [
         _("A post counts half as new after %(n)s hours.") % {"n": number(recipe.half_life_hours)},
         _("It counts half as near at %(n)s km.") % {"n": number(recipe.near_km)},
@@ -131,11 +129,6 @@ def _card(visit: Visit, one: Previewed, place: int) -> PreviewCard:
     return PreviewCard(
         post_of(visit, one.entry), place, moved, said % {"n": words.number(abs(moved))}, why.first if why else ""
     )
-
-
-def number(value: float) -> str:
-    """Return a number as people write it."""
-    return f"{value:,g}".replace("-", MINUS)
 
 
 def _hints(words: Translated) -> dict[str, str]:

@@ -1,0 +1,154 @@
+"""What verbs and uploads refuse with, in the language of the reader.
+
+Below the web app an error is an English text with its figures in it. Here are the texts that a form can meet, with a name in
+place of each figure, so that a catalogue can say them in other languages.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+from shoal.web.words import Translated
+
+COMPLAINTS = (
+    # Of any field
+    "This has %(actual)s characters; the maximum is %(most)s",
+    "This has a character that is not text: %(character)s",
+    "This must have at most %(most)s characters",
+    "This must have at most %(most)s items",
+    "This must be %(least)s or more",
+    "This must be %(most)s or less",
+    "This can't be blank",
+    "the request body may have at most %(most)s bytes",
+    "at most %(most)s fields may be sent",
+    "what is no file may have at most %(most)s bytes",
+    "Record not found",
+    "Too many requests",
+    "The server is busy; try again in a moment",
+    # Pictures and clips
+    "the file is empty: a picture was expected",
+    "this file is damaged: it cannot be read",
+    "this file is damaged, or plays longer or larger than can be taken",
+    "this file has neither a picture nor a sound",
+    "this file is neither a video nor a sound",
+    "this picture is cut short or damaged: it cannot be decoded",
+    "this picture could not be decoded within the limits: %(limits)s",
+    "a picture of %(size)s is too large: at most %(most)s are taken",
+    "a picture of %(width)s x %(height)s pixels is too large: at most %(most)s million pixels are taken",
+    "a clip of %(size)s is too large: at most %(most)s are taken",
+    "a clip of %(length)s seconds is too long: at most %(most)s are taken",
+    "a video of %(width)s x %(height)s pixels is too large",
+    "a video of %(rate)s frames a second is too fast",
+    "this clip took longer than %(most)s seconds of work",
+    "this machine has no programs for clips",
+    "clips cannot be worked on right now",
+    "pictures cannot be decoded right now",
+    "too many pictures are waiting to be decoded: try again in a few seconds",
+    "the media store does not answer",
+    "the server is stopping",
+    "there is no such file",
+    "the media are being changed from elsewhere; repeat",
+    "Your media take %(used)s of the %(most)s that a member may store. Delete some of them first",
+    "At most %(most)s uploads are taken at a time",
+    "The server has too many uploads in hand",
+    "Cannot attach files that have not finished processing. Try again in a moment!",
+    "Cannot attach a video to a post that already contains images",
+    "Media attachment is currently used by a status",
+    "Media attachment is currently used by a scheduled status",
+    # Posts and polls
+    "a post has pictures or a poll, not both",
+    "at most %(most)s pictures in a post",
+    "an edit can only narrow it, and this post is %(now)s already",
+    "Options can't be blank",
+    "Options must have more than one item",
+    "Options can't contain more than %(most)s items",
+    "Options contain duplicate items",
+    "Expires at is too far into the future",
+    "Expires at is too soon",
+    "The poll has already ended",
+    "You cannot vote in your own polls",
+    "The chosen vote option does not exist",
+    "You have already voted on this poll",
+    "Scheduled at must be at least 5 minutes in the future",
+    "Scheduled at is more than ten years in the future",
+    "You have exceeded the limit of %(most)s scheduled posts",
+    "latitude is -90 to 90 and longitude -180 to 180 degrees",
+    "what follows from earlier posts is %(seconds)s seconds behind; try again in a moment",
+    # Reactions, pins and follows
+    "must be a single emoji",
+    "You cannot put more than %(most)s emoji on a post",
+    "A post cannot have more than %(most)s different emoji",
+    "a share cannot be pinned",
+    "Someone else's post cannot be pinned",
+    "Posts that are only visible to mentioned users cannot be pinned",
+    "You have already pinned the maximum number of posts",
+    "You must be already following the account you want to endorse",
+    "You cannot follow more people than this: at most %(most)s, or a tenth more than follow you",
+    "a member follows at most %(most)s tags",
+    # Lists, filters, tags and albums
+    "Title can't be blank",
+    "at most %(most)s lists",
+    "a list has at most %(most)s members",
+    "Context None or invalid context supplied",
+    "Keyword can't be blank",
+    "a filter has at most %(most)s keywords",
+    "the filters of a member have at most %(most)s keywords together",
+    "a member has at most %(most)s filters",
+    "a filter has at most %(most)s posts",
+    "at most %(most)s tags are featured",
+    "a tag is 1 to %(most)s letters, digits and underscores, and not digits alone",
+    "one of those of the post: %(tags)s",
+    "one of those of the post, as your own posts are not ranked for you",
+    "at most %(most)s albums",
+    "an album has at most %(most)s photos",
+    "this post has no photos",
+    "photos of posts that are only for those they mention cannot be in an album",
+    # Accounts and reports
+    "the current password is wrong",
+    "the name or the password is wrong",
+    "Too many passwords are being checked; try again in a moment",
+    "Too many wrong passwords",
+    "this member has no login",
+    "this account has no e-mail address",
+    "an e-mail address is name@domain, at most %(most)s characters",
+    "at most %(most)s fields",
+    "at most %(most)s accounts",
+    "at most %(most)s bytes, not %(actual)s",
+    "no follow list that can be read; send following_accounts.csv of Mastodon, following.json of Pixelfed or Instagram,"
+    " following.js of X, follows of Bluesky as JSON, or a list of handles as CSV or JSON",
+    "a report is about at most %(most)s posts",
+    "Rule ids does not reference valid rules",
+    "Your login is currently pending approval",
+    "Your login is currently disabled",
+    "Your network has no access to this server",
+    # Moderators' forms
+    "This member does not wait for approval",
+    "This member waits for approval: approve or reject them",
+    "This action is not allowed",
+    "This server takes no new members",
+    "This server takes no new members from your network",
+    "Domain is not a valid domain name",
+    "Ip is not an address or a network such as 203.0.113.0/24",
+    "There are %(most)s such blocks already, which is the maximum",
+)
+"""Messages of errors, without the name that their field has in programs."""
+_FIGURE = re.compile(r"%\\\((\w+)\\\)s")
+
+
+def complaint(words: Translated, text: str) -> str:
+    """Return the message of an error in a language; as it is where the catalogue does not have it."""
+    for pattern, message in _patterns():
+        if found := pattern.fullmatch(text):
+            return words.text(message) % found.groupdict()
+    return words.text(text)
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """Return each message with what its texts look like."""
+    return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", _escaped(message))), message) for message in COMPLAINTS)
+
+
+def _escaped(message: str) -> str:
+    return re.escape(message).replace("%%", "%")
