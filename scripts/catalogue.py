@@ -18,7 +18,7 @@ from shoal.api.login.scope_words import in_words
 from shoal.core.ranking.terms import TERMS
 from shoal.core.ranking.words import TITLES
 from shoal.web.views import notices, ranking, standings, tags
-from shoal.web.views.complaints import COMPLAINTS
+from shoal.web.views.errors.complaints import COMPLAINTS
 
 WEB = Path(__file__).parents[1] / "src/shoal/web"
 LOCALES = WEB / "locales"
@@ -73,8 +73,8 @@ def template() -> Catalog:
         for file, _line, message, _comments, context in parts:
             if message and message != ("", ""):
                 found.add(message, locations=[(file, 0)], context=context)
-    for words in COMPLAINTS:
-        found.add(words)
+    for message in COMPLAINTS:
+        found.add(message)
     for table in _TABLES:
         for words in table.values():
             found.add(words)

@@ -11,7 +11,7 @@ from babel.messages.catalog import Message
 from scripts.catalogue import catalogue, template
 
 import shoal
-from shoal.web.views.complaints import complaint
+from shoal.web.views.errors.complaints import complaint
 from shoal.web.words import LANGUAGES, words_in
 
 SOURCES = Path(shoal.__file__).parent

@@ -12,8 +12,8 @@ from shoal.api.http.errors import reply_for
 from shoal.api.http.middleware import REQUEST_ID
 from shoal.api.http.replies import Reply
 from shoal.web.rendering import framed, part
+from shoal.web.views.errors.trouble import Trouble, trouble_of
 from shoal.web.views.shell import Shell, bare_shell, shell_of
-from shoal.web.views.trouble import Trouble, trouble_of
 from shoal.web.visit import Visit, browser_of, spoken
 
 _OURS = 500

@@ -31,8 +31,8 @@ from shoal.services.login import grants, sessions
 from shoal.web import rows
 from shoal.web.rendering import framed
 from shoal.web.views.authorize import app_of, permissions_of, whither
+from shoal.web.views.errors.refusals import told
 from shoal.web.views.people import face_of
-from shoal.web.views.refusals import told
 from shoal.web.views.shell import bare_shell
 from shoal.web.visit import Visit
 

@@ -16,7 +16,7 @@ from shoal.core.model import Member
 from shoal.services.login import sessions
 from shoal.web import rows
 from shoal.web.rendering import page
-from shoal.web.views.refusals import told
+from shoal.web.views.errors.refusals import told
 from shoal.web.visit import Form, Visit, is_local
 
 _Typed = Annotated[str, Meta(max_length=2_000)]

@@ -8,7 +8,7 @@ from shoal.api.http.convert import Upload
 from shoal.core.errors import InvalidInput
 from shoal.services import members
 from shoal.services.members import ProfileChange
-from shoal.web.views.refusals import told
+from shoal.web.views.errors.refusals import told
 from shoal.web.visit import Visit
 
 

@@ -15,8 +15,8 @@ from shoal.feeds.discover import popular
 from shoal.web import rows
 from shoal.web.pages.login import begin
 from shoal.web.rendering import page
+from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.views.explore import WallPhoto, wall_of
-from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.visit import Form, Visit
 
 _Typed = Annotated[str, Meta(max_length=2_000)]

@@ -25,9 +25,9 @@ from shoal.web import rows
 from shoal.web.pages.following import follow_all
 from shoal.web.pages.own_pictures import keep_picture
 from shoal.web.rendering import page
+from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.views.explore import wall_of
 from shoal.web.views.people import face_of
-from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.views.welcome import offered, people_of, steps_of
 from shoal.web.visit import Form, Visit
 

@@ -22,9 +22,9 @@ from shoal.services.reports import MAX_COMMENT, MAX_POSTS, Complaint
 from shoal.web import rows
 from shoal.web.pages.posts import post_with_id
 from shoal.web.rendering import page
+from shoal.web.views.errors.refusals import told
 from shoal.web.views.people import bond_of, face_of
 from shoal.web.views.posts import PostView, post_of
-from shoal.web.views.refusals import told
 from shoal.web.visit import Form, Visit, is_local
 
 _POSTS = 12

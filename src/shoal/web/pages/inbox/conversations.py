@@ -23,7 +23,7 @@ from shoal.web import rows
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.conversations import addressed, messages_of, talk_names, talk_of
-from shoal.web.views.refusals import told
+from shoal.web.views.errors.refusals import told
 from shoal.web.visit import Form, Visit
 
 _MESSAGES = 200

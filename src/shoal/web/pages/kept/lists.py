@@ -26,10 +26,10 @@ from shoal.services import lists
 from shoal.web import rows
 from shoal.web.paging import BeforeQuery, feed_page, next_of
 from shoal.web.rendering import page, part
+from shoal.web.views.errors.refusals import told
 from shoal.web.views.lists import list_view
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import tag_path
-from shoal.web.views.refusals import told
 from shoal.web.views.tabs import home_tabs
 from shoal.web.visit import Form, Visit
 

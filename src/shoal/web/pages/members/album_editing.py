@@ -22,8 +22,8 @@ from shoal.web.pages.posts import post_with_id
 from shoal.web.paging import BeforeQuery, next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.albums import album_of, cover_of
+from shoal.web.views.errors.refusals import told
 from shoal.web.views.posts import posts_of
-from shoal.web.views.refusals import told
 from shoal.web.visit import Form, Visit
 
 _ALL = 1_000

@@ -19,7 +19,7 @@ from shoal.web.pages.profile import HandlePath, head, member_of
 from shoal.web.paging import next_of
 from shoal.web.rendering import page, part
 from shoal.web.views.albums import album_of, cover_of
-from shoal.web.views.refusals import told
+from shoal.web.views.errors.refusals import told
 from shoal.web.visit import Form, Visit
 
 _Text = Annotated[str, Meta(max_length=20_000)]

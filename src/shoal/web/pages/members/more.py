@@ -17,8 +17,8 @@ from shoal.services.relationships import MAX_MUTE_SECONDS, FollowOptions
 from shoal.web import rows
 from shoal.web.pages.profile import member_of
 from shoal.web.rendering import page
+from shoal.web.views.errors.refusals import told
 from shoal.web.views.more import more_of
-from shoal.web.views.refusals import told
 from shoal.web.visit import Form, Visit
 
 _MOST_LISTS = 1_000

@@ -14,7 +14,7 @@ from shoal.feeds.discover.contacts import ContactsFound, followees_by_handle, fo
 from shoal.web import rows
 from shoal.web.pages.following import follow_all
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
-from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
+from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.views.settings.contacts import match_of
 from shoal.web.visit import Form, Visit
 

@@ -18,7 +18,7 @@ from shoal.services.filters import MAX_CHARACTERS, MAX_KEYWORDS_IN_ALL, FilterCh
 from shoal.services.members import ProfileChange
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
-from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
+from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.views.settings.filters import actions_of, contexts_of, held_posts, lasting_of, row_of
 from shoal.web.visit import Form, Visit
 

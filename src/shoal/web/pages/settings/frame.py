@@ -6,7 +6,7 @@ import msgspec
 from starlette.responses import Response
 
 from shoal.web.rendering import page
-from shoal.web.views.refusals import RIGHT, Wrong
+from shoal.web.views.errors.refusals import RIGHT, Wrong
 from shoal.web.views.settings.sections import groups_of
 from shoal.web.visit import LogInFirst, Visit
 

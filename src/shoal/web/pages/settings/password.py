@@ -15,7 +15,7 @@ from shoal.core.model import Member
 from shoal.services.login import sessions
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
-from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
+from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.visit import Form, Visit
 
 _Secret = Annotated[str, Meta(max_length=2_000)]

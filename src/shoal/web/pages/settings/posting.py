@@ -14,7 +14,7 @@ from shoal.services import members
 from shoal.services.members import ProfileChange
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
-from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
+from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.visit import Form, Visit
 
 

@@ -17,8 +17,8 @@ from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.own_pictures import keep_picture
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
+from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.views.people import face_of
-from shoal.web.views.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.visit import Form, Visit
 
 _FORM = 64 * 1024

@@ -17,7 +17,7 @@ from shoal.services import tastes
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.rendering import part
-from shoal.web.views.refusals import RIGHT, Wrong, told
+from shoal.web.views.errors.refusals import RIGHT, Wrong, told
 from shoal.web.views.settings.recipes import PreviewCard, cards_of, formulas_of, presets_of, weights_of
 from shoal.web.visit import Form, Visit
 

@@ -24,7 +24,7 @@ from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.pages.writing.files import describe_pictures, own_files, take_files
 from shoal.web.rendering import page
-from shoal.web.views import refusals
+from shoal.web.views.errors import refusals
 from shoal.web.views.posts import post_of
 from shoal.web.views.writing.pictures import Refused
 from shoal.web.views.writing.sheet import SheetState, local_time, sheet_of

@@ -18,7 +18,7 @@ from shoal.services import media
 from shoal.settings import Settings
 from shoal.web import rows
 from shoal.web.rendering import part
-from shoal.web.views.refusals import told
+from shoal.web.views.errors.refusals import told
 from shoal.web.views.writing.pictures import Refused, card_of
 from shoal.web.views.writing.writing import FileOfPost, picture_of
 from shoal.web.visit import Form, Visit

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from shoal.api.http.replies import Reply
-from shoal.web.views.complaints import complaint
-from shoal.web.views.refusals import sentence
+from shoal.web.views.errors.complaints import complaint
+from shoal.web.views.errors.refusals import sentence
 from shoal.web.words import Translated
 
 _PREFIX = "Validation failed: "

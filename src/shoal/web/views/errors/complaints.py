@@ -1,4 +1,4 @@
-"""What verbs and uploads refuse with, in the language of the reader.
+"""Refusals of verbs and uploads, in the language of the reader.
 
 Below the web app an error is an English text with its figures in it. Here are the texts that a form can meet, with a name in
 place of each figure, so that a catalogue can say them in other languages.

@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
-from shoal.web.views.complaints import complaint
+from shoal.web.views.errors.complaints import complaint
 from shoal.web.words import Translated
 
 Wrong = Mapping[str, str]
