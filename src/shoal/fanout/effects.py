@@ -20,6 +20,7 @@ from shoal.media.workshop import Workshop
 from shoal.streaming.contract import Channel
 from shoal.tagcloud.emitter import Emitter
 from shoal.timelines.contract import Seats, Timelines
+from shoal.timelines.tally import PushTally
 
 Act = Callable[[Seats], Awaitable[object]]
 """An action on one page of followers."""
@@ -80,6 +81,7 @@ class Effects:
     """Counts the tags of posts."""
     workshop: Workshop
     """Converts uploads into clips."""
+    tally: PushTally = field(default_factory=PushTally)
     page: int = 20_000
     """Followers that are pushed to, or read, before other jobs have a turn."""
     across: bool = True

@@ -16,6 +16,7 @@ from shoal.core.model import Post, Visibility
 from shoal.fanout.effects import Act, Effects
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import FOLLOWS, FOLLOWS_TAG, entries, following, tag_id
+from shoal.timelines.contract import Seats
 
 _LEFT_BITS = 54
 """Bits of a mark that hold the `left` of `Followers.page`. The 9 bits above them number the event's source."""
@@ -58,7 +59,11 @@ def _sources(author: int, tag_ids: tuple[int, ...], visibility: Visibility) -> t
 
 
 async def _push(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:
-    return await _each_page(effects, partial(effects.timelines.push, entry), sources, effects.page, mark)
+    return await _each_page(effects, partial(_written, effects, entry), sources, effects.page, mark)
+
+
+async def _written(effects: Effects, entry: int, seats: Seats) -> None:
+    effects.tally.pushed += await effects.timelines.push(entry, seats)
 
 
 async def _remove(effects: Effects, entry: int, sources: tuple[int, ...], mark: int) -> int | None:

@@ -206,7 +206,10 @@ async def _unpushed(reads: Reads, viewer: int, loud: Sources, at: Cursor) -> lis
     """Read the entries that are never pushed: the viewer's own, which are seen at once, and those of loud sources."""
     mine = await reads.graph.assoc_range(viewer, POSTED, at)
     own = [entry.time for entry in mine]
-    return own + await pull(reads.graph, loud, at) if loud else own
+    if not loud:
+        return own
+    reads.tally.pulled += sum(map(len, loud.values()))
+    return own + await pull(reads.graph, loud, at)
 
 
 async def _sources(graph: Reader, viewer: int, tags: Iterable[int], *, own: bool = True) -> Sources:

@@ -21,6 +21,7 @@ from shoal.tagcloud.reading import TagCloud
 from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 from shoal.timelines.readings import MemoryReadings, Readings
+from shoal.timelines.tally import PushTally
 
 
 class Suggested(NamedTuple):
@@ -100,3 +101,4 @@ class Reads:
     """Days for which the end of a follow is told to the two members."""
     recipe: Recipe = BALANCED
     """Weights of ranked feeds for members who have chosen none."""
+    tally: PushTally = field(default_factory=PushTally)

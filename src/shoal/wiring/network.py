@@ -50,6 +50,7 @@ from shoal.timelines.audience import Audiences
 from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
 from shoal.timelines.readings import MemoryReadings
+from shoal.timelines.tally import PushTally
 from shoal.wiring.places import domain_of, media_url
 from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
@@ -212,6 +213,7 @@ async def _assemble(
         timelines = sharing.timelines
         followers = ListedFollowers(lasting, timelines, sharing.stamps, loudness)
     channel = sharing.channel if sharing else MemoryChannel()
+    tally = PushTally()
     effects = Effects(
         lasting,
         timelines,
@@ -223,6 +225,7 @@ async def _assemble(
         workshop,
         across=spans_stores(settings),
         merge=settings.timeline_length,
+        tally=tally,
         search=search,
         holding=Holding(settings.reports_to_hold, int(settings.reporter_age_days * 86_400_000)),
     )
@@ -253,6 +256,7 @@ async def _assemble(
             readings=sharing.readings if sharing else MemoryReadings(),
             history_days=settings.follow_history_days,
             recipe=recipe_of(settings.recipe),
+            tally=tally,
         ),
         tags=tags,
         effects=effects,

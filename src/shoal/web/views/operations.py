@@ -9,6 +9,7 @@ import msgspec
 
 from shoal.api.http.meter import Slot
 from shoal.core.errors import Unavailable
+from shoal.graph.schema import EVERYBODY, LOUD
 from shoal.ops.jobs import Work, survey
 from shoal.timelines.memory import MemoryTimelines
 from shoal.web.visit import Visit
@@ -98,10 +99,11 @@ async def operations(visit: Visit) -> Operations:
     """Return how the network and this process stand now."""
     front, words = visit.front, visit.words
     work = await _work(visit)
+    loud = await _loud(visit)
     history = front.meter.history()
     parts = await front.readiness.parts()
     return Operations(
-        figures=tuple(_figures(visit, work, history)),
+        figures=tuple(_figures(visit, work, loud, history)),
         parts=tuple(parts.items()),
         charts=(
             _chart(
@@ -145,7 +147,15 @@ async def _work(visit: Visit) -> Work | None:
         return None
 
 
-def _figures(visit: Visit, work: Work | None, history: Sequence[Slot]) -> list[Figure]:
+async def _loud(visit: Visit) -> int | None:
+    """Return of how many members and tags nothing is pushed, since very many follow them; None where it cannot be asked."""
+    try:
+        return (await visit.front.graph.assoc_count((EVERYBODY,), (LOUD,)))[LOUD].get(EVERYBODY, 0)
+    except Unavailable:
+        return None
+
+
+def _figures(visit: Visit, work: Work | None, loud: int | None, history: Sequence[Slot]) -> list[Figure]:
     _, words, front = visit.words.text, visit.words, visit.front
     asked = sum(slot.number for slot in history)
     failed = sum(slot.failed for slot in history)
@@ -170,6 +180,7 @@ def _figures(visit: Visit, work: Work | None, history: Sequence[Slot]) -> list[F
             ),
             Figure(_("Jobs set aside"), words.number(len(work.buried)), wrong=bool(work.buried)),
         ]
+    found += _pushes(visit, loud)
     timelines = front.reads.timelines
     if isinstance(timelines, MemoryTimelines):
         size = len(timelines) * timelines.length * _ENTRY_BYTES / (1 << 20)
@@ -181,6 +192,16 @@ def _figures(visit: Visit, work: Work | None, history: Sequence[Slot]) -> list[F
         Figure(_("Listening now"), words.number(front.streams.number)),
         Figure(_("Memory of this process, at most"), f"{words.decimal(used, ',.0f')} MiB"),
     ]
+    return found
+
+
+def _pushes(visit: Visit, loud: int | None) -> list[Figure]:
+    """Return what was pushed when it was posted, beside what is pulled when somebody reads."""
+    _, words, tally = visit.words.text, visit.words, visit.front.reads.tally
+    found = [Figure(_("Pushed into home timelines"), words.number(tally.pushed), _("entries, by this process"))]
+    if loud is not None:
+        said = _("lists of theirs read for home pages: %(n)s") % {"n": words.number(tally.pulled)}
+        found.append(Figure(_("Members and tags too popular to push"), words.number(loud), said))
     return found
 
 

@@ -1,0 +1,45 @@
+"""The page of operators: what is pushed and what is pulled."""
+
+from __future__ import annotations
+
+from shoal.core.model import Member, Role
+from shoal.services import moderation, posts, relationships
+from shoal.services.posts import Draft
+from tests.api.world import World, world
+from tests.web.visitor import Visitor, member, visitor
+
+PUSHED, POPULAR = "Pushed into home timelines", "Members and tags too popular to push"
+
+
+def tile(operator: Visitor, name: str) -> list[str]:
+    """Return what a tile says below its name."""
+    found = operator.open("/ops").html.find("dt", string=name)
+    assert found is not None
+    assert found.parent is not None
+    return [one.text for one in found.parent.find_all("dd")]
+
+
+def post(here: World, author: Member, text: str) -> None:
+    here.run(posts.create(here.writes, author.id, Draft(text=text)))
+    here.settle()
+
+
+def test_what_is_pushed_stands_beside_what_is_pulled() -> None:
+    with world(loud_from=2) as here:
+        star, dan, ann, *others = (member(here, name) for name in ("star", "dan", "ann", "bob", "cat"))
+        for fan in (ann, *others):
+            here.run(relationships.follow(here.writes, fan.id, star.id))
+        here.run(relationships.follow(here.writes, ann.id, dan.id))
+        here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))
+        operator = visitor(here, "ann")
+        for browser in (operator, visitor(here, "bob"), visitor(here, "cat")):
+            browser.open("/")
+        post(here, star, "now it is known how many follow")
+        before = int(tile(operator, PUSHED)[0])
+        post(here, star, "to everybody")
+        assert int(tile(operator, PUSHED)[0]) == before
+        post(here, dan, "to one")
+        assert int(tile(operator, PUSHED)[0]) == before + 1
+        assert tile(operator, POPULAR) == ["1", "lists of theirs read for home pages: 0"]
+        assert "to everybody" in operator.open("/").text
+        assert tile(operator, POPULAR) == ["1", "lists of theirs read for home pages: 1"]
