@@ -77,6 +77,21 @@ def test_what_is_done_about_a_member_is_told_and_can_be_undone(here: World) -> N
     assert visitor(here).open("/@eve").status == 200
 
 
+def test_an_act_against_a_member_upholds_only_a_report_about_them(here: World) -> None:
+    file(here, "gia", "gus", "Buy this", comment="Not again")
+    ida = member(here, "ida")
+    chief = visitor(here, "chief")
+    report = chief.open("/moderation").follow("gus").path.rpartition("/")[2]
+    form = [
+        ("form_token", chief.open(f"/moderation/members/{ida.id}").form_token),
+        ("do", "silence"),
+        ("report", report),
+    ]
+    assert chief.post(f"/moderation/members/{ida.id}", form).status == 404
+    assert "Not again" in chief.open("/moderation").text
+    assert not here.run(here.network.store.obj_get((ida.id,)))[ida.id].silenced  # type: ignore[union-attr]
+
+
 def test_only_moderators_come_in_and_nobody_acts_on_those_above_them(here: World) -> None:
     fay = member(here, "fay")
     head = member(here, "head")

@@ -142,10 +142,10 @@ async def sort(
     return await _change(writes, report_id, lambda report: replace(report, **changes))
 
 
-async def access_report(graph: Reader, report_id: int) -> Report:
-    """Return a report by id. Raises `NotFound`."""
+async def access_report(graph: Reader, report_id: int, *, about: int = 0) -> Report:
+    """Return a report by id. Raises `NotFound`, also for one that is not `about` this member (0: any)."""
     node = (await graph.obj_get((report_id,))).get(report_id)
-    if not isinstance(node, Report):
+    if not isinstance(node, Report) or about not in {0, node.target_id}:
         raise NotFound("Record not found")
     return node
 

@@ -202,9 +202,7 @@ async def act(context: Context, params: Act) -> object:
         raise InvalidInput("warning_preset_id: there are no presets of warnings", field="warning_preset_id")
     target = await _target(context, params.id)
     if params.report_id is not None:
-        filed = await reports.access_report(front.graph, params.report_id)
-        if filed.target_id != target.id:
-            raise NotFound("Record not found")
+        await reports.access_report(front.graph, params.report_id, about=target.id)
     verb = _ACTS.get(params.type)
     if verb is not None:
         await verb(front.writes, target.id)

@@ -228,6 +228,8 @@ async def act(visit: Visit, asked: MemberForm) -> Response:
     if asked.id not in found:
         raise NotFound("There is no such member")
     moderation.check_may_act(me, found[asked.id])
+    if asked.report:
+        await reports.access_report(visit.front.graph, asked.report, about=asked.id)
     await _VERBS[asked.do](writes, asked.id)
     _log.info("%s: %s %s (%s); why: %r", me.id, asked.do, found[asked.id].name, asked.id, asked.why)
     if asked.report and not asked.do.startswith("un"):
