@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import uvloop
 
-from benchmarks.measure import REAL_DATA, Report, parser, spread, workplace
+from benchmarks.measure import REAL_DATA, Report, held_bytes, parser, spread, workplace
 from benchmarks.stores import Ints, build, ids_of, numbered, post_id, power_law, real_graph, url_of
 from shoal import Shoal
 from shoal.core.ranking import terms
@@ -88,6 +88,8 @@ class _Pages:
         self.lengths: list[int] = []
         self.order: list[int] = []
         """Posts of the newest reading."""
+        self.sizes: list[int] = []
+        """Bytes of what is remembered of each reader's interests."""
         self.wrong = self.repeated = 0
 
     async def arrive(self, member: int) -> None:
@@ -103,6 +105,7 @@ class _Pages:
         assert reading is not None
         self.order = reading.part(0, 500)
         self.lengths.append(len(self.order))
+        self.sizes.append(held_bytes(self._reads.interests.get(member, self._reads.tags.clock())))
         more = await self._timed(self.later, self._reads, member, cursor)
         self.repeated += len({one.entry.id for one in page.entries} & {one.entry.id for one in more.entries})
 
@@ -155,6 +158,7 @@ def _show(report: Report, pages: _Pages, bare: float) -> None:
         found = spread(times)
         report.add(f"a {name} page, median", found.median * 1e3, "ms", raw=bare)
         report.add(f"a {name} page, p99", found.p99 * 1e3, "ms")
+    report.add("interests of a reader, remembered for a minute, median", float(np.median(pages.sizes)) / 1e3, "KB")
     report.add("a page after it, median", spread(pages.later).median * 1e3, "ms")
     report.check("explanations that do not add up", pages.wrong, 0)
     report.check("posts that came twice", pages.repeated, 0)

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-from benchmarks.measure import FULL, QUICK, SMALLEST, Report, benchmarks, parser, tree, tree_rss
+from benchmarks.measure import FULL, QUICK, SMALLEST, Report, benchmarks, held_bytes, parser, tree, tree_rss
 from benchmarks.targets import TARGETS
 
 
@@ -92,3 +92,10 @@ def test_a_child_that_has_not_begun_its_program_takes_no_memory_of_its_own() -> 
             seen.append(tree_rss(parent.pid))
     assert with_child, "the child was never looked at"
     assert 100 << 20 < max(seen) < 200 << 20
+
+
+def test_what_an_object_holds_is_counted_once() -> None:
+    name, numbers = "a name of some length", tuple(range(1_000, 1_010))
+    held = sys.getsizeof(name) + sys.getsizeof(numbers) + sum(map(sys.getsizeof, numbers))
+    twice = (numbers, {name: numbers})
+    assert held_bytes(twice) == held + sys.getsizeof(twice) + sys.getsizeof(twice[1])
