@@ -28,10 +28,8 @@ Outcome = int | None | asyncio.Future[None]
 Consequence = Callable[[E, Any, int], Awaitable[Outcome]]
 """A function of the bundle of effects, the event, and the mark (0 at first).
 
-It returns the next mark, or None when done.
-
-It may also return a future: the next consequences and other jobs go on, and the job is done when all its futures are.
-When one of them fails, the job is run again from the first consequence that returned one.
+It returns the next mark, None when done, or a future: then the next consequences and other jobs go on, and the job is done
+when all its futures are. When one of them fails, the job is run again from the first consequence that returned one.
 """
 
 _log = logging.getLogger(__name__)
@@ -293,11 +291,9 @@ class Runner(Generic[E]):
         return 1
 
     async def _rest(self) -> None:
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(self._poll_seconds):
                 await self._work.wait()
-        except TimeoutError:
-            pass
 
     async def _step(self, job: Job) -> bool:
         """Run one job as far as its first page goes, and return whether all its consequences are done."""
@@ -382,12 +378,11 @@ class Runner(Generic[E]):
         await self._outbox.put_back(job, self._first_delay * 2.0 ** (job.attempt - 1))
 
     async def _bury(self, job: Job, error: str) -> bool:
-        name = type(job.event).__name__
         try:
             await self._outbox.bury(job, error)
-            _log.error("%s %d is buried: %s", name, job.seq, error)
+            _log.error("%s %d is buried: %s", type(job.event).__name__, job.seq, error)
         except ShoalError:
-            _log.warning("%s %d cannot be buried now", name, job.seq)
+            _log.warning("%s %d cannot be buried now", type(job.event).__name__, job.seq)
             await self._outbox.put_back(job, _UNAVAILABLE_SECONDS)
         return False
 
