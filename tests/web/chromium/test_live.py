@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Browser, expect
 
+from shoal.feeds import lists
 from shoal.services import posts, relationships
 from shoal.services.posts import Draft
 from tests.web.chromium.screens import Stage, screen
@@ -46,3 +47,20 @@ def test_a_like_answers_at_once_and_is_set_back_when_it_is_refused(at: Stage, ch
         expect(page.get_by_role("status")).to_contain_text("did not reach the server")
         # That the request was cut off is what the test did.
         ours.complaints.clear()
+
+
+def test_a_form_whose_button_is_pressed_twice_is_sent_once(at: Stage, chromium: Browser) -> None:
+    dee = at.join("dee")
+    with screen(at, chromium) as ours:
+        ours.log_in("dee")
+        page = ours.open("/lists")
+        page.get_by_label("Name").fill("Friends")
+        page.evaluate(
+            """() => {
+                const form = document.querySelector("#main form.form");
+                for (let times = 0; times < 3; times += 1) form.requestSubmit(form.querySelector("button.button"));
+            }"""
+        )
+        expect(page.get_by_role("heading", level=1)).to_contain_text("Friends")
+        page.wait_for_load_state("networkidle")
+        assert len(at.run(lists.owned(at.network.reads.graph, dee.id))) == 1

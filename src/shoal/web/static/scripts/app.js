@@ -21,6 +21,16 @@ function look(within) {
   for (const element of within.querySelectorAll?.("[data-behaviour]") ?? []) start(element);
 }
 
+// A form is sent once, however often its button is pressed until there is an answer. Likes may be changed at once.
+document.addEventListener(
+  "submit",
+  (event) => {
+    if (!event.target.matches(".htmx-request:not([data-behaviour~=act])")) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+  },
+  true,
+);
 document.addEventListener("htmx:sendError", async () => {
   const { say } = await import("./word.js");
   say(document.getElementById("words").dataset.lost);
