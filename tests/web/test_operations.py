@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from shoal.core.model import Member, Role
+from shoal.graph.contract import Store
+from shoal.graph.rows import Spread
+from shoal.ops.checking.report import Progress
+from shoal.ops.moves.shards import spread_of
 from shoal.services import moderation, posts, relationships
 from shoal.services.posts import Draft
 from tests.api.world import World, world
@@ -43,3 +49,20 @@ def test_what_is_pushed_stands_beside_what_is_pulled() -> None:
         assert tile(operator, POPULAR) == ["1", "lists of theirs read for home pages: 0"]
         assert "to everybody" in operator.open("/").text
         assert tile(operator, POPULAR) == ["1", "lists of theirs read for home pages: 1"]
+
+
+def test_the_whole_network_is_read_for_the_data_sources_once_in_ten_minutes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with world() as here:
+        ann = member(here, "ann")
+        here.run(moderation.set_role(here.writes, ann.id, Role.ADMIN))
+        operator, scans = visitor(here, "ann"), []
+
+        async def counted(store: Store, tell: Progress) -> list[Spread]:
+            scans.append(store)
+            return await spread_of(store, tell)
+
+        monkeypatch.setattr("shoal.web.pages.ops.spread_of", counted)
+        pages = [operator.open("/ops/shards") for _ in range(3)]
+        assert [page.status for page in pages] == [200, 200, 200]
+        assert pages[0].html.time is not None
+        assert len(scans) == 1

@@ -19,7 +19,9 @@ from shoal.api.http.meter import Meter
 from shoal.api.http.readiness import Probe, Readiness
 from shoal.api.network_totals import NetworkTotals
 from shoal.feeds.reads import Reads
+from shoal.feeds.shared_answers import Renewed
 from shoal.graph.contract import Graph, Scanner, Store
+from shoal.graph.rows import Spread
 from shoal.media.library import MediaLibrary
 from shoal.ops.statistics.ledger import Ledger
 from shoal.services.writes import Writes
@@ -77,6 +79,8 @@ class Front:
     """Knows which networks are blocked."""
     meter: Meter = field(default_factory=Meter)
     """Figures of the requests of this process."""
+    spread: Renewed[tuple[int, list[Spread]]] = field(default_factory=lambda: Renewed(600_000, 86_400_000))
+    """What lies on each data source, and when that was counted, in Unix milliseconds: the whole network is read for it."""
     demo_member: int = 0
     """See `Deps`."""
 

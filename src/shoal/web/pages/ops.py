@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from shoal.core.errors import NotAllowed
 from shoal.core.model import Member, Role
+from shoal.graph.rows import Spread
 from shoal.ops import jobs
 from shoal.ops.checking.report import Progress
 from shoal.ops.moves.shards import evenness, spread_of
@@ -55,14 +56,22 @@ async def replay(visit: Visit, asked: ReplayForm) -> Response:
 
 
 async def shards(visit: Visit, _params: None) -> Response:
-    """How evenly members, posts and bytes lie on the 64 data sources. On a large network this takes a while."""
+    """How evenly members, posts and bytes lie on the 64 data sources.
+
+    The whole network is read for it, so that is done every ten minutes at most, and nobody waits for it but the first.
+    """
     _admin(visit)
-    held = await spread_of(visit.front.store, _silent)
+
+    async def counted() -> tuple[int, list[Spread]]:
+        return visit.now_ms, await spread_of(visit.front.store, _silent)
+
+    at, held = await visit.front.spread.get(visit.now_ms, counted, outdated=True)
     return await page(
         visit,
         "shards",
         title=visit.words.text("Data sources"),
         shards=shards_of(visit, held, evenness(held)),
+        counted=visit.words.when(at, visit.now_ms),
     )
 
 
