@@ -29,20 +29,20 @@ SEARCH_DISK = 32_768 * GIB
 REDIS_MEMORY = 24 * GIB
 REDIS_SPARE = 1.1
 """A tenth of the memory of a Redis stays free."""
-_BROKER_CORES = 4
+BROKER_CORES = 4
 _BROKER_DISK = 100 * GIB
-_BROKER_FROM = 8
+BROKER_FROM = 8
 """Workers above which jobs go through a broker: up to then they are claimed from the stores."""
 _BROKER_NODES = 3
-_PAGE_FOLLOWERS = 20_000
+PAGE_FOLLOWERS = 20_000
 """Lists up to this length are remembered by the workers, longer ones are read for each post."""
 _HOT_DAYS = 30
 """Days of posts and changes that a database should have in memory."""
-_SLOTS = 64
+SLOTS = 64
 """Jobs that a worker has in hand."""
-_LINK = 0.0005
+LINK_SECONDS = 0.0005
 """Seconds of a round trip in a data centre, which the calibration's own machine does not have."""
-_TRIPS_OF_A_POST, _TRIPS_OF_A_PAGE = 8, 4
+TRIPS_OF_A_POST, TRIPS_OF_A_PAGE = 8, 4
 NAME = "PostgreSQL, Redis, web processes and workers"
 
 
@@ -75,7 +75,7 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
     load = load_of(of, LOUD_FROM, warm_only=False)
     size = size or needed(load, of, costs)
     work = work_of(load, of, costs, size.web)
-    memory, room = _redis_memory(load, costs), of.headroom
+    memory, room = redis_memory(load, costs), of.headroom
     disk, search = _disks(load, costs, size)
     limits = [
         ShapeLimit("web processes", work.web / (size.web * room)),
@@ -89,9 +89,9 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
     ]
     if size.own_search:
         limits.append(ShapeLimit("disk of the search index, in one database", search / SEARCH_DISK))
-    broker = size.workers > _BROKER_FROM
+    broker = size.workers > BROKER_FROM
     if broker:
-        limits.append(ShapeLimit("the broker's queue", work.broker / (_BROKER_CORES * room)))
+        limits.append(ShapeLimit("the broker's queue", work.broker / (BROKER_CORES * room)))
     ordered = tightest_first(limits)
     waits = _waits(load, costs, work, size) if ordered[0].use <= 1 else None
     return NetworkShape(NAME, _parts(load, of, costs, work, size, broker=broker), ordered, waits)
@@ -105,7 +105,7 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
     for _ in range(20):
         web = max(of.copies, math.ceil(work_of(load, of, costs, web).web / room))
     work = work_of(load, of, costs, web)
-    redis = max(work.redis / room, _redis_memory(load, costs) / REDIS_MEMORY, 1.0)
+    redis = max(work.redis / room, redis_memory(load, costs) / REDIS_MEMORY, 1.0)
     size = Size(web, max(of.copies, math.ceil(work.workers / room)), 1, math.ceil(redis))
     if (together := _stores(load, of, costs, work, size)) <= 1:
         return size._replace(stores=together)
@@ -131,7 +131,7 @@ def _disks(load: Load, costs: Shared, size: Size) -> tuple[float, float]:
 
 def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
     """Return how many cores each part keeps busy."""
-    fresh = _fresh(of, web)
+    fresh = fresh_share(of, web)
     long = _long_deliveries(load)
     return BusyCores(
         web=load.posts * (costs.web_request + costs.web_post)
@@ -159,7 +159,7 @@ def _between(share: float, one: float, other: float) -> float:
     return one + share * (other - one)
 
 
-def _fresh(of: Assumptions, web: int) -> float:
+def fresh_share(of: Assumptions, web: int) -> float:
     """Return the share of pages that are read in a process which has not served the member on this day."""
     if of.pages <= 1:
         return 1.0
@@ -174,11 +174,12 @@ def _pushed(load: Load, of: Assumptions) -> float:
 def _long_deliveries(load: Load) -> float:
     """Return those of them who stand in lists that are read anew for each post."""
     return load.posts * sum(
-        one.posts * one.followers for one in load.by_class if _PAGE_FOLLOWERS < one.followers <= LOUD_FROM
+        one.posts * one.followers for one in load.by_class if PAGE_FOLLOWERS < one.followers <= LOUD_FROM
     )
 
 
-def _redis_memory(load: Load, costs: Shared) -> float:
+def redis_memory(load: Load, costs: Shared) -> float:
+    """Return the bytes of all warm timelines, with what stays free."""
     return REDIS_SPARE * load.warm * (LENGTH * costs.memory_entry + costs.memory_warm)
 
 
@@ -193,9 +194,9 @@ def _disk(load: Load, costs: Shared) -> float:
 def _waits(load: Load, costs: Shared, work: BusyCores, size: Size) -> Waits:
     web, worker = work.web / size.web, work.workers / size.workers
     redis = work.redis / size.redis
-    page = costs.web_request + costs.web_page + _TRIPS_OF_A_PAGE * _LINK
-    push = min(load.per_post, _PAGE_FOLLOWERS) * costs.worker_delivery
-    alone = costs.commit + costs.arrival + _TRIPS_OF_A_POST * _LINK + push
+    page = costs.web_request + costs.web_page + TRIPS_OF_A_PAGE * LINK_SECONDS
+    push = min(load.per_post, PAGE_FOLLOWERS) * costs.worker_delivery
+    alone = costs.commit + costs.arrival + TRIPS_OF_A_POST * LINK_SECONDS + push
     # A page of a long list is the longest turn of a worker, and of a Redis a call for 300 keys.
     turns = ((web, page), (worker, costs.worker_job + push), (redis, 300 * costs.redis_delivery))
     followers = max((one.followers for one in load.by_class if one.followers <= LOUD_FROM), default=0.0)
@@ -218,7 +219,7 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
         ShapePart(
             "PostgreSQL",
             size.stores * of.copies,
-            _cores(_store(work, size) / size.stores / of.headroom),
+            store_cores(_store(work, size) / size.stores / of.headroom),
             min(DATABASE_MEMORY, max(2 * GIB, disk / size.stores * recent)),
             disk / size.stores,
             _store(work, size),
@@ -227,20 +228,20 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
             "Redis",
             size.redis * of.copies,
             1.0,
-            max(0.5 * GIB, _redis_memory(load, costs) / size.redis),
+            max(0.5 * GIB, redis_memory(load, costs) / size.redis),
             0.0,
             work.redis,
         ),
     ]
     if size.own_search:
         held = min(DATABASE_MEMORY, max(2 * GIB, search * recent))
-        cores = _cores(work.search / of.headroom)
+        cores = store_cores(work.search / of.headroom)
         parts.append(ShapePart("PostgreSQL for search", of.copies, cores, held, search, work.search))
     if broker:
-        parts.append(ShapePart("RabbitMQ", _BROKER_NODES, _BROKER_CORES, 4 * GIB, _BROKER_DISK, work.broker))
+        parts.append(ShapePart("RabbitMQ", _BROKER_NODES, BROKER_CORES, 4 * GIB, _BROKER_DISK, work.broker))
     return [*parts, *outside(load)]
 
 
-def _cores(busy: float) -> float:
+def store_cores(busy: float) -> float:
     """Machines have 2, 4, 8 or 16 cores."""
     return float(min(DATABASE_CORES, 2 ** max(1, math.ceil(math.log2(max(busy, 2.0))))))

@@ -1,0 +1,1 @@
+"""A discrete simulation of a network: commits, outbox, workers, timelines and pages, with faults, from measured costs."""

@@ -1,0 +1,203 @@
+"""The parts of a simulation, each beside something simpler that must come to the same."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.ops.planner.assumptions import Assumptions
+from shoal.ops.planner.calibration import shipped
+from shoal.ops.planner.followers import classes
+from shoal.ops.planner.simulation.coming import CELEBRITY, PAGE, POST, Coming
+from shoal.ops.planner.simulation.faults import AnyFault, Celebrity, Rush, SlowStore
+from shoal.ops.planner.simulation.histogram import Histogram
+from shoal.ops.planner.simulation.observer import edges
+from shoal.ops.planner.simulation.scenario import Scenario, audiences_of
+from shoal.ops.planner.simulation.sharing import JobGroup, SharedWorkers
+from shoal.ops.planner.simulation.stores import SimulatedStores
+from shoal.ops.planner.simulation.writer import sync_time
+from tests.examples import examples
+
+COSTS = shipped().one_process
+
+
+@given(st.lists(st.floats(1e-5, 1e5), min_size=1, max_size=200), st.floats(1, 99))
+def test_percentiles_are_within_a_percent(times: list[float], percent: float) -> None:
+    found, together = Histogram(), Histogram()
+    for time in times:
+        found.add(time)
+    together.add_all(np.array(times[::2]), np.ones(len(times[::2])))
+    together.add_all(np.array(times[1::2]), np.ones(len(times[1::2])))
+    expected = float(np.percentile(times, percent, method="inverted_cdf"))
+    assert found.percentile(percent) == pytest.approx(expected, rel=0.011)
+    assert together.percentile(percent) == pytest.approx(expected, rel=0.011)
+    assert (found.count, found.most) == (together.count, together.most) == (len(times), max(times))
+
+
+def test_an_empty_histogram_has_no_times() -> None:
+    empty = Histogram()
+    empty.add_all(np.array([1.0]), np.array([0.0]))
+    assert (empty.percentile(50), empty.count, empty.most) == (0.0, 0.0, 0.0)
+
+
+_LOADED = 150
+"""Steps in which a store is given work."""
+JOBS = st.lists(
+    st.tuples(st.floats(0, 5).map(lambda at: round(at, 3)), st.integers(1, 3), st.floats(0.01, 2)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@settings(max_examples=examples(60))
+@given(JOBS, st.sampled_from([0.5, 1.0, 2.0, 3.5]), st.integers(1, 6), st.sampled_from([0.05, 0.7, 50.0]))
+def test_shared_workers_end_each_job_when_working_through_them_one_by_one_does(
+    jobs: list[tuple[float, int, float]], cores: float, slots: int, step: float
+) -> None:
+    workers = SharedWorkers(slots)
+    for number, (ready, many, work) in enumerate(jobs):
+        workers.give(JobGroup(float(number), ready, many, work, 0.0, beside=3 * work))
+    ends: list[tuple[float, int]] = []
+    moment = 0.0
+    while not workers.idle:
+        moment += step
+        ends += [(at, int(done.made)) for at, done in workers.advance(moment, cores) for _ in range(round(done.jobs))]
+    ends.sort(key=lambda end: (end[1], end[0]))
+    expected = one_by_one(jobs, cores, slots)
+    assert [number for _, number in ends] == [number for _, number in expected]
+    assert [at for at, _ in ends] == pytest.approx([at for at, _ in expected], abs=1e-6)
+    whole = sum(many * work for _, many, work in jobs)
+    assert workers.worked == pytest.approx(whole)
+    assert workers.beside == pytest.approx(3 * whole)
+    assert workers.left == pytest.approx(0)
+
+
+def one_by_one(jobs: list[tuple[float, int, float]], cores: float, slots: int) -> list[tuple[float, int]]:
+    """When each job ends if all in hand are served alike, by the number of its group: event by event, job by job."""
+    order = sorted((ready, number, work) for number, (ready, many, work) in enumerate(jobs) for _ in range(many))
+    now, hand, ends = 0.0, list[list[float]](), list[tuple[float, int]]()
+    while order or hand:
+        while order and order[0][0] <= now + 1e-12 and len(hand) < slots:
+            _, number, work = order.pop(0)
+            hand.append([work, number])
+        pace = min(1.0, cores / len(hand)) if hand else 0.0
+        next_end = now + min(left for left, _ in hand) / pace if hand else math.inf
+        coming = [ready for ready, *_ in order if ready > now + 1e-12]
+        next_event = min(next_end, coming[0] if coming else math.inf)
+        for job in hand:
+            job[0] -= (next_event - now) * pace
+        now = next_event
+        ends += [(now, int(number)) for left, number in hand if left <= 1e-9]
+        hand = [job for job in hand if job[0] > 1e-9]
+    return sorted(ends, key=lambda end: (end[1], end[0]))
+
+
+def test_what_lost_workers_had_in_hand_begins_anew_when_it_is_given_back() -> None:
+    workers = SharedWorkers(10)
+    workers.give(JobGroup(0.0, 0.0, 4.0, 1.0, 5.0))
+    assert list(workers.advance(0.5, 4.0)) == []
+    workers.lose(0.5, 2.0)
+    done = list(workers.advance(10.0, 4.0))
+    assert [at for at, _ in done] == pytest.approx([1.0, 3.0])
+    assert [group.jobs for _, group in done] == [2.0, 2.0]
+    assert (workers.left, workers.idle) == (0.0, True)
+
+
+@settings(max_examples=examples(40))
+@given(st.floats(0.1, 3), st.floats(1, 30), st.floats(0.2, 4))
+def test_a_store_has_done_the_work_by_when_it_was_said_to(load: float, by: float, lasting: float) -> None:
+    length, cores = 0.02, 2.0
+    fault = SlowStore(at=1.0, lasting=lasting, by=by)
+    stores = SimulatedStores(1, cores, [fault], np.random.default_rng(1))
+    offered, done = [0.0], [0.0]
+    said = list[tuple[float, float]]()
+    while offered[-1] - done[-1] > 1e-9 or len(done) <= _LOADED:
+        now, work = (len(done) - 1) * length, load * length if len(done) <= _LOADED else 0.0
+        (wait,) = stores.step(now, length, work, 10)
+        said.append((now + length / 2 + wait.seconds, offered[-1] + work / 2))
+        offered.append(offered[-1] + work)
+        pace = cores / (by if fault.now(now) else 1.0)
+        done.append(min(offered[-1], done[-1] + pace * length))
+    ends = np.interp([at for at, _ in said[:_LOADED]], np.arange(len(done)) * length, done)
+    assert ends == pytest.approx([position for _, position in said[:_LOADED]], abs=2 * cores * length)
+
+
+def test_only_the_slow_stores_wait() -> None:
+    stores = SimulatedStores(10, 2.0, [SlowStore(lasting=100.0, part=0.25, by=50.0)], np.random.default_rng(1))
+    waits = [stores.step(step * 0.02, 0.02, 10 * 0.02, 1_000) for step in range(100)]
+    slow, good = waits[-1]
+    assert (slow.share, slow.by, good.share, good.by) == (0.3, 50.0, 0.7, 1.0)
+    assert slow.seconds > 1.0
+    assert good.seconds < 0.01
+
+
+FAULTS = st.lists(
+    st.one_of(
+        st.builds(Rush, at=st.floats(0, 90), lasting=st.floats(0.1, 90)),
+        st.builds(SlowStore, at=st.floats(0, 90), lasting=st.floats(0.1, 90)),
+    ),
+    max_size=4,
+)
+
+
+@given(st.floats(1, 90), FAULTS, st.integers(1, 60))
+def test_stretches_cover_the_time_and_no_fault_begins_or_ends_within_one(
+    seconds: float, faults: list[AnyFault], count: int
+) -> None:
+    found = edges(seconds, faults, count)
+    assert (found[0], found[-1]) == (0.0, seconds)
+    assert found == sorted(set(found))
+    assert all(
+        min(abs(at - end) for end in found) < 1e-3 for fault in faults for at in (fault.at, fault.end) if at < seconds
+    )
+    assert len(found) <= count + 1 + 2 * len(faults)
+
+
+def scenario() -> Scenario:
+    return Scenario(
+        seconds=20.0,
+        members=1_000,
+        warm=500,
+        posts=50,
+        pages=80,
+        changes=20,
+        returns=0,
+        follows=80,
+        loud_followees=0,
+        audiences=audiences_of(classes(Assumptions(members=1_000)), 0.5, 1e9),
+        faults=(Rush(at=5, lasting=5, by=3.0), Celebrity(at=10.5, lasting=3)),
+    )
+
+
+def test_as_much_comes_as_the_rates_say_and_a_rush_brings_more() -> None:
+    random = np.random.default_rng(3)
+    coming = Coming(scenario(), random)
+    found = [(at, kind) for kind, at in coming.until(100.0)]
+    assert found == sorted(found)
+    assert math.isinf(coming.next)
+    posts = np.array([at for at, kind in found if kind == POST])
+    pages = [at for at, kind in found if kind == PAGE]
+    assert len(posts) == pytest.approx(50 * 30, rel=0.1)
+    assert len(pages) == pytest.approx(80 * 30, rel=0.1)
+    assert ((posts >= 5) & (posts < 10)).sum() == pytest.approx(50 * 15, rel=0.15)
+    # The celebrity is the second fault, and posts once a second from its beginning.
+    assert [at for at, kind in found if kind == CELEBRITY + 1] == [10.5, 11.5, 12.5]
+
+
+def test_authors_are_drawn_by_what_they_write_and_each_is_new_once() -> None:
+    given = scenario()
+    coming = Coming(given, np.random.default_rng(3))
+    drawn = [coming.author() for _ in range(30_000)]
+    assert np.mean([followers for followers, _ in drawn]) == pytest.approx(given.audiences.mean, rel=0.1)
+    # So many posts by so few: nearly every member has written before the end.
+    assert sum(first for _, first in drawn) == pytest.approx(given.audiences.authors.sum(), rel=0.1)
+
+
+def test_syncs_take_as_long_as_was_measured() -> None:
+    drawn = [sync_time(COSTS, deviate) for deviate in np.random.default_rng(4).standard_normal(40_000)]
+    for percent, measured in ((50, COSTS.sync), (90, COSTS.sync_p90), (99, COSTS.sync_p99)):
+        assert np.percentile(drawn, percent) == pytest.approx(measured, rel=0.1)

@@ -1,0 +1,218 @@
+"""Simulations of whole networks: nothing is lost, faults are felt and got over, and it comes to what a plan says."""
+
+from __future__ import annotations
+
+import itertools
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from shoal.core.errors import InvalidInput
+from shoal.ops.planner.assumptions import Assumptions
+from shoal.ops.planner.calibration import shipped
+from shoal.ops.planner.cluster import needed, work_of
+from shoal.ops.planner.load import load_of
+from shoal.ops.planner.one_process import LOUD_FROM, NAME
+from shoal.ops.planner.simulation.faults import (
+    AnyFault,
+    Celebrity,
+    LostTimelines,
+    LostWorkers,
+    Rush,
+    SlowStore,
+    StoreAway,
+)
+from shoal.ops.planner.simulation.outcome import SimulatedOutcome, Stretch
+from shoal.ops.planner.simulation.simulate import ONE, SEVERAL, Course, GivenSize, simulate
+from tests.examples import examples
+
+COSTS = shipped()
+SMALL = Assumptions(members=200_000, follows=30)
+BUSY = replace(SMALL, posts=20, years=0.01)
+LARGE = Assumptions(members=20_000_000)
+PART = st.floats(0.01, 1)
+LASTS = {"at": st.floats(0, 7.9), "lasting": st.floats(0.1, 20)}
+EITHER = (
+    st.builds(SlowStore, **LASTS, by=st.floats(1, 200), part=PART),
+    st.builds(StoreAway, **LASTS, part=PART),
+    st.builds(LostTimelines, at=LASTS["at"], part=PART),
+    st.builds(Celebrity, **LASTS, part=PART),
+    st.builds(Rush, **LASTS, by=st.floats(0.1, 30), cold=st.floats(0, 1)),
+)
+WORKERS = st.builds(LostWorkers, **LASTS, part=PART, lease=st.one_of(st.none(), st.floats(0, 30)))
+
+
+def run(of: Assumptions, *faults: AnyFault, seconds: float = 8.0, seed: int = 1, shape: str = "") -> SimulatedOutcome:
+    return simulate(of, COSTS, Course(seconds=seconds, faults=faults, seed=seed), shape)
+
+
+def add_up(found: SimulatedOutcome) -> None:
+    """Check everything that holds of any run."""
+    assert found.came == pytest.approx(found.refused + found.delivered + found.left, rel=1e-6, abs=1e-6)
+    assert min(found.refused, found.delivered, found.left, found.deliveries, found.pages_refused) >= 0
+    assert 0 <= found.lag <= found.lag_p99 <= found.lag_most * 1.01
+    assert 0 <= found.page <= found.page_p99
+    assert 0 <= found.queue <= found.queue_most
+    assert found.drained is None or found.left > 0 or found.drained == 0
+    assert all(0 <= share <= 1.02 for share in found.busy.values()), found.busy
+    for stretches in (found.phases, found.series):
+        assert [stretch.begin for stretch in stretches[1:]] == [stretch.end for stretch in stretches[:-1]]
+        assert (stretches[0].begin, stretches[-1].end) == (0, found.seconds)
+        assert sum(one.pages * (one.end - one.begin) for one in stretches) == pytest.approx(found.pages, abs=400)
+        assert sum(one.refused * (one.end - one.begin) for one in stretches) <= found.refused + 1e-6
+        assert max(one.queue_most for one in stretches) == pytest.approx(found.queue_most)
+
+
+@settings(max_examples=examples(12))
+@given(st.lists(st.one_of(*EITHER), max_size=3), st.integers(0, 2**40))
+def test_one_process_loses_no_post_whatever_goes_wrong(faults: list[AnyFault], seed: int) -> None:
+    add_up(run(SMALL, *faults, seed=seed))
+
+
+@settings(max_examples=examples(12))
+@given(st.lists(st.one_of(*EITHER, WORKERS), max_size=3), st.integers(0, 2**40))
+def test_several_processes_lose_no_post_whatever_goes_wrong(faults: list[AnyFault], seed: int) -> None:
+    add_up(run(LARGE, *faults, seed=seed, seconds=8.0))
+
+
+@pytest.mark.parametrize("of", [SMALL, LARGE])
+def test_a_seed_says_what_happens_and_another_one_says_something_else(of: Assumptions) -> None:
+    one, same, other = (msgspec.json.encode(run(of, Rush(at=2, lasting=2), seed=seed)) for seed in (5, 5, 6))
+    assert one == same != other
+
+
+@pytest.mark.parametrize(("of", "shape"), [(SMALL, NAME), (LARGE, "PostgreSQL")])
+def test_without_faults_and_at_low_load_nothing_waits(of: Assumptions, shape: str) -> None:
+    found = run(of, seconds=20.0)
+    assert shape in found.shape
+    assert (found.refused, found.pages_refused) == (0, 0)
+    assert found.left <= 3
+    assert found.queue < 3
+    assert found.lag < 0.02
+    assert found.page < 0.02
+
+
+@pytest.mark.parametrize(
+    ("of", "fault"),
+    [
+        (BUSY, SlowStore(at=6, lasting=6, by=100)),
+        (BUSY, StoreAway(at=6, lasting=6)),
+        (replace(BUSY, posts=50), Rush(at=6, lasting=3, by=160)),
+        (LARGE, SlowStore(at=6, lasting=6, by=300)),
+        (LARGE, LostWorkers(at=6, lasting=6, part=1, lease=0)),
+        (LARGE, LostWorkers(at=6, lasting=2, part=1, lease=8)),
+        (replace(LARGE, posts=3, pages=0, changes=0), Rush(at=6, lasting=6, by=5)),
+    ],
+    ids=lambda given: type(given).__name__,
+)
+def test_a_fault_makes_posts_late_and_afterwards_they_are_in_time_again(of: Assumptions, fault: AnyFault) -> None:
+    found = run(of, fault, seconds=40.0)
+    add_up(found)
+    before, after = phase(found, 0), phase(found, -1)
+    worst = max(one.lag_p99 for one in found.phases)
+    assert worst > 5 * max(before.lag_p99, after.lag_p99)
+    assert after.lag == pytest.approx(before.lag, rel=0.5)
+    assert after.queue < before.queue + 3
+
+
+def phase(found: SimulatedOutcome, at: int) -> Stretch:
+    """Return a phase that has no fault."""
+    assert not found.phases[at].faults
+    return found.phases[at]
+
+
+def test_members_of_a_store_that_is_away_are_refused_and_no_others() -> None:
+    found = run(LARGE, StoreAway(at=4, lasting=8, part=0.5), seconds=16.0)
+    load = load_of(LARGE, LOUD_FROM, warm_only=False)
+    assert found.refused == pytest.approx(8 * load.posts / 2, rel=0.15)
+    assert found.pages_refused == pytest.approx(8 * load.pages / 2, rel=0.1)
+    assert all(not one.refused for one in found.phases if not one.faults)
+
+
+@pytest.mark.parametrize("of", [replace(SMALL, pages=3_000, posts=1), LARGE])
+def test_in_a_rush_nobody_waits_longer_than_may_be_and_the_others_are_refused(of: Assumptions) -> None:
+    found = run(of, Rush(at=2, lasting=4, by=20), seconds=16.0)
+    assert found.pages_refused > 0
+    assert found.refused > 0
+    assert found.page_p99 < 6
+    assert found.phases[-1].page < 0.1
+
+
+@pytest.mark.parametrize("of", [SMALL, LARGE])
+def test_lost_timelines_are_rebuilt_when_their_members_read_and_get_no_posts_before(of: Assumptions) -> None:
+    whole, lost = run(of), run(of, LostTimelines(at=0, part=0.5))
+    assert lost.deliveries == pytest.approx(whole.deliveries / 2, rel=0.35)
+    assert lost.page_p99 > whole.page_p99
+
+
+@pytest.mark.parametrize(("of", "shape"), [(SMALL, ONE), (LARGE, SEVERAL)])
+def test_a_celebrity_is_delivered_to_a_share_of_the_members(of: Assumptions, shape: str) -> None:
+    whole, famous = run(of, shape=shape), run(of, Celebrity(at=1, lasting=3, part=0.2), shape=shape)
+    assert famous.came - whole.came == pytest.approx(3, abs=8)
+    assert famous.deliveries - whole.deliveries == pytest.approx(3 * 0.2 * of.members * of.warm, rel=0.15)
+    assert famous.lag_most > whole.lag_most
+
+
+def test_it_comes_to_what_the_plan_says_of_the_same_network() -> None:
+    load = load_of(LARGE, LOUD_FROM, warm_only=False)
+    size = needed(load, LARGE, COSTS.shared)
+    work = work_of(load, LARGE, COSTS.shared, size.web)
+    found = run(LARGE, seconds=60.0)
+    assert found.came == pytest.approx(60 * load.posts, rel=0.05)
+    assert found.pages == pytest.approx(60 * load.pages, rel=0.02)
+    assert found.deliveries == pytest.approx(60 * load.deliveries, rel=0.4)
+    assert found.busy["web processes"] == pytest.approx(work.web / size.web, rel=0.05)
+    assert found.busy["Redis"] == pytest.approx(work.redis / size.redis, rel=0.15)
+
+
+def test_fewer_workers_are_busier_and_too_few_never_end() -> None:
+    tenth = [simulate(LARGE, COSTS, Course(seconds=10), given=GivenSize(workers=workers)) for workers in (8, 2)]
+    assert tenth[1].busy["workers"] == pytest.approx(4 * tenth[0].busy["workers"], rel=0.1)
+    much = replace(LARGE, posts=500)
+    behind = simulate(much, COSTS, Course(seconds=5), given=GivenSize(workers=1, web=1_000))
+    add_up(behind)
+    assert (behind.drained or 3_600) > 60
+    assert behind.queue_most > 1_000
+
+
+def test_a_billion_members_are_simulated_as_a_million_are() -> None:
+    of = Assumptions(members=1_000_000_000)
+    found = run(of, SlowStore(at=2, lasting=2, part=0.1, by=20), seconds=5.0)
+    add_up(found)
+    load = load_of(of, LOUD_FROM, warm_only=False)
+    assert found.came == pytest.approx(5 * load.posts, rel=0.05)
+    assert found.deliveries == pytest.approx(5 * load.deliveries, rel=0.4)
+
+
+@pytest.mark.parametrize(
+    ("of", "course", "shape", "given_size", "said"),
+    [
+        (SMALL, Course(seconds=10, faults=[Rush(at=10)]), "", GivenSize(), "`rush` begins at 10 s, but only 10 s"),
+        (SMALL, Course(faults=[LostWorkers()]), "", GivenSize(), "no workers that could be lost"),
+        (SMALL, Course(), ONE, GivenSize(workers=3), "choose --shape several"),
+        (replace(LARGE, pages=100), Course(seconds=3_600), ONE, GivenSize(), "are too many for one process"),
+        (
+            replace(SMALL, pages=100),
+            Course(faults=[Rush(by=1_000, lasting=300)]),
+            ONE,
+            GivenSize(),
+            "are too many for one process",
+        ),
+    ],
+)
+def test_what_cannot_be_simulated_is_refused(
+    of: Assumptions, course: Course, shape: str, given_size: GivenSize, said: str
+) -> None:
+    with pytest.raises(InvalidInput, match=said):
+        simulate(of, COSTS, course, shape, given_size)
+
+
+def test_a_course_is_read_as_it_was_written() -> None:
+    kinds = (SlowStore, StoreAway, LostWorkers, LostTimelines, Celebrity, Rush)
+    course = Course(faults=[kind(at=number) for number, kind in enumerate(kinds)], seed=9)
+    assert msgspec.json.decode(msgspec.json.encode(course), type=Course) == course
+    said = [fault.said() for fault in course.faults]
+    assert all(one != other for one, other in itertools.combinations(said, 2))
