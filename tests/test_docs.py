@@ -61,9 +61,9 @@ def test_the_terms_on_the_page_about_ranking_are_the_terms() -> None:
 def test_the_plans_on_the_page_about_planning_are_what_the_command_prints() -> None:
     page = PAGES["planning.md"]
     assert planning_page.with_outputs(page) == page, "python -m tests.planner.planning_page writes them"
-    assert planning_page.PICTURE.read_text("utf-8") == planning_page.picture(), (
-        "python -m tests.planner.planning_page draws it"
-    )
+    for path, command in planning_page.PICTURES.items():
+        assert path.read_text("utf-8") == planning_page.picture(path), "python -m tests.planner.planning_page draws it"
+        assert f"`{command}`" in page
 
 
 def test_the_rate_limits_on_the_api_page_are_the_limits() -> None:

@@ -1,4 +1,4 @@
-"""Writes what `shoal plan` prints into `docs/planning.md`, and its picture: python -m tests.planner.planning_page."""
+"""Writes what commands print into `docs/planning.md`, and draws its pictures: python -m tests.planner.planning_page."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ from shoal.ops.planner import words
 from shoal.ops.planner.calibration import Calibration, OneProcess, Shared, shipped
 
 PAGE = Path(__file__).parents[2] / "docs" / "planning.md"
-PICTURE = PAGE.with_name("planning.svg")
-PICTURED = "shoal plan --members 10M --plot planning.svg"
+PICTURES = {
+    PAGE.with_name("planning.svg"): "shoal plan --members 10M --plot planning.svg",
+    PAGE.with_name("simulation.svg"): (
+        "shoal simulate --members 100M --seconds 120 --fault slow:at=30,lasting=30,by=50,part=10% --plot simulation.svg"
+    ),
+}
+"""Pictures of the page, and the commands that draw them."""
 _COMMAND = re.compile(r"(<!-- (?P<command>shoal [^>]+) -->\n\n)```text\n.*?```\n", re.DOTALL)
 _COSTS = re.compile(r"(?<=<!-- costs -->\n\n).*?(?=\n<!-- end of costs -->\n)", re.DOTALL)
 _PLAIN = {"contention"}
@@ -33,11 +38,11 @@ def with_outputs(text: str) -> str:
     return _COSTS.sub(lambda _: costs(shipped()), shown)
 
 
-def picture() -> str:
-    """Return the picture of a plan, as the command draws it."""
+def picture(path: Path) -> str:
+    """Return a picture as its command draws it."""
     with _empty_folder():
-        _run(PICTURED)
-        return Path(PICTURE.name).read_text("utf-8")
+        _run(PICTURES[path])
+        return Path(path.name).read_text("utf-8")
 
 
 def output(command: str) -> str:
@@ -86,4 +91,5 @@ def _shown(kind: OneProcess | Shared, name: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(with_outputs(PAGE.read_text("utf-8")), "utf-8")
-    PICTURE.write_text(picture(), "utf-8")
+    for drawn in PICTURES:
+        drawn.write_text(picture(drawn), "utf-8")

@@ -35,6 +35,7 @@ COMMANDS = {
     "shards": "Show how the network lies on its stores, and move parts of it while it runs.",
     "placement": "Show where a name lives, and study how evenly names are spread.",
     "plan": "Say what a network of a given size needs, and what it costs.",
+    "simulate": "Say what happens in a network of a given size, also while something goes wrong.",
     "bench": "Measure.",
 }
 """In the order in which help shows them; the module of each is `shoal.cli.<name>`, with an underscore behind a keyword.

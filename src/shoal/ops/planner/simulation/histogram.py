@@ -51,7 +51,7 @@ class Histogram:
         if not whole[-1]:
             return 0.0
         at = int(np.searchsorted(whole, whole[-1] * percent / 100))
-        return float(_LEAST * _RATIO ** (min(at, _BINS - 1) + 0.5))
+        return min(self.most, float(_LEAST * _RATIO ** (min(at, _BINS - 1) + 0.5)))
 
 
 def _bin(seconds: float) -> int:

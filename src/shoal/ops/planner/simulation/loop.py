@@ -188,6 +188,7 @@ class Loop:
         self._followers.append(drawn if followers < 0 else followers)
         self._unread.append(unread)
         self._writer.submit(made, len(self._came) - 1)
+        self.observer.taken_on(made)
         return self._arrival + self._costs.post
 
     def _refused(self, at: float) -> float:

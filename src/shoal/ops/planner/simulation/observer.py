@@ -54,7 +54,9 @@ class Observer:
         self._pieces = [_Piece() for _ in self._edges]
         """The last one is what comes after the end."""
         self._looks = int(min(_MOST_LOOKS, max(_PIECES, seconds / _LOOK_SECONDS)))
-        self._changes = np.zeros(self._looks)
+        self._queue = np.zeros(self._looks)
+        self._uncommitted = np.zeros(self._looks)
+        """Both by how much they grew between two looks."""
         self.came = 0.0
 
     def _piece(self, at: float) -> _Piece:
@@ -64,19 +66,24 @@ class Observer:
         """Note posts that members want to make."""
         self.came += posts
 
+    def taken_on(self, at: float, posts: float = 1.0) -> None:
+        """Note posts that have their ids and are not on disk yet."""
+        self._change(self._uncommitted, at, posts)
+
     def committed(self, at: float, posts: float = 1.0) -> None:
         """Note posts that are on disk from now on."""
         self._piece(at).posts += posts
-        self._change(at, posts)
+        self._change(self._uncommitted, at, -posts)
+        self._change(self._queue, at, posts)
 
     def acknowledged(self, at: float, posts: float) -> None:
         """Note posts of which all consequences are done and forgotten."""
-        self._change(at, -posts)
+        self._change(self._queue, at, -posts)
 
-    def _change(self, at: float, posts: float) -> None:
+    def _change(self, length: Floats, at: float, by: float) -> None:
         look = math.ceil(at / self._seconds * self._looks) - 1
         if look < self._looks:
-            self._changes[max(0, look)] += posts
+            length[max(0, look)] += by
 
     def delivered(self, at: float, lag: float, followers: float, posts: float = 1.0) -> None:
         """Note posts that have reached the timelines of so many followers each."""
@@ -107,7 +114,7 @@ class Observer:
         self, *, shape: str, members: float, memory: float, busy: dict[str, float], left: float, drained: float | None
     ) -> SimulatedOutcome:
         """Sum up; `left` are posts that were never delivered."""
-        whole, queue = self._merged(self._pieces), self._queue()
+        whole, queue = self._merged(self._pieces), _lengths(self._queue)
         late = self._pieces[-1].delivered
         return SimulatedOutcome(
             shape=shape,
@@ -130,8 +137,8 @@ class Observer:
             queue_most=float(queue.max()),
             memory=memory,
             busy=busy,
-            phases=self._stretches(self._phases, queue),
-            series=self._stretches(self._edges, queue),
+            phases=self._stretches(self._phases),
+            series=self._stretches(self._edges),
         )
 
     def _merged(self, pieces: Sequence[_Piece]) -> _Piece:
@@ -140,19 +147,15 @@ class Observer:
             whole.merge(piece)
         return whole
 
-    def _queue(self) -> Floats:
-        """The length of the queue, as somebody sees it who looks now and then."""
-        # Sums of many small numbers end near 0, and not at it.
-        return np.maximum(0.0, np.cumsum(self._changes).round(6))
+    def _stretches(self, ends: Sequence[float]) -> list[Stretch]:
+        lengths = _lengths(self._queue), _lengths(self._uncommitted)
+        return [self._stretch(begin, end, *lengths) for begin, end in itertools.pairwise(ends)]
 
-    def _stretches(self, ends: Sequence[float], queue: Floats) -> list[Stretch]:
-        return [self._stretch(begin, end, queue) for begin, end in itertools.pairwise(ends)]
-
-    def _stretch(self, begin: float, end: float, queue: Floats) -> Stretch:
+    def _stretch(self, begin: float, end: float, queue: Floats, uncommitted: Floats) -> Stretch:
         first, last = self._edges.index(begin), self._edges.index(end)
         sums, length = self._merged(self._pieces[first:last]), end - begin
-        look = int(begin / self._seconds * self._looks)
-        looks = queue[look : max(look + 1, int(end / self._seconds * self._looks))]
+        look = min(self._looks - 1, int(begin / self._seconds * self._looks))
+        looks = slice(look, max(look + 1, int(end / self._seconds * self._looks)))
         return Stretch(
             begin=begin,
             end=end,
@@ -162,13 +165,20 @@ class Observer:
             pages=sums.pages / length,
             pages_refused=sums.pages_refused / length,
             deliveries=sums.deliveries / length,
-            queue=float(looks.mean()),
-            queue_most=float(looks.max()),
+            uncommitted=float(uncommitted[looks].mean()),
+            queue=float(queue[looks].mean()),
+            queue_most=float(queue[looks].max()),
             lag=sums.lags.percentile(50),
             lag_p99=sums.lags.percentile(99),
             page=sums.waits.percentile(50),
             page_p99=sums.waits.percentile(99),
         )
+
+
+def _lengths(changes: Floats) -> Floats:
+    """Return the length of a queue, as somebody sees it who looks now and then."""
+    # Sums of many small numbers end near 0, and not at it.
+    return np.maximum(0.0, np.cumsum(changes).round(6))
 
 
 def edges(seconds: float, faults: Sequence[AnyFault], count: int) -> list[float]:

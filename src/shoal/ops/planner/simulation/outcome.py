@@ -22,6 +22,8 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
     pages: float
     pages_refused: float
     deliveries: float
+    uncommitted: float
+    """Posts that were taken on and not committed yet: the mean."""
     queue: float
     """Posts that were committed and had consequences left: the mean."""
     queue_most: float

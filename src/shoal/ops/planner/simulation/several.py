@@ -104,8 +104,9 @@ class Steps:
             self._step(step * self._length)
         busy = self._shares(steps * self._length)
         self._finish(steps * self._length)
+        web = f"{size.web:,} web process{'es' if size.web != 1 else ''}"
         return self.observer.outcome(
-            shape=f"{size.stores} PostgreSQL, {size.redis} Redis, {size.web:,} web processes, {size.workers} workers",
+            shape=f"{size.stores} PostgreSQL, {size.redis} Redis, {web}, {size.workers:,} worker{'s' if size.workers != 1 else ''}",
             members=scenario.members,
             memory=self._built.memory,
             busy=busy,
@@ -222,6 +223,7 @@ class Steps:
             many = math.floor(now - fault.at) - math.floor(now - self._length - fault.at)
             reach = fault.part * scenario.members
             self.observer.came_in(many)
+            self.observer.taken_on(now, many)
             self.observer.committed(now, many)
             self.workers.give(self._group(now, now + costs.commit + costs.arrival, many, reach))
 
@@ -230,6 +232,7 @@ class Steps:
         costs, followers = self._costs, self._scenario.audiences.followers
         for at in np.flatnonzero(posts):
             for moment, many in self._spread(made, float(posts[at])):
+                self.observer.taken_on(moment, many)
                 self.observer.committed(moment + commit, many)
                 self.workers.give(self._group(moment, moment + commit + arrival, many, float(followers[at])))
         for moment, many in self._spread(made, changes):
