@@ -27,7 +27,8 @@ def test_every_cost_of_one_process_is_measured(tmp_path: Path) -> None:
     assert costs.keys() | OVER_HTTP == set(OneProcess.__struct_fields__)
     given = msgspec.convert({**costs, "memory": 0.0, "request": 0.0}, OneProcess)
     dear = {
-        name: getattr(given, name) for name in ("post", "group", "sync", "store", "page", "change", "log", "disk_post")
+        name: getattr(given, name)
+        for name in ("post", "group", "sync", "store", "page", "change", "log", "log_group", "disk_post")
     }
     assert all(value > 0 for value in dear.values()), dear
     assert given.group + given.post < 0.1

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from shoal.ops.planner.assumptions import Assumptions
 from shoal.ops.planner.calibration import shipped
@@ -19,7 +20,7 @@ from shoal.ops.planner.simulation.observer import edges
 from shoal.ops.planner.simulation.scenario import Scenario, audiences_of
 from shoal.ops.planner.simulation.sharing import JobGroup, SharedWorkers
 from shoal.ops.planner.simulation.stores import SimulatedStores
-from shoal.ops.planner.simulation.writer import sync_time
+from shoal.ops.planner.simulation.writer import SimulatedWriter, sync_time
 from tests.examples import examples
 
 COSTS = shipped().one_process
@@ -201,3 +202,19 @@ def test_syncs_take_as_long_as_was_measured() -> None:
     drawn = [sync_time(COSTS, deviate) for deviate in np.random.default_rng(4).standard_normal(40_000)]
     for percent, measured in ((50, COSTS.sync), (90, COSTS.sync_p90), (99, COSTS.sync_p99)):
         assert np.percentile(drawn, percent) == pytest.approx(measured, rel=0.1)
+
+
+@pytest.mark.parametrize(("together", "copies"), [(1, 10), (100, 1)])
+def test_a_log_is_full_sooner_when_groups_are_small_and_nothing_is_committed_while_it_is_copied(
+    together: int, copies: int
+) -> None:
+    # A post takes 1 kB and a group 9 kB of a log of 1 MB; copying that takes 10 seconds.
+    costs = replace(COSTS, log=1e3, log_group=9e3, log_size=1e6, copy=1e-2)
+    writer = SimulatedWriter(costs, (), np.random.default_rng(1))
+    for number in range(1_000 // together):
+        for _ in range(together):
+            writer.submit(number * 100.0)
+        writer.advance((number + 1) * 100.0, hindered=False)
+    assert sum(group.others for group in writer.ready) == 1_000
+    late = [group.at % 100.0 for group in writer.ready if group.at % 100.0 > 1.0]
+    assert late == pytest.approx([10.0] * copies, abs=1.0)

@@ -84,6 +84,13 @@ def test_a_seed_says_what_happens_and_another_one_says_something_else(of: Assump
     assert one == same != other
 
 
+@pytest.mark.parametrize("of", [SMALL, LARGE])
+def test_a_fault_changes_what_becomes_of_posts_and_not_how_many_come(of: Assumptions) -> None:
+    usual, slow = run(of), run(of, SlowStore(at=1, lasting=4, by=50))
+    assert (slow.came, slow.pages) == (usual.came, usual.pages)
+    assert slow.lag_p99 > usual.lag_p99
+
+
 @pytest.mark.parametrize(("of", "shape"), [(SMALL, NAME), (LARGE, "PostgreSQL")])
 def test_without_faults_and_at_low_load_nothing_waits(of: Assumptions, shape: str) -> None:
     found = run(of, seconds=20.0)

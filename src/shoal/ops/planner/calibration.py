@@ -96,7 +96,9 @@ class OneProcess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     pull: Seconds
     """A page: each loud followee."""
     log: Bytes
-    """A post in the write-ahead log."""
+    """A post in the write-ahead log, among many of its group."""
+    log_group: Bytes
+    """A group commit in the write-ahead log, beside its posts: pages that they share."""
     log_size: Bytes
     """The size at which the log is copied into the file."""
     copy: Seconds

@@ -124,7 +124,7 @@ def writer_thread(load: Load, costs: OneProcess) -> float:
 
 
 def pause(costs: OneProcess) -> float:
-    """Return the seconds that the writer copies a full log: a page of its own for each post, and others that posts share."""
+    """Return the seconds that the writer copies a full log: as many pages, whoever wrote them, as if it had posts of one group."""
     return costs.copy * costs.log_size / costs.log if costs.log else 0.0
 
 
@@ -135,7 +135,8 @@ def _waits(load: Load, of: Assumptions, costs: OneProcess, main: float) -> Waits
         costs.request + page(costs, remembered(of.members * of.daily, of.follows)) + load.loud_followees * costs.pull
     )
     turn = _TURN + shown
-    held = (load.posts + load.changes) / max(1.0, costs.log_size / max(1.0, costs.log)) * pause(costs)
+    logged = (load.posts + load.changes) * costs.log + groups(load, costs) * costs.log_group
+    held = logged / max(1.0, costs.log_size) * pause(costs)
     # While the log is copied nothing is committed: one in a hundred posts meets that when it takes a hundredth of the time.
     slow = pause(costs) * (1 - 0.01 / held) if held > 0.01 else 0.0
     largest = max((one.followers for one in load.by_class if one.followers * of.warm <= LOUD_FROM), default=0.0)

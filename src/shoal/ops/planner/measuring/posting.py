@@ -31,6 +31,8 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
 _WRITERS = (4, 16, 64, 256)
 """Members who post at the same time, one after the other."""
 _TURNS = 5
+_ALONE = 64
+"""Posts that are committed one by one."""
 
 
 class _Group(NamedTuple):
@@ -61,15 +63,22 @@ class Posting:
         for member in self._crowd.audience:
             await self.network.timelines.create(member)
             await self.network.timelines.fill(member, [], 0)
-        # The audience of everybody is read once. The log is new, and grows with every post.
-        logged = self._size()
-        await self._group(len(self._crowd.circle))
-        costs = {"log": (self._size() - logged) / len(self._crowd.circle)}
+        costs = await self._logged()
         costs |= await self._audiences()
         costs |= await self._stages(rounds)
         costs |= await self._index(rounds)
         costs |= await self._full_log(log)
         return costs | await self._together(costs, seconds)
+
+    async def _logged(self) -> dict[str, float]:
+        """Return what posts in one group add to a log that is new, and what a group adds that has only one; audiences are read."""
+        sizes = [self._size()]
+        await self._group(len(self._crowd.circle))
+        sizes.append(self._size())
+        for _ in range(_ALONE):
+            await self._group(1)
+        together, alone = (sizes[1] - sizes[0]) / len(self._crowd.circle), (self._size() - sizes[1]) / _ALONE
+        return {"log": together, "log_group": max(0.0, alone - together)}
 
     async def _audiences(self) -> dict[str, float]:
         """The first post of each star, whose audience is in no memory, beside the second."""

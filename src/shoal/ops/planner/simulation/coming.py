@@ -22,7 +22,8 @@ class Coming:
 
     def __init__(self, scenario: Scenario, random: np.random.Generator) -> None:
         self._scenario = scenario
-        self._random = random
+        # Who writes does not change when the next things come.
+        self._random, self._drawing = random.spawn(2)
         self._pieces = self._made()
         self._ahead: list[tuple[float, int]] = []
         self._written = np.zeros(len(scenario.audiences.posts))
@@ -48,10 +49,11 @@ class Coming:
         if at < 0:
             audiences = self._scenario.audiences
             shares = audiences.posts / audiences.posts.sum()
-            self._drawn = iter(self._random.choice(len(shares), _DRAWN, p=shares).tolist())
+            self._drawn = iter(self._drawing.choice(len(shares), _DRAWN, p=shares).tolist())
             at = next(self._drawn)
         authors = self._scenario.audiences.authors[at]
-        first = self._random.random() < (1 - 1 / authors) ** self._written[at] if authors > 1 else not self._written[at]
+        # None of those who wrote before was this one.
+        first = self._drawing.random() < (1 - 1 / authors) ** self._written[at]
         self._written[at] += 1
         return float(self._scenario.audiences.followers[at]), bool(first)
 

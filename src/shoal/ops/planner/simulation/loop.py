@@ -48,9 +48,10 @@ class Loop:
         self._costs = costs
         self._scenario = scenario
         self._arrival = arrival
-        self._random = np.random.default_rng(scenario.seed)
+        # What comes is the same whatever else happens.
+        coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self._delivery = delivery(costs, scenario.warm)
-        self._coming = Coming(scenario, self._random)
+        self._coming = Coming(scenario, coming)
         self._door: deque[tuple[int, float]] = deque()
         self.observer = Observer(scenario.seconds, scenario.faults)
         self._expected = ExpectedWait()

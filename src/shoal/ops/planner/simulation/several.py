@@ -75,7 +75,8 @@ class Steps:
         self._scenario = scenario
         self._built = built
         size = built.size
-        self._random = np.random.default_rng(scenario.seed)
+        # What comes is the same whatever else happens.
+        self._coming, self._random = np.random.default_rng(scenario.seed).spawn(2)
         self.observer = Observer(scenario.seconds, scenario.faults)
         self.workers = SharedWorkers(size.workers * SLOTS)
         self._web, self._redis, self._broker = Backlog(), Backlog(), Backlog()
@@ -138,9 +139,9 @@ class Steps:
         scenario = self._scenario
         length = min(self._length, scenario.seconds - now)
         factor = crowding(scenario.faults, now) * length
-        posts = self._random.poisson(scenario.posts * factor * scenario.audiences.posts).astype(np.float64)
-        changes = float(self._random.poisson(scenario.changes * factor))
-        pages = float(self._random.poisson(scenario.pages * factor))
+        posts = self._coming.poisson(scenario.posts * factor * scenario.audiences.posts).astype(np.float64)
+        changes = float(self._coming.poisson(scenario.changes * factor))
+        pages = float(self._coming.poisson(scenario.pages * factor))
         cold = self._rebuilt(now)
         number = float(posts.sum())
         taken = self._admitted(self._web_work(number, pages, changes, cold), number + pages + changes)

@@ -128,7 +128,7 @@ class SimulatedWriter:
             + size * costs.store
             + self._away()
         )
-        self._log += size * costs.log
+        self._log += size * costs.log + costs.log_group
         if self._log > costs.log_size:
             self._log = 0.0
             seconds += pause(costs)

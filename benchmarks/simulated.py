@@ -1,0 +1,227 @@
+"""A network that is really run, and the simulation of it that `shoal simulate` would make.
+
+The machine is calibrated first, as by `shoal plan --calibrate`, on a network that is made for that. Then members with a power law
+of followers, all timelines warm and full, post at random moments for some time in one process on SQLite. The simulation is told the
+costs, the members, the classes of followers of those who post, and the rate. Lags run from the moment in the id of a post until its
+followers have it; the queue has the posts that were committed and have consequences left. `raw engine` is what was really measured,
+and the ratio is the simulation's figure by the real one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import multiprocessing
+import shutil
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import uvloop
+
+from benchmarks.end_to_end import copied, draw_authors
+from benchmarks.measure import SMALLEST, Report, keep_option, parser, rss, spread, workplace
+from benchmarks.posting import Bench, Phase, open_bench
+from benchmarks.stores import Ints, build, ids_of, numbered, power_law, real_authors
+from shoal.ops.planner.calibration import OneProcess
+from shoal.ops.planner.measuring import one_process
+from shoal.ops.planner.measuring.one_process import FULL as CAREFUL
+from shoal.ops.planner.measuring.one_process import SMALLEST as HASTY
+from shoal.ops.planner.measuring.one_process import Effort
+from shoal.ops.planner.simulation.loop import Loop
+from shoal.ops.planner.simulation.outcome import SimulatedOutcome
+from shoal.ops.planner.simulation.scenario import AuthorClasses, Scenario
+from shoal.wiring.measured import Measured
+
+_DELIVERIES_OF_A_POST = 100
+_LOOK_SECONDS = 0.02
+_TIMER_SECONDS = 0.002
+"""The timer of an event loop goes by milliseconds: what is this little late is on time."""
+_DRIVEN_SECONDS = 2.0
+_OFF = 0.2
+"""By how much the deliveries of a post may differ: they are a matter of who posts, and not of the machine."""
+
+
+class Real(NamedTuple):
+    """Figures of the network that was run: its posts, lengths of the queue, the work to begin a post, and memory in bytes."""
+
+    phase: Phase
+    expected: int
+    queue: list[int]
+    each: float
+    empty: int
+    """The process before the network was opened."""
+    memory: int
+    left: int
+
+
+def calibrated(place: Path, *, hasty: bool) -> OneProcess:
+    """Return the costs of one process on this machine, but for HTTP, and for the memory of an empty one.
+
+    They are measured in a process of its own, whose memory is not that of the network.
+    """
+    folder = Path(tempfile.mkdtemp(dir=place))
+    try:
+        with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as others:
+            costs = others.submit(_measured, folder, HASTY if hasty else CAREFUL).result()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return msgspec.convert({**costs, "memory": 0.0, "request": 0.0}, OneProcess)
+
+
+def _measured(folder: Path, effort: Effort) -> dict[str, float]:
+    return uvloop.run(one_process.measure(Measured(), folder, effort, _nobody))
+
+
+def _nobody(_step: str) -> None:
+    """Nobody is told how far it is."""
+
+
+def moments(rate: float, seconds: float) -> list[float]:
+    """Return random moments, so many a second."""
+    random = np.random.default_rng(2)
+    found: list[float] = np.sort(seconds * random.random(random.poisson(rate * seconds))).tolist()
+    return found
+
+
+async def play(due: Sequence[float], act: Callable[[float], Coroutine[Any, Any, None]]) -> None:
+    """Begin to act at each moment, or as soon after it as the loop has time, and end when all of it is done."""
+    started = time.perf_counter()
+    async with asyncio.TaskGroup() as group:
+        for at in due:
+            if (wait := started + at - time.perf_counter()) > 0:
+                await asyncio.sleep(wait)
+            late = time.perf_counter() - started - at > _TIMER_SECONDS
+            group.create_task(act(started + at if late else time.perf_counter()))
+
+
+async def driving(due: Sequence[float]) -> float:
+    """Return the seconds that the main thread works to begin and end one act that does nothing."""
+    worked = time.thread_time()
+    await play(due, _nothing)
+    return (time.thread_time() - worked) / max(1, len(due))
+
+
+async def _nothing(_due: float) -> None:
+    await asyncio.sleep(0)
+
+
+async def really(path: Path, members: Ints, degrees: Ints, authors: Ints, due: Sequence[float]) -> Real:
+    """Run the network until the last consequence is done."""
+    empty = rss()
+    async with open_bench(path, members, degrees, authors) as bench:
+        await bench.warm_all()
+        each = await driving([at for at in due if at < _DRIVEN_SECONDS])
+        phase, lengths = bench.begin(), list[int]()
+        watching = asyncio.create_task(_watch(bench.network.store.backlog, lengths))
+        await play(due, partial(bench.post, phase))
+        # The queue is that of the time in which posts come, as in the simulation.
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        memory = rss()
+        await bench.end(phase)
+        return Real(phase, bench.expected, lengths, each, empty, memory, await _left(bench))
+
+
+async def _watch(length: Callable[[], Awaitable[int]], lengths: list[int]) -> None:
+    while True:
+        lengths.append(await length())
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _left(bench: Bench) -> int:
+    return await bench.network.store.backlog()
+
+
+def classes(degrees: Ints, authors: Ints) -> AuthorClasses:
+    """Return those who post in classes of half a doubling of followers."""
+    bins = np.floor(2 * np.log2(np.maximum(degrees, 1))).astype(np.int64)
+    drawn = bins[authors]
+    found, posts = np.unique(drawn, return_counts=True)
+    return AuthorClasses(
+        np.array([degrees[authors[drawn == one]].mean() for one in found]),
+        np.array([(bins == one).sum() for one in found]).astype(np.float64),
+        posts / posts.sum(),
+    )
+
+
+def simulated(
+    costs: OneProcess, real: Real, degrees: Ints, authors: Ints, rate: float, seconds: float
+) -> SimulatedOutcome:
+    """Simulate the same."""
+    count = float(len(degrees))
+    scenario = Scenario(
+        seconds=seconds,
+        members=count,
+        warm=count,
+        posts=rate,
+        pages=0.0,
+        changes=0.0,
+        returns=0.0,
+        follows=float(degrees.mean()),
+        loud_followees=0.0,
+        audiences=classes(degrees, authors),
+        # Nothing comes over HTTP, where requests wait to be let in.
+        at_work=0,
+    )
+    return Loop(msgspec.structs.replace(costs, memory=float(real.empty)), scenario, real.each).run()
+
+
+def compare(report: Report, real: Real, found: SimulatedOutcome) -> None:
+    """Tell both side by side."""
+    lag = spread(real.phase.lags)
+    report.add("posts", found.delivered + found.left, raw=real.phase.durable)
+    report.add("posts refused while deliveries were too far behind", found.refused, raw=real.phase.refused)
+    report.add("deliveries", found.deliveries, raw=real.phase.delivered)
+    report.add("lag to delivery, p50", found.lag * 1e3, "ms", raw=lag.median)
+    report.add("lag to delivery, p99", found.lag_p99 * 1e3, "ms", raw=lag.p99)
+    report.add("queue, mean", found.queue, "posts", raw=float(np.mean(real.queue)))
+    report.add("queue, most", found.queue_most, "posts", raw=float(np.max(real.queue)))
+    report.add("memory", found.memory / (1 << 20), "MiB", raw=real.memory / (1 << 20))
+    report.check("deliveries that were really written", real.phase.delivered, real.expected)
+    report.check("events that are left", real.left, 0)
+    real_mean = real.phase.delivered / max(1, real.phase.durable)
+    mean = found.deliveries / max(1.0, found.delivered + found.left)
+    report.add("deliveries of a post", mean, raw=real_mean)
+    report.check("deliveries of a post in the simulation, within a fifth", abs(mean / real_mean - 1) <= _OFF, 1)
+
+
+def main() -> None:
+    """Calibrate, run, simulate, compare."""
+    options = parser(
+        __doc__,
+        quick={"members": 2_000, "seconds": 10.0, "rate": 500.0},
+        smallest={"members": 200, "seconds": 1.0, "rate": 500.0},
+    )
+    keep_option(options)
+    options.add_argument("--members", type=int, default=100_000, help="of a made-up network")
+    options.add_argument("--seconds", type=float, default=60.0, help="for how long they post")
+    options.add_argument("--rate", type=float, default=1_000.0, help="posts a second")
+    chosen: argparse.Namespace = options.parse_args()
+    report = Report("simulated", chosen.size)
+    names, follows = numbered(chosen.members), power_law(chosen.members, 10 * chosen.members)
+    degrees = np.bincount(follows[:, 1], minlength=len(names))
+    authors = draw_authors(degrees, 100_000, min(_DELIVERIES_OF_A_POST, chosen.members / 10))
+    with workplace(chosen.keep) as place:
+        store, path = place / f"network-{len(names)}.db", place / "simulated.db"
+        build(store, names, follows, real_authors(len(names), follows))
+        copied(store, path)
+        costs = calibrated(place, hasty=chosen.size == SMALLEST)
+        due = moments(chosen.rate, chosen.seconds)
+        real = uvloop.run(really(path, ids_of(names), degrees, authors, due))
+        for stale in place.glob("simulated*"):
+            stale.unlink()
+    compare(report, real, simulated(costs, real, degrees, authors, chosen.rate, chosen.seconds))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()
