@@ -80,7 +80,7 @@ class Front:
     meter: Meter = field(default_factory=Meter)
     """Figures of the requests of this process."""
     spread: Renewed[tuple[int, list[Spread]]] = field(default_factory=lambda: Renewed(600_000, 86_400_000))
-    """What lies on each data source, and when that was counted, in Unix milliseconds: the whole network is read for it."""
+    """Contents of each data source, and when they were counted, in Unix milliseconds: the whole network is read for it."""
     demo_member: int = 0
     """See `Deps`."""
 
