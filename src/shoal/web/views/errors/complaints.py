@@ -147,8 +147,4 @@ def complaint(words: Translated, text: str) -> str:
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
     """Return each message with what its texts look like."""
-    return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", _escaped(message))), message) for message in COMPLAINTS)
-
-
-def _escaped(message: str) -> str:
-    return re.escape(message).replace("%%", "%")
+    return tuple((re.compile(_FIGURE.sub(r"(?P<\1>.+)", re.escape(message))), message) for message in COMPLAINTS)
