@@ -24,6 +24,7 @@ Outcomes = Counter[str]
 _MP4 = b"\0\0\0\x18ftypmp42\0\0\0\0mp42isom"
 _BOUNDARY = "attack"
 _MIB = 1 << 20
+_LATE_SECONDS = 1.0
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -98,7 +99,8 @@ async def silent(target: Target, count: int, seconds: float, *, sources: int = 1
     """Connections that say nothing.
 
     They end together, so that one that comes late finds no place that another has left: `seconds` after the last that was refused,
-    for a busy server takes a while to refuse so many.
+    for a busy server takes a while to refuse so many. One that was let in by the kernel less than a second before, since there was
+    no room in its queue, is "late": it tells nothing.
     """
     loop = asyncio.get_running_loop()
     began = last = loop.time()
@@ -106,12 +108,15 @@ async def silent(target: Target, count: int, seconds: float, *, sources: int = 1
     async def one(number: int) -> str:
         nonlocal last
         wire = await _Wire.open(target, f"127.0.1.{1 + number % sources}")
+        opened = loop.time()
         status = asyncio.create_task(wire.status())
         while not status.done() and (left := min(last, began + seconds) + seconds - loop.time()) > 0:
             await asyncio.wait({status}, timeout=left)
         if status.done():
             last = loop.time()
-        return await wire.end(status)
+        late = not status.done() and loop.time() - opened < _LATE_SECONDS
+        told = await wire.end(status)
+        return "late" if late else told
 
     return await _together(count, one)
 
