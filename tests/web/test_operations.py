@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from shoal.core.model import Member, Role
+from shoal.core.model import Member, Role, Visibility
 from shoal.graph.contract import Store
 from shoal.graph.rows import Spread
 from shoal.ops.checking.report import Progress
@@ -25,8 +25,8 @@ def tile(operator: Visitor, name: str) -> list[str]:
     return [one.text for one in found.parent.find_all("dd")]
 
 
-def post(here: World, author: Member, text: str) -> None:
-    here.run(posts.create(here.writes, author.id, Draft(text=text)))
+def post(here: World, author: Member, text: str, visibility: Visibility = Visibility.PUBLIC) -> None:
+    here.run(posts.create(here.writes, author.id, Draft(text=text, visibility=visibility)))
     here.settle()
 
 
@@ -46,6 +46,8 @@ def test_what_is_pushed_stands_beside_what_is_pulled() -> None:
         assert int(tile(operator, PUSHED)[0]) == before
         post(here, dan, "to one")
         assert int(tile(operator, PUSHED)[0]) == before + 1
+        post(here, dan, "@ann for you alone", Visibility.DIRECT)
+        assert int(tile(operator, PUSHED)[0]) == before + 2
         assert tile(operator, POPULAR) == ["1", "lists of theirs read for home pages: 0"]
         assert "to everybody" in operator.open("/").text
         assert tile(operator, POPULAR) == ["1", "lists of theirs read for home pages: 1"]

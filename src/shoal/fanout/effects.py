@@ -82,6 +82,7 @@ class Effects:
     workshop: Workshop
     """Converts uploads into clips."""
     tally: PushTally = field(default_factory=PushTally)
+    """Counts what is pushed."""
     page: int = 20_000
     """Followers that are pushed to, or read, before other jobs have a turn."""
     across: bool = True

@@ -25,7 +25,7 @@ _LEFT_BITS = 54
 async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | None:
     """Push a post to the followers of its author and, when it is public, of its tags."""
     if event.visibility is Visibility.DIRECT:
-        await effects.timelines.push(event.post_id, effects.timelines.seats(event.mention_ids))
+        await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
         return None
     return await _push(effects, event.post_id, _sources(event.author_id, event.tag_ids, event.visibility), mark)
 
@@ -33,7 +33,7 @@ async def push_post(effects: Effects, event: PostCreated, mark: int) -> int | No
 async def push_edit(effects: Effects, event: PostUpdated, mark: int) -> int | None:
     """Push an edited post to those who see it because of the tags or mentions that were added."""
     if event.visibility is Visibility.DIRECT:
-        await effects.timelines.push(event.post_id, effects.timelines.seats(event.mention_ids))
+        await _written(effects, event.post_id, effects.timelines.seats(event.mention_ids))
     if event.visibility is not Visibility.PUBLIC:
         return None
     return await _push(effects, event.post_id, event.tags_added, mark)

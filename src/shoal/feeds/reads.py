@@ -102,3 +102,4 @@ class Reads:
     recipe: Recipe = BALANCED
     """Weights of ranked feeds for members who have chosen none."""
     tally: PushTally = field(default_factory=PushTally)
+    """Counts what is pulled, beside what is pushed."""
