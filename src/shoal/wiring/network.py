@@ -119,8 +119,7 @@ class Network:
         Raises `TimeoutError` after `patience` seconds.
         """
         async with asyncio.timeout(patience):
-            async with self._hurried():
-                await self._drain(patience)
+            await self._drain(patience)
             await self.counting.settle(collecting=self.collecting)
 
     @asynccontextmanager
@@ -135,8 +134,7 @@ class Network:
                 await hurrying
 
     async def _hurry(self) -> None:
-        # A broker has no cheap answer to how much is undone.
-        while not self.settings.broker:
+        while True:
             await asyncio.sleep(_HURRY_SECONDS)
             with suppress(Unavailable):
                 if await self.runner.waits():
@@ -145,7 +143,8 @@ class Network:
 
     async def _drain(self, patience: float) -> None:
         if not self.settings.broker:
-            await self.runner.drain(patience, busy=True)
+            async with self._hurried():
+                await self.runner.drain(patience, busy=True)
             return
         await self.runner.drain(patience)
         # What is on its way is in neither for a moment: nothing may be found several times on end.
