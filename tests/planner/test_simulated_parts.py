@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import math
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -10,17 +12,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from shoal import outbox
+from shoal.discovery import filler
+from shoal.fanout.effects import Effects
+from shoal.graph.sqlite import writer as sqlite_writer
+from shoal.ops.planner import cluster
 from shoal.ops.planner.assumptions import Assumptions
 from shoal.ops.planner.calibration import shipped
 from shoal.ops.planner.followers import classes
+from shoal.ops.planner.simulation import loop, several, writer
+from shoal.ops.planner.simulation.cold import ColdTimelines
 from shoal.ops.planner.simulation.coming import CELEBRITY, PAGE, POST, Coming
-from shoal.ops.planner.simulation.faults import AnyFault, Celebrity, Rush, SlowStore
+from shoal.ops.planner.simulation.faults import AnyFault, Celebrity, LostTimelines, Rush, SlowStore
 from shoal.ops.planner.simulation.histogram import Histogram
 from shoal.ops.planner.simulation.observer import edges
 from shoal.ops.planner.simulation.scenario import Scenario, audiences_of
 from shoal.ops.planner.simulation.sharing import JobGroup, SharedWorkers
 from shoal.ops.planner.simulation.stores import SimulatedStores
 from shoal.ops.planner.simulation.writer import SimulatedWriter, sync_time
+from shoal.services import pressure
+from shoal.settings import Settings
+from shoal.wiring import network
 from tests.examples import examples
 
 COSTS = shipped().one_process
@@ -218,3 +230,36 @@ def test_a_log_is_full_sooner_when_groups_are_small_and_nothing_is_committed_whi
     assert sum(group.others for group in writer.ready) == 1_000
     late = [group.at % 100.0 for group in writer.ready if group.at % 100.0 > 1.0]
     assert late == pytest.approx([10.0] * copies, abs=1.0)
+
+
+def test_a_simulation_has_the_numbers_of_what_it_simulates() -> None:
+    runner = inspect.signature(outbox.Runner).parameters
+    assert (loop._SHARE, loop._LONGEST_SHARE) == (outbox._BREATH_SECONDS, outbox._LONGEST_BREATH_SECONDS)
+    assert (loop._SLOW, loop._MOST_SHARES) == (outbox._SLOW_SECONDS, outbox._MOST_SHARES)
+    assert (runner["batch"].default, runner["lease"].default) == (loop._CLAIM, several._LEASE_SECONDS)
+    assert (loop._AT_ONCE, loop._FEW, loop._BURST) == (filler.AT_ONCE, filler._FEW, filler._BURST)
+    assert (loop._PAUSE, loop._SMALL_WRITES) == (filler._PAUSE_SECONDS, filler._WRITES_A_SECOND)
+    pages = {loop._PAGE, cluster.PAGE_FOLLOWERS, *(one.default for one in fields(Effects) if one.name == "page")}
+    assert len(pages) == 1
+    assert pressure._FIRST == loop._FIRST_PART
+    assert (writer._GROUP, writer._ACK_SECONDS) == (sqlite_writer._GROUP_BATCHES, sqlite_writer._IDLE_SECONDS)
+    assert network._CONCURRENCY == cluster.SLOTS
+    usual, names = Scenario._field_defaults, Settings()
+    assert (usual["at_work"], usual["at_the_door"]) == (names.requests_at_work, names.requests_waiting)
+    assert (usual["patience"], usual["most_behind"]) == (names.waiting_seconds, names.most_behind_seconds)
+    assert usual["length"] == names.timeline_length
+
+
+@given(st.lists(st.floats(0.01, 1), max_size=5), st.floats(0, 5))
+def test_lost_timelines_are_warm_again_as_their_members_read(parts: list[float], rounds: float) -> None:
+    lossy = scenario()._replace(faults=[LostTimelines(at=number, part=part) for number, part in enumerate(parts)])
+    cold = ColdTimelines(lossy)
+    for number, part in enumerate(parts):
+        kept = 1 - cold.lost
+        cold.lose(number)
+        assert 1 - cold.lost == pytest.approx(kept * (1 - part))
+    lost, pages = cold.lost, rounds * lossy.warm
+    for _ in range(10):
+        cold.read(pages / 10)
+    # Of members drawn so often, those who were never drawn are left.
+    assert cold.lost == pytest.approx(lost * math.exp(-rounds))

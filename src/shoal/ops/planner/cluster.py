@@ -80,7 +80,7 @@ def cluster(of: Assumptions, calibration: Calibration, size: Size | None = None)
     limits = [
         ShapeLimit("web processes", work.web / (size.web * room)),
         ShapeLimit("workers", work.workers / (size.workers * room)),
-        ShapeLimit("processors of the databases", _store(work, size) / (size.stores * DATABASE_CORES * room)),
+        ShapeLimit("processors of the databases", store_work(work, size) / (size.stores * DATABASE_CORES * room)),
         ShapeLimit("disks of the databases", disk / (size.stores * DATABASE_DISK)),
         ShapeLimit("the search index, in one database", work.search / (DATABASE_CORES * room)),
         ShapeLimit("Redis", work.redis / (size.redis * room)),
@@ -116,10 +116,11 @@ def needed(load: Load, of: Assumptions, costs: Shared) -> Size:
 def _stores(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Size) -> int:
     """Return how many databases carry the work and the data."""
     disk, _ = _disks(load, costs, size)
-    return math.ceil(max(_store(work, size) / (DATABASE_CORES * of.headroom), disk / DATABASE_DISK, 1.0))
+    return math.ceil(max(store_work(work, size) / (DATABASE_CORES * of.headroom), disk / DATABASE_DISK, 1.0))
 
 
-def _store(work: BusyCores, size: Size) -> float:
+def store_work(work: BusyCores, size: Size) -> float:
+    """Return the cores that all databases keep busy, without that of search if search has one of its own."""
     return work.store - work.search if size.own_search else work.store
 
 
@@ -136,7 +137,7 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
     return BusyCores(
         web=load.posts * (costs.web_request + costs.web_post)
         + load.changes * (costs.web_request + costs.web_change)
-        + load.pages * (costs.web_request + _between(fresh, costs.web_page, costs.web_page_fresh))
+        + load.pages * (costs.web_request + between(fresh, costs.web_page, costs.web_page_fresh))
         + load.pages * load.loud_followees * costs.web_pull
         + load.returns * (costs.web_rebuild + of.follows * costs.web_rebuild_source),
         workers=(load.posts + load.changes) * costs.worker_job
@@ -150,12 +151,13 @@ def work_of(load: Load, of: Assumptions, costs: Shared, web: int) -> BusyCores:
         search=load.posts * costs.store_index,
         redis=(load.posts + load.changes) * costs.redis_post
         + _pushed(load, of) * costs.redis_delivery
-        + load.pages * _between(fresh, costs.redis_page, costs.redis_page_fresh),
+        + load.pages * between(fresh, costs.redis_page, costs.redis_page_fresh),
         broker=(load.posts + load.changes) * costs.broker_job,
     )
 
 
-def _between(share: float, one: float, other: float) -> float:
+def between(share: float, one: float, other: float) -> float:
+    """Return the mean of two values, of which the other has this share."""
     return one + share * (other - one)
 
 
@@ -219,10 +221,10 @@ def _parts(load: Load, of: Assumptions, costs: Shared, work: BusyCores, size: Si
         ShapePart(
             "PostgreSQL",
             size.stores * of.copies,
-            store_cores(_store(work, size) / size.stores / of.headroom),
+            store_cores(store_work(work, size) / size.stores / of.headroom),
             min(DATABASE_MEMORY, max(2 * GIB, disk / size.stores * recent)),
             disk / size.stores,
-            _store(work, size),
+            store_work(work, size),
         ),
         ShapePart(
             "Redis",

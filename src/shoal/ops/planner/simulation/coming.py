@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from shoal.ops.planner.simulation.faults import Celebrity, Rush, crowding, of_kind
+from shoal.ops.planner.simulation.faults import Celebrity, crowding
 from shoal.ops.planner.simulation.scenario import Scenario
 
 POST, PAGE, CHANGE, CELEBRITY = range(4)
@@ -56,10 +56,6 @@ class Coming:
         first = self._drawing.random() < (1 - 1 / authors) ** self._written[at]
         self._written[at] += 1
         return float(self._scenario.audiences.followers[at]), bool(first)
-
-    def cold(self, moment: float) -> float:
-        """Return the share of pages whose timelines are cold because of a crowd."""
-        return max((rush.cold for rush in of_kind(self._scenario.faults, Rush, moment)), default=0.0)
 
     def _fill(self) -> None:
         while not self._ahead and (piece := next(self._pieces, None)) is not None:

@@ -17,8 +17,9 @@ import numpy as np
 from shoal.core.queueing import ExpectedWait, refused_part
 from shoal.ops.planner.calibration import OneProcess
 from shoal.ops.planner.one_process import NAME, delivery, resident
+from shoal.ops.planner.simulation.cold import ColdTimelines
 from shoal.ops.planner.simulation.coming import CELEBRITY, PAGE, POST, Coming
-from shoal.ops.planner.simulation.faults import Celebrity, LostTimelines
+from shoal.ops.planner.simulation.faults import Celebrity
 from shoal.ops.planner.simulation.observer import Observer
 from shoal.ops.planner.simulation.outcome import SimulatedOutcome
 from shoal.ops.planner.simulation.scenario import Scenario
@@ -75,10 +76,7 @@ class Loop:
         self._given, self._given_at = 0, 0.0
         self._busy = 0.0
         self._searching = 0.0
-        self._cold = 0.0
-        """Share of the readers whose timelines are gone."""
-        lost = [fault for fault in scenario.faults if isinstance(fault, LostTimelines)]
-        self._losses = sorted(lost, key=lambda fault: -fault.at)
+        self._cold = ColdTimelines(scenario)
 
     def run(self) -> SimulatedOutcome:
         """Simulate to the end, and until nothing is left to do."""
@@ -203,20 +201,11 @@ class Loop:
 
     def _rebuilding(self, at: float) -> float:
         """Return the seconds of work that a page takes for a timeline that is cold."""
-        scenario, costs = self._scenario, self._costs
-        self._lose(at)
-        cold = self._cold + scenario.returns / max(scenario.pages, 1e-9) + self._coming.cold(at)
+        costs, cold = self._costs, self._cold.share(at)
+        self._cold.read(1)
         if not cold or self._random.random() >= cold:
             return 0.0
-        # Each that is rebuilt is warm again.
-        self._cold = max(0.0, self._cold - self._cold / max(1.0, scenario.warm))
-        return costs.rebuild + scenario.follows * costs.rebuild_source
-
-    def _lose(self, at: float) -> None:
-        """A share of the timelines is gone from some moment on."""
-        while self._losses and self._losses[-1].at <= at:
-            part = self._losses.pop().part
-            self._cold += (1 - self._cold) * part
+        return costs.rebuild + self._scenario.follows * costs.rebuild_source
 
     def _answers(self, until: float) -> float:
         """Answer those whose group is on disk."""
@@ -264,15 +253,15 @@ class Loop:
     def _job(self, post: int) -> None:
         costs = self._costs
         self._begun = self._committed[post]
-        self._lose(self.now)
+        self._cold.lose(self.now)
         page = min(self._followers[post] - self._pushed.get(post, 0.0), _PAGE)
         each = self._delivery + (costs.audience if self._unread[post] else 0.0)
-        self._advance(costs.job + page * (1 - self._cold) * each)
+        self._advance(costs.job + page * (1 - self._cold.lost) * each)
         self._pushed[post] = self._pushed.get(post, 0.0) + page
         if self._pushed[post] < self._followers[post]:
             self._outbox.append(post)
             return
-        followers = self._pushed.pop(post) * (1 - self._cold)
+        followers = self._pushed.pop(post) * (1 - self._cold.lost)
         self.observer.delivered(self.now, self.now - self._came[post], followers)
         self._given, self._given_at = self._given + 1, self.now
         self._rows.append(post)

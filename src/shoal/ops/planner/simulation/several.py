@@ -26,12 +26,12 @@ from shoal.ops.planner.cluster import (
     TRIPS_OF_A_PAGE,
     TRIPS_OF_A_POST,
     Size,
+    between,
 )
+from shoal.ops.planner.simulation.cold import ColdTimelines
 from shoal.ops.planner.simulation.faults import (
     Celebrity,
-    LostTimelines,
     LostWorkers,
-    Rush,
     StoreAway,
     crowding,
     of_kind,
@@ -82,18 +82,16 @@ class Steps:
         self._web, self._redis, self._broker = Backlog(), Backlog(), Backlog()
         self._stores = SimulatedStores(size.stores, built.store_cores, scenario.faults, self._random)
         fresh = 1 - scenario.known
-        self._page = costs.web_request + _between(fresh, costs.web_page, costs.web_page_fresh)
+        self._page = costs.web_request + between(fresh, costs.web_page, costs.web_page_fresh)
         self._page += scenario.loud_followees * costs.web_pull
         self._anew = costs.web_rebuild + scenario.follows * costs.web_rebuild_source
         self._brokered = size.workers > BROKER_FROM
         self._length = max(_STEP, scenario.seconds / _MOST_STEPS)
         self._delivered_at = 0.0
         self._busy = 0.0
-        self._cold = 0.0
+        self._cold = ColdTimelines(scenario)
         self._slowed = 1.0
         self._redis_wait = self._redis_work = 0.0
-        lost = [fault for fault in scenario.faults if isinstance(fault, LostTimelines)]
-        self._losses = sorted(lost, key=lambda fault: -fault.at)
         gone = [fault for fault in scenario.faults if isinstance(fault, LostWorkers)]
         self._gone = sorted(gone, key=lambda fault: -fault.at)
 
@@ -142,7 +140,8 @@ class Steps:
         posts = self._coming.poisson(scenario.posts * factor * scenario.audiences.posts).astype(np.float64)
         changes = float(self._coming.poisson(scenario.changes * factor))
         pages = float(self._coming.poisson(scenario.pages * factor))
-        cold = self._rebuilt(now)
+        cold = self._cold.share(now)
+        self._cold.read(scenario.pages * crowding(scenario.faults, now) * self._length)
         number = float(posts.sum())
         taken = self._admitted(self._web_work(number, pages, changes, cold), number + pages + changes)
         taken *= 1 - self._away(now)
@@ -172,18 +171,6 @@ class Steps:
         """Return the share of the stores that are away: what their members do is refused."""
         return min(1.0, sum(fault.part for fault in of_kind(self._scenario.faults, StoreAway, now)))
 
-    def _rebuilt(self, now: float) -> float:
-        """Return the share of pages whose timelines are cold."""
-        scenario = self._scenario
-        while self._losses and self._losses[-1].at <= now:
-            self._cold += (1 - self._cold) * self._losses.pop().part
-        crowd = max((rush.cold for rush in of_kind(scenario.faults, Rush, now)), default=0.0)
-        shown = min(1.0, self._cold + crowd + scenario.returns / max(scenario.pages, 1e-9))
-        # Each that is rebuilt is warm again.
-        read = scenario.pages * crowding(scenario.faults, now) * self._length
-        self._cold *= math.exp(-read / max(1.0, scenario.warm))
-        return shown
-
     def _pages(self, now: float, pages: float, cold: float, posts: float, changes: float) -> float:
         """Everything goes through the web processes; pages are answered when they have been. Gives the wait before them."""
         costs, web = self._costs, self._built.size.web
@@ -191,7 +178,7 @@ class Steps:
         waited = self._web.step(work, self._length, web)
         share = min(1.0, self._length / _SMOOTH_SECONDS)
         self._busy += (work / (self._length * web) - self._busy) * share
-        self._redis_work = pages * _between(1 - self._scenario.known, costs.redis_page, costs.redis_page_fresh)
+        self._redis_work = pages * between(1 - self._scenario.known, costs.redis_page, costs.redis_page_fresh)
         if pages:
             waits = waited + _tails(min(self._busy, _BUSIEST), self._page) + self._page
             waits += TRIPS_OF_A_PAGE * LINK_SECONDS + self._redis_wait
@@ -262,7 +249,7 @@ class Steps:
         scenario, size = self._scenario, self._built.size
         self._lose(now)
         lost = min(1.0, sum(fault.part for fault in of_kind(scenario.faults, LostWorkers, now)))
-        warm = scenario.warm / max(1.0, scenario.members) * (1 - self._cold)
+        warm = scenario.warm / max(1.0, scenario.members) * (1 - self._cold.lost)
         pushed = self.workers.beside
         for done, group in self.workers.advance(now + self._length, size.workers * (1 - lost) * self._slowed):
             if group.posts:
@@ -281,10 +268,6 @@ class Steps:
             fault = self._gone.pop()
             lease = fault.lease if fault.lease is not None else 0.0 if self._brokered else _LEASE_SECONDS
             self.workers.lose(fault.part, now + lease)
-
-
-def _between(share: float, one: float, other: float) -> float:
-    return one + share * (other - one)
 
 
 def _tails(busy: float, turn: float) -> Floats:

@@ -10,7 +10,7 @@ import msgspec
 from shoal.core.errors import InvalidInput
 from shoal.ops.planner.assumptions import Assumptions
 from shoal.ops.planner.calibration import Calibration
-from shoal.ops.planner.cluster import Size, cluster, fresh_share, needed, redis_memory, store_cores, work_of
+from shoal.ops.planner.cluster import Size, cluster, fresh_share, needed, redis_memory, store_cores, store_work, work_of
 from shoal.ops.planner.load import Load, load_of
 from shoal.ops.planner.one_process import LOUD_FROM, one_process, remembered
 from shoal.ops.planner.simulation.faults import MOST_SECONDS, AnyFault, LostWorkers, Rush, kind_of
@@ -107,6 +107,5 @@ def _several(of: Assumptions, calibration: Calibration, course: Course, given: G
     scenario = scenario_of(
         load, of.follows, course.seconds, course.faults, counted=1.0, loud_from=LOUD_FROM, seed=course.seed
     )
-    stored = work.store - work.search if size.own_search else work.store
-    built = Built(size, store_cores(stored / size.stores / of.headroom), memory)
+    built = Built(size, store_cores(store_work(work, size) / size.stores / of.headroom), memory)
     return Steps(costs, scenario._replace(known=1 - fresh_share(of, size.web)), built).run()
