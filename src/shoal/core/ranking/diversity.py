@@ -12,6 +12,7 @@ Every so many places one is for exploration: the best of those posts that come f
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Hashable, Sequence
 from enum import IntEnum
 from itertools import islice
@@ -71,8 +72,10 @@ def diversify(ranked: Sequence[Ranked], *, author_most: int, exploration: float)
     return order.placed
 
 
-_Queues = dict[Hashable, list[int]]
-"""Rows by their source, the best last."""
+_Queues = list[list[int]]
+"""Rows by their source: in each queue the best is last, and the queue with the best of all comes first."""
+
+_head = itemgetter(-1)
 
 
 class _Order:
@@ -81,80 +84,90 @@ class _Order:
     def __init__(self, ranked: Sequence[Ranked], author_most: int) -> None:
         self.placed: list[Placed] = []
         self._author_most = author_most
-        # Columns and plain dictionaries: hundreds of places are filled for a page, and each looks at a dozen posts.
-        self._author = [one.author for one in ranked]
-        self._tag = [one.tag for one in ranked]
-        self._source = [one.source for one in ranked]
-        self._authors: dict[Hashable, int] = dict.fromkeys(self._author, 0)
-        self._tags: dict[Hashable, int] = dict.fromkeys(self._tag, 0)
-        self._sources: dict[Hashable, int] = dict.fromkeys(self._source, 0)
+        # Columns of small numbers: hundreds of places are filled for a page, and each looks at a dozen posts.
+        self._author, self._authors = _numbered([one.author for one in ranked])
+        self._tag, self._tags = _numbered([one.tag for one in ranked])
+        self._source, self._sources = _numbered([one.source for one in ranked])
         self._broken: dict[int, str] = {}
-        self._full: set[Hashable] = set()
+        self._full = -1
+        """The source that has no room in the window: of ten posts only one can have seven. Below 0: none."""
+        self._ever_full: set[int] = set()
 
     def queues(self, rows: Sequence[int]) -> _Queues:
-        found: _Queues = {}
+        found: dict[int, list[int]] = {}
         for row in reversed(rows):
             found.setdefault(self._source[row], []).append(row)
-        return found
+        return sorted(found.values(), key=_head)
 
     def place(self, queues: _Queues) -> None:
         """Take the best row that breaks no rule, or else only that of sources, or else the best, from these queues."""
-        row = self._best(self._open(queues))
-        if row is None:
-            row = self._best(list(queues.values()))
-        if row is None:
-            row = min(queue[-1] for queue in queues.values())
-        source = self._source[row]
-        queue = queues[source]
-        queue.remove(row)
-        if not queue:
-            del queues[source]
+        if self._full < 0:
+            taken = self._best(queues)
+        else:
+            room = [queue for queue in queues if self._source[queue[-1]] != self._full]
+            if len(room) < len(queues):
+                self._ever_full.add(self._full)
+            taken = self._best(room) or self._best(queues)
+        row, queue = taken or (queues[0][-1], queues[0])
+        _take(queues, queue, row)
         lost = len(self.placed) - row
-        missing = SOURCE if source in self._full else EXPLORATION
+        missing = SOURCE if self._source[row] in self._ever_full else EXPLORATION
         self.placed.append(Placed(row, lost, self._broken.get(row, missing) if lost > 0 else ""))
         self._move_window(row)
 
-    def _open(self, queues: _Queues) -> list[list[int]]:
-        """Return the rows of sources that have room in the window."""
-        # Of ten posts only one source can have seven.
-        full = next((source for source, count in self._sources.items() if count >= SOURCE_MOST), None)
-        if full is None or full not in queues:
-            return list(queues.values())
-        self._full.add(full)
-        return [queue for source, queue in queues.items() if source != full]
-
-    def _best(self, queues: list[list[int]]) -> int | None:
-        """Return the best of these rows that breaks no rule of authors and tags."""
-        best: int | None = None
-        queues.sort(key=itemgetter(-1))
+    def _best(self, queues: _Queues) -> tuple[int, list[int]] | None:
+        """Return the best of these rows that breaks no rule of authors and tags, and its queue."""
+        best: tuple[int, list[int]] | None = None
         for queue in queues:
             # Nothing in this queue or the next ones is better than its first.
-            if best is not None and queue[-1] > best:
+            if best is not None and queue[-1] > best[0]:
                 break
             found = self._first(queue)
-            if found is not None and (best is None or found < best):
-                best = found
+            if found is not None and (best is None or found < best[0]):
+                best = found, queue
         return best
 
     def _first(self, queue: Sequence[int]) -> int | None:
-        authors, tags, most = self._authors, self._tags, self._author_most
+        author, authors, tag, tags, most = self._author, self._authors, self._tag, self._tags, self._author_most
         ahead = _LOOK_AHEAD if len(self.placed) >= _THOROUGH else len(queue)
         for row in islice(reversed(queue), ahead):
-            if authors[self._author[row]] >= most:
+            if authors[author[row]] >= most:
                 self._broken.setdefault(row, AUTHOR)
-            elif (tag := self._tag[row]) is not None and tags[tag] >= TAG_MOST:
+            elif tags[tag[row]] >= TAG_MOST:
                 self._broken.setdefault(row, TAG)
             else:
                 return row
         return None
 
     def _move_window(self, newest: int) -> None:
-        self._count(newest, 1)
+        self._authors[self._author[newest]] += 1
+        self._tags[self._tag[newest]] += 1
+        source = self._source[newest]
+        self._sources[source] += 1
         if len(self.placed) >= WINDOW:
-            self._count(self.placed[-WINDOW].row, -1)
+            oldest = self.placed[-WINDOW].row
+            self._authors[self._author[oldest]] -= 1
+            self._tags[self._tag[oldest]] -= 1
+            self._sources[self._source[oldest]] -= 1
+        if self._sources[source] >= SOURCE_MOST:
+            self._full = source
+        elif self._full >= 0 and self._sources[self._full] < SOURCE_MOST:
+            self._full = -1
 
-    def _count(self, row: int, step: int) -> None:
-        self._authors[self._author[row]] += step
-        self._tags[self._tag[row]] += step
-        if (source := self._source[row]) is not None:
-            self._sources[source] += step
+
+def _numbered(values: Sequence[Hashable | None]) -> tuple[list[int], list[int]]:
+    """Return small numbers in place of values, and for each number how many stand in the window: none; and of None never one."""
+    numbers: dict[Hashable | None, int] = {None: 0}
+    found = [numbers.setdefault(value, len(numbers)) for value in values]
+    return found, [-len(values), *[0] * (len(numbers) - 1)]
+
+
+def _take(queues: _Queues, queue: list[int], row: int) -> None:
+    """Take a row out of its queue, which keeps its place among the others by what is its best then."""
+    if queue[-1] != row:
+        queue.remove(row)
+        return
+    queues.remove(queue)
+    queue.pop()
+    if queue:
+        insort(queues, queue, key=_head)

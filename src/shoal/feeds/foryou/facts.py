@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from shoal.feeds.hydrate import Row, Sight
 from shoal.feeds.reads import Reads
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import Cursor
-from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, SHARED_BY, AssocType
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, LIKED_BY, POSTED, SHARED_BY
 from shoal.tagcloud.words import Word
 
 Ids = npt.NDArray[np.int64]
@@ -28,6 +28,8 @@ Ids = npt.NDArray[np.int64]
 _NEIGHBOURS = 40
 """Newest followers, and newest followees, by which an author is compared with the viewer."""
 _HOUR_MS = 3_600_000
+_MARK_BITS = 14
+"""Bits of the hash by which members around the viewer are told from most others: a table of 16 KB."""
 _COUNTS = (LIKED_BY, SHARED_BY)
 
 
@@ -53,43 +55,62 @@ async def facts_of(
     )
     circle = np.array(list({*interests.followees, *interests.followers}), np.int64)
     common = _in_common(around, circle)
-    liked = [counts[LIKED_BY].get(id_, 0) + counts[SHARED_BY].get(id_, 0) for id_ in ids]
-    by = [post.author_id for post in posts]
+    by = _positions(posts, authors)
+    liked = _column([counts[LIKED_BY].get(id_, 0) + counts[SHARED_BY].get(id_, 0) for id_ in ids])
+    reactions = _column([received[LIKED_BY].get(id_, 0) + received[SHARED_BY].get(id_, 0) for id_ in authors])[by]
+    posted = _column([received[POSTED].get(id_, 0) for id_ in authors])[by]
     said = [_said(post, sight) for post in posts]
-    tags, growing = interests.tags, growth
     return CandidateFacts(
-        likes=_column(liked),
+        likes=liked,
         friend_likes=_column([proposals[id_].friends for id_ in ids]),
-        friends_following=_column([interests.friends.get(author, 0) for author in by]),
-        tag_affinity=_column([sum([tags.get(tag, 0.0) for tag in post.tags]) for post in posts]),
-        author_affinity=_column([interests.authors.get(author, 0.0) for author in by]),
-        distance_km=_column([_away(interests.place, post.place) for post in posts]),
-        rising=_column([max([growing.get(tag, 1.0) for tag in post.tags], default=1.0) for post in posts]),
+        friends_following=_column([interests.friends.get(id_, 0) for id_ in authors])[by],
+        tag_affinity=_by_tags(posts, interests.tags, sum, 0.0),
+        author_affinity=_column([interests.authors.get(id_, 0.0) for id_ in authors])[by],
+        distance_km=_distances(interests.place, posts),
+        rising=_by_tags(posts, growth, max, 1.0),
         recent=_column([stirred.get(id_, 0.0) for id_ in ids]),
-        usual=_column([_usual(received, author, own) for author, own in zip(by, liked, strict=True)]),
-        common=_column([common.get(author, 0) for author in by]),
+        # What another post of the author gets on average, than the one at hand.
+        usual=np.maximum(0.0, reactions - liked) / np.maximum(1.0, posted - 1.0),
+        common=_column([common.get(id_, 0) for id_ in authors])[by],
         viewer_circle=np.full(len(posts), float(len(circle))),
-        author_circle=_column([len(around.get(author, ())) for author in by]),
+        author_circle=_column([len(around.get(id_, ())) for id_ in authors])[by],
         seen=times_seen(seen, ids),
         acted=_column([id_ in interests.acted for id_ in ids]),
-        age_hours=_column([(now - post.created_at) / _HOUR_MS for post in posts]),
+        age_hours=(now - _column([post.created_at for post in posts])) / _HOUR_MS,
         described=_column([described for described, _ in said]),
         words=_column([words for _, words in said]),
-        author_reactions=_column([_reactions(received, author) for author in by]),
+        author_reactions=reactions,
     )
 
 
-def _reactions(received: Mapping[AssocType, Mapping[int, int]], author: int) -> int:
-    return received[LIKED_BY].get(author, 0) + received[SHARED_BY].get(author, 0)
+def _positions(posts: Sequence[Post], authors: Sequence[int]) -> Ids:
+    """Return where the author of each post stands among the authors."""
+    at = {author: position for position, author in enumerate(authors)}
+    return np.array([at[post.author_id] for post in posts], np.int64)
 
 
-def _usual(received: Mapping[AssocType, Mapping[int, int]], author: int, own: int) -> float:
-    """Return the likes and shares that another post of the author gets on average, than one that got `own` of them."""
-    return max(0, _reactions(received, author) - own) / max(1, received[POSTED].get(author, 0) - 1)
+def _by_tags(
+    posts: Sequence[Post], known: Mapping[str, float], together: Callable[[list[float]], float], without: float
+) -> Column:
+    """Return what is known of the tags of each post, together.
+
+    `without`: for a tag of which nothing is known, and for a post without tags.
+    """
+    if not known:
+        return np.full(len(posts), without)
+    get = known.get
+    return _column([together([get(tag, without) for tag in post.tags]) if post.tags else without for post in posts])
 
 
-def _away(here: Place | None, there: Place | None) -> float:
-    return math.nan if here is None or there is None else distance_km(*here, *there)
+def _distances(here: Place | None, posts: Sequence[Post]) -> Column:
+    """Return the kilometres from here to each post; NaN where one of them has no place."""
+    if here is None:
+        return np.full(len(posts), math.nan)
+    return _column([_away(here, post.place) for post in posts])
+
+
+def _away(here: Place, there: Place | None) -> float:
+    return math.nan if there is None else distance_km(*here, *there)
 
 
 def _column(values: Sequence[float]) -> Column:
@@ -107,9 +128,14 @@ def _said(post: Post, sight: Sight) -> tuple[float, int]:
     if known is not None and known[0] is post and known[1] == media:
         return known[2]
     described = sum(bool(item.description) for item in media) / len(media) if media else math.nan
-    said = described, sum(not word.startswith("#") for word in post.text.split())
+    said = described, _plain_words(post.text)
     _known.put(post.id, (post, media, said))
     return said
+
+
+def _plain_words(text: str) -> int:
+    words = text.split()
+    return len(words) - len([word for word in words if word[0] == "#"]) if "#" in text else len(words)
 
 
 async def _neighbours(reads: Reads, authors: Sequence[int]) -> dict[int, Ids]:
@@ -133,8 +159,18 @@ def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
     if not around:
         return {}
     owners = np.repeat(np.arange(len(around)), [len(found) for found in around.values()])
-    shared = np.isin(np.concatenate(list(around.values())), circle)
-    return dict(zip(around, np.bincount(owners[shared], minlength=len(around)).tolist(), strict=True))
+    ids = np.concatenate(list(around.values()))
+    # Most are not in the circle, and most of those are ruled out by a hash: to compare all of them exactly means to sort them.
+    marked = np.zeros(1 << _MARK_BITS, np.bool_)
+    marked[_marks(circle)] = True
+    likely = marked[_marks(ids)]
+    shared = owners[likely][np.isin(ids[likely], circle)]
+    return dict(zip(around, np.bincount(shared, minlength=len(around)).tolist(), strict=True))
+
+
+def _marks(ids: Ids) -> npt.NDArray[np.uint64]:
+    """Return a hash of each id (Fibonacci hashing: Knuth, The Art of Computer Programming 3, 6.4)."""
+    return (ids.view(np.uint64) * np.uint64(0x9E37_79B9_7F4A_7C15)) >> np.uint64(64 - _MARK_BITS)
 
 
 async def _growth(reads: Reads) -> dict[str, float]:
