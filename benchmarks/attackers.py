@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import json
 import os
+import socket
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
@@ -45,7 +46,16 @@ class _Wire:
 
     @classmethod
     async def open(cls, target: Target, source: str) -> _Wire:
-        return cls(*await asyncio.open_connection("127.0.0.1", target.port, local_addr=(source, 0)))
+        # `open_connection` by itself leaves a socket behind that could not be connected.
+        made = socket.socket()
+        try:
+            made.setblocking(False)
+            made.bind((source, 0))
+            await asyncio.get_running_loop().sock_connect(made, ("127.0.0.1", target.port))
+            return cls(*await asyncio.open_connection(sock=made))
+        except BaseException:
+            made.close()
+            raise
 
     async def send(self, pieces: Iterator[bytes], pause: float) -> None:
         """Send pieces until there are no more, or the peer takes none."""
@@ -68,7 +78,7 @@ class _Wire:
         told = status.result() if status.done() else "open"
         status.cancel()
         await asyncio.gather(status, return_exceptions=True)
-        self._writer.close()
+        self._hang_up()
         return told
 
     async def talk(self, pieces: Iterator[bytes], pause: float, seconds: float) -> str:
@@ -82,7 +92,11 @@ class _Wire:
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
-            self._writer.close()
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """Close it, and forget what the peer has not taken."""
+        self._writer.transport.abort()
 
 
 async def _together(count: int, one: Callable[[int], Awaitable[str]]) -> Outcomes:

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 import pytest
@@ -33,10 +34,20 @@ IN_A_ROW = {"heads": (20, 2.0), "drips": (30, 3.0), "uploads": (12, 60.0), "pass
 """How many connections of each attack, and for how many seconds at most."""
 SILENT_SECONDS = 2.5
 """More than the two seconds between the times at which the kernel asks again for a connection that found no place."""
+GOOD = 1
+"""Connections of the good client, which has one at a time."""
 LOOK_SECONDS = 0.1
 """Between two looks at an attacked server: whoever asks without a pause is an attack too."""
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """Given to each client, since one that makes its own reads every certificate there is: 20 ms of processor time."""
+
+
+class Attacked(NamedTuple):
+    """The attackers' outcomes, and the most memory and sockets that the server had meanwhile."""
+
+    found: Outcomes
+    memory: float
+    connections: int
 
 
 class Place:
@@ -46,6 +57,7 @@ class Place:
         self.server = server
         self.target = target
         self._headers = {"Authorization": f"Bearer {token}"}
+        self._pid = server.process.pid
 
     def is_well(self) -> None:
         """Another client posts and reads on new connections."""
@@ -60,27 +72,40 @@ class Place:
     @property
     def memory(self) -> float:
         """Megabytes of the server and its children."""
-        return tree_rss(self.server.process.pid) / MIB
+        return tree_rss(self._pid) / MIB
 
     @property
     def niceness(self) -> set[int]:
         """Return the nice values of the server's threads."""
-        stats = Path(f"/proc/{self.server.process.pid}/task").glob("*/stat")
+        stats = Path(f"/proc/{self._pid}/task").glob("*/stat")
         return {int(path.read_text().rpartition(")")[2].split()[16]) for path in stats}
 
-    def attacked(self, name: str, count: int, seconds: float) -> tuple[Outcomes, float]:
-        """Return the attackers' outcomes, and the most memory seen while others were served."""
+    @property
+    def connections(self) -> int:
+        """Sockets of the server, those at which it listens included."""
+        return sum(link.startswith("socket:") for link in map(_target, Path(f"/proc/{self._pid}/fd").iterdir()))
 
-        async def story() -> tuple[Outcomes, float]:
+    def attacked(self, name: str, count: int, seconds: float) -> Attacked:
+        """Return what came of an attack, and the most that was seen of the server while others were served."""
+
+        async def story() -> Attacked:
             attack = asyncio.create_task(ATTACKS[name](self.target, count, seconds))
-            most = 0.0
+            memory, connections = 0.0, 0
             while not attack.done():
-                most = max(most, self.memory)
+                memory, connections = max(memory, self.memory), max(connections, self.connections)
                 await asyncio.to_thread(self.is_well)
                 await asyncio.wait({attack}, timeout=LOOK_SECONDS)
-            return await attack, most
+            return Attacked(await attack, memory, connections)
 
         return run(story())
+
+
+def _target(link: Path) -> str:
+    """Return what a descriptor leads to; nothing for one that was closed meanwhile."""
+    try:
+        return str(link.readlink())
+    except OSError:
+        return ""
 
 
 async def _people(store: Path) -> list[str]:
@@ -108,23 +133,27 @@ def placed(tmp_path: Path, files: int = 0, **environment: str) -> Iterator[Place
 
 def test_silent_connections_of_one_address_leave_room_for_others(tmp_path: Path) -> None:
     with placed(tmp_path, SHOAL_CONNECTIONS_PER_ADDRESS="20") as place:
-        found, _ = place.attacked("silent", 150, SILENT_SECONDS)
+        before = place.connections
+        found, _, most = place.attacked("silent", 150, SILENT_SECONDS)
+        # By the server's own count: a connection that still waits in the kernel's queue is open as well for who made it.
+        assert 15 < most - before <= 20 + GOOD
         # Those that were refused may be told so, or find a connection that is closed already.
-        assert found["open"] == 20
-        assert found["429"] + found["closed"] + found["late"] == 130
+        assert found["open"] >= 20
+        assert found["429"] + found["closed"] > 0
 
 
 def test_more_connections_than_files_leave_the_stores_theirs(tmp_path: Path) -> None:
     with placed(tmp_path, files=400, SHOAL_TRUSTED_PROXIES='["127.0.0.1"]') as place:
-        found, _ = place.attacked("scattered", 350, SILENT_SECONDS)
-        assert 0 < found["open"] <= 200
-        assert found["503"] + found["closed"] + found["late"] == 350 - found["open"]
+        before = place.connections
+        found, _, most = place.attacked("scattered", 350, SILENT_SECONDS)
+        assert 100 < most - before <= 200
+        assert found["503"] + found["closed"] > 0
 
 
 def test_heads_without_an_end_take_no_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
         before = place.memory
-        found, most = place.attacked("heads", 20, 3.0)
+        found, most, _ = place.attacked("heads", 20, 3.0)
         assert found["431"] + found["closed"] > 20
         assert most < before + 60
 
@@ -132,7 +161,7 @@ def test_heads_without_an_end_take_no_memory(tmp_path: Path) -> None:
 def test_slow_uploads_take_no_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
         before = place.memory
-        found, most = place.attacked("drips", 60, 4.0)
+        found, most, _ = place.attacked("drips", 60, 4.0)
         assert found == {"open": 60}
         assert most < before + 60
 
@@ -140,14 +169,14 @@ def test_slow_uploads_take_no_memory(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
 def test_large_uploads_at_once_take_a_bounded_part_of_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
-        found, most = place.attacked("uploads", 10, 60.0)
+        found, most, _ = place.attacked("uploads", 10, 60.0)
         assert found == {"202": 10}
         assert most < MOST_MEMORY
 
 
 def test_wrong_passwords_at_once_are_refused_soon(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
-        found, most = place.attacked("passwords", 60, 300.0)
+        found, most, _ = place.attacked("passwords", 60, 300.0)
         assert found["400"] >= 2
         assert found["503"] >= 20
         assert found.keys() <= {"400", "429", "503"}
@@ -159,6 +188,6 @@ def test_wrong_passwords_at_once_are_refused_soon(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="videos are taken where ffmpeg is")
 def test_attacks_one_straight_after_the_other_take_a_bounded_part_of_memory(tmp_path: Path) -> None:
     with placed(tmp_path) as place:
-        peaks = [place.attacked(name, *how)[1] for name, how in IN_A_ROW.items()]
+        peaks = [place.attacked(name, *how).memory for name, how in IN_A_ROW.items()]
         # What a server has at rest and one of its programs for clips, and what hashing takes.
         assert max(peaks) < 125 + 64 * passwords.AT_ONCE
