@@ -47,4 +47,6 @@ async def in_turn(writes: Writes, member_id: int, attempt: Callable[[Claim], Awa
 
             return await attempt(claim)
 
-    return await retry_on_conflict(once)
+    # Those of one process wait for each other; who would collide is in another one.
+    async with writes.turns.of((f"maxima of {member_id}",)):
+        return await retry_on_conflict(once)

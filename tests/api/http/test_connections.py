@@ -302,8 +302,12 @@ def test_a_full_server_has_spare_places_for_its_proxies() -> None:
     proxies = Proxies(["127.0.0.1"])
     counted = OpenConnections(proxies, Doubts(settings, proxies.trusts), most=2, per_address=0)
     assert [counted.enter(f"203.0.113.{number}") for number in range(3)] == [0, 0, 503]
+    # However many were refused and are not closed yet.
+    assert {counted.enter(f"203.0.113.{number}") for number in range(3, 100)} == {503}
     assert counted.enter("127.0.0.1") == 0
-    for peer in ("203.0.113.0", "203.0.113.1", "203.0.113.2", "127.0.0.1"):
+    for number in range(2, 100):
+        counted.leave(f"203.0.113.{number}", refused=True)
+    for peer in ("203.0.113.0", "203.0.113.1", "127.0.0.1"):
         counted.leave(peer)
     assert (counted.open, counted.enter("203.0.113.9")) == (0, 0)
 

@@ -59,7 +59,7 @@ class HttpConnection(HttpToolsProtocol):
         self._all = config.connections
         self._patience = config.connections.patience
         self._peer = ""
-        self._proxied = self._doubtful = False
+        self._proxied = self._doubtful = self._refused_at_once = False
         self._clients: list[str] = []
         """The clients of the requests under way, oldest first, where a trusted proxy names them; empty for its own."""
         self._in_head = True
@@ -81,6 +81,7 @@ class HttpConnection(HttpToolsProtocol):
         self.timeout_keep_alive = self._patience.idle_proxy if self._proxied else self._patience.idle  # type: ignore[assignment]  # seconds all the same
         self._all.watched.add(self)
         if status := self._all.enter(self._peer):
+            self._refused_at_once = True
             self._refuse(status)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -88,7 +89,7 @@ class HttpConnection(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._all.watched.discard(self)
-        self._all.leave(self._peer)
+        self._all.leave(self._peer, refused=self._refused_at_once)
         for client in self._clients:
             self._all.end(client)
         self._clients.clear()

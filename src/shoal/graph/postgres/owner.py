@@ -88,6 +88,10 @@ class Owner:
                 raise
             connection.terminate()
             raise Unavailable(_WAITING) from error
+        except BaseException:
+            # Also when nobody waits for it any longer.
+            connection.terminate()
+            raise
         if not taken:
             await goodbye(connection)
             return False

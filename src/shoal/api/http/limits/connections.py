@@ -72,6 +72,8 @@ class OpenConnections:
         self.patience = patience
         self.watched: set[Watched] = set()
         self.open = 0
+        self._leaving = 0
+        """Those of the open ones that were refused, and are not closed yet."""
         self._most = most
         self._per_address = per_address
         self._of: dict[str, int] = {}
@@ -80,19 +82,23 @@ class OpenConnections:
     def enter(self, peer: str) -> int:
         """Count a new connection from this address. Returns 0, or the status of the refusal; call `leave` after each.
 
-        A refused connection counts as well, until it is closed.
+        A refused connection counts as well, until it is closed; not for trusted proxies, which many refused ones at once would
+        take the extra places from.
         """
         self.open += 1
         trusted = self.proxies.trusts(peer)
         allowed = self.begin(peer)
-        if self.open > self._most + (_SPARE if trusted else 0):
+        full = self.open - self._leaving > self._most + _SPARE if trusted else self.open > self._most
+        if full:
             self._refused[address_key(peer)] += 1
-            return 503
-        return 0 if allowed else 429
+        if full or not allowed:
+            self._leaving += 1
+        return 503 if full else 0 if allowed else 429
 
-    def leave(self, peer: str) -> None:
-        """Stop counting a connection from this address, which is closed."""
+    def leave(self, peer: str, *, refused: bool = False) -> None:
+        """Stop counting a connection from this address, which is closed. `refused`: it had been."""
         self.open -= 1
+        self._leaving -= refused
         self.end(peer)
 
     def begin(self, client: str) -> bool:
