@@ -15,6 +15,7 @@ from shoal.core.ranking.recipes import BALANCED
 from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
 from shoal.services import filters, lists, members, moderation, notice_policy, posts, relationships, reports
+from shoal.services.leaving import departures
 from shoal.services.posts import Draft
 from shoal.services.profile import albums
 from shoal.services.reports import Complaint
@@ -23,6 +24,8 @@ from shoal.services.writes import Writes
 STRANGERS = {
     "front": "/",
     "login": "/login",
+    "come-back": "/comeback",
+    "goodbye": "/goodbye/{receipt}",
     "signup": "/signup",
     "signup-waiting": "/signup/waiting",
     "stranger-explore": "/explore",
@@ -104,6 +107,7 @@ MEMBERS = {
     "settings-sessions": "/settings/sessions",
     "settings-contacts": "/settings/contacts",
     "settings-archive": "/settings/archive",
+    "settings-account": "/settings/account",
     "keys": "/keys",
     "moderation": "/moderation",
     "moderation-report": "/moderation/reports/{report}",
@@ -136,6 +140,8 @@ class Subjects(NamedTuple):
     """A member whose notifications are held back."""
     recipe: str
     """The query of a link to a recipe."""
+    receipt: str
+    """Of a member who left."""
 
 
 async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) -> Subjects:
@@ -159,6 +165,8 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
     sender = await members.register(writes, "just_arrived")
     await posts.create(writes, sender.id, Draft(text=f"@{hero.name} buy my boat"))
     recipe = recipe_link("", BALANCED).partition("?")[2]
+    moved_on = await members.register(writes, "moved_on")
+    gone = await departures.dismiss(writes, moved_on.id, writes.limits.leaving_days)
     return Subjects(
         hero.name,
         author.name,
@@ -173,6 +181,7 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
         held.id,
         sender.id,
         recipe,
+        gone.receipt,
     )
 
 

@@ -95,6 +95,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Maximum playing time of an uploaded video or sound, in seconds."""
     max_follows: Positive = 7_500
     """Members whom one may follow; whoever has more followers may follow a tenth more than those. An import may bring more."""
+    leaving_days: Annotated[int, msgspec.Meta(ge=0, le=365)] = 30
+    """Days in which a member who deletes their account may come back; 0 to 365, 0: everything is deleted at once."""
     recipe: dict[str, float | dict[str, float]] = {}
     """Weights of the feed ranked by interest, for members who chose none: a table in TOML, JSON in the environment, as
     `docs/ranking.md` says; empty: the balanced ones."""

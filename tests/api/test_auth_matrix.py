@@ -190,6 +190,8 @@ def test_what_is_open_to_all_is_little() -> None:
     assert {(route.method, route.path) for route in ROUTES if route.auth == "public"} == {
         ("GET", "/health"),
         ("GET", "/ready"),
+        ("POST", "/api/shoal/v1/come_back"),
+        ("GET", "/api/shoal/v1/receipts/{receipt}"),
         ("GET", "/.well-known/nodeinfo"),
         ("GET", "/nodeinfo/2.0"),
         ("GET", "/api/v1/instance"),

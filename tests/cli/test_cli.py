@@ -66,6 +66,19 @@ def test_members_and_posts_go_out_of_sight_and_come_back(store: Path) -> None:
         assert shoal(store, "post", verb, "none").exit_code == 2
 
 
+def test_a_member_is_deleted_or_kept(store: Path) -> None:
+    asked = shoal(store, "member", "delete", "ann", typed="n\n")
+    assert "delete ann with everything of theirs?" in asked.output
+    assert shoal(store, "member", "keep", "ann").output == "shoal: This account is not to be deleted\n"
+    done = shoal(store, "member", "delete", "ann", "--days", "30", "--yes")
+    first, second = done.output.splitlines()
+    assert first == "ann is hidden, and is deleted in 30 days by a running server"
+    assert re.fullmatch(r"what is deleted can be seen at /goodbye/[\w-]{32}", second)
+    assert shoal(store, "member", "keep", "ann").output == "ann stays\n"
+    assert shoal(store, "member", "delete", "nobody", "--yes").output == "shoal: there is no member 'nobody'\n"
+    assert shoal(store, "member", "delete", "ann", "--days", "366", "--yes").exit_code == 2
+
+
 def test_help_names_every_command() -> None:
     shown = CliRunner().invoke(main, ["--help"])
     assert shown.exit_code == 0

@@ -37,7 +37,7 @@ from shoal.api.discover import contacts, foryou, suggestions, trends, wishes
 from shoal.api.http.calls import Route, RouteGroup
 from shoal.api.instance import about, instance, wellknown
 from shoal.api.live import streaming
-from shoal.api.login import apps, oauth, openid, sessions, signup
+from shoal.api.login import apps, leaving, oauth, openid, sessions, signup
 from shoal.api.reference import description
 from shoal.settings import Settings
 
@@ -60,6 +60,7 @@ def parts(settings: Settings) -> tuple[RouteGroup, ...]:
                 *signup.ROUTES,
                 *credentials.routes(settings),
                 *sessions.ROUTES,
+                *leaving.ROUTES,
             ),
         ),
         RouteGroup(

@@ -16,7 +16,17 @@ from shoal.core.errors import InvalidInput
 from shoal.core.model import Member, Role
 from shoal.core.text import check_user_name
 from shoal.graph.contract import Scanner
-from shoal.ops.operations import AddMember, CheckFree, CheckThere, Judge, SetPassword, SetRole, SetSuspended
+from shoal.ops.operations import (
+    AddMember,
+    CheckFree,
+    CheckThere,
+    DeleteMember,
+    Judge,
+    KeepMember,
+    SetPassword,
+    SetRole,
+    SetSuspended,
+)
 from shoal.settings import Settings
 from shoal.wiring import open_network
 
@@ -100,6 +110,33 @@ def reject(settings: Settings, /, name: str) -> None:
     """Delete the member NAME, who waits for approval. Works beside a running server."""
     perform(existing(settings), Judge(name, approved=False))
     click.echo(f"{name} is not let in, and deleted")
+
+
+@member.command()
+@click.argument("name")
+@click.option(
+    "--days", type=click.IntRange(0, 365), default=0, show_default=True, help="Days in which the member may come back."
+)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@pass_settings
+def delete(settings: Settings, /, name: str, days: int, yes: bool) -> None:
+    """Delete the member NAME with everything of theirs, after --days; hidden they are now. Works beside a running server."""
+    existing(settings)
+    perform(settings, CheckThere(name))
+    if not yes:
+        click.confirm(f"delete {name} with everything of theirs?", abort=True)
+    receipt = perform(settings, DeleteMember(name, days))
+    click.echo(f"{name} is hidden, and is deleted {f'in {days} days' if days else 'now'} by a running server")
+    click.echo(f"what is deleted can be seen at /goodbye/{receipt}")
+
+
+@member.command()
+@click.argument("name")
+@pass_settings
+def keep(settings: Settings, /, name: str) -> None:
+    """Keep the member NAME, who is to be deleted. Works beside a running server."""
+    perform(existing(settings), KeepMember(name))
+    click.echo(f"{name} stays")
 
 
 @member.command()

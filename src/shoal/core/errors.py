@@ -66,6 +66,10 @@ class NotAllowed(ShoalError):
     """The caller is known, and may not do this."""
 
 
+class Leaving(NotAllowed):
+    """The member asked for their account to be deleted; they may come back (`come_back`) before that begins."""
+
+
 class NotFound(ShoalError):
     """There is no such thing, or none that the viewer may know of: the two look alike everywhere."""
 

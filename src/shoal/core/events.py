@@ -244,8 +244,8 @@ class MemberRegistered(Event, frozen=True, tag="member_registered"):
     address: str
 
 
-class MemberRejected(Event, frozen=True, tag="member_rejected"):
-    """A member who waited for approval was rejected and deleted. Their e-mail address belongs to another shard."""
+class MemberRemoved(Event, frozen=True, tag="member_rejected"):
+    """A member was deleted: rejected, or gone by their own will. Their e-mail address lies on another shard."""
 
     member_id: int
     address: str
@@ -305,7 +305,7 @@ AnyEvent = (
     | ProfileChanged
     | Blocked
     | MemberRegistered
-    | MemberRejected
+    | MemberRemoved
     | InverseOwed
 )
 

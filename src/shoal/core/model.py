@@ -129,6 +129,8 @@ class Member(Node, frozen=True, tag="member"):
     """Whether their posts may appear in feeds that are ranked."""
     asks_descriptions: bool = True
     """Whether the web app asks before it posts a picture without a description."""
+    departure_id: int = 0
+    """The `Departure` of a member who asked for their account to be deleted; 0: they stay. They are `suspended` too."""
     email_hash: str = ""
     """Hash of the e-mail address by which others may find the member (`core.contacts`); empty: they may not."""
     dated: int = msgspec.field(default=0, name="created_at")

@@ -1,11 +1,11 @@
 """A new member's e-mail address becomes theirs for good, also when the request that registered them died too early; that of a
-member who was rejected becomes free."""
+member who is gone becomes free."""
 
 from __future__ import annotations
 
 import logging
 
-from shoal.core.events import MemberRegistered, MemberRejected
+from shoal.core.events import MemberRegistered, MemberRemoved
 from shoal.fanout.effects import Effects
 from shoal.graph.addresses import free_address, keep_address
 from shoal.graph.contract import KeyTaken
@@ -26,7 +26,7 @@ async def keep(effects: Effects, event: MemberRegistered, mark: int) -> int | No
     return None
 
 
-async def free(effects: Effects, event: MemberRejected, mark: int) -> int | None:
+async def free(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
     """Somebody else may have the address."""
     if event.address:
         await free_address(effects.graph, event.member_id, event.address)

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from functools import partial
 
-from shoal.core.events import FollowChanged, PostCreated, PostDeleted, PostUpdated, ShareCreated, ShareDeleted
+from shoal.core.events import (
+    FollowChanged,
+    MemberRemoved,
+    PostCreated,
+    PostDeleted,
+    PostUpdated,
+    ShareCreated,
+    ShareDeleted,
+)
 from shoal.core.model import Post, Visibility
 from shoal.fanout.effects import Act, Effects
 from shoal.graph.contract import Cursor
@@ -52,6 +60,12 @@ async def remove_post(effects: Effects, event: PostDeleted, mark: int) -> int | 
 async def remove_share(effects: Effects, event: ShareDeleted, mark: int) -> int | None:
     """Remove a share that was taken back from the timelines."""
     return await _remove(effects, event.share_id, (event.author_id,), mark)
+
+
+async def drop_timeline(effects: Effects, event: MemberRemoved, mark: int) -> int | None:
+    """Drop the timeline of a member who is gone."""
+    await effects.timelines.drop((event.member_id,))
+    return None
 
 
 def _sources(author: int, tag_ids: tuple[int, ...], visibility: Visibility) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import asyncio
 
 from shoal.core.events import (
     MediaDescribed,
-    MemberRejected,
+    MemberRemoved,
     PostCreated,
     PostDeleted,
     PostNarrowed,
@@ -33,7 +33,7 @@ async def look_at_post(
 
 
 async def look_at_member(
-    effects: Effects, event: ProfileChanged | SuspensionChanged | MemberRejected, mark: int
+    effects: Effects, event: ProfileChanged | SuspensionChanged | MemberRemoved, mark: int
 ) -> asyncio.Future[None]:
     """Index a member as they are now, or remove them. The future is done once that is durable."""
     return effects.search.look(effects.graph, (event.member_id,))

@@ -12,6 +12,7 @@ import msgspec
 
 from shoal.core.albums import Album
 from shoal.core.contacts import ContactSalt
+from shoal.core.departures import Departure
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.filters import Filter
 from shoal.core.ids import SEQUENCE_BITS, named, shard_of
@@ -316,6 +317,7 @@ AnyNode = (
     | Taste
     | SeenPosts
     | ContactSalt
+    | Departure
 )
 
 _encoder = msgspec.msgpack.Encoder()

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Unpack
 
 from shoal import settings as configuration
+from shoal.core.departures import Departure
 from shoal.core.errors import NotFound
 from shoal.core.model import Post
 from shoal.graph.access import access_member
@@ -19,6 +20,8 @@ from shoal.library.options import Options
 from shoal.library.sharing.facade import SharedNetwork
 from shoal.library.tags import Tags
 from shoal.services import members
+from shoal.services.leaving import departures
+from shoal.services.leaving.departures import Farewell
 from shoal.wiring import Network, open_network
 
 
@@ -106,6 +109,25 @@ class Shoal:
     async def set_password(self, who: AnyMember, password: str) -> None:
         """Replace a member's password, and end all their logins. Raises `NotFound`, `TooShort` and `TooLarge`."""
         await members.set_password(self.network.writes, (await self.member(who)).id, password)
+
+    async def come_back(self, name_or_email: str, password: str) -> Handle:
+        """Undo `Handle.leave`.
+
+        Raises `Unauthenticated`, and `NotAllowed` for a member who does not leave, or whose deletion has begun.
+        """
+        return Handle(self.network, await departures.come_back(self.network.writes, name_or_email, password))
+
+    async def receipt(self, text: str) -> Departure:
+        """Return how much there was of a member who left, and when it was deleted. Raises `NotFound` for another text."""
+        return await departures.receipt(self.network.writes, text)
+
+    async def delete_member(self, who: AnyMember, days: int = 0) -> Farewell:
+        """Delete a member's account in so many days, as `Handle.leave`, without their password. Raises `NotFound`."""
+        return await departures.dismiss(self.network.writes, await resolve(self.network, who), days)
+
+    async def keep_member(self, who: AnyMember) -> Handle:
+        """Undo `Handle.leave` and `delete_member`. Raises `NotFound`, and `NotAllowed` as `come_back`."""
+        return Handle(self.network, await departures.keep(self.network.writes, await resolve(self.network, who)))
 
     async def suspend(self, who: AnyMember) -> None:
         """Hide a member and all their posts, as `moderation.suspend`. Raises `NotFound`."""

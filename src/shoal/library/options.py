@@ -41,6 +41,7 @@ class Options(TypedDict, total=False):
     max_video_bytes: int
     max_video_seconds: int
     max_follows: int
+    leaving_days: int
     recipe: dict[str, float | dict[str, float]]
     for_you_list: bool
     reports_to_hold: int

@@ -8,6 +8,8 @@ from shoal.library.acting import Acting
 from shoal.library.arguments import part
 from shoal.ops.transfer.export import export
 from shoal.services import members
+from shoal.services.leaving import departures
+from shoal.services.leaving.departures import Farewell
 from shoal.services.login import sessions
 from shoal.services.login.sessions import Session, Sessions
 
@@ -28,6 +30,14 @@ class LogsIn(Acting):
     async def change_password(self, current: str, new: str) -> None:
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
         await members.change_password(self._writes, self.id, current, new)
+
+    async def leave(self, password: str) -> Farewell:
+        """Delete the account: it is hidden now, and deleted with everything in it when the days to come back are over.
+
+        All logins end. `Shoal.come_back` undoes it before then; `Shoal.receipt` opens with the receipt, which nobody can be told
+        again. Raises `InvalidInput` for a wrong password.
+        """
+        return await departures.leave(self._writes, self.id, password)
 
     async def export(self, to: str | Path) -> int:
         """Write all own data to a directory or a `.zip` file, and return how many files of media could not be found.

@@ -1,8 +1,9 @@
-"""Carry out what is due: write scheduled posts, announce the end of polls, delete media that no post has, and end
-IP blocks that expire.
+"""Carry out what is due: write scheduled posts, announce the end of polls, delete media that no post has and members who left,
+and end IP blocks that expire.
 
 Any number of processes may work at it at once, and any of them may stop at any moment: whatever is done is one commit, which
-also ends the thing's ticket and is refused when another was first.
+also ends the thing's ticket and is refused when another was first. Only the deletion of a member takes many, and looks after
+itself (`services/leaving`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
+from shoal.core.departures import Departure
 from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, shard_of
@@ -25,6 +27,7 @@ from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.schema import AGENDA, DUE, AnyNode
 from shoal.services import ip_blocks, scheduling
+from shoal.services.leaving import clearing
 from shoal.services.login import apps
 from shoal.services.writes import Writes
 
@@ -119,6 +122,8 @@ class Agenda:
                 await apps.drop_unused(self._writes, node)
             case IpBlock(ticket_id=ticket.id2):
                 await ip_blocks.expire(self._writes, node)
+            case Departure(ticket_id=ticket.id2):
+                await clearing.carry_out(self._writes, node)
             case _:
                 # It is gone, or was put off, and this ticket was left behind.
                 batch = Batch(shard_of(ticket.id2))

@@ -30,6 +30,7 @@ from shoal.ops.transfer.imports import import_all
 from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import members, moderation
+from shoal.services.leaving import departures
 
 T = TypeVar("T")
 
@@ -119,6 +120,27 @@ class SetSuspended(Operation[None]):
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
         verb = moderation.suspend if self.suspended else moderation.restore
         await verb(network.writes, (await _found(network, self.name)).id)
+
+
+class DeleteMember(Operation[str]):
+    """Have a member deleted in so many days, with everything of theirs; the text of the receipt."""
+
+    answer = str
+    name: str
+    days: int
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> str:
+        member = await _found(network, self.name)
+        return (await departures.dismiss(network.writes, member.id, self.days)).receipt
+
+
+class KeepMember(Operation[None]):
+    """Keep a member who is to be deleted."""
+
+    name: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await departures.keep(network.writes, (await _found(network, self.name)).id)
 
 
 class Judge(Operation[None]):
@@ -305,6 +327,8 @@ AnyOperation = (
     | CheckThere
     | SetPassword
     | SetSuspended
+    | DeleteMember
+    | KeepMember
     | Judge
     | SetRole
     | SetHidden

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from shoal.core.errors import NotAllowed, NotFound
-from shoal.core.events import MemberRejected, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
+from shoal.core.events import MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import HIDDEN_BY_MODERATION, Login, Member, Post, Role
 from shoal.graph.changes import change_object, retry_on_conflict
@@ -109,7 +109,7 @@ async def reject(writes: Writes, member_id: int) -> Member:
         for token in tokens:
             batch.obj_del(token.id2)
             batch.assoc_del(member_id, LOGGED_IN, token.id2, writes.new_id(batch.shard))
-        batch.emit(MemberRejected(member_id=member_id, address=login.email if isinstance(login, Login) else ""))
+        batch.emit(MemberRemoved(member_id=member_id, address=login.email if isinstance(login, Login) else ""))
         await writes.graph.commit(batch)
         return member
 
@@ -174,10 +174,15 @@ async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
         if not isinstance(before, Member):
             raise NotFound("Record not found")
         after = replace(before, **changes)
+        if before.departure_id and changes.get("suspended"):
+            # Hidden they are already; now they cannot come back either.
+            after = replace(after, disabled=True)
         if after == before:
             return before
         if after.pending and not after.suspended:
             raise NotAllowed("This member waits for approval: approve or reject them")
+        if after.departure_id and not after.suspended:
+            raise NotAllowed("This member asked for their account to be deleted: only they can come back")
         after = replace(after, version=before.version + 1)
         await writes.graph.commit(await _batch(writes, before, after))
         return after

@@ -66,6 +66,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Characters of a poll option."""
     poll_least_seconds: int = 300
     poll_most_seconds: int = 2_629_746
+    leaving_days: int = 30
+    """Days in which a member who deletes their account may come back."""
     password_least: int = 8
     password_most: int = 1_024
     idempotency_key: int = 256

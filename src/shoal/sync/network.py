@@ -5,10 +5,12 @@ Made from `shoal.library.network` by `python -m scripts.sync_library`.
 
 from __future__ import annotations
 
+from shoal.core.departures import Departure
 from shoal.core.model import Post
 from shoal.library import network as awaited
 from shoal.library.acting import AnyMember
 from shoal.library.arguments import AnyPost
+from shoal.services.leaving.departures import Farewell
 from shoal.sync.blocklists import KeptBlocklists
 from shoal.sync.handle import Handle, Visitor
 from shoal.sync.loop_thread import LoopThread
@@ -75,6 +77,25 @@ class Shoal(Opening):
     def set_password(self, who: AnyMember, password: str) -> None:
         """Replace a member's password, and end all their logins. Raises `NotFound`, `TooShort` and `TooLarge`."""
         self._loop.call(self._awaited.set_password(who, password))
+
+    def come_back(self, name_or_email: str, password: str) -> Handle:
+        """Undo `Handle.leave`.
+
+        Raises `Unauthenticated`, and `NotAllowed` for a member who does not leave, or whose deletion has begun.
+        """
+        return Handle(self._loop, self._loop.call(self._awaited.come_back(name_or_email, password)))
+
+    def receipt(self, text: str) -> Departure:
+        """Return how much there was of a member who left, and when it was deleted. Raises `NotFound` for another text."""
+        return self._loop.call(self._awaited.receipt(text))
+
+    def delete_member(self, who: AnyMember, days: int = 0) -> Farewell:
+        """Delete a member's account in so many days, as `Handle.leave`, without their password. Raises `NotFound`."""
+        return self._loop.call(self._awaited.delete_member(who, days))
+
+    def keep_member(self, who: AnyMember) -> Handle:
+        """Undo `Handle.leave` and `delete_member`. Raises `NotFound`, and `NotAllowed` as `come_back`."""
+        return Handle(self._loop, self._loop.call(self._awaited.keep_member(who)))
 
     def suspend(self, who: AnyMember) -> None:
         """Hide a member and all their posts, as `moderation.suspend`. Raises `NotFound`."""

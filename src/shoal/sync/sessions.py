@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shoal.library import sessions as awaited
+from shoal.services.leaving.departures import Farewell
 from shoal.services.login.sessions import Session, Sessions
 from shoal.sync.calling import Acting
 
@@ -28,6 +29,14 @@ class LogsIn(Acting):
     def change_password(self, current: str, new: str) -> None:
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
         self._loop.call(self._awaited.change_password(current, new))
+
+    def leave(self, password: str) -> Farewell:
+        """Delete the account: it is hidden now, and deleted with everything in it when the days to come back are over.
+
+        All logins end. `Shoal.come_back` undoes it before then; `Shoal.receipt` opens with the receipt, which nobody can be told
+        again. Raises `InvalidInput` for a wrong password.
+        """
+        return self._loop.call(self._awaited.leave(password))
 
     def export(self, to: str | Path) -> int:
         """Write all own data to a directory or a `.zip` file, and return how many files of media could not be found.

@@ -25,7 +25,9 @@ _ALWAYS_OPEN = frozenset(
     {
         "",
         "about",
+        "comeback",
         "confirm",
+        "goodbye",
         "keys",
         "login",
         "manifest.webmanifest",

@@ -341,4 +341,5 @@ def _limits(settings: Settings) -> Limits:
         media=settings.max_media_per_post,
         member_bytes=settings.max_member_bytes,
         follows=settings.max_follows,
+        leaving_days=settings.leaving_days,
     )

@@ -13,6 +13,8 @@ from shoal.api.http.limits.ratelimit import Limiter, RateKey, address_of, networ
 from shoal.core.errors import TooMany
 from shoal.core.model import Member
 from shoal.services import members
+from shoal.services.leaving import departures
+from shoal.services.leaving.departures import Farewell
 from shoal.services.login import passwords
 
 
@@ -66,6 +68,20 @@ async def change_password(context: Context, member_id: int, current: str, passwo
     front = context.deps
     async with hashing(context.request.scope):
         await members.change_password(front.writes, member_id, current, password, _attempt(context))
+
+
+async def leave(context: Context, member_id: int, password: str) -> Farewell:
+    """The deletion of an account, by a member who knows its password. Raises as `departures.leave`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        return await departures.leave(front.writes, member_id, password, _attempt(context))
+
+
+async def come_back(context: Context, name: str, password: str) -> Member:
+    """The end of a departure. Raises as `departures.come_back`."""
+    front = context.deps
+    async with hashing(context.request.scope):
+        return await departures.come_back(front.writes, name, password, _attempt(context))
 
 
 def _attempt(context: Context) -> Attempt:

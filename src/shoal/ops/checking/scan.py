@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from shoal.core.albums import Album
 from shoal.core.contacts import ContactSalt
+from shoal.core.departures import Departure
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
@@ -276,13 +277,7 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
-        case App():
-            return (node.ticket_id,)
-        case Media():
-            return (node.ticket_id,)
-        case ScheduledPost():
-            return (node.ticket_id,)
-        case IpBlock():
+        case App() | Media() | ScheduledPost() | IpBlock() | Departure():
             return (node.ticket_id,)
     return ()
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from shoal.core.errors import InvalidToken, NotAllowed, Unauthenticated
+from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
@@ -31,6 +31,7 @@ UNUSED_MS = 86_400_000
 _UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
 DISABLED = "Your login is currently disabled"
 PENDING = "Your login is currently pending approval"
+LEAVING = "You asked for this account to be deleted"
 
 
 class RegisteredApp(NamedTuple):
@@ -204,6 +205,8 @@ async def check_token(graph: Reader, text: str) -> Bearer:
 
 def check_welcome(member: Member) -> None:
     """Whether the member may come in at all. Raises `NotAllowed`."""
+    if member.departure_id and not member.disabled:
+        raise Leaving(LEAVING)
     if member.suspended or member.disabled:
         raise NotAllowed(PENDING if member.pending else DISABLED)
 

@@ -11,10 +11,11 @@ from starlette.responses import Response
 from shoal.api.context import Context
 from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
-from shoal.core.errors import NotAllowed, NotFound, TooMany, Unauthenticated
+from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated
 from shoal.core.model import Member
 from shoal.services.login import sessions
 from shoal.web import rows
+from shoal.web.pages import leaving
 from shoal.web.rendering import page
 from shoal.web.views.errors.refusals import told
 from shoal.web.visit import Form, Visit, is_local
@@ -53,6 +54,8 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
         return await _form(
             visit, asked.to, asked.username, _("The name or the password is wrong. Please try again."), 422
         )
+    except Leaving:
+        return await leaving.ask(visit, asked.username, status=403)
     except NotAllowed as error:
         return await _form(visit, asked.to, asked.username, told(visit.words, error), 403)
     except TooMany as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.api.http.calls import Route
 from shoal.settings import Settings
 from shoal.web.pages.settings import (
+    account,
     appearance,
     archive,
     contacts,
@@ -39,4 +40,5 @@ def routes(settings: Settings) -> tuple[Route, ...]:
         *sessions.ROUTES,
         *contacts.ROUTES,
         *archive.ROUTES,
+        *account.ROUTES,
     )

@@ -1,0 +1,377 @@
+"""The deletion of everything that a member has, a page at a time.
+
+Nothing here is special: what others see of a member goes as it goes when the member takes it back, so consequences follow as ever,
+and counts stay exact. A step ends what still stands. So it may be repeated, by another process too, and nothing needs to be noted
+but that the deletion has begun. The member goes last. The user name stays taken, since links and memories lead to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec.structs import replace
+
+from shoal.core.departures import DAY_MS, RECEIPT_DAYS, Departure
+from shoal.core.errors import Conflict, NotFound
+from shoal.core.events import FilesReleased, MemberRemoved
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.media_files import files_of_member
+from shoal.core.model import Login, Media, Member, Node, Poll, Post, ScheduledPost
+from shoal.graph import media_life
+from shoal.graph.contract import Assoc, Batch, Cursor
+from shoal.graph.payloads.agenda import put_on, take_off
+from shoal.graph.payloads.declared import redeclare
+from shoal.graph.payloads.emoji import chosen_of
+from shoal.graph.payloads.tastes import tastes_of
+from shoal.graph.schema import (
+    ACCEPTS_NOTICES,
+    BLOCKED_BY,
+    BLOCKS,
+    BOOKMARKS,
+    CHOOSES,
+    CONVERSES,
+    DISMISSES,
+    ENDORSES,
+    EXPIRING,
+    FEATURES_TAG,
+    FOLLOWED_BY,
+    FOLLOWS,
+    FOLLOWS_TAG,
+    HELD,
+    LIKES,
+    LISTED_IN,
+    LOGGED_IN,
+    MARKED,
+    MUTES,
+    MUTES_THREAD,
+    NOTES,
+    NOTIFIED,
+    OWNS,
+    OWNS_ALBUM,
+    OWNS_FILTER,
+    OWNS_LIST,
+    PINS,
+    POSTED,
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
+    PUTS_EMOJI,
+    REACTS,
+    REPORT_DISMISSED,
+    REPORT_UPHELD,
+    REQUESTED_BY,
+    REQUESTS,
+    SCHEDULES,
+    SHARES,
+    VOTES,
+    WATCHED_BY,
+    WATCHES,
+    AssocType,
+    Key,
+    seen_key,
+    taste_key,
+    vote_key,
+)
+from shoal.services import filters, follow_requests, lists, posts, reactions, relationships, scheduling
+from shoal.services.profile import albums
+from shoal.services.writes import Writes
+
+_PAGE = 50
+_PLAIN_PAGE = 20
+"""Associations that end with one commit: a transaction of DynamoDB changes 100 items."""
+_REACTIONS_PAGE = 5
+_PAGES_AT_ONCE = 20
+"""Pages after which other things that are due have their turn."""
+
+_COUNTED: dict[str, AssocType] = {
+    "posts": POSTED,
+    "followers": FOLLOWED_BY,
+    "follows": FOLLOWS,
+    "likes": LIKES,
+    "shares": SHARES,
+    "bookmarks": BOOKMARKS,
+    "reactions": REACTS,
+    "votes": VOTES,
+    "media": OWNS,
+    "albums": OWNS_ALBUM,
+    "lists": OWNS_LIST,
+    "filters": OWNS_FILTER,
+    "scheduled": SCHEDULES,
+    "blocks": BLOCKS,
+    "mutes": MUTES,
+    "notes": NOTES,
+    "tags": FOLLOWS_TAG,
+    "notifications": NOTIFIED,
+    "conversations": CONVERSES,
+}
+"""What a receipt counts. The posts include shares there, which are taken off when it is written."""
+
+_PLAIN = (
+    POSTED_ASIDE,
+    POSTED_TO_FOLLOWERS,
+    PINS,
+    BLOCKS,
+    BLOCKED_BY,
+    MUTES,
+    NOTES,
+    ENDORSES,
+    WATCHES,
+    WATCHED_BY,
+    DISMISSES,
+    FEATURES_TAG,
+    MUTES_THREAD,
+    LISTED_IN,
+    NOTIFIED,
+    HELD,
+    ACCEPTS_NOTICES,
+    CONVERSES,
+    MARKED,
+    REPORT_UPHELD,
+    REPORT_DISMISSED,
+)
+"""Associations that have nothing else to them. What the member reported stays with the reports."""
+
+_Step = Callable[[Writes, int], Awaitable[int]]
+
+
+async def carry_out(writes: Writes, departure: Departure) -> None:
+    """Do the next part of what is due: begin the deletion, go on with it, end it, or delete the receipt.
+
+    Raises `Conflict` when another process is at it.
+    """
+    if departure.done_at:
+        await _forget(writes, departure)
+        return
+    if not departure.begun_at:
+        departure = await _begin(writes, departure)
+    for _ in range(_PAGES_AT_ONCE):
+        if not await _page(writes, departure.member_id):
+            await _end(writes, departure)
+            return
+
+
+async def _begin(writes: Writes, departure: Departure) -> Departure:
+    """Note what there is. From now on nobody comes back: who would, changes the same object."""
+    member = departure.member_id
+    counts = await writes.graph.assoc_count((member,), tuple(_COUNTED.values()))
+    found = {name: counts[atype].get(member, 0) for name, atype in _COUNTED.items()}
+    found["posts"] -= found["shares"]
+    node = (await writes.graph.obj_get((member,))).get(member)
+    found["bytes"] = node.media_bytes if isinstance(node, Member) else 0
+    batch = Batch(shard_of(departure.id))
+    now = milliseconds_of(writes.new_id(batch.shard))
+    begun = replace(departure, counts=found, begun_at=now, version=departure.version + 1)
+    batch.obj_set(begun)
+    await writes.graph.commit(batch)
+    return begun
+
+
+async def _page(writes: Writes, member: int) -> int:
+    """End a page of the first kind of which there is any, and return how many there were; 0 when there is nothing left."""
+    for step in _STEPS:
+        if found := await step(writes, member):
+            return found
+    return 0
+
+
+async def _entries(writes: Writes, member: int) -> int:
+    """Delete posts, and take shares back."""
+    page = await writes.graph.assoc_range(member, POSTED, Cursor(limit=_PAGE))
+    nodes = await writes.graph.obj_get([entry.id2 for entry in page])
+
+    async def end(entry: Assoc) -> None:
+        if isinstance(nodes.get(entry.id2), Post):
+            await posts.delete(writes, member, entry.id2)
+        else:
+            await reactions.unshare(writes, member, entry.id2)
+
+    return await _each(page, end)
+
+
+async def _scheduled(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, SCHEDULES, Cursor(limit=_PAGE))
+    nodes = await writes.graph.obj_get([plan.id2 for plan in page])
+
+    async def end(plan: Assoc) -> None:
+        if isinstance(node := nodes.get(plan.id2), ScheduledPost):
+            await scheduling.drop(writes, node)
+
+    return await _each(page, end)
+
+
+def _by_verb(atype: AssocType, verb: Callable[[Writes, int, int], Awaitable[object]]) -> _Step:
+    """Return a step that ends the associations of a type as the member would."""
+
+    async def step(writes: Writes, member: int) -> int:
+        page = await writes.graph.assoc_range(member, atype, Cursor(limit=_PAGE))
+
+        async def end(assoc: Assoc) -> None:
+            await verb(writes, member, assoc.id2)
+
+        return await _each(page, end)
+
+    return step
+
+
+async def _followed_tags(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, FOLLOWS_TAG, Cursor(limit=_PAGE))
+
+    async def end(tag: Assoc) -> None:
+        await relationships.unfollow_tag(writes, member, tag.data.decode())
+
+    return await _each(page, end)
+
+
+async def _each(page: Sequence[Assoc], end: Callable[[Assoc], Awaitable[object]]) -> int:
+    """End each. What is gone meanwhile, or is about to go with what it belongs to, is met again or not at all."""
+
+    async def attempt(assoc: Assoc) -> None:
+        with contextlib.suppress(NotFound, Conflict):
+            await end(assoc)
+
+    await asyncio.gather(*map(attempt, page))
+    return len(page)
+
+
+async def _reactions(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, REACTS, Cursor(limit=_REACTIONS_PAGE))
+    batch = Batch(shard_of(member))
+    now = writes.new_id(batch.shard)
+    for reaction in page:
+        batch.assoc_del(member, REACTS, reaction.id2, now)
+        for place in chosen_of(reaction):
+            batch.assoc_del(member, PUTS_EMOJI, place.id, now)
+    return await _commit(writes, batch)
+
+
+async def _votes(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, VOTES, Cursor(limit=_REACTIONS_PAGE))
+    nodes = await writes.graph.obj_get([vote.id2 for vote in page])
+    # Of a poll that is gone, its cleanup ends the votes: it knows the options.
+    polls = [node for vote in page if isinstance(node := nodes.get(vote.id2), Poll)]
+    keys = [key for poll in polls for key in _vote_keys(member, poll)]
+    held = await writes.graph.key_get(keys) if keys else {}
+    batch = Batch(shard_of(member))
+    now = writes.new_id(batch.shard)
+    for poll in polls:
+        batch.assoc_del(member, VOTES, poll.id, now)
+        for option in poll.options:
+            batch.assoc_del(member, CHOOSES, option.id, now)
+    for key, vote in held.items():
+        batch.key_del(key, vote)
+    await _commit(writes, batch)
+    return len(page)
+
+
+def _vote_keys(member: int, poll: Poll) -> list[Key]:
+    return [vote_key(member, shard_of(member), poll.id, turn) for turn in range(max(1, len(poll.options)))]
+
+
+def _plain(atype: AssocType) -> _Step:
+    """Return a step that ends the associations of a type, many with one commit."""
+
+    async def step(writes: Writes, member: int) -> int:
+        page = await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE))
+        batch = Batch(shard_of(member))
+        for assoc in page:
+            batch.assoc_del(member, atype, assoc.id2, writes.new_id(batch.shard))
+        return await _commit(writes, batch)
+
+    return step
+
+
+async def _media(writes: Writes, member: int) -> int:
+    page = await writes.graph.assoc_range(member, OWNS, Cursor(limit=_PAGE))
+    # One after the other: each changes how many bytes the member has.
+    for owned in page:
+        media = await media_life.media_of(writes.graph, owned.id2)
+        if isinstance(media, Media):
+            await media_life.delete(writes.graph, writes.new_id, media)
+    return len(page)
+
+
+async def _logins(writes: Writes, member: int) -> int:
+    """Delete what a change of password would have cleared: tokens, codes, logins of browsers."""
+    found = [
+        assoc.id2
+        for atype in (LOGGED_IN, EXPIRING)
+        for assoc in await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE))
+    ]
+    batch = Batch(shard_of(member))
+    for id_ in dict.fromkeys(found):
+        batch.obj_del(id_)
+        for atype in (LOGGED_IN, EXPIRING):
+            batch.assoc_del(member, atype, id_, writes.new_id(batch.shard))
+    return await _commit(writes, batch)
+
+
+async def _tastes(writes: Writes, member: int) -> int:
+    found = await tastes_of(writes.graph, member)
+    held: list[tuple[Key, Node | None]] = [(taste_key(member), found.taste), (seen_key(member), found.seen)]
+    batch = Batch(shard_of(member))
+    for key, node in held:
+        if node is not None:
+            batch.obj_del(node.id, node.version)
+            batch.key_del(key, node.id)
+    if batch.objects:
+        await writes.graph.commit(batch)
+    return 0
+
+
+async def _commit(writes: Writes, batch: Batch) -> int:
+    """Commit what was found, if anything was."""
+    if batch.assocs:
+        await writes.graph.commit(batch)
+    return len(batch.assocs)
+
+
+_STEPS: Sequence[_Step] = (
+    _scheduled,
+    _entries,
+    _by_verb(FOLLOWED_BY, relationships.remove_follower),
+    _by_verb(FOLLOWS, relationships.unfollow),
+    _by_verb(REQUESTS, relationships.unfollow),
+    _by_verb(REQUESTED_BY, follow_requests.reject),
+    _followed_tags,
+    _by_verb(LIKES, reactions.unlike),
+    _by_verb(BOOKMARKS, reactions.unbookmark),
+    _reactions,
+    _votes,
+    _by_verb(OWNS_LIST, lists.delete),
+    _by_verb(OWNS_ALBUM, albums.delete),
+    _by_verb(OWNS_FILTER, filters.delete),
+    _media,
+    *map(_plain, _PLAIN),
+    _logins,
+    _tastes,
+)
+
+
+async def _end(writes: Writes, departure: Departure) -> None:
+    """Delete the member and the login, and keep the receipt for a year."""
+    nodes = await writes.graph.obj_get((departure.member_id,))
+    member = nodes.get(departure.member_id)
+    batch = Batch(shard_of(departure.id))
+    now = writes.new_id(batch.shard)
+    if isinstance(member, Member):
+        login = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
+        batch.obj_del(member.id, member.version)
+        batch.obj_del(member.login_id)
+        redeclare(batch, member, replace(member, fields=(), email_hash=""), now)
+        if keys := files_of_member(member):
+            batch.emit(FilesReleased(keys=tuple(keys)))
+        batch.emit(MemberRemoved(member_id=member.id, address=login.email if isinstance(login, Login) else ""))
+    ticket = writes.new_id(batch.shard)
+    done = milliseconds_of(now)
+    batch.obj_set(replace(departure, done_at=done, ticket_id=ticket, version=departure.version + 1))
+    take_off(batch, departure.ticket_id, now)
+    put_on(batch, ticket, done + RECEIPT_DAYS * DAY_MS, departure.id)
+    await writes.graph.commit(batch)
+
+
+async def _forget(writes: Writes, departure: Departure) -> None:
+    batch = Batch(shard_of(departure.id))
+    batch.obj_del(departure.id, departure.version)
+    take_off(batch, departure.ticket_id, writes.new_id(batch.shard))
+    await writes.graph.commit(batch)

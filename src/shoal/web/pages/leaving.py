@@ -1,0 +1,83 @@
+"""Pages for members who leave: the receipt of what was deleted, and the way back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.api.context import Context
+from shoal.api.http.calls import ANONYMOUS
+from shoal.api.login import guesses
+from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
+from shoal.services.leaving import departures
+from shoal.services.login import sessions
+from shoal.web import rows
+from shoal.web.rendering import page
+from shoal.web.views.errors.refusals import told
+from shoal.web.views.leaving import departure_view
+from shoal.web.visit import Form, Visit
+
+_Typed = Annotated[str, Meta(max_length=2_000)]
+
+
+class ReceiptPath(msgspec.Struct, frozen=True):
+    """What a member was told when they left."""
+
+    receipt: Annotated[str, Meta(max_length=100)]
+
+
+class ComeBack(Form, frozen=True, kw_only=True):
+    """A name and a password."""
+
+    username: _Typed = ""
+    password: _Typed = ""
+
+
+async def receipt(visit: Visit, query: ReceiptPath) -> Response:
+    """The receipt, for whoever has its address."""
+    found = departure_view(visit, await departures.receipt(visit.front.writes, query.receipt))
+    response = await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
+    response.headers["X-Robots-Tag"] = "noindex"
+    return response
+
+
+async def form(visit: Visit, _query: None) -> Response:
+    """The form to keep an account that is to be deleted."""
+    return await ask(visit)
+
+
+async def come_back(visit: Visit, asked: ComeBack) -> Response:
+    """Keep the account, and log in."""
+    visit.check_sent(asked)
+    _ = visit.words.text
+    try:
+        context = Context(ANONYMOUS, visit.request, visit.front, {})
+        member = await guesses.come_back(context, asked.username, asked.password)
+    except Unauthenticated:
+        return await ask(visit, asked.username, _("The name or the password is wrong. Please try again."), 422)
+    except NotAllowed as error:
+        return await ask(visit, asked.username, told(visit.words, error), 403)
+    except TooMany as error:
+        wrong = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
+        response = await ask(visit, asked.username, wrong, 429)
+        response.headers["Retry-After"] = str(int(error.retry_after) + 1)
+        return response
+    response = visit.go("/")
+    visit.browser.log_in(response, (await sessions.begin(visit.front.writes, member)).text)
+    return response
+
+
+async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 200) -> Response:
+    """Return the form to come back, with what was wrong."""
+    title = visit.words.text("Keep the account")
+    return await page(visit, "come_back", status=status, title=title, name=name, wrong=wrong)
+
+
+ROUTES = (
+    rows.page("/goodbye/{receipt}", receipt, ReceiptPath),
+    rows.page("/comeback", form),
+    rows.form("/comeback", come_back, ComeBack, limit_class="login"),
+)

@@ -1,0 +1,62 @@
+"""Deleting the account, for whoever knows its password."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta
+from starlette.responses import Response
+
+from shoal.api.context import Context
+from shoal.api.http.calls import ANONYMOUS
+from shoal.api.login import guesses
+from shoal.core.errors import InvalidInput, TooMany
+from shoal.web import rows
+from shoal.web.pages.settings.frame import settings_page
+from shoal.web.views.errors.refusals import RIGHT, Wrong
+from shoal.web.visit import Form, Visit
+
+
+class LeaveForm(Form, frozen=True, kw_only=True):
+    """The password, and that one means it."""
+
+    password: Annotated[str, Meta(max_length=2_000)] = ""
+    sure: bool = False
+
+
+async def show(visit: Visit, _query: None) -> Response:
+    """What deleting the account means, and the form for it."""
+    return await _page(visit)
+
+
+async def leave(visit: Visit, asked: LeaveForm) -> Response:
+    """Hide the account and have it deleted; the browser is logged out, and shown the receipt."""
+    member, front, _ = visit.checked(asked), visit.front, visit.words.text
+    if not asked.sure:
+        return await _page(visit, {"sure": _("Tick this, if you mean it.")})
+    try:
+        told = await guesses.leave(Context(ANONYMOUS, visit.request, front, {}), member.id, asked.password)
+    except InvalidInput:
+        return await _page(visit, {"password": _("This is not your password.")})
+    except TooMany as error:
+        many = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
+        response = await _page(visit, {"password": many})
+        response.status_code = 429
+        response.headers["Retry-After"] = str(int(error.retry_after) + 1)
+        return response
+    response = visit.go(f"/goodbye/{told.receipt}")
+    visit.browser.log_out(response)
+    # What the browser still has of a member's pages is nobody else's.
+    response.headers["Clear-Site-Data"] = '"cache", "storage"'
+    return response
+
+
+async def _page(visit: Visit, wrong: Wrong = RIGHT) -> Response:
+    days = visit.front.writes.limits.leaving_days
+    return await settings_page(visit, "account", wrong=wrong, name=visit.member.name, days=days)
+
+
+ROUTES = (
+    rows.page("/settings/account", show),
+    rows.form("/settings/account", leave, LeaveForm, limit_class="login"),
+)

@@ -1,0 +1,54 @@
+"""Deleting the account in the browser: what it means, the receipt, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.services.leaving import clearing, departures
+from tests.api.world import World, world
+from tests.web.visitor import PASSWORD, member, visitor
+
+
+@pytest.fixture
+def here() -> Iterator[World]:
+    with world() as made:
+        member(made, "ann")
+        yield made
+
+
+def test_one_leaves_with_the_password_and_comes_back_with_it(here: World) -> None:
+    ann, other = visitor(here, "ann"), visitor(here, "ann")
+    page = ann.open("/settings/account")
+    assert "after 30 days" in page.text
+    assert page.press("Delete the account", password=PASSWORD).status == 422
+    wrong = page.press("Delete the account", password="not it", sure="on")
+    assert (wrong.status, "This is not your password." in wrong.text) == (422, True)
+    gone = page.press("Delete the account", password=PASSWORD, sure="on")
+    assert (gone.status, gone.path.startswith("/goodbye/")) == (200, True)
+    assert "The account ann is hidden" in gone.text
+    assert other.open("/settings").path.startswith("/login")
+    assert visitor(here).open("/@ann").status in (404, 410)
+    # Whoever logs in is asked whether they want to come back.
+    asked = visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD)
+    assert (asked.status, "You asked for this account to be deleted" in asked.text) == (403, True)
+    assert asked.press("Keep the account", username="ann", password="not it").status == 422
+    back = asked.press("Keep the account", username="ann", password=PASSWORD)
+    assert (back.status, back.path) == (200, "/")
+    assert visitor(here).open("/@ann").status == 200
+    assert asked.press("Keep the account", username="ann", password=PASSWORD).status == 403
+
+
+def test_a_receipt_says_what_was_deleted_and_is_for_who_has_it(here: World) -> None:
+    ann = visitor(here, "ann")
+    gone = ann.open("/settings/account").press("Delete the account", password=PASSWORD, sure="on")
+    text = gone.path.removeprefix("/goodbye/")
+    departure = here.run(departures.receipt(here.writes, text))
+    here.run(clearing.carry_out(here.writes, departure))
+    done = visitor(here).open(gone.path)
+    assert "Everything of ann is deleted" in done.text
+    assert done.answer.headers["X-Robots-Tag"] == "noindex"
+    assert visitor(here).open(gone.path[:-1] + "x").status == 404
+    late = visitor(here).open("/comeback").press("Keep the account", username="ann", password=PASSWORD)
+    assert late.status == 422
