@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from shoal.core.model import Role
+from shoal.services import members, moderation
 from shoal.services.leaving import clearing, departures
 from tests.api.world import World, world
 from tests.web.visitor import PASSWORD, member, visitor
@@ -38,6 +40,22 @@ def test_one_leaves_with_the_password_and_comes_back_with_it(here: World) -> Non
     assert (back.status, back.path) == (200, "/")
     assert visitor(here).open("/@ann").status == 200
     assert asked.press("Keep the account", username="ann", password=PASSWORD).status == 403
+
+
+def test_moderators_see_who_has_left_and_may_keep_them_out(here: World) -> None:
+    member(here, "moe")
+    mod = here.run(members.find(here.writes, "moe"))
+    ann = here.run(members.find(here.writes, "ann"))
+    assert mod is not None
+    assert ann is not None
+    here.run(moderation.set_role(here.writes, mod.id, Role.MODERATOR))
+    here.run(departures.dismiss(here.writes, ann.id, 30))
+    page = visitor(here, "moe").open(f"/moderation/members/{ann.id}")
+    assert "has left" in page.text
+    assert "End the suspension" not in page.text
+    assert "locked out" in page.press("Lock out").text
+    late = visitor(here).open("/comeback").press("Keep the account", username="ann", password=PASSWORD)
+    assert late.status == 403
 
 
 def test_a_receipt_says_what_was_deleted_and_is_for_who_has_it(here: World) -> None:

@@ -176,6 +176,8 @@ def _states(visit: Visit, member: Member) -> Iterable[str]:
     _ = visit.words.text
     if member.pending:
         yield _("waits for approval")
+    elif member.departure_id:
+        yield _("has left")
     elif member.suspended:
         yield _("suspended")
     if member.silenced:
@@ -224,4 +226,7 @@ def _acts(visit: Visit, member: Member) -> Iterable[tuple[str, str, str]]:
         ),
     )
     for on, name, words, sentence, back in pairs:
+        if name == "suspend" and member.departure_id:
+            # Out of sight they are already, and only they can come back.
+            continue
         yield (f"un{name}", back, "") if on else (name, words, sentence)
