@@ -39,7 +39,18 @@ _CHUNKS_AHEAD = 16
 
 _BROKEN = "the other end of the copy has failed"
 
+_LOCK_SECONDS = 2.0
+
 _TABLES = dict(zip(RowKind, sql.TABLES, strict=True))
+
+
+async def _lock(connection: asyncpg.Connection) -> None:
+    """Keep other movers out. The server may not have noticed yet that the one before was killed: it has a moment for that."""
+    deadline = asyncio.get_running_loop().time() + _LOCK_SECONDS
+    while not await connection.fetchval(sql.MOVER_LOCK):
+        if asyncio.get_running_loop().time() > deadline:
+            raise Unavailable("another move is under way, or one store has two names here")
+        await asyncio.sleep(_LOCK_SECONDS / 20)
 
 
 class PostgresSide:
@@ -54,12 +65,14 @@ class PostgresSide:
     async def open(cls, url: str, *, joins: bool) -> PostgresSide:
         """Raises `Unavailable` when it cannot be reached, or another move is under way. `joins`: it may not be a store yet."""
         lock = await connect(url)
-        if joins and await lock.fetchval(sql.VERSION_OF) != str(len(MIGRATIONS)):
-            # Makes its tables.
-            await (await PostgresGraph.open(url)).close()
-        if not await lock.fetchval(sql.MOVER_LOCK):
-            await goodbye(lock)
-            raise Unavailable("another move is under way, or one store has two names here")
+        try:
+            if joins and await lock.fetchval(sql.VERSION_OF) != str(len(MIGRATIONS)):
+                # Makes its tables.
+                await (await PostgresGraph.open(url)).close()
+            await _lock(lock)
+        except BaseException:
+            lock.terminate()
+            raise
         return cls(url, lock)
 
     async def close(self) -> None:
