@@ -125,6 +125,8 @@ SHARED = (
     "/api/v1/tags/",
     "/api/shoal/v1/tags/",
     "/api/v1/timelines/tag/",
+    # Whoever has its text may see it, and nobody else can say it.
+    "/api/shoal/v1/receipts/",
 )
 """Beginnings of paths about what others may see as well, or about what the caller has with it."""
 

@@ -17,6 +17,7 @@ from shoal.api.reference.openapi import document_of, name_of
 from shoal.api.table import parts, table
 from shoal.core.model import Role
 from shoal.services import moderation
+from shoal.services.leaving import departures
 from shoal.settings import Settings
 from tests.api.entities.golden import answers, small_world
 from tests.api.world import SCOPES, Someone, World, picture
@@ -132,6 +133,8 @@ class Cast:
         notified = shoal.json("GET", "/api/v1/notifications", self.carol, params={"types[]": "favourite"})[0]
         self.things |= {"notification": notified["id"], "group": notified["group_key"]}
         self._hold_back(dora)
+        left = shoal.join("left")
+        self.things["receipt"] = shoal.run(departures.dismiss(shoal.network.writes, left.member.id, 30)).receipt
 
     def _hold_back(self, stranger: Someone) -> None:
         """Have a notification of somebody whom carol does not follow held back."""
@@ -157,6 +160,7 @@ class Cast:
         """The path of a route, about what is there."""
         noun = next((noun for words, noun in NOUNS.items() if f"/{words}/{{" in route.path), "account")
         filled = re.sub(r"\{(name|tag)\}", "dawn", route.path).replace("{emoji}", "👍")
+        filled = filled.replace("{receipt}", self.things["receipt"])
         return re.sub(r"\{(id|group_key)\}", self.things[noun], filled)
 
     def query(self, route: Route) -> dict[str, str]:

@@ -102,6 +102,7 @@ ROUTES = (
         limit_class="login",
         params=NameAndPassword,
         answer=dict,
+        refuses=(401, 403),
     ),
     rows.route(
         "GET", "/api/shoal/v1/receipts/{receipt}", receipt, auth="public", params=ReceiptPath, answer=DepartureEntity
