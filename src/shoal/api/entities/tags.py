@@ -143,5 +143,5 @@ def alike(found: RelatedTag, at: Addresses) -> AlikeTag:
 
 
 def _short(number: float) -> float:
-    """As far as anybody looks at it."""
+    """Round a number for the wire, to four places."""
     return round(number, 4)
