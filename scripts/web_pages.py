@@ -141,7 +141,7 @@ class Subjects(NamedTuple):
     recipe: str
     """The query of a link to a recipe."""
     receipt: str
-    """Of a member who left."""
+    """Receipt of a member who left."""
 
 
 async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) -> Subjects:

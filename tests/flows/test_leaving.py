@@ -196,7 +196,7 @@ async def test_who_leaves_is_hidden_at_once_and_finds_everything_again() -> None
 
 
 async def seen_of(ann: Handle, ben: Handle) -> tuple[object, ...]:
-    """What Ben has of Ann: how much there is on her profile, and his home."""
+    """Return what Ben sees: how much there is on the profile of Ann, and his home."""
     profile = await ben.profile_of(ann.id)
     home = [entry.id for entry in (await ben.home()).entries]
     return profile.followers, profile.following, profile.posts, profile.member.note, home

@@ -24,7 +24,7 @@ class Departure(Node, frozen=True, tag="departure"):
     """When everything is to be deleted; until then the member may come back."""
     ticket_id: int
     secret_hash: bytes
-    """Of the secret in the address of the receipt."""
+    """Hash of the secret in the address of the receipt."""
     counts: Mapping[str, int] = msgspec.field(default_factory=dict)
     """How many of each kind there were when the deletion began, and the bytes of files; empty before."""
     begun_at: int = 0

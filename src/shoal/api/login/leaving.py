@@ -33,7 +33,7 @@ class NameAndPassword(msgspec.Struct, frozen=True):
 
 
 class ReceiptPath(msgspec.Struct, frozen=True):
-    """What a member was told when they left."""
+    """The text that opens a receipt: a member was told it when they left."""
 
     receipt: Annotated[str, Meta(max_length=100)]
 

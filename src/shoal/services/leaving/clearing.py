@@ -105,7 +105,7 @@ _COUNTED: dict[str, AssocType] = {
     "notifications": NOTIFIED,
     "conversations": CONVERSES,
 }
-"""What a receipt counts. The posts include shares there, which are taken off when it is written."""
+"""Kinds that a receipt counts, by their lists. That of posts has shares too, which are taken off when the receipt is written."""
 
 _PLAIN = (
     POSTED_ASIDE,

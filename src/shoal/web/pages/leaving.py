@@ -23,8 +23,8 @@ from shoal.web.visit import Form, Visit
 _Typed = Annotated[str, Meta(max_length=2_000)]
 
 
-class ReceiptPath(msgspec.Struct, frozen=True):
-    """What a member was told when they left."""
+class GoodbyePath(msgspec.Struct, frozen=True):
+    """The text that opens a receipt: a member was told it when they left."""
 
     receipt: Annotated[str, Meta(max_length=100)]
 
@@ -36,7 +36,7 @@ class ComeBack(Form, frozen=True, kw_only=True):
     password: _Typed = ""
 
 
-async def receipt(visit: Visit, query: ReceiptPath) -> Response:
+async def receipt(visit: Visit, query: GoodbyePath) -> Response:
     """The receipt, for whoever has its address."""
     found = departure_view(visit, await departures.receipt(visit.front.writes, query.receipt))
     response = await page(visit, "goodbye", title=visit.words.text("Goodbye"), departure=found)
@@ -77,7 +77,7 @@ async def ask(visit: Visit, name: str = "", wrong: str = "", status: int = 200) 
 
 
 ROUTES = (
-    rows.page("/goodbye/{receipt}", receipt, ReceiptPath),
+    rows.page("/goodbye/{receipt}", receipt, GoodbyePath),
     rows.page("/comeback", form),
     rows.form("/comeback", come_back, ComeBack, limit_class="login"),
 )

@@ -1,4 +1,4 @@
-"""What a page says of a member who left: when, and how much there was of what."""
+"""A member who left, in the words of a page: when, and how much there was of what."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from shoal.core.departures import Departure
 from shoal.web.visit import Visit
 
 
-class Line(NamedTuple):
+class CountLine(NamedTuple):
     """One kind of what was deleted, and how much of it."""
 
     words: str
@@ -24,17 +24,19 @@ class DepartureView(NamedTuple):
     begun: bool
     done: str
     """When the last of it was deleted; empty: it is not done."""
-    lines: list[Line]
+    lines: list[CountLine]
 
 
 def departure_view(visit: Visit, departure: Departure) -> DepartureView:
     """Return a departure as a page shows it. Kinds of which there was nothing are left out."""
     words = visit.words
     lines = [
-        Line(label, words.number(n)) for kind, label in _kinds(visit).items() if (n := departure.counts.get(kind, 0))
+        CountLine(label, words.number(n))
+        for kind, label in _kinds(visit).items()
+        if (n := departure.counts.get(kind, 0))
     ]
     if size := departure.counts.get("bytes", 0):
-        lines.append(Line(words.text("Megabytes of files"), words.about(size / 1e6)))
+        lines.append(CountLine(words.text("Megabytes of files"), words.about(size / 1e6)))
     return DepartureView(
         departure.name,
         words.full(departure.at),

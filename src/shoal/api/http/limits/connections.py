@@ -73,7 +73,7 @@ class OpenConnections:
         self.watched: set[Watched] = set()
         self.open = 0
         self._leaving = 0
-        """Those of the open ones that were refused, and are not closed yet."""
+        """Number of open connections that were refused, and are not closed yet."""
         self._most = most
         self._per_address = per_address
         self._of: dict[str, int] = {}

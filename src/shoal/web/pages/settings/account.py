@@ -25,7 +25,7 @@ class LeaveForm(Form, frozen=True, kw_only=True):
 
 
 async def show(visit: Visit, _query: None) -> Response:
-    """What deleting the account means, and the form for it."""
+    """Say what deleting the account means, with the form for it."""
     return await _page(visit)
 
 
