@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from shoal.core.model import Role
-from shoal.services import members, moderation
+from shoal.core.model import Member, Role
+from shoal.services import members, moderation, posts, reports
 from shoal.services.leaving import clearing, departures
+from shoal.services.posts import Draft
+from shoal.services.reports import Complaint
 from tests.api.world import World, world
 from tests.web.visitor import PASSWORD, member, visitor
 
@@ -70,3 +72,30 @@ def test_a_receipt_says_what_was_deleted_and_is_for_who_has_it(here: World) -> N
     assert visitor(here).open(gone.path[:-1] + "x").status == 404
     late = visitor(here).open("/comeback").press("Keep the account", username="ann", password=PASSWORD)
     assert late.status == 422
+
+
+@pytest.mark.parametrize("gone", ["ann", "ben"])
+def test_a_report_stays_when_its_reporter_or_whom_it_is_about_has_gone(here: World, gone: str) -> None:
+    found = {"ann": found_member(here, "ann")}
+    for name in ("ben", "moe"):
+        member(here, name)
+        found[name] = found_member(here, name)
+    here.run(moderation.set_role(here.writes, found["moe"].id, Role.MODERATOR))
+    rude = here.run(posts.create(here.writes, found["ben"].id, Draft(text="rude")))
+    complaint = Complaint(post_ids=(rude.id,), comment="This is rude.")
+    report = here.run(reports.file(here.writes, found["ann"].id, found["ben"].id, complaint))
+    told = here.run(departures.dismiss(here.writes, found[gone].id, 0))
+    here.run(clearing.carry_out(here.writes, told.departure))
+    here.settle()
+    assert here.run(departures.receipt(here.writes, told.receipt)).done_at
+    queue = visitor(here, "moe").open("/moderation")
+    assert (queue.status, "This is rude." in queue.text) == (200, True)
+    page = visitor(here, "moe").open(f"/moderation/reports/{report.id}")
+    assert (page.status, "This is rude." in page.text) == (200, True)
+
+
+def found_member(here: World, name: str) -> Member:
+    """Return a member by name."""
+    found = here.run(members.find(here.writes, name))
+    assert found is not None
+    return found
