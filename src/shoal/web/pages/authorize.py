@@ -7,7 +7,6 @@ person came here from an app, and goes back to it.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -31,6 +30,7 @@ from shoal.services.login import grants, sessions
 from shoal.web import rows
 from shoal.web.rendering import framed
 from shoal.web.views.authorize import app_of, permissions_of, whither
+from shoal.web.views.errors.passwords import password_refusal
 from shoal.web.views.errors.refusals import told
 from shoal.web.views.people import face_of
 from shoal.web.views.shell import bare_shell
@@ -83,19 +83,14 @@ async def decide(visit: Visit, params: Decision) -> Response:
 
 
 async def _log_in(visit: Visit, asked: AuthorizeRequest, params: Decision) -> Response:
-    front, _ = visit.front, visit.words.text
+    front = visit.front
     try:
         context = Context(ANONYMOUS, visit.request, front, {})
         member = await guesses.log_in(context, params.username, params.password)
-    except Unauthenticated:
-        wrong = _("The name or the password is wrong. Please try again.")
-        return _page(visit, asked, None, wrong, name=params.username, status=422)
-    except NotAllowed as error:
-        return _page(visit, asked, None, told(visit.words, error), name=params.username, status=403)
-    except TooMany as error:
-        wrong = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
-        page = _page(visit, asked, None, wrong, name=params.username, status=429)
-        page.headers["Retry-After"] = str(math.ceil(error.retry_after))
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = password_refusal(visit.words, error)
+        page = _page(visit, asked, None, refusal.words, name=params.username, status=refusal.status)
+        page.headers.update(refusal.headers)
         return page
     begun = await sessions.begin(front.writes, member)
     await sessions.leave(front.writes, visit.browser.login)

@@ -16,7 +16,7 @@ from shoal.services.leaving import departures
 from shoal.services.login import sessions
 from shoal.web import rows
 from shoal.web.rendering import page
-from shoal.web.views.errors.refusals import told
+from shoal.web.views.errors.passwords import password_refusal
 from shoal.web.views.leaving import departure_view
 from shoal.web.visit import Form, Visit
 
@@ -52,18 +52,13 @@ async def form(visit: Visit, _query: None) -> Response:
 async def come_back(visit: Visit, asked: ComeBack) -> Response:
     """Keep the account, and log in."""
     visit.check_sent(asked)
-    _ = visit.words.text
     try:
         context = Context(ANONYMOUS, visit.request, visit.front, {})
         member = await guesses.come_back(context, asked.username, asked.password)
-    except Unauthenticated:
-        return await ask(visit, asked.username, _("The name or the password is wrong. Please try again."), 422)
-    except NotAllowed as error:
-        return await ask(visit, asked.username, told(visit.words, error), 403)
-    except TooMany as error:
-        wrong = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
-        response = await ask(visit, asked.username, wrong, 429)
-        response.headers["Retry-After"] = str(int(error.retry_after) + 1)
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = password_refusal(visit.words, error)
+        response = await ask(visit, asked.username, refusal.words, refusal.status)
+        response.headers.update(refusal.headers)
         return response
     response = visit.go("/")
     visit.browser.log_in(response, (await sessions.begin(visit.front.writes, member)).text)

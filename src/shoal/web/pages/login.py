@@ -17,7 +17,7 @@ from shoal.services.login import sessions
 from shoal.web import rows
 from shoal.web.pages import leaving
 from shoal.web.rendering import page
-from shoal.web.views.errors.refusals import told
+from shoal.web.views.errors.passwords import password_refusal
 from shoal.web.visit import Form, Visit, is_local
 
 _Typed = Annotated[str, Meta(max_length=2_000)]
@@ -46,22 +46,15 @@ async def form(visit: Visit, query: LogInQuery) -> Response:
 async def log_in(visit: Visit, asked: LogIn) -> Response:
     """Log in by name or address and password."""
     visit.check_sent(asked)
-    _ = visit.words.text
     try:
         context = Context(ANONYMOUS, visit.request, visit.front, {})
         member = await guesses.log_in(context, asked.username, asked.password)
-    except Unauthenticated:
-        return await _form(
-            visit, asked.to, asked.username, _("The name or the password is wrong. Please try again."), 422
-        )
     except Leaving:
         return await leaving.ask(visit, asked.username, status=403)
-    except NotAllowed as error:
-        return await _form(visit, asked.to, asked.username, told(visit.words, error), 403)
-    except TooMany as error:
-        wrong = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
-        response = await _form(visit, asked.to, asked.username, wrong, 429)
-        response.headers["Retry-After"] = str(int(error.retry_after) + 1)
+    except (Unauthenticated, NotAllowed, TooMany) as error:
+        refusal = password_refusal(visit.words, error)
+        response = await _form(visit, asked.to, asked.username, refusal.words, refusal.status)
+        response.headers.update(refusal.headers)
         return response
     return await begin(visit, member, asked.to)
 

@@ -13,6 +13,7 @@ from shoal.api.login import guesses
 from shoal.core.errors import InvalidInput, TooMany
 from shoal.web import rows
 from shoal.web.pages.settings.frame import settings_page
+from shoal.web.views.errors.passwords import password_refusal
 from shoal.web.views.errors.refusals import RIGHT, Wrong
 from shoal.web.visit import Form, Visit
 
@@ -39,10 +40,10 @@ async def leave(visit: Visit, asked: LeaveForm) -> Response:
     except InvalidInput:
         return await _page(visit, {"password": _("This is not your password.")})
     except TooMany as error:
-        many = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
-        response = await _page(visit, {"password": many})
-        response.status_code = 429
-        response.headers["Retry-After"] = str(int(error.retry_after) + 1)
+        refusal = password_refusal(visit.words, error)
+        response = await _page(visit, {"password": refusal.words})
+        response.status_code = refusal.status
+        response.headers.update(refusal.headers)
         return response
     response = visit.go(f"/goodbye/{told.receipt}")
     visit.browser.log_out(response)

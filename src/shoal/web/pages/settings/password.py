@@ -15,6 +15,7 @@ from shoal.core.model import Member
 from shoal.services.login import sessions
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
+from shoal.web.views.errors.passwords import password_refusal
 from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
 from shoal.web.visit import Form, Visit
 
@@ -35,17 +36,17 @@ async def show(visit: Visit, query: SettingsQuery) -> Response:
 
 async def save(visit: Visit, asked: PasswordForm) -> Response:
     """Replace the password. Everybody else is logged out; this browser stays."""
-    member, front, _ = visit.checked(asked), visit.front, visit.words.text
+    member, front = visit.checked(asked), visit.front
     context = Context(ANONYMOUS, visit.request, front, {})
     try:
         await guesses.change_password(context, member.id, asked.current_password, asked.new_password)
     except InvalidInput as error:
         return await _page(visit, wrong_of(visit.words, error, **_rules(visit)))
     except TooMany as error:
-        many = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
-        response = await _page(visit, {"current_password": many})
-        response.status_code = 429
-        response.headers["Retry-After"] = str(int(error.retry_after) + 1)
+        refusal = password_refusal(visit.words, error)
+        response = await _page(visit, {"current_password": refusal.words})
+        response.status_code = refusal.status
+        response.headers.update(refusal.headers)
         return response
     now = (await front.graph.obj_get((member.id,)))[member.id]
     response = saved_at(visit, "password")

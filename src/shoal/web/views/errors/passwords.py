@@ -1,0 +1,30 @@
+"""Passwords that were not taken, in the language of the reader."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
+from shoal.web.views.errors.refusals import told
+from shoal.web.words import Translated
+
+
+class PasswordRefusal(NamedTuple):
+    """The words of a page that asks for a password again, with the status and the headers of the answer."""
+
+    words: str
+    status: int
+    headers: dict[str, str]
+
+
+def password_refusal(words: Translated, error: Unauthenticated | NotAllowed | TooMany) -> PasswordRefusal:
+    """Return what is answered to a wrong password, to a member who may not come in, and to one wrong password too many."""
+    _ = words.text
+    match error:
+        case TooMany():
+            many = _("Too many wrong passwords. Please wait some minutes; where you are logged in, you stay so.")
+            return PasswordRefusal(many, 429, {"Retry-After": str(math.ceil(error.retry_after))})
+        case NotAllowed():
+            return PasswordRefusal(told(words, error), 403, {})
+    return PasswordRefusal(_("The name or the password is wrong. Please try again."), 422, {})
