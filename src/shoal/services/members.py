@@ -207,12 +207,21 @@ async def log_in(writes: Writes, name_or_email: str, password: str, asker: Asker
     Raises `Unauthenticated`, alike for everything that can be wrong, `NotAllowed` for a member who may not log in, and
     `TooMany` where wrong passwords are counted.
     """
+    member = await by_password(writes, name_or_email, password, asker)
+    check_welcome(member)
+    return member
+
+
+async def by_password(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
+    """Return the member with this name or address and this password, also one who may not come in.
+
+    Raises `Unauthenticated`, alike for everything that can be wrong, and `TooMany` where wrong passwords are counted.
+    """
     member = await find(writes, name_or_email)
-    login = await _login_of(writes, member) if member is not None else None
+    login = await login_of(writes, member) if member is not None else None
     fits = await guesses.fits(writes, login, name_or_email, password, asker)
     if member is None or not fits:
         raise Unauthenticated(_WRONG)
-    check_welcome(member)
     return member
 
 
@@ -233,7 +242,7 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
 
 async def set_password(writes: Writes, member_id: int, password: str) -> None:
     """Replace the password. Every token and authorization code of the member is invalid from then on."""
-    if await _login_of(writes, await access_member(writes.graph, member_id)) is None:
+    if await login_of(writes, await access_member(writes.graph, member_id)) is None:
         raise Conflict("this member has no login")
     await _replace_password(writes, member_id, await passwords.hashed(check_password(writes, password)))
 
@@ -249,7 +258,7 @@ async def change_password(
     """
     check_password(writes, password, field="new_password")
     member = await access_member(writes.graph, member_id)
-    login = await _login_of(writes, member)
+    login = await login_of(writes, member)
     fits = await guesses.fits(writes, login, member.name, current, asker)
     if login is None or not fits:
         raise InvalidInput(_WRONG_CURRENT, field="current_password")
@@ -269,7 +278,7 @@ async def _replace_password(
 
     async def attempt() -> None:
         member = await access_member(writes.graph, member_id)
-        login = await _login_of(writes, member)
+        login = await login_of(writes, member)
         if login is None or known not in ("", login.password):
             raise InvalidInput(_WRONG_CURRENT, field="current_password")
         batch = Batch(shard_of(member.id))
@@ -304,7 +313,7 @@ async def update_profile(writes: Writes, member_id: int, profile: ProfileChange)
 
 
 async def _email_hash(writes: Writes, member: Member) -> str:
-    login = await _login_of(writes, member)
+    login = await login_of(writes, member)
     if login is None or not login.email:
         raise Unfit("findable_by_email: this account has no e-mail address", field="findable_by_email")
     return hash_address(await contact_salt(writes), login.email)
@@ -367,7 +376,8 @@ def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
     return domains
 
 
-async def _login_of(writes: Writes, member: Member) -> Login | None:
+async def login_of(writes: Writes, member: Member) -> Login | None:
+    """Return the credentials of a member; None for one who has none."""
     node = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
     return node if isinstance(node, Login) else None
 

@@ -18,7 +18,7 @@ from shoal.core.errors import Conflict, NotFound
 from shoal.core.events import FilesReleased, MemberRemoved
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.media_files import files_of_member
-from shoal.core.model import Login, Media, Member, Node, Poll, Post, ScheduledPost
+from shoal.core.model import Media, Member, Node, Poll, Post, ScheduledPost
 from shoal.graph import media_life
 from shoal.graph.contract import Assoc, Batch, Cursor
 from shoal.graph.payloads.agenda import put_on, take_off
@@ -73,7 +73,7 @@ from shoal.graph.schema import (
     taste_key,
     vote_key,
 )
-from shoal.services import filters, follow_requests, lists, posts, reactions, relationships, scheduling
+from shoal.services import filters, follow_requests, lists, members, posts, reactions, relationships, scheduling
 from shoal.services.profile import albums
 from shoal.services.writes import Writes
 
@@ -355,13 +355,13 @@ async def _end(writes: Writes, departure: Departure) -> None:
     batch = Batch(shard_of(departure.id))
     now = writes.new_id(batch.shard)
     if isinstance(member, Member):
-        login = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
+        login = await members.login_of(writes, member)
         batch.obj_del(member.id, member.version)
         batch.obj_del(member.login_id)
         redeclare(batch, member, replace(member, fields=(), email_hash=""), now)
         if keys := files_of_member(member):
             batch.emit(FilesReleased(keys=tuple(keys)))
-        batch.emit(MemberRemoved(member_id=member.id, address=login.email if isinstance(login, Login) else ""))
+        batch.emit(MemberRemoved(member_id=member.id, address=login.email if login else ""))
     ticket = writes.new_id(batch.shard)
     done = milliseconds_of(now)
     batch.obj_set(replace(departure, done_at=done, ticket_id=ticket, version=departure.version + 1))

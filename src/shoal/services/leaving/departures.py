@@ -6,15 +6,15 @@ was, but for their logins and their role. The object of the departure stands on 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from shoal.core.departures import DAY_MS, Departure
-from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unauthenticated
+from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from shoal.core.events import ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.model import Login, Member, Role
+from shoal.core.model import Member, Role
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
@@ -30,7 +30,6 @@ from shoal.services.writes import Writes, add_node
 _SECRET_BYTES = 16
 _TOLD = 1_000
 """Tokens that a departure names to the processes that keep connections open: the newest."""
-_WRONG = "the name or the password is wrong"
 
 
 class Farewell(NamedTuple):
@@ -46,9 +45,7 @@ async def leave(writes: Writes, member_id: int, password: str, asker: Asker | No
     Raises `InvalidInput` for a wrong password, and `TooMany` where wrong passwords are counted.
     """
     member = await access_member(writes.graph, member_id)
-    node = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
-    login = node if isinstance(node, Login) else None
-    if not await guesses.fits(writes, login, member.name, password, asker):
+    if not await guesses.fits(writes, await members.login_of(writes, member), member.name, password, asker):
         raise InvalidInput("the password is wrong", field="password")
     return await dismiss(writes, member_id, writes.limits.leaving_days)
 
@@ -101,12 +98,7 @@ async def come_back(writes: Writes, name_or_email: str, password: str, asker: As
     Raises as `members.log_in`, and `NotAllowed` for a member who does not leave, whose deletion has begun, or whom moderators
     keep out.
     """
-    member = await members.find(writes, name_or_email)
-    login = (await writes.graph.obj_get((member.login_id,))).get(member.login_id) if member is not None else None
-    right = await guesses.fits(writes, login if isinstance(login, Login) else None, name_or_email, password, asker)
-    if member is None or not right:
-        raise Unauthenticated(_WRONG)
-    return await keep(writes, member.id)
+    return await keep(writes, (await members.by_password(writes, name_or_email, password, asker)).id)
 
 
 async def keep(writes: Writes, member_id: int) -> Member:
@@ -121,7 +113,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
         if departure.begun_at:
             raise NotAllowed("This account is being deleted")
         if member.disabled:
-            check_welcome(replace(member, departure_id=0))
+            check_welcome(member)
         batch = Batch(shard_of(member_id))
         now = writes.new_id(batch.shard)
         batch.obj_del(departure.id, departure.version)
@@ -148,7 +140,7 @@ async def departure_of(writes: Writes, member: Member) -> Departure | None:
     """Return the departure of a member; None for one who stays."""
     if not member.departure_id:
         return None
-    node: Any = (await writes.graph.obj_get((member.departure_id,))).get(member.departure_id)
+    node = (await writes.graph.obj_get((member.departure_id,))).get(member.departure_id)
     return node if isinstance(node, Departure) else None
 
 
