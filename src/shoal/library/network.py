@@ -122,7 +122,10 @@ class Shoal:
         return await departures.receipt(self.network.writes, text)
 
     async def delete_member(self, who: AnyMember, days: int = 0) -> Farewell:
-        """Delete a member's account in so many days, as `Handle.leave`, without their password. Raises `NotFound`."""
+        """Delete a member's account in so many days, as `Handle.leave`, without their password.
+
+        Raises `NotFound`, and `NotAllowed` when the deletion has begun.
+        """
         return await departures.dismiss(self.network.writes, await resolve(self.network, who), days)
 
     async def keep_member(self, who: AnyMember) -> Handle:

@@ -90,7 +90,10 @@ class Shoal(Opening):
         return self._loop.call(self._awaited.receipt(text))
 
     def delete_member(self, who: AnyMember, days: int = 0) -> Farewell:
-        """Delete a member's account in so many days, as `Handle.leave`, without their password. Raises `NotFound`."""
+        """Delete a member's account in so many days, as `Handle.leave`, without their password.
+
+        Raises `NotFound`, and `NotAllowed` when the deletion has begun.
+        """
         return self._loop.call(self._awaited.delete_member(who, days))
 
     def keep_member(self, who: AnyMember) -> Handle:

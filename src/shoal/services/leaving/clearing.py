@@ -80,7 +80,8 @@ from shoal.services.writes import Writes
 _PAGE = 50
 _PLAIN_PAGE = 20
 """Associations that end with one commit: a transaction of DynamoDB changes 100 items."""
-_REACTIONS_PAGE = 5
+_REACTIONS_PAGE = 3
+"""Posts with up to eight emoji of the member each, or polls: every one of them is an association with its inverse and count."""
 _PAGES_AT_ONCE = 20
 """Pages after which other things that are due have their turn."""
 
@@ -296,7 +297,7 @@ async def _logins(writes: Writes, member: int) -> int:
     found = [
         assoc.id2
         for atype in (LOGGED_IN, EXPIRING)
-        for assoc in await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE))
+        for assoc in await writes.graph.assoc_range(member, atype, Cursor(limit=_PLAIN_PAGE // 2))
     ]
     batch = Batch(shard_of(member))
     for id_ in dict.fromkeys(found):

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shoal.core.departures import DAY_MS, Departure
-from shoal.core.errors import Conflict, InvalidInput, NotAllowed, NotFound
+from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Role
@@ -28,6 +28,7 @@ from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 16
+_BEGUN = "This account is being deleted"
 _TOLD = 1_000
 """Tokens that a departure names to the processes that keep connections open: the newest."""
 
@@ -53,7 +54,8 @@ async def leave(writes: Writes, member_id: int, password: str, asker: Asker | No
 async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
     """Have a member leave, as `leave`, without their password: for operators who are asked to. With 0 days it begins at once.
 
-    Of a member who leaves already the day is moved. Raises `NotFound`, also for one who waits for approval.
+    Of a member who leaves already the day is moved. Raises `NotFound`, also for one who waits for approval, and `NotAllowed` when
+    the deletion has begun.
     """
     secret, shard = new_secret(_SECRET_BYTES), shard_of(member_id)
 
@@ -61,7 +63,7 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
         member = await _access(writes, member_id)
         before = await departure_of(writes, member)
         if before is not None and before.begun_at:
-            raise Conflict("this account is being deleted already")
+            raise NotAllowed(_BEGUN)
 
         def build(id_: int) -> tuple[Departure, Batch]:
             now = milliseconds_of(id_)
@@ -111,7 +113,7 @@ async def keep(writes: Writes, member_id: int) -> Member:
             check_welcome(member)
             raise NotAllowed("This account is not to be deleted")
         if departure.begun_at:
-            raise NotAllowed("This account is being deleted")
+            raise NotAllowed(_BEGUN)
         if member.disabled:
             check_welcome(member)
         batch = Batch(shard_of(member_id))

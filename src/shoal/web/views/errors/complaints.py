@@ -122,7 +122,6 @@ COMPLAINTS = (
     "You asked for this account to be deleted",
     "This account is not to be deleted",
     "This account is being deleted",
-    "this account is being deleted already",
     "This member asked for their account to be deleted: only they can come back",
     "the password is wrong",
     "Your login is currently pending approval",
