@@ -28,11 +28,12 @@ from shoal.core.errors import (
 )
 from shoal.core.model import Member, Role
 from shoal.graph.contract import Batch, Cursor, Graph
-from shoal.graph.schema import AGENDA, ASSOC_TYPES, DUE
+from shoal.graph.schema import AGENDA, ASSOC_TYPES, COLLECTS, DUE
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
 from shoal.services import moderation
 from shoal.services.leaving import clearing
+from shoal.services.login import sessions
 from shoal.services.polls import PollDraft
 from tests.engines import dynamodb, postgres
 from tests.running import in_loop
@@ -40,6 +41,7 @@ from tests.stores import all_objects
 
 DAY = 86_400_000
 PASSWORD = "a long password"
+EMOJI = "🌊🐟⚓🦀🐚🚤🌅⛵"
 
 
 def agenda(shoal: Shoal, days: float) -> Agenda:
@@ -337,6 +339,35 @@ async def test_nothing_is_left_on_any_store(store: str, tmp_path: Path) -> None:
         for n in range(15):
             photos = [await ann.upload(a_photo()) for _ in range(4)]
             await ann.albums.put_in(album, await ann.create(f"photos {n}", media=photos))
+        await shoal.delete_member(ann)
+        await worked_off(shoal, days=1)
+        await nothing_of(shoal, ann.id)
+        await sound(shoal)
+
+
+@in_loop
+async def test_much_of_each_kind_fits_into_the_transactions_of_dynamodb() -> None:
+    async with Shoal.open(dynamodb.new_table(), media="memory://", tags="memory://", search="memory://") as shoal:
+        ann, ben = await shoal.register("ann"), await shoal.register("ben")
+        for n in range(3):
+            post = await ben.create(f"post {n}")
+            for emoji in EMOJI:
+                await ann.react(post, emoji)
+        for n in range(20):
+            other = await shoal.register(f"other_{n}")
+            await other.block(ann)
+            await ann.note(other, "hm")
+        album = await ann.albums.create("Many")
+        for n in range(5):
+            photos = [await ann.upload(a_photo()) for _ in range(4)]
+            await ann.albums.put_in(album, await ann.create(f"photos {n}", media=photos))
+        await ann.albums.delete(album)
+        await shoal.settle()
+        assert (await shoal.network.store.assoc_range(album.id, COLLECTS, Cursor(limit=9))) == []
+        node = (await shoal.network.store.obj_get((ann.id,)))[ann.id]
+        assert isinstance(node, Member)
+        for _ in range(20):
+            await sessions.begin(shoal.network.writes, node)
         await shoal.delete_member(ann)
         await worked_off(shoal, days=1)
         await nothing_of(shoal, ann.id)

@@ -12,8 +12,8 @@ from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.albums import collected_of
 from shoal.graph.schema import COLLECTED_IN, COLLECTS
 
-_PAGE = 25
-"""Photos that leave with one commit: a transaction of DynamoDB changes 100 items, and a photo takes two and their counts."""
+_PAGE = 15
+"""Photos that leave with one commit: a transaction of DynamoDB changes 100 items, and a photo takes up to six."""
 _ALBUMS = 1_000
 """More than a member may have."""
 

@@ -78,10 +78,8 @@ from shoal.services.profile import albums
 from shoal.services.writes import Writes
 
 _PAGE = 50
-_PLAIN_PAGE = 20
-"""Associations that end with one commit: a transaction of DynamoDB changes 100 items."""
-_REACTIONS_PAGE = 3
-"""Posts with up to eight emoji of the member each, or polls: every one of them is an association with its inverse and count."""
+_PLAIN_PAGE = 15
+"""Associations that end with one commit: a transaction of DynamoDB changes 100 items, six for one association."""
 _PAGES_AT_ONCE = 20
 """Pages after which other things that are due have their turn."""
 
@@ -236,33 +234,39 @@ async def _each(page: Sequence[Assoc], end: Callable[[Assoc], Awaitable[object]]
 
 
 async def _reactions(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, REACTS, Cursor(limit=_REACTIONS_PAGE))
-    batch = Batch(shard_of(member))
-    now = writes.new_id(batch.shard)
-    for reaction in page:
+    page = await writes.graph.assoc_range(member, REACTS, Cursor(limit=_PAGE))
+
+    async def end(reaction: Assoc) -> None:
+        batch = Batch(shard_of(member))
+        now = writes.new_id(batch.shard)
         batch.assoc_del(member, REACTS, reaction.id2, now)
         for place in chosen_of(reaction):
             batch.assoc_del(member, PUTS_EMOJI, place.id, now)
-    return await _commit(writes, batch)
+        await writes.graph.commit(batch)
+
+    return await _each(page, end)
 
 
 async def _votes(writes: Writes, member: int) -> int:
-    page = await writes.graph.assoc_range(member, VOTES, Cursor(limit=_REACTIONS_PAGE))
+    page = await writes.graph.assoc_range(member, VOTES, Cursor(limit=_PAGE))
     nodes = await writes.graph.obj_get([vote.id2 for vote in page])
-    # Of a poll that is gone, its cleanup ends the votes: it knows the options.
-    polls = [node for vote in page if isinstance(node := nodes.get(vote.id2), Poll)]
-    keys = [key for poll in polls for key in _vote_keys(member, poll)]
-    held = await writes.graph.key_get(keys) if keys else {}
-    batch = Batch(shard_of(member))
-    now = writes.new_id(batch.shard)
-    for poll in polls:
+
+    async def end(vote: Assoc) -> None:
+        poll = nodes.get(vote.id2)
+        if not isinstance(poll, Poll):
+            # It is gone, and its cleanup ends the vote: that knows the options.
+            return
+        held = await writes.graph.key_get(_vote_keys(member, poll))
+        batch = Batch(shard_of(member))
+        now = writes.new_id(batch.shard)
         batch.assoc_del(member, VOTES, poll.id, now)
         for option in poll.options:
             batch.assoc_del(member, CHOOSES, option.id, now)
-    for key, vote in held.items():
-        batch.key_del(key, vote)
-    await _commit(writes, batch)
-    return len(page)
+        for key, id_ in held.items():
+            batch.key_del(key, id_)
+        await writes.graph.commit(batch)
+
+    return await _each(page, end)
 
 
 def _vote_keys(member: int, poll: Poll) -> list[Key]:
