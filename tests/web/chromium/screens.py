@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Response
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, FilePayload, Page, Response, Route
 
 from shoal import settings as configuration
 from shoal.core.model import Member
 from shoal.server import Deps, listen, serve
 from shoal.services import members
 from shoal.wiring import Network, open_network
+from tests.api.world import picture
 from tests.engines.browser import browser as chromium
 from tests.engines.browser import window
 from tests.web.visitor import PASSWORD, hashed
@@ -23,6 +25,13 @@ from tests.web.visitor import PASSWORD, hashed
 T = TypeVar("T")
 
 SECONDS = 60.0
+
+# A module that is asked for twice is the same one, and whoever asked first has it first.
+_STARTED = """async () => {
+  const app = document.querySelector('script[type=module]')?.src;
+  const named = [...document.querySelectorAll("[data-behaviour]")].flatMap((one) => one.dataset.behaviour.split(" "));
+  if (app) await Promise.all(["app", ...named].map((name) => import(new URL(`${name}.js`, app))));
+}"""
 
 
 class Stage:
@@ -97,8 +106,9 @@ class Complaint(NamedTuple):
 class Screen:
     """A browser window of one person. What its pages complain of is noted."""
 
-    def __init__(self, at: Stage, context: BrowserContext) -> None:
+    def __init__(self, at: Stage, context: BrowserContext, scripts: bool = True) -> None:
         self.at = at
+        self.scripts = scripts
         self.context = context
         self.page = context.new_page()
         self.complaints: list[Complaint] = []
@@ -107,8 +117,10 @@ class Screen:
         context.on("response", self._answered)
 
     def open(self, path: str) -> Page:
-        """Open a page."""
+        """Open a page, and wait for the scripts of what is on it."""
         self.page.goto(self.at.url + path)
+        if self.scripts:
+            self.page.evaluate(_STARTED)
         return self.page
 
     def log_in(self, name: str, password: str = PASSWORD) -> Page:
@@ -139,12 +151,9 @@ def screen(
 ) -> Iterator[Screen]:
     """A window in front of a network; fails when its pages complained of anything."""
     with window(of, width, 844 if touch else 900, dark=dark, scripts=scripts, touch=touch) as context:
-        made = Screen(at, context)
+        made = Screen(at, context, scripts)
         yield made
         assert not made.complaints, made.complaints
-
-
-__all__ = ["Screen", "Stage", "browser", "screen", "stage"]
 
 
 def until(page: Page, condition: str, seconds: float = 10) -> None:
@@ -154,3 +163,28 @@ def until(page: Page, condition: str, seconds: float = 10) -> None:
             return
         page.wait_for_timeout(50)
     raise AssertionError(f"not true after {seconds:g} s: {condition}")
+
+
+def file(name: str, width: int = 60, height: int = 40, data: bytes = b"") -> FilePayload:
+    """A file that a field for files takes: a picture of this size, or these bytes under the name of one."""
+    return {"name": name, "mimeType": "image/png", "buffer": data or picture(width, height)}
+
+
+@contextmanager
+def held(page: Page, script: str) -> Iterator[None]:
+    """A slow line: a module of the pages comes only when this ends."""
+    waiting: list[Route] = []
+
+    def hold(route: Route) -> None:
+        waiting.append(route)
+
+    pattern = re.compile(rf"/{script}(-\w+)?\.js")
+    page.context.route(pattern, hold)
+    yield
+    assert waiting, f"no page asked for {script}.js"
+    for route in waiting:
+        route.continue_()
+    page.context.unroute(pattern)
+
+
+__all__ = ["Screen", "Stage", "browser", "file", "held", "screen", "stage", "until"]

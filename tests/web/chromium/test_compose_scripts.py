@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from unicodedata import normalize
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from playwright.sync_api import Browser, FilePayload, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from shoal.core.model import Media, Post
 from shoal.core.text import text_length
@@ -16,13 +17,8 @@ from shoal.graph.schema import POSTED
 from shoal.services import posts
 from shoal.services.posts import Draft
 from shoal.web.assets import assets
-from tests.api.world import picture
 from tests.web.chromium.accessible import hindrances
-from tests.web.chromium.screens import Stage, screen, until
-
-
-def file(name: str, width: int = 60, height: int = 40, data: bytes = b"") -> FilePayload:
-    return {"name": name, "mimeType": "image/png", "buffer": data or picture(width, height)}
+from tests.web.chromium.screens import Stage, file, held, screen, until
 
 
 def composing(page: Page, at: Stage) -> None:
@@ -52,6 +48,7 @@ def test_files_are_sent_at_once_ordered_cropped_and_kept_with_the_draft_until_it
         page.get_by_role("option", name="#harbour").click()
         expect(page.get_by_label("Text")).to_have_value("Low tide at the #harbour ")
         page.get_by_role("button", name="Crop and rotate").first.click()
+        expect(page.locator("[data-cropper] .window")).to_have_attribute("style", re.compile("width: 100%"))
         page.get_by_role("button", name="1:1").click()
         page.get_by_role("button", name="Use this").click()
         expect(page.locator(".picture img").first).to_have_attribute("width", "40")
@@ -101,6 +98,18 @@ def test_a_file_whose_connection_breaks_waits_to_be_tried_again(at: Stage, chrom
         page.get_by_role("button", name="Log out").click()
         page.wait_for_url(f"{at.url}/")
         assert page.evaluate("localStorage.length") == 0
+
+
+def test_files_that_are_chosen_before_the_script_has_come_are_sent_when_it_is_there(
+    at: Stage, chromium: Browser
+) -> None:
+    at.join("zoe")
+    with screen(at, chromium) as ours:
+        page = ours.log_in("zoe")
+        with held(page, "compose"):
+            page.goto(f"{at.url}/compose")
+            page.locator("#files").set_input_files(file("early.png"))
+        expect(page.locator(".picture")).to_have_count(1)
 
 
 def test_a_place_is_set_by_a_click_on_the_map(at: Stage, chromium: Browser) -> None:

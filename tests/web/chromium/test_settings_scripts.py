@@ -10,8 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from shoal.services import members, posts, reactions, relationships
 from shoal.services.posts import Draft
-from tests.api.world import picture
-from tests.web.chromium.screens import Stage, screen, stage
+from tests.web.chromium.screens import Stage, file, held, screen, stage
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +48,10 @@ def test_the_preview_follows_a_slider_and_nothing_is_kept_before_it_is_saved(her
 
 def test_a_picture_is_moved_by_keys_and_cut_to_a_square(here: Stage, chromium: Browser) -> None:
     with screen(here, chromium) as ann:
-        ann.log_in("ann")
-        page = ann.open("/settings/profile")
-        wide = {"name": "wide.png", "mimeType": "image/png", "buffer": picture(90, 30, "red")}
-        page.get_by_label("Your picture").set_input_files(wide)  # type: ignore[arg-type]
+        page = ann.log_in("ann")
+        with held(page, "picture"):
+            page.goto(f"{here.url}/settings/profile")
+            page.get_by_label("Your picture").set_input_files(file("wide.png", 90, 30))
         dialog = page.get_by_role("dialog")
         expect(dialog).to_be_visible()
         page.keyboard.press("ArrowRight")

@@ -33,12 +33,15 @@ export default function compose(form) {
   const take = (files, instead) => {
     for (const file of files) send(form, list, file, instead);
   };
-  field.addEventListener("change", () => {
+  const chosen = () => {
     const instead = field.instead;
     field.instead = null;
     take([...field.files], instead);
     field.value = "";
-  });
+  };
+  field.addEventListener("change", chosen);
+  // On a slow line files may have been chosen before this came.
+  chosen();
   form.addEventListener("paste", (event) => {
     const files = [...(event.clipboardData?.files ?? [])];
     if (!files.length) return;
@@ -80,7 +83,7 @@ export default function compose(form) {
       field.click();
     } else if (button.matches("[data-crop]")) {
       const { crop } = await import("./crop.js");
-      const file = await crop(card.file ?? card.querySelector("[data-large]").dataset.large, form);
+      const file = await crop(card.file ?? card.querySelector("[data-large]").dataset.large);
       if (file) send(form, list, file, card);
     }
   });

@@ -3,7 +3,7 @@ const SHAPES = { square: [1, 800], banner: [3, 1800] };
 
 export default function picture(field) {
   const input = field.querySelector("input[type=file]");
-  input.addEventListener("change", async () => {
+  const chosen = async () => {
     const [file] = input.files;
     if (!file) return;
     const { crop } = await import("./crop.js");
@@ -16,5 +16,8 @@ export default function picture(field) {
     shown.alt = "";
     shown.src = URL.createObjectURL(part);
     field.querySelector(".picture-now").replaceChildren(shown);
-  });
+  };
+  input.addEventListener("change", chosen);
+  // On a slow line a file may have been chosen before this came.
+  chosen();
 }
