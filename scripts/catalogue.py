@@ -21,7 +21,7 @@ from shoal.web.views import notices, ranking, standings, tags
 from shoal.web.views.errors.complaints import COMPLAINTS
 
 WEB = Path(__file__).parents[1] / "src/shoal/web"
-LOCALES = WEB / "locales"
+LOCALES = WEB.parent / "words/locales"
 _METHODS = [("**.html", "jinja2"), ("**.py", "python")]
 _OPTIONS = {"**.html": {"trimmed": "true", "silent": "false"}}
 _KEYWORDS = {
@@ -34,7 +34,7 @@ _KEYWORDS = {
     "button": (3, 4),
 }
 """Functions that take words of pages, with the places of the singular and the plural where there are two."""
-_RANKING = WEB.parent / "core/ranking"
+_FOLDERS = (WEB, WEB.parent / "words", WEB.parent / "core/ranking")
 _TABLES = (
     notices._ONE,
     notices._ONE_OR_MORE,
@@ -68,7 +68,7 @@ _EMPTY = tuple(
 def template() -> Catalog:
     """Return all words that pages say, each with the places where it stands."""
     found = Catalog(project="Shoal", charset="utf-8")
-    for folder in (WEB, _RANKING):
+    for folder in _FOLDERS:
         parts = extract_from_dir(str(folder), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS)
         for file, _line, message, _comments, context in parts:
             if message and message != ("", ""):

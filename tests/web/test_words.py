@@ -12,7 +12,7 @@ from scripts.catalogue import catalogue, template
 
 import shoal
 from shoal.web.views.errors.complaints import complaint
-from shoal.web.words import LANGUAGES, words_in
+from shoal.words.languages import LANGUAGES, words_in
 
 SOURCES = Path(shoal.__file__).parent
 TRANSLATED = [code for code in LANGUAGES if code != "en"]

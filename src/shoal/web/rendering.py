@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 from shoal.web.assets import assets
 from shoal.web.views.shell import Shell, shell_of
 from shoal.web.visit import Visit, address
-from shoal.web.words import words_in
+from shoal.words.languages import words_in
 
 _POLICY = "; ".join(
     (

@@ -22,7 +22,7 @@ from shoal.api.login.browser import Browser
 from shoal.core.errors import NotAllowed, Unauthenticated
 from shoal.core.model import Member
 from shoal.services.login import sessions
-from shoal.web.words import Translated, language_for, words_in
+from shoal.words.languages import Translated, language_for, words_in
 
 _LOCAL = re.compile(r"/(?![/\\])[!-~]{0,1999}")
 """A path on this server: printable ASCII, and nothing that a browser could take for another host."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.core.departures import DAY_MS, Departure
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
 from shoal.core.events import ProfileChanged, SessionsEnded, SuspensionChanged
@@ -23,7 +24,6 @@ from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES
 from shoal.services import members
 from shoal.services.login import guesses
 from shoal.services.login.apps import check_welcome
-from shoal.services.login.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes, add_node
 

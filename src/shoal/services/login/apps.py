@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from shoal.core.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
@@ -20,7 +21,6 @@ from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Reader
 from shoal.graph.payloads.agenda import put_on, take_off
 from shoal.graph.schema import AGENDA, DUE_ON, EXPIRING, LOGGED_IN
-from shoal.services.login.bearer import decoded, fits, hash_of, new_secret, opened, text_of
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24

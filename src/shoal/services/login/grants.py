@@ -15,13 +15,13 @@ from hashlib import sha256
 
 import msgspec
 
+from shoal.core.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.core.errors import Conflict, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Grant, Member, Token
 from shoal.graph.contract import Batch
 from shoal.graph.schema import EXPIRING
 from shoal.services.login.apps import NewToken, put_token, revoke_token, use
-from shoal.services.login.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.services.login.expiring_credentials import drop_expired, expired
 from shoal.services.writes import Writes, add_node
 

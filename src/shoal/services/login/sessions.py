@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shoal.core.bearer import new_secret, text_of
 from shoal.core.errors import NotFound, Unauthenticated
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
 from shoal.graph.schema import LOGGED_IN
 from shoal.services.login.apps import NewToken, check_token, check_welcome, put_token, revoke_token
-from shoal.services.login.bearer import new_secret, text_of
 from shoal.services.login.expiring_credentials import drop_expired, expired, has_expired
 from shoal.services.writes import Writes, add_node
 

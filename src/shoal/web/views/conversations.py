@@ -13,7 +13,7 @@ from shoal.feeds.hydrate import Entry
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.visit import Visit
-from shoal.web.words import When
+from shoal.words.languages import When
 
 _ADDRESSED = re.compile(r"\s*@(\w+)(?:@[\w.-]+)?(?=[\s,:]|$)[,:]?")
 _NAMES = 3

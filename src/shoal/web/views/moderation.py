@@ -19,7 +19,7 @@ from shoal.graph.contract import Cursor
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import PostView, answered, post_of
 from shoal.web.visit import Visit
-from shoal.web.words import When
+from shoal.words.languages import When
 
 _MOST_EARLIER = 20
 """Earlier reports about a member that are shown."""

@@ -15,7 +15,7 @@ from shoal.graph.payloads.notifications import STRETCHES, Group, Kind
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.visit import Visit
-from shoal.web.words import When
+from shoal.words.languages import When
 
 _FACES = 8
 _KEY = re.compile(r"(like|share|follow)-(\d{1,19})-(\d{1,9})")

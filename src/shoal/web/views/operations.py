@@ -13,7 +13,7 @@ from shoal.graph.schema import EVERYBODY, LOUD
 from shoal.ops.jobs import Work, survey
 from shoal.timelines.memory import MemoryTimelines
 from shoal.web.visit import Visit
-from shoal.web.words import Translated, When
+from shoal.words.languages import Translated, When
 
 _WIDTH, _HEIGHT = 600.0, 120.0
 _MOST_ROUTES = 12

@@ -15,7 +15,7 @@ from shoal.feeds.hydrate import Entry, PollView, Profile
 from shoal.web.views.people import Face, face_of
 from shoal.web.views.tints import tint_of
 from shoal.web.visit import Visit
-from shoal.web.words import Translated, When
+from shoal.words.languages import Translated, When
 
 _LEAST_RATIO, _MOST_RATIO, _STEP = 0.5, 2.5, 0.05
 """Proportions that a photo is shown in: wider and taller ones are cut at their focus. Style sheets know each step by a class."""

@@ -11,7 +11,7 @@ from shoal.core.model import Member, Role
 from shoal.feeds import notifications
 from shoal.web.views.people import Face, face_of
 from shoal.web.visit import LOOK_COOKIE, Visit
-from shoal.web.words import LANGUAGES
+from shoal.words.languages import LANGUAGES
 
 _MOST_UNREAD = 20
 """Notifications that are counted for the badge; beyond, it says that there are more."""

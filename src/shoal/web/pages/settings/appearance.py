@@ -10,7 +10,7 @@ from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, saved_at, settings_page
 from shoal.web.views.shell import look_of
 from shoal.web.visit import LANGUAGE_COOKIE, LOOK_COOKIE, Form, Visit
-from shoal.web.words import LANGUAGES
+from shoal.words.languages import LANGUAGES
 
 _A_YEAR = 365 * 86_400
 

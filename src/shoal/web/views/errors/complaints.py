@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from shoal.web.words import Translated
+from shoal.words.languages import Translated
 
 COMPLAINTS = (
     # Of any field

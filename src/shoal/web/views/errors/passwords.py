@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shoal.core.errors import NotAllowed, TooMany, Unauthenticated
 from shoal.web.views.errors.refusals import told
-from shoal.web.words import Translated
+from shoal.words.languages import Translated
 
 
 class PasswordRefusal(NamedTuple):

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
 from shoal.core.errors import Disallowed, InvalidInput, Reserved, ShoalError, Taken
 from shoal.web.views.errors.complaints import complaint
-from shoal.web.words import Translated
+from shoal.words.languages import Translated
 
 Wrong = Mapping[str, str]
 """Mistakes by the names of fields; under "" one that is about no field of the form."""

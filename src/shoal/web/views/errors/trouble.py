@@ -10,7 +10,7 @@ import msgspec
 from shoal.api.http.replies import Reply
 from shoal.web.views.errors.complaints import complaint
 from shoal.web.views.errors.refusals import sentence
-from shoal.web.words import Translated
+from shoal.words.languages import Translated
 
 _PREFIX = "Validation failed: "
 

@@ -13,7 +13,7 @@ from shoal.feeds.foryou.preview import Previewed
 from shoal.web.views.posts import PostView, post_of
 from shoal.web.views.ranking import why_of
 from shoal.web.visit import Visit
-from shoal.web.words import Translated
+from shoal.words.languages import Translated
 
 
 class Dial(NamedTuple):

@@ -8,7 +8,7 @@ from shoal.api.login.scope_words import in_words
 from shoal.core.ids import milliseconds_of
 from shoal.services.login.sessions import Session
 from shoal.web.visit import Visit
-from shoal.web.words import When
+from shoal.words.languages import When
 
 
 class SessionRow(NamedTuple):

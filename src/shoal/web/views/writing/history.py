@@ -12,7 +12,7 @@ from shoal.core.model import Media, Post, Revision
 from shoal.feeds.hydrate import Entry
 from shoal.web.views.posts import Photo, photo_of
 from shoal.web.visit import Visit
-from shoal.web.words import Translated, When
+from shoal.words.languages import Translated, When
 
 _WORDS = re.compile(r"\s+|[^\s]+")
 _MOST_PAIRS = 250_000

@@ -11,7 +11,7 @@ from shoal.services.posts import Draft
 from shoal.web.views.posts import Photo, photo_of
 from shoal.web.views.writing.sheet import local_time, visibility_words
 from shoal.web.visit import Visit
-from shoal.web.words import When
+from shoal.words.languages import When
 
 
 class Planned(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from shoal.web.views.posts import PostView
 from shoal.web.views.writing.pictures import PictureCard, Refused, cards_of
 from shoal.web.views.writing.writing import Writing
 from shoal.web.visit import Visit
-from shoal.web.words import Translated
+from shoal.words.languages import Translated
 
 _LANGUAGES = """
     ar bg bn ca cs cy da de el en eo es et eu fa fi fr fy ga gd gl he hi hr hu hy id is it ja ka kk ko ku lt lv mk ml mr ms my nb nl

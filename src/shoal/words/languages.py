@@ -131,7 +131,7 @@ def _preferred(accepted: str) -> Sequence[str]:
 @cache
 def _catalogue(code: str) -> NullTranslations:
     """Return the messages of a language. They are compiled when they are first asked for: a catalogue is a text file."""
-    source = files("shoal.web") / "locales" / code / "LC_MESSAGES" / "shoal.po"
+    source = files("shoal.words") / "locales" / code / "LC_MESSAGES" / "shoal.po"
     if not source.is_file():
         return NullTranslations()
     compiled = io.BytesIO()

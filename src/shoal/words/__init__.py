@@ -1,0 +1,1 @@
+"""What people read, in their language: the catalogues, for pages and for mail."""
