@@ -34,7 +34,7 @@ _KEYWORDS = {
     "button": (3, 4),
 }
 """Functions that take words of pages, with the places of the singular and the plural where there are two."""
-_FOLDERS = (WEB, WEB.parent / "words", WEB.parent / "core/ranking")
+_FOLDERS = (WEB, WEB.parent / "mail", WEB.parent / "words", WEB.parent / "core/ranking")
 _TABLES = (
     notices._ONE,
     notices._ONE_OR_MORE,

@@ -58,6 +58,7 @@ def _served(folder: Path) -> Iterator[tuple[str, Subjects]]:
     store, port = f"sqlite:///{folder}/shoal.db", free_port()
     subjects = asyncio.run(_prepared(store))
     environ = {**os.environ, "SHOAL_STORE": store, "SHOAL_RATE_LIMITS": "false", "SHOAL_TITLE": "Shoal demo"}
+    environ["SHOAL_MAIL"] = f"file://{folder}/mail"
     with subprocess.Popen([*shoal, "serve", "--port", str(port)], env=environ, stdout=subprocess.DEVNULL) as server:
         url, end = f"http://127.0.0.1:{port}", time.monotonic() + SECONDS
         while True:

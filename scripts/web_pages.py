@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from shoal.core.bearer import hash_of, new_secret, text_of
 from shoal.core.filters import FilterContext
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.mail import PROOF_MS, MailKind, Proof
 from shoal.core.model import Member, Post, Role, Visibility
 from shoal.core.notice_policy import Treatment
 from shoal.core.ranking.recipe_links import recipe_link
 from shoal.core.ranking.recipes import BALANCED
-from shoal.graph.contract import Cursor
+from shoal.graph.contract import Batch, Cursor
+from shoal.graph.payloads.agenda import put_on
 from shoal.graph.schema import POSTED
 from shoal.services import filters, lists, members, moderation, notice_policy, posts, relationships, reports
 from shoal.services.leaving import departures
@@ -24,10 +28,17 @@ from shoal.services.writes import Writes
 STRANGERS = {
     "front": "/",
     "login": "/login",
+    "forgotten": "/forgotten",
+    "forgotten-sent": "/forgotten?sent=1",
+    "reset": "/reset/{reset}",
+    "confirm": "/confirm/{confirm}",
+    "undo": "/undo/{undo}",
+    "link-over": "/reset/over",
     "come-back": "/comeback",
     "goodbye": "/goodbye/{receipt}",
     "signup": "/signup",
     "signup-waiting": "/signup/waiting",
+    "signup-confirm": "/signup/confirm",
     "stranger-explore": "/explore",
     "about": "/about",
     "stranger-post": "/@{author}/{id}",
@@ -104,6 +115,7 @@ MEMBERS = {
     "settings-notifications": "/settings/notifications",
     "settings-appearance": "/settings/appearance",
     "settings-password": "/settings/password",
+    "settings-email": "/settings/email",
     "settings-sessions": "/settings/sessions",
     "settings-contacts": "/settings/contacts",
     "settings-archive": "/settings/archive",
@@ -142,6 +154,10 @@ class Subjects(NamedTuple):
     """The query of a link to a recipe."""
     receipt: str
     """Receipt of a member who left."""
+    reset: str
+    """Proofs in links of mails: to choose a password, to confirm an address, to have one back."""
+    confirm: str
+    undo: str
 
 
 async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) -> Subjects:
@@ -182,7 +198,29 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
         sender.id,
         recipe,
         gone.receipt,
+        *[await _proof(writes, author, kind) for kind in (MailKind.RESET, MailKind.CONFIRM, MailKind.UNDO)],
     )
+
+
+async def _proof(writes: Writes, member: Member, kind: MailKind) -> str:
+    """Return the proof in the link of a mail to a member, as though it had been sent."""
+    secret, shard = new_secret(16), shard_of(member.id)
+    id_, ticket = writes.new_id(shard), writes.new_id(shard)
+    proof = Proof(
+        id=id_,
+        member_id=member.id,
+        kind=kind,
+        address=f"{member.name}@example.org",
+        secret_hash=hash_of(secret),
+        generation=member.generation,
+        expires_at=milliseconds_of(id_) + PROOF_MS[kind],
+        ticket_id=ticket,
+    )
+    batch = Batch(shard)
+    batch.obj_add(proof)
+    put_on(batch, ticket, proof.expires_at, id_)
+    await writes.graph.commit(batch)
+    return text_of(id_, secret)
 
 
 async def _member(writes: Writes, name: str) -> Member:

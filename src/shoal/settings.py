@@ -65,6 +65,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One sentence about this network, plain text."""
     contact_email: str = ""
     """E-mail address for questions of members."""
+    mail: str = ""
+    """Where mail goes: `smtp://user:password@host:587`, `smtps://user:password@host:465`, or `file:///directory` while one
+    develops; empty: no mail is sent, and forgotten passwords are for operators."""
+    mail_from: str = ""
+    """Sender of mail: `post@example.org`, or `Name <post@example.org>`; empty: `no-reply@` and the host of `base_url`."""
+    email_confirmation: Literal["none", "asked", "required"] = "asked"
+    """Whether new members get a mail by which they confirm their address, where mail is set up: `none`; `asked`; `required`: they
+    cannot do anything before, and are deleted after 7 days."""
     contact_account: str = ""
     """User name of the member whom clients name as the contact."""
     rules: Annotated[tuple[str, ...], msgspec.Meta(max_length=100)] = ()

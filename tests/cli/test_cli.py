@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
+from tests.engines.smtp import post_office
 from tests.running import at_a_desk, in_loop
 
 from shoal import Shoal
@@ -77,6 +78,39 @@ def test_a_member_is_deleted_or_kept(store: Path) -> None:
     assert shoal(store, "member", "keep", "ann").output == "ann stays\n"
     assert shoal(store, "member", "delete", "nobody", "--yes").output == "shoal: there is no member 'nobody'\n"
     assert shoal(store, "member", "delete", "ann", "--days", "366", "--yes").exit_code == 2
+
+
+def test_an_address_is_given_and_taken(store: Path) -> None:
+    assert shoal(store, "member", "add", "dan", "--password-stdin", typed="a long password\n").exit_code == 0
+    told = shoal(store, "member", "email", "dan", "dan@example.org").output
+    assert told == "dan is reached at dan@example.org now\n"
+    taken = shoal(
+        store, "member", "add", "eve", "--email", "dan@example.org", "--password-stdin", typed="a long password\n"
+    )
+    assert taken.output == "shoal: Email has already been taken\n"
+    assert shoal(store, "member", "email", "dan", "nowhere").output.startswith(
+        "shoal: an e-mail address is name@domain"
+    )
+    assert shoal(store, "member", "email", "dan", "").output == "dan has no e-mail address now\n"
+
+
+def test_mail_is_tried() -> None:
+    def tried(**settings: str) -> Result:
+        environment = {f"SHOAL_{name.upper()}": value for name, value in settings.items()}
+        return CliRunner().invoke(main, ["mail", "test", "ann@example.org", "--language", "de"], env=environment)
+
+    with post_office() as office:
+        done = tried(mail=office.url, title="Sea", base_url="https://sea.example.org")
+        assert re.fullmatch(
+            r"taken after \d+ ms: from Sea <no-reply@sea\.example\.org> to ann@example\.org\n", done.output
+        )
+        assert office.to("ann@example.org").subject == "Mails von Sea kommen an"
+        office.refuses = "550 no such mailbox"
+        refused = tried(mail=office.url)
+        assert (refused.exit_code, "550 no such mailbox" in refused.output) == (1, True)
+    assert "cannot be reached" in tried(mail=office.url).output
+    assert "no mail is set up" in tried().output
+    assert "mail: smtp://" in tried(mail="http://example.org").output
 
 
 def test_help_names_every_command() -> None:

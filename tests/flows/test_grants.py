@@ -16,7 +16,7 @@ from shoal.core.ids import IdMaker, milliseconds_of
 from shoal.core.model import App, Grant, Token
 from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.services import members
-from shoal.services.login import apps, grants, sessions
+from shoal.services.login import apps, grants, renewals, sessions
 from shoal.services.login.expiring_credentials import BROWSER_MS
 from shoal.services.writes import Writes
 from tests.api.visitor import CHALLENGE, VERIFIER
@@ -117,7 +117,7 @@ async def test_a_password_that_changes_while_somebody_logs_in_ends_their_token_t
         app = (await apps.register(writes, "app")).app
         member = await members.log_in(writes, "ann", "a first password")
         code = await grants.issue(writes, member, app.id, ("read",), HOME)
-        await members.set_password(writes, ann.id, "a second password")
+        await renewals.set_password(writes, ann.id, "a second password")
         late = await apps.issue_token(writes, app.id, ann.id, ("read",), generation=member.generation)
         with pytest.raises(Unauthenticated):
             await apps.check_token(writes.graph, late.text)

@@ -14,7 +14,7 @@ from shoal import Shoal
 from shoal.core.errors import InvalidInput, NotFound, Taken, Unauthenticated, Unavailable
 from shoal.core.model import Login, Member, ProfileField, Visibility
 from shoal.services import members
-from shoal.services.login import apps, passwords
+from shoal.services.login import apps, passwords, renewals
 from tests.flows.people import register
 from tests.running import in_loop
 
@@ -52,7 +52,7 @@ async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() 
         for guess in ("", "x" * 8):
             with pytest.raises(Unauthenticated):
                 await shoal.log_in("ann", guess)
-        await members.set_password(shoal.network.writes, ann.id, SECRET)
+        await renewals.set_password(shoal.network.writes, ann.id, SECRET)
         assert (await shoal.log_in("ann", SECRET)).id == ann.id
 
 
@@ -60,7 +60,7 @@ async def test_nobody_logs_in_as_a_member_without_a_password_until_one_is_set() 
 async def test_a_new_password_ends_the_old_one() -> None:
     async with Shoal.open("memory://") as shoal:
         ann = await shoal.register("ann", SECRET)
-        await members.set_password(shoal.network.writes, ann.id, "another one")
+        await renewals.set_password(shoal.network.writes, ann.id, "another one")
         assert (await shoal.log_in("ann", "another one")).id == ann.id
         with pytest.raises(Unauthenticated):
             await shoal.log_in("ann", SECRET)
@@ -228,7 +228,7 @@ async def test_a_new_password_ends_every_token() -> None:
         writes = shoal.network.writes
         app = await apps.register(writes, "app")
         tokens = [await apps.issue_token(writes, app.app.id, ann.id, ("read",)) for _ in range(3)]
-        await members.set_password(writes, ann.id, "a second password")
+        await renewals.set_password(writes, ann.id, "a second password")
         for token in tokens:
             with pytest.raises(Unauthenticated):
                 await apps.check_token(writes.graph, token.text)

@@ -297,7 +297,7 @@ REASONS: dict[str, str] = {
     "POST /oauth/revoke": _LOGIN,
     "GET /oauth/userinfo": _LOGIN,
     "POST /oauth/userinfo": _LOGIN,
-    "POST /api/v1/emails/confirmations": _REFUSED,
+    "POST /api/v1/emails/confirmations": "member.ask_confirmation",
     f"DELETE {_ADMIN}/accounts/{{id}}": _REFUSED,
     "GET /api/shoal/v1/tags/cloud.svg": "a drawing of what tags.cloud returns",
     "GET /api/v1/notifications/requests/merged": "always true",

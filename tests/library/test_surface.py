@@ -32,6 +32,7 @@ _VALUES: dict[str, Any] = {
     "handles": ["ann@mastodon.social"],
     "emoji": "👍",
     "text": "x",
+    "proof": "x",
     "tag": "tide",
     "name": "tide",
     "title": "x",

@@ -23,6 +23,7 @@ COMMANDS = {
     "import": "Take in members, follows, posts and photos from CSV and JSONL.",
     "export": "Write a member's own data to a directory or a zip file.",
     "check": "Compare what is stored with what is promised, and repair it.",
+    "mail": "Try whether mail can be sent.",
     "member": "Make members, set their passwords, suspend them, give them roles, list them.",
     "feed": "Show the feed of a member, and why each post stands where it does.",
     "suggestions": "Show whom a member is suggested to follow, and why.",

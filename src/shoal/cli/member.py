@@ -23,6 +23,7 @@ from shoal.ops.operations import (
     DeleteMember,
     Judge,
     KeepMember,
+    SetEmail,
     SetPassword,
     SetRole,
     SetSuspended,
@@ -74,6 +75,17 @@ def password(settings: Settings, /, name: str, piped: bool) -> None:
         perform(settings, CheckThere(name))
     perform(settings, SetPassword(name, _ask(piped=piped)))
     click.echo(f"{name} has a new password")
+
+
+@member.command()
+@click.argument("name")
+@click.argument("address")
+@pass_settings
+def email(settings: Settings, /, name: str, address: str) -> None:
+    """Give the member NAME another e-mail ADDRESS ("" for none). No mail is sent. Works beside a running server."""
+    existing(settings)
+    perform(settings, SetEmail(name, address))
+    click.echo(f"{name} is reached at {address} now" if address else f"{name} has no e-mail address now")
 
 
 @member.command()

@@ -70,6 +70,10 @@ class Leaving(NotAllowed):
     """The member asked for their account to be deleted; they may come back (`come_back`) before that begins."""
 
 
+class Unconfirmed(NotAllowed):
+    """The member must first open the link in a mail, which shows that the address is theirs."""
+
+
 class NotFound(ShoalError):
     """There is no such thing, or none that the viewer may know of: the two look alike everywhere."""
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from shoal.core.mail import MailKind
 from shoal.core.model import Visibility
 
 
@@ -251,6 +252,33 @@ class MemberRemoved(Event, frozen=True, tag="member_rejected"):
     address: str
 
 
+class EmailChanged(Event, frozen=True, tag="email_changed"):
+    """A member is reached at another e-mail address. It lies on another shard, only reserved so far."""
+
+    member_id: int
+    address: str
+    freed: str = ""
+    """An address that is theirs no more; empty: it is kept for a while, so that they can have it back."""
+
+
+class MailDue(Event, frozen=True, tag="mail_due"):
+    """A mail is to be sent. Its link has no secret before it is written, so none lies in an outbox."""
+
+    kind: MailKind
+    at: int
+    """When it was asked for, in Unix milliseconds."""
+    member_id: int = 0
+    """To whom; 0 where that is found by the `account`."""
+    account: str = ""
+    """The user name or e-mail address that somebody typed who forgot their password."""
+    address: str = ""
+    """Where it goes; empty: to the address that the member has."""
+    language: str = ""
+    """The language of the page on which it was asked for; empty: the member's."""
+    place: str = ""
+    """The network address that a password was used from."""
+
+
 class Blocked(Event, frozen=True, tag="blocked"):
     """A member blocked another, who must not follow them any more."""
 
@@ -306,6 +334,8 @@ AnyEvent = (
     | Blocked
     | MemberRegistered
     | MemberRemoved
+    | EmailChanged
+    | MailDue
     | InverseOwed
 )
 

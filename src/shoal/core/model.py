@@ -113,6 +113,8 @@ class Member(Node, frozen=True, tag="member"):
     """Moderation: the media of all their posts are shown as sensitive."""
     pending: bool = False
     """Whether they wait for approval. They are `suspended` too, so all that hides suspended members hides them."""
+    unconfirmed: bool = False
+    """Whether they must show first that they read the mail of their address. They are `pending` too."""
     disabled: bool = False
     """Moderation: they cannot log in; their posts stay."""
     role: Role = Role.NONE
@@ -155,7 +157,13 @@ class Login(Node, frozen=True, tag="login"):
     password: str = ""
     reason: str = ""
     """Why they want to join, in their own words, where new members need approval."""
+    confirmed: bool = False
+    """Whether a mail to the address was read: a link that only it had was opened."""
+    needs_approval: bool = False
+    """Whether a member who is `unconfirmed` waits for moderators too."""
     networks: tuple[bytes, ...] = ()  # hashes of those from which the right password came, newest first
+    voided: tuple[int, int] = (0, 0)
+    """Links that bring an address back are void whose ids lie between: a thief who changed the address twice had one sent, too."""
 
 
 class Mention(NamedTuple):

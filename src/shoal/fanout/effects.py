@@ -16,6 +16,7 @@ from shoal.fanout.activity import Activity
 from shoal.fanout.aside import Aside
 from shoal.fanout.loudness import Loudness
 from shoal.graph.contract import Graph
+from shoal.mail.postman import Postman
 from shoal.media.workshop import Workshop
 from shoal.streaming.contract import Channel
 from shoal.tagcloud.emitter import Emitter
@@ -94,5 +95,7 @@ class Effects:
     search: Filler = field(default_factory=lambda: Filler(NoIndex()))
     """Keeps the search index up to date with the graph."""
     holding: Holding = _HOLDING
+    postman: Postman | None = None
+    """Sends mail; None where none is set up."""
     activity: Activity = field(default_factory=Activity)
     """Lists the posts that members react to."""

@@ -21,9 +21,9 @@ _NEW_MS = 86_400_000
 
 
 async def tell_of_member(effects: Effects, event: MemberRegistered | ProfileChanged, mark: int) -> int | None:
-    """Notify moderators of a new member. Imported members joined elsewhere, and are not told."""
+    """Notify moderators of a new member, once their address is confirmed. Imported members joined elsewhere, and are not told."""
     member = (await effects.graph.obj_get((event.member_id,))).get(event.member_id)
-    if not isinstance(member, Member) or member.dated:
+    if not isinstance(member, Member) or member.dated or member.unconfirmed:
         return None
     now = effects.new_id(shard_of(member.id))
     if milliseconds_of(now) - milliseconds_of(member.id) > _NEW_MS:

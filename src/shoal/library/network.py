@@ -22,6 +22,7 @@ from shoal.library.tags import Tags
 from shoal.services import members
 from shoal.services.leaving import departures
 from shoal.services.leaving.departures import Farewell
+from shoal.services.login import proofs, renewals
 from shoal.wiring import Network, open_network
 
 
@@ -108,7 +109,43 @@ class Shoal:
 
     async def set_password(self, who: AnyMember, password: str) -> None:
         """Replace a member's password, and end all their logins. Raises `NotFound`, `TooShort` and `TooLarge`."""
-        await members.set_password(self.network.writes, (await self.member(who)).id, password)
+        await renewals.set_password(self.network.writes, (await self.member(who)).id, password)
+
+    async def forgot_password(self, name_or_email: str, language: str = "") -> None:
+        """Have a mail sent to whoever has this name or address, with a link for another password. The setting `mail` is needed.
+
+        Nothing tells whether there is anybody. `language`: the code of the mail's, "de" for example; empty: the member's.
+        Raises `InvalidInput` for an empty text.
+        """
+        await proofs.forgot(self.network.writes, name_or_email, language)
+
+    async def reset_password(self, proof: str, password: str) -> Handle:
+        """Replace a forgotten password; `proof` is the end of the link, `/reset/<proof>`. All logins end.
+
+        Raises `Gone` for a link that is over or was used, `TooShort` and `TooLarge`.
+        """
+        return Handle(self.network, await proofs.reset_password(self.network.writes, proof, password))
+
+    async def confirm_email(self, proof: str) -> Handle:
+        """Confirm a member's address, or make another theirs; `proof` is the end of the link, `/confirm/<proof>`.
+
+        Raises `Gone` for a link that is over or was used, and `Taken` when somebody else has the address by now.
+        """
+        return Handle(self.network, await proofs.confirm(self.network.writes, proof))
+
+    async def undo_email_change(self, proof: str) -> Handle:
+        """Bring the address back that a member had before; `proof` is the end of the link, `/undo/<proof>`. All logins end.
+
+        Raises `Gone` for a link that is over or was used.
+        """
+        return Handle(self.network, await proofs.undo_change(self.network.writes, proof))
+
+    async def set_email(self, who: AnyMember, address: str) -> None:
+        """Give a member another address, or none (""), without a mail.
+
+        Raises `NotFound`, `InvalidInput`, `Taken`, and `Conflict` for a member without a login.
+        """
+        await proofs.set_email(self.network.writes, (await self.member(who)).id, address)
 
     async def come_back(self, name_or_email: str, password: str) -> Handle:
         """Undo `Handle.leave`.

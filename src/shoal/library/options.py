@@ -26,6 +26,9 @@ class Options(TypedDict, total=False):
     title: str
     description: str
     contact_email: str
+    mail: str
+    mail_from: str
+    email_confirmation: Literal["none", "asked", "required"]
     contact_account: str
     rules: tuple[str, ...]
     registrations: bool

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from shoal.graph.access import access_member
 from shoal.library.acting import Acting
 from shoal.library.arguments import part
 from shoal.ops.transfer.export import export
-from shoal.services import members
 from shoal.services.leaving import departures
 from shoal.services.leaving.departures import Farewell
-from shoal.services.login import sessions
+from shoal.services.login import proofs, renewals, sessions
 from shoal.services.login.sessions import Session, Sessions
 
 
@@ -29,7 +29,18 @@ class LogsIn(Acting):
 
     async def change_password(self, current: str, new: str) -> None:
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
-        await members.change_password(self._writes, self.id, current, new)
+        await renewals.change_password(self._writes, self.id, current, new)
+
+    async def change_email(self, password: str, address: str) -> None:
+        """Have a mail sent to another address, whose link makes it the member's. The setting `mail` is needed.
+
+        Raises `InvalidInput` for a wrong password or a malformed address, and `Taken` for one that somebody has.
+        """
+        await proofs.ask_change(self._writes, self.id, password, address)
+
+    async def ask_confirmation(self) -> None:
+        """Have the mail sent (again) by which the member confirms the address they have. Raises `NotFound`."""
+        await proofs.ask_confirmation(self._writes, await access_member(self._writes.graph, self.id))
 
     async def leave(self, password: str) -> Farewell:
         """Delete the account: it is hidden now, and deleted with everything in it when the days to come back are over.

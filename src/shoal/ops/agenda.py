@@ -1,5 +1,5 @@
 """Carry out what is due: write scheduled posts, announce the end of polls, delete media that no post has and members who left,
-and end IP blocks that expire.
+and end IP blocks and links in mails that expire.
 
 Any number of processes may work at it at once, and any of them may stop at any moment: whatever is done is one commit, which
 also ends the thing's ticket and is refused when another was first. Only the deletion of a member takes many, and looks after
@@ -21,6 +21,7 @@ from shoal.core.errors import Conflict, ShoalError, Unavailable
 from shoal.core.events import PollEnded
 from shoal.core.ids import floor_at, shard_of
 from shoal.core.ip_blocks import IpBlock
+from shoal.core.mail import Proof
 from shoal.core.model import App, Media, Poll, ScheduledPost
 from shoal.graph import media_life as life
 from shoal.graph.contract import Assoc, Batch, Cursor
@@ -28,7 +29,7 @@ from shoal.graph.payloads.agenda import take_off
 from shoal.graph.schema import AGENDA, DUE, AnyNode
 from shoal.services import ip_blocks, scheduling
 from shoal.services.leaving import clearing
-from shoal.services.login import apps
+from shoal.services.login import apps, proofs
 from shoal.services.writes import Writes
 
 _log = logging.getLogger(__name__)
@@ -124,6 +125,8 @@ class Agenda:
                 await ip_blocks.expire(self._writes, node)
             case Departure(ticket_id=ticket.id2):
                 await clearing.carry_out(self._writes, node)
+            case Proof(ticket_id=ticket.id2):
+                await proofs.end(self._writes, node)
             case _:
                 # It is gone, or was put off, and this ticket was left behind.
                 batch = Batch(shard_of(ticket.id2))

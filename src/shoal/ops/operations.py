@@ -31,6 +31,7 @@ from shoal.ops.transfer.sources import Sources
 from shoal.ops.transfer.summary import ImportReport, Summary
 from shoal.services import members, moderation
 from shoal.services.leaving import departures
+from shoal.services.login import proofs, renewals
 
 T = TypeVar("T")
 
@@ -108,7 +109,17 @@ class SetPassword(Operation[None]):
     password: str
 
     async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
-        await members.set_password(network.writes, (await _found(network, self.name)).id, self.password)
+        await renewals.set_password(network.writes, (await _found(network, self.name)).id, self.password)
+
+
+class SetEmail(Operation[None]):
+    """Give a member another e-mail address, or none."""
+
+    name: str
+    address: str
+
+    async def carry_out(self, network: AnyNetwork, progress: Progress) -> None:
+        await proofs.set_email(network.writes, (await _found(network, self.name)).id, self.address)
 
 
 class SetSuspended(Operation[None]):

@@ -11,7 +11,6 @@ import msgspec
 
 from shoal.core.contacts import hash_address
 from shoal.core.errors import (
-    Conflict,
     InvalidInput,
     ShoalError,
     Taken,
@@ -21,8 +20,9 @@ from shoal.core.errors import (
     Unfit,
     is_refusal,
 )
-from shoal.core.events import FilesReleased, MemberRegistered, ProfileChanged, SessionsEnded
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.events import FilesReleased, MailDue, MemberRegistered, ProfileChanged
+from shoal.core.ids import milliseconds_of
+from shoal.core.mail import MailKind
 from shoal.core.media_files import files_of_member
 from shoal.core.model import Login, Member, ProfileField, QuotePolicy, Visibility
 from shoal.core.placement import place
@@ -30,18 +30,16 @@ from shoal.core.places import PlacePrecision
 from shoal.core.text import check_email, check_text, check_user_name
 from shoal.graph.access import access_member
 from shoal.graph.addresses import keep_address
-from shoal.graph.changes import change_object, retry_on_conflict
-from shoal.graph.contract import Batch, Cursor, KeyTaken
+from shoal.graph.changes import change_object
+from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.payloads.declared import redeclare
-from shoal.graph.schema import LOGGED_IN, Key, email_key, import_key, user_name_key
+from shoal.graph.schema import Key, email_key, import_key, user_name_key
 from shoal.services.login import guesses, passwords
 from shoal.services.login.apps import check_welcome
 from shoal.services.login.contact_salt import contact_salt
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Limits, Writes, add_node
 
-_TOLD = 1_000
-"""Tokens that a change of password names to the processes that keep connections open: the newest."""
 _HELD_MS = 60_000
 """Milliseconds for which an e-mail address is reserved for a registration that has not committed yet."""
 
@@ -67,7 +65,6 @@ MAX_DOMAIN = 253
 _DOMAIN = re.compile(r"(?:[\w](?:[\w-]*[\w])?\.)+[\w](?:[\w-]*[\w])?")
 """A host name of two labels or more (RFC 1034, 3.1), in any script."""
 _WRONG = "the name or the password is wrong"
-_WRONG_CURRENT = "the current password is wrong"
 
 
 class ProfileChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,13 +108,16 @@ async def register(
     record: str = "",
     pending: bool = False,
     reason: str = "",
+    unconfirmed: bool = False,
+    confirms: bool = False,
 ) -> Member:
     """Create a member, on the shard of the name. Without a password nobody can log in as them until one is set.
 
     `hashed` is a password as `passwords.hashed` gives it, for many members that are made with the same one. The
     operator may give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
     One who is `pending` can neither act nor be seen until they are approved (`moderation.approve`); `reason` is their
-    message to the moderators. Raises `Taken` for a name or an address that is in use, `InvalidInput` for one that is
+    message to the moderators. One who is `unconfirmed` waits until they open the link in a mail; with `confirms` one is sent to
+    them. Raises `Taken` for a name or an address that is in use, `InvalidInput` for one that is
     malformed.
     """
     name = check_user_name(name, reserved=reserved)
@@ -131,10 +131,16 @@ async def register(
         raise Taken("Username has already been taken", field="username")
     secret = hashed if password is None else await passwords.hashed(check_password(writes, password))
     login = Login(
-        id=writes.new_id(shard), member_id=writes.new_id(shard), email=address, password=secret, reason=reason
+        id=writes.new_id(shard),
+        member_id=writes.new_id(shard),
+        email=address,
+        password=secret,
+        reason=reason,
+        needs_approval=pending and unconfirmed,
     )
+    waits = pending or unconfirmed
     if address:
-        await _hold_address(writes, address, login.member_id)
+        await hold_address(writes, address, login.member_id, milliseconds_of(login.member_id))
 
     def build(id_: int) -> tuple[Member, Batch]:
         secrets = msgspec.structs.replace(login, id=id_)
@@ -146,8 +152,9 @@ async def register(
             default_language=language,
             login_id=id_,
             dated=created_at,
-            pending=pending,
-            suspended=pending,
+            pending=waits,
+            unconfirmed=unconfirmed,
+            suspended=waits,
         )
         batch = Batch(shard)
         batch.key_add(key, member.id)
@@ -158,6 +165,8 @@ async def register(
         batch.emit(ProfileChanged(member_id=member.id))
         if address:
             batch.emit(MemberRegistered(member_id=member.id, address=address))
+            if confirms:
+                batch.emit(MailDue(kind=MailKind.CONFIRM, at=milliseconds_of(id_), member_id=member.id))
         return member, batch
 
     try:
@@ -190,15 +199,25 @@ def imported(
     return member, Login(id=login_id, member_id=member_id)
 
 
-async def _hold_address(writes: Writes, address: str, member_id: int) -> None:
-    """Reserve an address on its own shard for a while, so that a registration that dies leaves nothing behind."""
+async def hold_address(writes: Writes, address: str, member_id: int, now: int) -> None:
+    """Reserve an address on its own shard for a while, so that what dies before its commit leaves nothing behind.
+
+    `now` is in Unix milliseconds. Raises `Taken`.
+    """
     key = email_key(address)
     batch = Batch(key.shard)
-    batch.key_add(key, member_id, until=milliseconds_of(member_id) + _HELD_MS)
+    batch.key_add(key, member_id, until=now + _HELD_MS)
     try:
         await writes.graph.commit(batch)
     except KeyTaken as error:
         raise Taken("Email has already been taken", field="email") from error
+
+
+async def check_free(writes: Writes, address: str, member_id: int) -> None:
+    """Raise `Taken` for an address that another member has."""
+    key = email_key(address)
+    if (await writes.graph.key_get((key,))).get(key, member_id) != member_id:
+        raise Taken("Email has already been taken", field="email")
 
 
 async def log_in(writes: Writes, name_or_email: str, password: str, asker: Asker | None = None) -> Member:
@@ -238,56 +257,6 @@ async def find(writes: Writes, name_or_email: str) -> Member | None:
     found = (await writes.graph.key_get((key,))).get(key)
     node = (await writes.graph.obj_get((found,))).get(found) if found else None
     return node if isinstance(node, Member) else None
-
-
-async def set_password(writes: Writes, member_id: int, password: str) -> None:
-    """Replace the password. Every token and authorization code of the member is invalid from then on."""
-    if await login_of(writes, await access_member(writes.graph, member_id)) is None:
-        raise Conflict("this member has no login")
-    await _replace_password(writes, member_id, await passwords.hashed(check_password(writes, password)))
-
-
-async def change_password(
-    writes: Writes, member_id: int, current: str, password: str, asker: Asker | None = None
-) -> None:
-    """Replace the password as `set_password`, for a member who knows the present one.
-
-    Raises `InvalidInput` if they do not.
-
-    Wrong passwords count as those of `log_in` do.
-    """
-    check_password(writes, password, field="new_password")
-    member = await access_member(writes.graph, member_id)
-    login = await login_of(writes, member)
-    fits = await guesses.fits(writes, login, member.name, current, asker)
-    if login is None or not fits:
-        raise InvalidInput(_WRONG_CURRENT, field="current_password")
-    secret = await passwords.hashed(password)
-    await _replace_password(writes, member_id, secret, login.password, guesses.networks_after(login, asker))
-
-
-async def _replace_password(
-    writes: Writes, member_id: int, secret: str, known: str = "", networks: tuple[bytes, ...] = ()
-) -> None:
-    """Change the password and the generation in one commit.
-
-    A member's own change holds only while the `known` hash stands.
-    """
-    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
-    ended = SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
-
-    async def attempt() -> None:
-        member = await access_member(writes.graph, member_id)
-        login = await login_of(writes, member)
-        if login is None or known not in ("", login.password):
-            raise InvalidInput(_WRONG_CURRENT, field="current_password")
-        batch = Batch(shard_of(member.id))
-        batch.obj_set(msgspec.structs.replace(login, password=secret, networks=networks, version=login.version + 1))
-        batch.obj_set(msgspec.structs.replace(member, generation=member.generation + 1, version=member.version + 1))
-        batch.emit(ended)
-        await writes.graph.commit(batch)
-
-    await retry_on_conflict(attempt)
 
 
 async def update_profile(writes: Writes, member_id: int, profile: ProfileChange) -> Member:

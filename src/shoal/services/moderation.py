@@ -85,9 +85,9 @@ async def restore(writes: Writes, member_id: int) -> Member:
 
 
 async def approve(writes: Writes, member_id: int) -> Member:
-    """Admit a member who waits for approval. Raises `NotAllowed` for one who does not wait."""
+    """Admit a member who waits for approval, or to confirm their address. Raises `NotAllowed` for one who does not wait."""
     await _access_pending(writes, member_id)
-    return await _become(writes, member_id, pending=False, suspended=False)
+    return await _become(writes, member_id, pending=False, unconfirmed=False, suspended=False)
 
 
 async def reject(writes: Writes, member_id: int) -> Member:

@@ -78,6 +78,42 @@ class Shoal(Opening):
         """Replace a member's password, and end all their logins. Raises `NotFound`, `TooShort` and `TooLarge`."""
         self._loop.call(self._awaited.set_password(who, password))
 
+    def forgot_password(self, name_or_email: str, language: str = "") -> None:
+        """Have a mail sent to whoever has this name or address, with a link for another password. The setting `mail` is needed.
+
+        Nothing tells whether there is anybody. `language`: the code of the mail's, "de" for example; empty: the member's.
+        Raises `InvalidInput` for an empty text.
+        """
+        self._loop.call(self._awaited.forgot_password(name_or_email, language))
+
+    def reset_password(self, proof: str, password: str) -> Handle:
+        """Replace a forgotten password; `proof` is the end of the link, `/reset/<proof>`. All logins end.
+
+        Raises `Gone` for a link that is over or was used, `TooShort` and `TooLarge`.
+        """
+        return Handle(self._loop, self._loop.call(self._awaited.reset_password(proof, password)))
+
+    def confirm_email(self, proof: str) -> Handle:
+        """Confirm a member's address, or make another theirs; `proof` is the end of the link, `/confirm/<proof>`.
+
+        Raises `Gone` for a link that is over or was used, and `Taken` when somebody else has the address by now.
+        """
+        return Handle(self._loop, self._loop.call(self._awaited.confirm_email(proof)))
+
+    def undo_email_change(self, proof: str) -> Handle:
+        """Bring the address back that a member had before; `proof` is the end of the link, `/undo/<proof>`. All logins end.
+
+        Raises `Gone` for a link that is over or was used.
+        """
+        return Handle(self._loop, self._loop.call(self._awaited.undo_email_change(proof)))
+
+    def set_email(self, who: AnyMember, address: str) -> None:
+        """Give a member another address, or none (""), without a mail.
+
+        Raises `NotFound`, `InvalidInput`, `Taken`, and `Conflict` for a member without a login.
+        """
+        self._loop.call(self._awaited.set_email(who, address))
+
     def come_back(self, name_or_email: str, password: str) -> Handle:
         """Undo `Handle.leave`.
 

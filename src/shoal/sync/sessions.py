@@ -30,6 +30,17 @@ class LogsIn(Acting):
         """Replace the password, and end all logins. Raises `InvalidInput` for a wrong or unfit one (`TooShort`, `TooLarge`)."""
         self._loop.call(self._awaited.change_password(current, new))
 
+    def change_email(self, password: str, address: str) -> None:
+        """Have a mail sent to another address, whose link makes it the member's. The setting `mail` is needed.
+
+        Raises `InvalidInput` for a wrong password or a malformed address, and `Taken` for one that somebody has.
+        """
+        self._loop.call(self._awaited.change_email(password, address))
+
+    def ask_confirmation(self) -> None:
+        """Have the mail sent (again) by which the member confirms the address they have. Raises `NotFound`."""
+        self._loop.call(self._awaited.ask_confirmation())
+
     def leave(self, password: str) -> Farewell:
         """Delete the account: it is hidden now, and deleted with everything in it when the days to come back are over.
 

@@ -27,6 +27,7 @@ _ALWAYS_OPEN = frozenset(
         "about",
         "comeback",
         "confirm",
+        "forgotten",
         "goodbye",
         "keys",
         "login",
@@ -34,7 +35,9 @@ _ALWAYS_OPEN = frozenset(
         "oauth",
         "offline",
         "password",
+        "reset",
         "signup",
+        "undo",
         "welcome",
         "worker.js",
     }

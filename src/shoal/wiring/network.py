@@ -51,6 +51,7 @@ from shoal.timelines.contract import Timelines
 from shoal.timelines.memory import MemoryTimelines
 from shoal.timelines.readings import MemoryReadings
 from shoal.timelines.tally import PushTally
+from shoal.wiring.mail import open_mail
 from shoal.wiring.places import domain_of, media_url
 from shoal.wiring.search import begin_filling, open_search
 from shoal.wiring.sharing import Sharing, open_broker, open_sharing
@@ -227,6 +228,7 @@ async def _assemble(
         tally=tally,
         search=search,
         holding=Holding(settings.reports_to_hold, int(settings.reporter_age_days * 86_400_000)),
+        postman=open_mail(settings),
     )
     hub = Hub(channel, lasting)
     stack.push_async_callback(hub.close)
@@ -319,6 +321,8 @@ def _start(network: Network, broker: Any, stack: AsyncExitStack, *, working: boo
         begin_filling(network.store, network.effects.graph, network.search, stack)
         # Before the runner, which waits for its jobs: a long video does not hold up the end.
         stack.push_async_callback(network.effects.workshop.close)
+        if network.effects.postman is not None:
+            stack.push_async_callback(network.effects.postman.close)
 
 
 def _clips(settings: Settings) -> Clips | None:

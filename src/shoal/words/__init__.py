@@ -1,1 +1,1 @@
-"""What people read, in their language: the catalogues, for pages and for mail."""
+"""Catalogues of words in several languages, for pages and for mail."""

@@ -18,7 +18,7 @@ from shoal.core.model import Visibility
 from shoal.graph.contract import Batch
 from shoal.graph.schema import LISTS
 from shoal.services import members, moderation
-from shoal.services.login import apps
+from shoal.services.login import apps, renewals
 from shoal.streaming import updates
 from tests.api.live.streams import SLOW, Ear, Heard, Place, a_place, served
 from tests.api.world import Someone, World, picture
@@ -394,7 +394,7 @@ async def test_a_new_password_ends_the_streams_of_the_old_one() -> None:
         app = (await apps.register(place.network.writes, "Test", redirect_uris=("urn:x",), scopes=("read",))).app
         token = (await apps.issue_token(place.network.writes, app.id, joined.id, ("read",))).text
         async with place.ear(Someone(joined, token, app.id), "user") as ear:
-            await members.set_password(place.network.writes, joined.id, "high tide at dusk")
+            await renewals.set_password(place.network.writes, joined.id, "high tide at dusk")
             await ear.ends()
 
 

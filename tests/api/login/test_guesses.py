@@ -13,8 +13,7 @@ import pytest
 
 from shoal.core.errors import Unavailable
 from shoal.core.model import Login
-from shoal.services import members
-from shoal.services.login import apps, passwords
+from shoal.services.login import apps, passwords, renewals
 from tests.api.visitor import CALLBACK, PASSWORD, Visitor, register, text_of
 from tests.api.visitor import Client as Registered
 from tests.api.world import BASE, World, world
@@ -129,7 +128,7 @@ def test_the_networks_of_the_last_eight_logins_are_known_by_hashes_and_a_new_pas
     known = login().networks
     assert len(known) == len(set(known)) == 8
     assert all(len(mark) == 8 for mark in known)
-    guarded.shoal.run(members.set_password(guarded.shoal.network.writes, id_, "another password"))
+    guarded.shoal.run(renewals.set_password(guarded.shoal.network.writes, id_, "another password"))
     assert login().networks == ()
 
 

@@ -8,8 +8,7 @@ from shoal.core.events import SessionsEnded
 from shoal.core.model import Grant, Token
 from shoal.graph.schema import EXPIRING, LOGGED_IN
 from shoal.ops.checking.check import check
-from shoal.services import members
-from shoal.services.login import apps
+from shoal.services.login import apps, renewals
 from tests.api.visitor import PASSWORD, Client, Visitor, register
 from tests.api.world import World, world
 
@@ -136,7 +135,7 @@ def test_what_a_password_ended_is_cleared_away_however_much_it_is(shoal: World) 
     visitor.open(client.query())
     visitor.log_in("ann")
     visitor.press("allow")
-    shoal.run(members.set_password(writes, id_, NEW))
+    shoal.run(renewals.set_password(writes, id_, NEW))
     fresh = shoal.run(apps.issue_token(writes, client.app.id, id_, ("read",)))
     shoal.settle()
     counts = shoal.run(shoal.network.store.assoc_count((id_,), (LOGGED_IN, EXPIRING)))
@@ -171,7 +170,7 @@ def test_whoever_keeps_connections_open_is_told_which_tokens_ended() -> None:
         app = Client(shoal).app
         first, second = (shoal.run(apps.issue_token(shoal.writes, app.id, id_, ("read",))) for _ in range(2))
         shoal.run(apps.revoke_token(shoal.writes, first.token))
-        shoal.run(members.set_password(shoal.writes, id_, NEW))
+        shoal.run(renewals.set_password(shoal.writes, id_, NEW))
         assert ended(shoal) == [
             SessionsEnded(member_id=id_, token_ids=(first.token.id,)),
             SessionsEnded(member_id=id_, token_ids=(second.token.id,), every=True),

@@ -11,8 +11,8 @@ from tests.web.chromium.screens import Stage, browser, stage
 
 
 @pytest.fixture(scope="module")
-def at() -> Iterator[Stage]:
-    with stage() as made:
+def at(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    with stage(mail=tmp_path_factory.mktemp("mail").as_uri()) as made:
         yield made
 
 

@@ -121,7 +121,7 @@ def admin_account(member: model.Member, email: str, reason: str, shown: Account)
         created_at=presenter.moment(member.created_at),
         email=email,
         role=presenter.role(member.role),
-        confirmed=True,
+        confirmed=not member.unconfirmed,
         suspended=member.suspended and not member.pending,
         silenced=member.silenced,
         disabled=member.disabled,

@@ -1,4 +1,4 @@
-"""Passwords that come over HTTP: checked outside the admission gate, and counted by account and by network."""
+"""Passwords that come over HTTP: checked outside the admission gate, and counted by account and by network; and mails asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from shoal.core.model import Member
 from shoal.services import members
 from shoal.services.leaving import departures
 from shoal.services.leaving.departures import Farewell
-from shoal.services.login import passwords
+from shoal.services.login import passwords, proofs, renewals
+from shoal.services.login.guesses import account_key
 
 
 @asynccontextmanager
@@ -64,10 +65,36 @@ async def log_in(context: Context, name: str, password: str) -> Member:
 
 
 async def change_password(context: Context, member_id: int, current: str, password: str) -> None:
-    """A new password for a member who knows the one they have. Raises as `members.change_password`."""
+    """A new password for a member who knows the one they have. Raises as `renewals.change_password`."""
     front = context.deps
     async with hashing(context.request.scope):
-        await members.change_password(front.writes, member_id, current, password, _attempt(context))
+        await renewals.change_password(front.writes, member_id, current, password, _attempt(context))
+
+
+async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
+    """A mail to another address, for a member who knows the password. Raises as `proofs.ask_change`, and `TooMany`."""
+    front = context.deps
+    await count_mail(context, str(member_id))
+    async with hashing(context.request.scope):
+        await proofs.ask_change(front.writes, member_id, password, address, language, _attempt(context))
+
+
+async def reset_password(context: Context, proof: str, password: str) -> Member:
+    """A new password by the link of a mail. Raises as `proofs.reset_password`."""
+    async with hashing(context.request.scope):
+        return await proofs.reset_password(context.deps.writes, proof, password)
+
+
+async def count_mail(context: Context, account: str) -> None:
+    """Count a mail that somebody asks for, by the account as typed and by their network. Raises `TooMany`."""
+    address = address_of(context.request.scope)
+    keys = [RateKey("account_mails", account_key(account))]
+    if address:
+        keys.insert(0, RateKey("network_mails", network_key(address)))
+    for key in keys:
+        window = await context.deps.limiter.take(key)
+        if window is not None and window.wait:
+            raise TooMany("Too many mails were asked for", retry_after=window.wait)
 
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:

@@ -1,4 +1,4 @@
-"""Joining: everything that signing up by an app and on a page have in common. E-mail addresses are not confirmed."""
+"""Joining: everything that signing up by an app and on a page have in common."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ async def join(context: Context, asked: Joining) -> Member:
     """
     front, pending = context.deps, needs_approval(context)
     await _check(front, asked, address_of(context.request.scope), pending=pending)
+    confirms = bool(front.settings.mail) and front.settings.email_confirmation != "none"
     async with hashing(context.request.scope):
         return await members.register(
             front.writes,
@@ -57,6 +58,8 @@ async def join(context: Context, asked: Joining) -> Member:
             language=asked.language,
             pending=pending,
             reason=asked.reason if pending else "",
+            unconfirmed=confirms and front.settings.email_confirmation == "required",
+            confirms=confirms,
         )
 
 

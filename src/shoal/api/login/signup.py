@@ -1,4 +1,4 @@
-"""Signing up: an app makes a member, and gets the member's first token. E-mail addresses are not confirmed."""
+"""Signing up: an app makes a member, and gets the member's first token."""
 
 from __future__ import annotations
 
@@ -12,10 +12,14 @@ from shoal.api import rows
 from shoal.api.context import Context
 from shoal.api.entities import presenter
 from shoal.api.entities.clients import Token
+from shoal.api.listing import actor
 from shoal.api.login.apps import app_of
+from shoal.api.login.guesses import count_mail
 from shoal.api.login.joining import Joining, join
 from shoal.core.errors import NotAllowed
-from shoal.services.login import apps
+from shoal.graph.access import access_member
+from shoal.services import members
+from shoal.services.login import apps, proofs
 
 _Word = Annotated[str, Meta(max_length=2_000)]
 _LOCALE = re.compile(r"([a-z]{2,3})(?:[-_][A-Za-z0-9]{2,8}){0,3}")
@@ -61,9 +65,20 @@ def _language(locale: str) -> str:
     return found[1] if found else ""
 
 
-async def confirm(_context: Context, _params: None) -> object:
-    """Refuse to send a confirmation: e-mail addresses are not confirmed."""
-    raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
+async def confirm(context: Context, _params: None) -> object:
+    """Send the mail again by which a member confirms their address.
+
+    It is refused where the address is confirmed, where there is none, and where the server asks for no confirmation.
+    """
+    front = context.deps
+    member = await access_member(front.graph, actor(context))
+    login = await members.login_of(front.writes, member)
+    asks = bool(front.settings.mail) and front.settings.email_confirmation != "none"
+    if login is None or not login.email or login.confirmed or not asks:
+        raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
+    await count_mail(context, login.email)
+    await proofs.ask_confirmation(front.writes, member)
+    return {}
 
 
 ROUTES = (

@@ -19,6 +19,7 @@ from shoal.core.departures import Departure
 from shoal.core.email_blocks import CanonicalEmailBlock, EmailDomainBlock
 from shoal.core.ids import shard_of
 from shoal.core.ip_blocks import IpBlock
+from shoal.core.mail import Proof
 from shoal.core.model import App, Grant, Login, Media, Member, Poll, Post, Revision, ScheduledPost, Share, Token
 from shoal.core.ranking.taste import SeenPosts, Taste
 from shoal.graph.contract import AssocRow, Scanner
@@ -277,7 +278,7 @@ def parts_of(node: AnyNode) -> tuple[int, ...]:
     match node:
         case Poll():
             return (*[option.id for option in node.options], node.ticket_id)
-        case App() | Media() | ScheduledPost() | IpBlock() | Departure():
+        case App() | Media() | ScheduledPost() | IpBlock() | Departure() | Proof():
             return (node.ticket_id,)
     return ()
 

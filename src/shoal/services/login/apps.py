@@ -10,7 +10,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shoal.core.bearer import decoded, fits, hash_of, new_secret, opened, text_of
-from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated
+from shoal.core.errors import InvalidToken, Leaving, NotAllowed, Unauthenticated, Unconfirmed
 from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
@@ -31,6 +31,7 @@ UNUSED_MS = 86_400_000
 _UNKNOWN = "Client authentication failed due to unknown client, or no client authentication included"
 DISABLED = "Your login is currently disabled"
 PENDING = "Your login is currently pending approval"
+UNCONFIRMED = "Your login is missing a confirmed e-mail address"
 LEAVING = "You asked for this account to be deleted"
 
 
@@ -208,6 +209,8 @@ def check_welcome(member: Member) -> None:
     if member.departure_id and not member.disabled:
         raise Leaving(LEAVING)
     if member.suspended or member.disabled:
+        if member.unconfirmed:
+            raise Unconfirmed(UNCONFIRMED)
         raise NotAllowed(PENDING if member.pending else DISABLED)
 
 

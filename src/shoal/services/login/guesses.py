@@ -15,7 +15,9 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from shoal.core.errors import ShoalError, TooMany
-from shoal.core.ids import shard_of
+from shoal.core.events import MailDue
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.mail import MailKind
 from shoal.core.model import Login
 from shoal.graph.contract import Batch
 from shoal.services.login import passwords
@@ -60,7 +62,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     mark = _mark(login.id, asker.network) if login and asker.network else b""
     known = login is not None and mark in login.networks
     try:
-        await asker.begin(_account(name), known=known)
+        await asker.begin(account_key(name), known=known)
     except TooMany:
         _tell("too many wrong passwords", name, asker)
         raise
@@ -71,7 +73,7 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
     if login is not None and mark and not known:
         # Best effort: without it the next login from there is counted with everybody's.
         with contextlib.suppress(ShoalError):
-            await _remember(writes, login, mark)
+            await _remember(writes, login, mark, asker)
     return True
 
 
@@ -81,9 +83,12 @@ def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
     return (mark,) if mark else ()
 
 
-async def _remember(writes: Writes, login: Login, mark: bytes) -> None:
+async def _remember(writes: Writes, login: Login, mark: bytes, asker: Asker) -> None:
     batch = Batch(shard_of(login.id))
     batch.obj_set(replace(login, networks=(mark, *login.networks)[:_KNOWN], version=login.version + 1))
+    if login.networks and login.email:
+        at = milliseconds_of(writes.new_id(batch.shard))
+        batch.emit(MailDue(kind=MailKind.NEW_PLACE, at=at, member_id=login.member_id, place=asker.address))
     await writes.graph.commit(batch)
 
 
@@ -92,7 +97,7 @@ def _mark(login_id: int, network: str) -> bytes:
     return blake2b(network.encode(), digest_size=8, key=login_id.to_bytes(8)).digest()
 
 
-def _account(name: str) -> str:
+def account_key(name: str) -> str:
     """Return the key under which an attempt is counted: a hash of the name or address that was given.
 
     It does not depend on whose name it is: else a stranger could find out which address belongs to whom, or to nobody.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -11,9 +12,10 @@ from starlette.responses import Response
 from shoal.api.context import Context
 from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
-from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated
+from shoal.core.errors import Leaving, NotAllowed, NotFound, TooMany, Unauthenticated, Unconfirmed
 from shoal.core.model import Member
-from shoal.services.login import sessions
+from shoal.services import members
+from shoal.services.login import proofs, sessions
 from shoal.web import rows
 from shoal.web.pages import leaving
 from shoal.web.rendering import page
@@ -51,12 +53,24 @@ async def log_in(visit: Visit, asked: LogIn) -> Response:
         member = await guesses.log_in(context, asked.username, asked.password)
     except Leaving:
         return await leaving.ask(visit, asked.username, status=403)
+    except Unconfirmed:
+        return await _ask_again(visit, asked.username)
     except (Unauthenticated, NotAllowed, TooMany) as error:
         refusal = password_refusal(visit.words, error)
         response = await _form(visit, asked.to, asked.username, refusal.words, refusal.status)
         response.headers.update(refusal.headers)
         return response
     return await begin(visit, member, asked.to)
+
+
+async def _ask_again(visit: Visit, name: str) -> Response:
+    """Send the mail again to whoever knows the password, and say what to do with it."""
+    member = await members.find(visit.front.writes, name)
+    with suppress(TooMany):
+        await guesses.count_mail(Context(ANONYMOUS, visit.request, visit.front, {}), name)
+        if member is not None:
+            await proofs.ask_confirmation(visit.front.writes, member, visit.words.code)
+    return visit.go("/signup/confirm")
 
 
 async def begin(visit: Visit, member: Member, to: str) -> Response:

@@ -58,6 +58,8 @@ async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
         return await _form(visit, asked, wrong_of(visit.words, error, **_rules(visit)))
     except NotAllowed:
         return await _form(visit, asked)
+    if member.unconfirmed:
+        return visit.go("/signup/confirm")
     if member.pending:
         return visit.go("/signup/waiting")
     return await begin(visit, member, "/welcome/interests")
@@ -66,6 +68,11 @@ async def sign_up(visit: Visit, asked: SignUpForm) -> Response:
 async def waiting(visit: Visit, _params: None) -> Response:
     """The page for somebody who waits for approval."""
     return await page(visit, "signup_waiting", title=visit.words.text("Thank you"))
+
+
+async def unconfirmed(visit: Visit, _params: None) -> Response:
+    """The page for somebody who has to open the link in a mail first."""
+    return await page(visit, "signup_confirm", title=visit.words.text("Check your mail"))
 
 
 async def _form(visit: Visit, asked: SignUpForm, wrong: Wrong = RIGHT) -> Response:
@@ -128,4 +135,5 @@ ROUTES = (
     rows.page("/signup", form),
     rows.form("/signup", sign_up, SignUpForm, limit_class="signup"),
     rows.page("/signup/waiting", waiting),
+    rows.page("/signup/confirm", unconfirmed),
 )

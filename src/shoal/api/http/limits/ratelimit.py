@@ -57,6 +57,8 @@ DEFAULTS: Mapping[str, RateRule] = {
     "apps": RateRule(30, 1800),
     "account_guesses": RateRule(10, 600),
     "network_guesses": RateRule(50, 600),
+    "account_mails": RateRule(3, 3_600),
+    "network_mails": RateRule(20, 3_600),
     "pages": RateRule(600, 300),
     "files": RateRule(3_000, 300),
     "contacts": RateRule(10, 86_400),

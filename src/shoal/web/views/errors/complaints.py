@@ -16,6 +16,7 @@ COMPLAINTS = (
     "This has %(actual)s characters; the maximum is %(most)s",
     "This has a character that is not text: %(character)s",
     "This must have at most %(most)s characters",
+    "this must not be empty",
     "This must have at most %(most)s items",
     "This must be %(least)s or more",
     "This must be %(most)s or less",
@@ -125,6 +126,7 @@ COMPLAINTS = (
     "This member asked for their account to be deleted: only they can come back",
     "the password is wrong",
     "Your login is currently pending approval",
+    "Your login is missing a confirmed e-mail address",
     "Your login is currently disabled",
     "Your network has no access to this server",
     # Moderators' forms

@@ -1,0 +1,30 @@
+"""A letter, and whoever takes it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from shoal.core.errors import ShoalError
+
+
+class Letter(NamedTuple):
+    """A mail: to whom, and what it says, as plain text and as HTML."""
+
+    to: str
+    subject: str
+    text: str
+    html: str
+
+
+class Undeliverable(ShoalError):
+    """The mail server will not take this letter, however often it is tried."""
+
+
+class Mailer(Protocol):
+    """Sends letters."""
+
+    async def send(self, letter: Letter) -> None:
+        """Hand a letter over. Once this returns it is somebody else's to deliver.
+
+        Raises `Unavailable` where it may be tried again later, and `Undeliverable` where not.
+        """

@@ -1,0 +1,106 @@
+"""Letters through an SMTP server."""
+
+from __future__ import annotations
+
+import ssl
+from typing import NamedTuple
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import aiosmtplib
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.mail.contract import Letter, Undeliverable
+from shoal.mail.envelopes import message_of
+
+_SECONDS = 20.0
+_ALLOWED = "smtp://user:password@host:587 (with ?tls=required, offered or never, and ca=FILE) or smtps://user:password@host:465"
+_TLS = {"required": True, "offered": None, "never": False}
+
+
+class SmtpServer(NamedTuple):
+    """Where mail is handed over."""
+
+    host: str
+    port: int
+    user: str
+    password: str
+    wrapped: bool
+    """TLS from the first byte on (RFC 8314)."""
+    upgraded: bool | None
+    """STARTTLS: always, never, or (None) where the server offers it."""
+    ca: str
+    """A file with the certificates that are trusted; empty: those of the system."""
+
+
+def smtp_server(url: str) -> SmtpServer:
+    """Return what a URL says. Raises `InvalidInput`. A password never goes over the network in clear, but to this machine."""
+    parts = urlsplit(url)
+    more = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    tls = more.pop("tls", "")
+    ca = more.pop("ca", "")
+    try:
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        host, port = "", None
+    if parts.scheme not in ("smtp", "smtps") or not host or more or parts.path.strip("/") or (tls and tls not in _TLS):
+        raise InvalidInput(f"mail: {_ALLOWED}, not {_without_password(url)!r}")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    near = host in ("localhost", "127.0.0.1", "::1")
+    wrapped = parts.scheme == "smtps"
+    upgraded = False if wrapped else _TLS[tls or ("offered" if near or not user else "required")]
+    if user and not (wrapped or upgraded or near):
+        raise InvalidInput("mail: a password is sent over TLS only: use smtps://, or smtp:// with ?tls=required")
+    return SmtpServer(host, port or (465 if wrapped else 587 if user else 25), user, password, wrapped, upgraded, ca)
+
+
+def _without_password(url: str) -> str:
+    head, at, tail = url.rpartition("@")
+    return f"{head.partition('://')[0]}://…@{tail}" if at else url
+
+
+class SmtpMailer:
+    """Hands letters to one SMTP server, over a connection for each."""
+
+    def __init__(self, url: str, sender: str) -> None:
+        self._server = smtp_server(url)
+        self._sender = sender
+        try:
+            self._tls = ssl.create_default_context(cafile=self._server.ca or None)
+        except OSError as error:
+            raise InvalidInput(f"mail: the certificates in {self._server.ca} cannot be read: {error}") from error
+
+    async def send(self, letter: Letter) -> None:
+        """Hand a letter over, as `Mailer.send`."""
+        at = self._server
+        try:
+            await aiosmtplib.send(
+                message_of(letter, self._sender),
+                hostname=at.host,
+                port=at.port,
+                username=at.user or None,
+                password=at.password or None,
+                use_tls=at.wrapped,
+                start_tls=at.upgraded,
+                tls_context=self._tls,
+                timeout=_SECONDS,
+            )
+        except aiosmtplib.SMTPAuthenticationError as error:
+            raise Unavailable(f"the mail server does not take our user and password: {error.code}") from error
+        except (aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException) as error:
+            raise _refusal(error) from error
+        except (aiosmtplib.SMTPException, OSError) as error:
+            raise Unavailable(f"the mail server {at.host}:{at.port} cannot be reached: {error}") from error
+
+
+def _refusal(error: aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseException) -> Unavailable | Undeliverable:
+    """Return what an answer of the server means: codes from 500 on are for good (RFC 5321, 4.2.1)."""
+    if isinstance(error, aiosmtplib.SMTPRecipientsRefused):
+        refused = error.recipients[0]
+        code, said = refused.code, refused.message
+    else:
+        code, said = error.code, error.message
+    # Before a letter was looked at, an answer says nothing of it: a server that greets with 554 may be mended.
+    about_letter = not isinstance(error, aiosmtplib.SMTPConnectResponseError | aiosmtplib.SMTPHeloError)
+    if code >= 500 and about_letter:
+        return Undeliverable(f"the mail server refuses: {code} {said}")
+    return Unavailable(f"the mail server cannot take mail now: {code} {said}")

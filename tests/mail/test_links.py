@@ -1,0 +1,446 @@
+"""Mails and the links in them: each works once, for a while, for one member alone."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from shoal import Handle, Shoal
+from shoal.core.contacts import hash_address
+from shoal.core.errors import Gone, InvalidInput, NotAllowed, NotFound, Taken, TooShort, Unauthenticated, Unconfirmed
+from shoal.core.mail import Proof
+from shoal.core.model import Member, Role
+from shoal.graph.payloads.notifications import Kind
+from shoal.ops.agenda import Agenda
+from shoal.ops.checking.check import check
+from shoal.services import members, moderation
+from shoal.services.login.contact_salt import contact_salt
+from tests.engines import dynamodb, postgres
+from tests.engines.smtp import PostOffice, post_office
+from tests.running import eventually, in_loop
+from tests.stores import all_objects
+
+DAY = 86_400_000
+PASSWORD, OTHER = "a long password", "quite another one"
+ANN, NEW = "ann@example.org", "ann@new.example.org"
+
+
+@pytest.fixture
+def office() -> Iterator[PostOffice]:
+    with post_office() as made:
+        yield made
+
+
+@asynccontextmanager
+async def a_network(office: PostOffice, url: str = "memory://", **more: str) -> AsyncIterator[tuple[Shoal, Handle]]:
+    """Ann has an address, and there is a post office."""
+    opened = Shoal.open(
+        url,
+        media="memory://",
+        tags="memory://",
+        search="memory://",
+        mail=office.url,
+        base_url="https://sea.example.org",
+    )
+    async with opened as shoal:
+        ann = await shoal.register("ann", password=PASSWORD, email=ANN)
+        yield shoal, ann
+
+
+def agenda(shoal: Shoal, days: float) -> Agenda:
+    """One that believes it is so many days later."""
+    return Agenda(shoal.network.writes, clock=lambda: time.time_ns() // 1_000_000 + int(days * DAY))
+
+
+async def fits(shoal: Shoal, name: str, password: str) -> bool:
+    """Whether this is how one logs in."""
+    try:
+        await members.log_in(shoal.network.writes, name, password)
+    except Unauthenticated:
+        return False
+    return True
+
+
+async def proofs_of(shoal: Shoal) -> list[Proof]:
+    return [node for node in await all_objects(shoal.network.store) if isinstance(node, Proof)]
+
+
+async def later(monkeypatch: pytest.MonkeyPatch, shoal: Shoal, ms: int) -> None:
+    """Let so much time pass for whoever opens a link."""
+    real = shoal.network.writes.new_id
+    monkeypatch.setattr("shoal.services.login.proofs.milliseconds_of", lambda _id: time.time_ns() // 1_000_000 + ms)
+    assert real(0)
+
+
+@in_loop
+async def test_a_forgotten_password_is_replaced_once(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await shoal.forgot_password("ann", "de")
+        await shoal.settle()
+        await shoal.forgot_password("Ann@Example.org")
+        for nobody in ("nobody", "nobody@example.org", "no name at all", "@", "a" * 300):
+            await shoal.forgot_password(nobody)
+        await shoal.settle()
+        first, second = office.take()
+        assert (first.to, first.sender, second.to) == (ANN, "no-reply@sea.example.org", ANN)
+        assert first.text.startswith("Jemand")
+        assert first.path.startswith("/reset/")
+        # The secret is in the mail alone.
+        assert all(first.proof.encode() not in repr(node).encode() for node in await all_objects(shoal.network.store))
+        with pytest.raises(TooShort):
+            await shoal.reset_password(first.proof, "short")
+        assert (await shoal.reset_password(first.proof, OTHER)).name == "ann"
+        assert (await fits(shoal, "ann", PASSWORD), await fits(shoal, ANN, OTHER)) == (False, True)
+        # Neither it nor one that was sent before the new password works again.
+        for used in (first.proof, second.proof, first.proof.swapcase(), "", "x" * 100):
+            with pytest.raises(Gone):
+                await shoal.reset_password(used, "yet another one")
+        await shoal.settle()
+        (told,) = office.take()
+        assert told.subject == "The password of @ann was changed"
+        with pytest.raises(InvalidInput):
+            await shoal.forgot_password("  ")
+        assert ann.id
+
+
+@in_loop
+async def test_of_two_who_use_one_link_at_once_one_does(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await shoal.forgot_password("ann")
+        await shoal.settle()
+        proof = office.to(ANN).proof
+        said = await asyncio.gather(
+            *[shoal.reset_password(proof, f"the password {n}") for n in range(4)], return_exceptions=True
+        )
+        assert sorted(type(one).__name__ for one in said) == ["Gone", "Gone", "Gone", "Handle"]
+        await ann.change_email("the password 0", NEW) if await fits(shoal, "ann", "the password 0") else None
+        await shoal.network.runner.drain()
+
+
+@in_loop
+async def test_a_link_is_over_after_an_hour_and_gone_soon_after(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_network(office) as (shoal, _):
+        await shoal.forgot_password("ann")
+        await shoal.settle()
+        assert len(await proofs_of(shoal)) == 1
+        await agenda(shoal, 0.9 / 24).once()
+        assert len(await proofs_of(shoal)) == 1
+        await later(monkeypatch, shoal, 3_600_001)
+        with pytest.raises(Gone):
+            await shoal.reset_password(office.to(ANN).proof, OTHER)
+        monkeypatch.undo()
+        await agenda(shoal, 1.1 / 24).once()
+        assert await proofs_of(shoal) == []
+        assert await fits(shoal, "ann", PASSWORD)
+
+
+@in_loop
+async def test_who_leaves_or_is_suspended_may_still_choose_a_password(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await ann.leave(PASSWORD)
+        await shoal.forgot_password("ann")
+        await shoal.settle()
+        await shoal.reset_password(office.to(ANN).proof, OTHER)
+        assert (await shoal.come_back("ann", OTHER)).name == "ann"
+
+
+@in_loop
+async def test_an_address_is_confirmed_by_its_mail(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        writes = shoal.network.writes
+        assert office.mails == []
+        await ann.ask_confirmation()
+        await shoal.settle()
+        mail = office.to(ANN)
+        assert (await shoal.confirm_email(mail.proof)).name == "ann"
+        login = await members.login_of(writes, await shoal_member(shoal, ann))
+        assert login is not None
+        assert login.confirmed
+        with pytest.raises(Gone):
+            await shoal.confirm_email(mail.proof)
+        # There is nothing to confirm any more.
+        office.take()
+        await ann.ask_confirmation()
+        await shoal.settle()
+        assert office.mails == []
+
+
+async def shoal_member(shoal: Shoal, who: Handle) -> Member:
+    found = await members.find(shoal.network.writes, who.name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("approval", [False, True])
+@in_loop
+async def test_who_must_confirm_first_is_in_once_they_did(office: PostOffice, approval: bool) -> None:
+    async with a_network(office) as (shoal, ann):
+        writes = shoal.network.writes
+        await moderation.set_role(writes, ann.id, Role.MODERATOR)
+        made = await members.register(
+            writes, "ben", password=PASSWORD, email="ben@example.org", unconfirmed=True, confirms=True, pending=approval
+        )
+        await shoal.settle()
+        with pytest.raises(Unconfirmed, match="missing a confirmed e-mail address"):
+            await members.log_in(writes, "ben", PASSWORD)
+        with pytest.raises(NotFound):
+            await shoal.member(made.id)
+        assert (await ann.notifications.page()).items == []
+        await shoal.confirm_email(office.to("ben@example.org").proof)
+        if approval:
+            with pytest.raises(NotAllowed, match="pending approval"):
+                await members.log_in(writes, "ben", PASSWORD)
+            await moderation.approve(writes, made.id)
+        await shoal.settle()
+        assert [one.notice.kind for one in (await ann.notifications.page()).items] == [Kind.REGISTRATION]
+        assert (await members.log_in(writes, "ben", PASSWORD)).id == made.id
+        assert (await shoal.member(made.id)).name == "ben"
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_who_never_confirms_is_gone_after_a_week_and_their_name_free(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, _):
+        writes = shoal.network.writes
+        await members.register(
+            writes, "ben", password=PASSWORD, email="ben@example.org", unconfirmed=True, confirms=True
+        )
+        await shoal.settle()
+        await agenda(shoal, 6.9).once()
+        await shoal.settle()
+        assert await members.find(writes, "ben") is not None
+        await agenda(shoal, 7.1).once()
+        await shoal.settle()
+        assert await members.find(writes, "ben") is None
+        assert await members.find(writes, "ben@example.org") is None
+        await shoal.register("ben", email="ben@example.org")
+
+
+@in_loop
+async def test_a_moderator_lets_in_whose_mail_never_came(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, _):
+        writes = shoal.network.writes
+        made = await members.register(writes, "ben", password=PASSWORD, email="ben@example.org", unconfirmed=True)
+        await moderation.approve(writes, made.id)
+        assert (await members.log_in(writes, "ben", PASSWORD)).id == made.id
+
+
+async def found_by_email(shoal: Shoal, by: Handle, address: str) -> bool:
+    """Whether one finds somebody who has this address."""
+    hashed = hash_address(await contact_salt(shoal.network.writes), address)
+    return len((await by.find_contacts([hashed])).matches) == 1
+
+
+@in_loop
+async def test_an_address_is_changed_by_a_mail_to_the_new_one_and_the_old_one_is_told(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        ben = await shoal.register("ben", password=PASSWORD, email="ben@example.org")
+        await ann.update_profile(findable_by_email=True)
+        for password, address, wrong in (
+            ("not it", NEW, InvalidInput),
+            (PASSWORD, "no address", InvalidInput),
+            (PASSWORD, "ben@example.org", Taken),
+        ):
+            with pytest.raises(wrong):
+                await ann.change_email(password, address)
+        await ann.change_email(PASSWORD, NEW)
+        await shoal.settle()
+        (asked,) = office.take()
+        assert (asked.to, asked.path.partition("/")[0], await fits(shoal, NEW, PASSWORD)) == (NEW, "", False)
+        await shoal.confirm_email(asked.proof)
+        await shoal.settle()
+        assert (await fits(shoal, NEW, PASSWORD), await found_by_email(shoal, ben, NEW)) == (True, True)
+        (told,) = office.take()
+        assert (told.to, NEW in told.text, told.path.startswith("/undo/")) == (ANN, True, True)
+        # For a week nobody else can have it; then everybody can.
+        with pytest.raises(Taken):
+            await shoal.register("eve", email=ANN)
+        await agenda(shoal, 7.1).once()
+        await shoal.register("eve", email=ANN)
+        with pytest.raises(Gone):
+            await shoal.undo_email_change(told.proof)
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_a_thief_is_thrown_out_by_the_link_that_the_old_address_has(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        # They know the password, change the address twice, and the password.
+        await ann.change_email(PASSWORD, "thief@example.org")
+        await shoal.settle()
+        await shoal.confirm_email(office.take()[0].proof)
+        await shoal.settle()
+        undo = office.to(ANN)
+        await ann.change_email(PASSWORD, "thief@elsewhere.example.org")
+        await shoal.settle()
+        await shoal.confirm_email(office.to("thief@elsewhere.example.org").proof)
+        await ann.change_password(PASSWORD, "stolen password")
+        await shoal.settle()
+        theirs = office.to("thief@example.org")
+        assert theirs.path.startswith("/undo/")
+        # The owner brings the address back, and chooses a password.
+        office.take()
+        await shoal.undo_email_change(undo.proof)
+        await shoal.settle()
+        (reset,) = office.take()
+        assert (reset.to, reset.path.startswith("/reset/")) == (ANN, True)
+        # The thief cannot do the same, and their last address is free.
+        for again in (theirs.proof, undo.proof):
+            with pytest.raises(Gone):
+                await shoal.undo_email_change(again)
+        await shoal.register("thief", email="thief@elsewhere.example.org")
+        await shoal.reset_password(reset.proof, OTHER)
+        assert (await fits(shoal, ANN, OTHER), await fits(shoal, ANN, "stolen password")) == (True, False)
+        # A change that the owner makes later can be undone.
+        await ann.change_email(OTHER, NEW)
+        await shoal.settle()
+        await shoal.confirm_email(office.to(NEW).proof)
+        await shoal.settle()
+        await shoal.undo_email_change(office.mails[-1].proof)
+        await shoal.settle()
+        assert await fits(shoal, ANN, OTHER)
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
+async def test_an_address_that_somebody_else_took_meanwhile_stays_theirs(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await ann.change_email(PASSWORD, NEW)
+        await shoal.settle()
+        await shoal.register("eve", email=NEW)
+        with pytest.raises(Taken):
+            await shoal.confirm_email(office.to(NEW).proof)
+        assert await fits(shoal, ANN, PASSWORD)
+
+
+@in_loop
+async def test_operators_set_addresses_without_a_mail(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await shoal.set_email(ann, NEW)
+        await shoal.settle()
+        assert (await fits(shoal, NEW, PASSWORD), await fits(shoal, ANN, PASSWORD), office.mails) == (True, False, [])
+        await shoal.register("eve", email=ANN)
+        with pytest.raises(Taken):
+            await shoal.set_email(ann, ANN)
+        await shoal.set_email(ann, "")
+        assert not await fits(shoal, NEW, PASSWORD)
+        with pytest.raises(InvalidInput):
+            await shoal.set_email(ann, "no address")
+
+
+class _From:
+    """A client that sends a password from a network."""
+
+    def __init__(self, address: str) -> None:
+        self.address = self.network = address
+
+    async def begin(self, account: str, *, known: bool) -> None:
+        """Nothing is counted."""
+
+    async def take_back(self) -> None:
+        """Nothing was counted."""
+
+
+@in_loop
+async def test_a_log_in_from_a_new_place_is_told(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, _):
+        writes = shoal.network.writes
+        for place in ("192.0.2.1", "192.0.2.1", "198.51.100.7", "192.0.2.1"):
+            await members.log_in(writes, "ann", PASSWORD, _From(place))
+        with pytest.raises(Unauthenticated):
+            await members.log_in(writes, "ann", "not it", _From("203.0.113.9"))
+        await shoal.settle()
+        (told,) = office.take()
+        assert (told.to, "198.51.100.7" in told.text) == (ANN, True)
+
+
+def tried(office: PostOffice, times: int) -> Callable[[], Awaitable[bool]]:
+    """Whether somebody tried so often to hand a mail over."""
+
+    async def ask() -> bool:
+        return office.tried >= times
+
+    return ask
+
+
+@in_loop
+async def test_mail_waits_while_its_server_is_away_and_is_given_up_when_it_is_too_late(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("shoal.mail.postman._FIRST_REST", 0.05)
+    monkeypatch.setattr("shoal.mail.postman._LONGEST_REST", 0.05)
+    async with a_network(office) as (shoal, ann):
+        office.refuses = "450 later"
+        await shoal.forgot_password("ann")
+        await eventually(tried(office, 3), answer=True)
+        # Nothing else waits for it.
+        await ann.create("The sea is calm")
+        assert len((await ann.home()).entries) == 1
+        office.refuses = ""
+        await shoal.settle()
+        assert [mail.to for mail in office.take()] == [ANN]
+        assert any("mail waits for" in line for line in caplog.messages)
+        # What the server will never take is not tried again.
+        office.refuses = "550 no such mailbox"
+        await shoal.forgot_password("ann")
+        await shoal.settle()
+        assert any("550 no such mailbox" in line for line in caplog.messages)
+        # And what could not be sent within the hour that its link is good for is not sent.
+        office.refuses = "450 later"
+        await shoal.forgot_password("ann")
+        await eventually(tried(office, 6), answer=True)
+        monkeypatch.setattr("shoal.fanout.mails.given_up_at", lambda _kind, at: at)
+        await shoal.settle()
+        assert any("is given up" in line for line in caplog.messages)
+        assert office.mails == []
+
+
+@in_loop
+async def test_without_mail_nothing_is_sent_and_nothing_waits() -> None:
+    async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
+        ann = await shoal.register("ann", password=PASSWORD, email=ANN)
+        await shoal.forgot_password("ann")
+        await ann.change_password(PASSWORD, OTHER)
+        await shoal.settle()
+        assert (await proofs_of(shoal), (await check(shoal.network)).clean) == ([], True)
+
+
+class _Owner:
+    """Whose databases they are."""
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgres", "dynamodb"])
+@in_loop
+async def test_on_every_store(store: str, office: PostOffice, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'shoal.db'}"
+    if store == "postgres":
+        url = await postgres.database(_Owner())
+    elif store == "dynamodb":
+        url = dynamodb.new_table()
+    async with a_network(office, url) as (shoal, ann):
+        await ann.change_email(PASSWORD, NEW)
+        await shoal.settle()
+        await shoal.confirm_email(office.to(NEW).proof)
+        await shoal.settle()
+        await shoal.undo_email_change(office.to(ANN).proof)
+        await shoal.settle()
+        said = await asyncio.gather(
+            *[shoal.reset_password(office.to(ANN).proof, OTHER) for _ in range(3)], return_exceptions=True
+        )
+        assert sorted(type(one).__name__ for one in said) == ["Gone", "Gone", "Handle"]
+        assert await fits(shoal, ANN, OTHER)
+        await shoal.forgot_password("ann")
+        await shoal.settle()
+        assert len(await proofs_of(shoal)) == 1
+        for _ in range(3):
+            await agenda(shoal, 8).once()
+            await shoal.settle()
+        assert await proofs_of(shoal) == []
+        assert (await check(shoal.network)).clean

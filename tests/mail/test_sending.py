@@ -1,0 +1,164 @@
+"""Mail is handed to a real SMTP server, with and without TLS and a login; or lands in a folder."""
+
+from __future__ import annotations
+
+import email
+import email.policy
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from shoal.core.errors import InvalidInput, Unavailable
+from shoal.mail.contract import Letter, Undeliverable
+from shoal.mail.folder import FolderMailer
+from shoal.mail.smtp import SmtpMailer, smtp_server
+from shoal.settings import load
+from shoal.wiring.mail import mailer_of, open_mail, sender_of
+from tests.engines.smtp import post_office
+from tests.running import in_loop
+
+LETTER = Letter("ann@example.org", "Grüße vom Meer", "Hallo Ann\n", "<p>Hallo Ann</p>")
+SENDER = "Shoal <post@example.org>"
+LOGIN = ("shoal", "s3a")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for `localhost` that nobody but itself has signed, and its key."""
+    folder = tmp_path_factory.mktemp("tls")
+    made, key = folder / "cert.pem", folder / "key.pem"
+    name = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-days", "2"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        *name,
+        "-keyout",
+        str(key),
+        "-out",
+        str(made),
+    ]
+    subprocess.run(command, check=True, capture_output=True)
+    return made, key
+
+
+@in_loop
+async def test_a_letter_arrives_as_it_was_written() -> None:
+    with post_office() as office:
+        await SmtpMailer(office.url, SENDER).send(LETTER)
+    (mail,) = office.mails
+    assert (mail.sender, mail.to, mail.subject) == ("post@example.org", "ann@example.org", "Grüße vom Meer")
+    assert (mail.text, mail.html.strip(), mail.encrypted) == ("Hallo Ann\n", "<p>Hallo Ann</p>", False)
+
+
+# The server takes a connection that begins with TLS for one without.
+@pytest.mark.filterwarnings("ignore:Requiring AUTH:UserWarning")
+@pytest.mark.parametrize("wrapped", [False, True])
+@in_loop
+async def test_by_tls_with_a_login(certificate: tuple[Path, Path], wrapped: bool) -> None:
+    with post_office(certificate=certificate, wrapped=wrapped, login=LOGIN) as office:
+        trusting = f"{office.url}?ca={certificate[0]}"
+        await SmtpMailer(trusting, SENDER).send(LETTER)
+        assert [mail.encrypted for mail in office.mails] == [True]
+        # A certificate that nobody trusts, a password that is wrong: the letter waits.
+        with pytest.raises(Unavailable, match="cannot be reached"):
+            await SmtpMailer(office.url, SENDER).send(LETTER)
+        with pytest.raises(Unavailable, match="does not take our user and password"):
+            await SmtpMailer(trusting.replace("s3a", "sea"), SENDER).send(LETTER)
+        assert len(office.mails) == 1
+
+
+@in_loop
+async def test_a_server_without_tls_is_given_no_password_where_it_is_required() -> None:
+    with post_office() as office:
+        with pytest.raises(Unavailable):
+            await SmtpMailer(f"{office.url}?tls=required".replace("//", "//shoal:s3a@"), SENDER).send(LETTER)
+        assert office.mails == []
+
+
+@in_loop
+async def test_what_is_refused_for_good_is_told_apart_from_what_may_be_tried_again() -> None:
+    with post_office() as office:
+        mailer = SmtpMailer(office.url, SENDER)
+        for refuses, fails, wrong in (
+            ("550 no such mailbox", "", Undeliverable),
+            ("450 mailbox busy", "", Unavailable),
+            ("", "554 looks like junk", Undeliverable),
+            ("", "451 try later", Unavailable),
+        ):
+            office.refuses, office.fails = refuses, fails
+            with pytest.raises(wrong, match=refuses or fails):
+                await mailer.send(LETTER)
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        await mailer.send(LETTER)
+
+
+@in_loop
+async def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("shoal.mail.smtp._SECONDS", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unavailable, match="cannot be reached"):
+        await SmtpMailer(f"smtp://127.0.0.1:{silent.getsockname()[1]}", SENDER).send(LETTER)
+
+
+@in_loop
+async def test_a_folder_takes_letters_that_only_its_owner_reads(tmp_path: Path) -> None:
+    mailer = FolderMailer(tmp_path / "mail", SENDER)
+    await mailer.send(LETTER)
+    await mailer.send(LETTER._replace(to="../../ben@example.org"))
+    first, second = sorted((tmp_path / "mail").iterdir())
+    assert (first.name, second.name) == ("0001-ann@example.org.eml", "0002-.._.._ben@example.org.eml")
+    assert first.stat().st_mode & 0o777 == 0o600
+    assert email.message_from_bytes(first.read_bytes(), policy=email.policy.default)["Subject"] == LETTER.subject
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(Unavailable, match="cannot be written"):
+        await FolderMailer(tmp_path / "file", SENDER).send(LETTER)
+
+
+@pytest.mark.parametrize(
+    ("url", "wants"),
+    [
+        ("smtp://mail.example.org", ("mail.example.org", 25, "", "", False, None, "")),
+        ("smtp://a%40b:c%3A@mail.example.org", ("mail.example.org", 587, "a@b", "c:", False, True, "")),
+        ("smtps://a:b@mail.example.org", ("mail.example.org", 465, "a", "b", True, False, "")),
+        ("smtp://a:b@localhost:1025", ("localhost", 1025, "a", "b", False, None, "")),
+        ("smtp://mail.example.org?tls=never&ca=/x.pem", ("mail.example.org", 25, "", "", False, False, "/x.pem")),
+    ],
+)
+def test_what_a_url_says(url: str, wants: tuple[object, ...]) -> None:
+    assert tuple(smtp_server(url)) == wants
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://mail.example.org",
+        "smtp://",
+        "smtp://mail.example.org:notaport",
+        "smtp://mail.example.org/box",
+        "smtp://mail.example.org?tls=maybe",
+        "smtp://mail.example.org?colour=red",
+        "smtp://user:secret@mail.example.org?tls=never",
+    ],
+)
+def test_a_url_that_is_none_is_refused_and_its_password_not_repeated(url: str) -> None:
+    with pytest.raises(InvalidInput, match="mail: ") as refused:
+        smtp_server(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_what_the_settings_say(tmp_path: Path) -> None:
+    assert open_mail(load({})) is None
+    assert isinstance(mailer_of(load({}, mail=f"file://{tmp_path}")), FolderMailer)
+    assert (
+        sender_of(load({}, title="Sea & Co", base_url="https://sea.example.org"))
+        == "Sea & Co <no-reply@sea.example.org>"
+    )
+    assert sender_of(load({}, mail_from="Ann <post@sea.example.org>")) == "Ann <post@sea.example.org>"
+    for wrong in ({"mail": "file://relative/path"}, {"mail": "smtp://x", "mail_from": "nobody"}):
+        with pytest.raises(InvalidInput):
+            open_mail(load({}, **wrong))

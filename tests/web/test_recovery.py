@@ -1,0 +1,184 @@
+"""Forgotten passwords and addresses in the browser: the mail is asked for, its link opened, its button pressed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from shoal.services import members
+from tests.api.visitor import Client
+from tests.api.world import World, world
+from tests.engines.smtp import PostOffice, post_office
+from tests.web.visitor import PASSWORD, member, visitor
+
+OTHER = "high tide at noon"
+ANN, NEW = "ann@example.org", "ann@new.example.org"
+
+
+@pytest.fixture
+def office() -> Iterator[PostOffice]:
+    with post_office() as made:
+        yield made
+
+
+@pytest.fixture
+def here(office: PostOffice) -> Iterator[World]:
+    with world(mail=office.url) as made:
+        member(made, "ann")
+        yield made
+
+
+def test_a_forgotten_password(here: World, office: PostOffice) -> None:
+    ann = visitor(here, "ann")
+    asked = visitor(here).open("/login").follow("Forgot your password?").press("Send me the mail", username="ann")
+    assert (asked.status, "If there is such an account" in asked.text) == (200, True)
+    nobody = visitor(here).open("/forgotten").press("Send me the mail", username="nobody@example.org")
+    assert nobody.text == asked.text
+    here.settle()
+    (mail,) = office.take()
+    # A look does nothing; what does not fit is told; the link works once.
+    owner = visitor(here)
+    page = owner.open(mail.path)
+    assert (page.status, page.answer.headers["Referrer-Policy"]) == (200, "no-referrer")
+    assert "noindex" in page.answer.headers["X-Robots-Tag"]
+    short = page.press("Set the password", password="short")
+    assert (short.status, "8 to 1,024 characters" in short.text) == (422, True)
+    late = visitor(here).open(mail.path)
+    home = owner.open(mail.path).press("Set the password", password=OTHER)
+    assert (home.status, home.path) == (200, "/")
+    assert ann.open("/settings").path.startswith("/login")
+    assert visitor(here).open(mail.path).status == 410
+    assert late.press("Set the password", password="another one again").status == 410
+    assert visitor(here).open("/login").press("Log in", username="ann", password=PASSWORD).status == 422
+    assert visitor(here).open("/login").press("Log in", username="ann", password=OTHER).status == 200
+
+
+def test_mails_are_in_the_language_of_the_page(here: World, office: PostOffice) -> None:
+    german = visitor(here, language="de")
+    german.open("/forgotten").press("Schickt mir die Mail", username="ann")
+    here.settle()
+    assert office.mails[0].subject == "Ein neues Passwort für @ann"
+
+
+def test_an_empty_name_and_a_link_that_is_none(here: World) -> None:
+    empty = visitor(here).open("/forgotten").press("Send me the mail", username=" ")
+    assert (empty.status, "Please fill this in." in empty.text) == (422, True)
+    for path in ("/reset/x", "/confirm/x", "/undo/x"):
+        page = visitor(here).open(path)
+        assert (page.status, "This link is over" in page.text) == (410, True)
+    assert visitor(here).open(f"/reset/{'x' * 101}").status == 422
+
+
+def test_mails_are_counted_for_each_account_and_network(office: PostOffice) -> None:
+    with world(mail=office.url, rate_limits=True, limits={"account_mails": "2/1h", "network_mails": "3/1h"}) as busy:
+        member(busy, "ann")
+        pages = [visitor(busy).open("/forgotten").press("Send me the mail", username="ann") for _ in range(3)]
+        assert [page.status for page in pages] == [200, 200, 429]
+        assert 0 < int(pages[-1].answer.headers["Retry-After"]) <= 3_600
+        assert visitor(busy).open("/forgotten").press("Send me the mail", username="ben").status == 429
+        busy.settle()
+        assert len(office.mails) == 2
+
+
+def test_without_mail_whoever_runs_the_server_is_named() -> None:
+    with world(contact_email="help@example.org") as made:
+        member(made, "ann")
+        page = visitor(made).open("/forgotten")
+        assert ("sends no mail" in page.text, "Write to help@example.org" in page.text) == (True, True)
+        assert "changes addresses" in visitor(made, "ann").open("/settings/email").text
+
+
+def test_another_address_and_back(here: World, office: PostOffice) -> None:
+    ann = visitor(here, "ann")
+    page = ann.open("/settings/email")
+    assert (ANN in page.text, "It is not confirmed yet." in page.text) == (True, True)
+    wrong = page.press("Change the address", email=NEW, password="not it")
+    assert (wrong.status, "This is not your password." in wrong.text) == (422, True)
+    odd = page.press("Change the address", email="nowhere", password=PASSWORD)
+    assert (odd.status, "This is no e-mail address." in odd.text) == (422, True)
+    sent = page.press("Change the address", email=NEW, password=PASSWORD)
+    assert (sent.status, f"A mail is on its way to {NEW}" in sent.text) == (200, True)
+    here.settle()
+    (mail,) = office.take()
+    done = ann.open(mail.path).press("Confirm the address")
+    assert (done.path, NEW in done.text, "You have confirmed that it is yours." in done.text) == (
+        "/settings/email?saved=1",
+        True,
+        True,
+    )
+    here.settle()
+    (told,) = office.take()
+    back = visitor(here).open(told.path).press("Bring the address back")
+    assert (back.status, "It is yours again" in back.text) == (200, True)
+    assert ann.open("/settings").path.startswith("/login")
+    here.settle()
+    assert office.to(ANN).path.startswith("/reset/")
+    # Nobody is told things by a link that somebody else made.
+    assert "mail is on its way" not in visitor(here, "ann").open("/settings/email?sent=call+0800+555").text
+
+
+def test_the_address_that_one_has_is_confirmed(here: World, office: PostOffice) -> None:
+    visitor(here, "ann").open("/settings/email").press("Send the mail to confirm it")
+    here.settle()
+    done = visitor(here).open(office.to(ANN).path).press("Confirm the address")
+    assert (done.status, "The address is confirmed." in done.text) == (200, True)
+    assert "Send the mail to confirm it" not in visitor(here, "ann").open("/settings/email").text
+
+
+def signed_up(at: World) -> tuple[str, str]:
+    """Where somebody is who has just joined, and what it says."""
+    page = visitor(at).open("/signup")
+    done = page.press("Join", username="ben", email="ben@example.org", password=PASSWORD, agreement="on")
+    return done.path, done.text
+
+
+def test_where_addresses_must_be_confirmed_one_is_in_after_the_mail(office: PostOffice) -> None:
+    with world(mail=office.url, email_confirmation="required") as strict:
+        path, text = signed_up(strict)
+        assert (path, "Check your mail." in text) == ("/signup/confirm", True)
+        strict.settle()
+        (first,) = office.take()
+        # Whoever logs in before gets it again.
+        again = visitor(strict).open("/login").press("Log in", username="ben", password=PASSWORD)
+        assert again.path == "/signup/confirm"
+        assert visitor(strict).open("/login").press("Log in", username="ben", password="not it").status == 422
+        strict.settle()
+        (second,) = office.take()
+        assert visitor(strict).open("/@ben").status == 404
+        assert "is confirmed" in visitor(strict).open(second.path).press("Confirm the address").text
+        assert visitor(strict).open("/login").press("Log in", username="ben", password=PASSWORD).path == "/"
+        assert visitor(strict).open("/@ben").status == 200
+        # The other link says the same once more.
+        assert visitor(strict).open(first.path).press("Confirm the address").status == 200
+
+
+@pytest.mark.parametrize(("wanted", "mails"), [("asked", 1), ("none", 0)])
+def test_where_they_need_not_be_one_is_in_at_once(office: PostOffice, wanted: str, mails: int) -> None:
+    with world(mail=office.url, email_confirmation=wanted) as open_to_all:
+        assert signed_up(open_to_all)[0].startswith("/welcome")
+        open_to_all.settle()
+        assert len(office.mails) == mails
+
+
+def test_apps_ask_for_the_mail_again(office: PostOffice) -> None:
+    with world(mail=office.url) as made:
+        client = Client(made)
+        form = {
+            "username": "ben",
+            "email": "ben@example.org",
+            "password": PASSWORD,
+            "agreement": "true",
+            "locale": "de",
+        }
+        own = made.json(
+            "POST", "/oauth/token", data={"grant_type": "client_credentials", "scope": "write", **client.keys}
+        )
+        token = made.json("POST", "/api/v1/accounts", own["access_token"], data=form)["access_token"]
+        assert made.json("POST", "/api/v1/emails/confirmations", token) == {}
+        made.settle()
+        assert [mail.subject for mail in office.mails] == ["Bitte bestätige deine Adresse"] * 2
+        assert visitor(made).open(office.mails[0].path).press("Confirm the address").status == 200
+        assert made.ask("POST", "/api/v1/emails/confirmations", token).status_code == 403
+        ben = made.run(members.find(made.writes, "ben"))
+        assert ben is not None
