@@ -79,6 +79,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Rules of this network, one text each: a list in TOML, JSON in the environment."""
     registrations: bool = True
     """Whether anybody may sign up over HTTP."""
+    approval: bool = False
+    """Whether those who sign up wait until a moderator lets them in."""
     public_pages: bool = True
     """Whether people who are not logged in may look at profiles, posts, tags and Explore in the web app."""
     password_grant: bool = True

@@ -197,7 +197,10 @@ async def test_who_must_confirm_first_is_in_once_they_did(office: PostOffice, ap
         if approval:
             with pytest.raises(NotAllowed, match="pending approval"):
                 await members.log_in(writes, "ben", PASSWORD)
+            office.take()
             await moderation.approve(writes, made.id)
+            await shoal.settle()
+            assert office.to("ben@example.org").subject == "Welcome to Shoal"
         await shoal.settle()
         assert [one.notice.kind for one in (await ann.notifications.page()).items] == [Kind.REGISTRATION]
         assert (await members.log_in(writes, "ben", PASSWORD)).id == made.id
@@ -259,6 +262,7 @@ async def test_an_address_is_changed_by_a_mail_to_the_new_one_and_the_old_one_is
         assert (await fits(shoal, NEW, PASSWORD), await found_by_email(shoal, ben, NEW)) == (True, True)
         (told,) = office.take()
         assert (told.to, NEW in told.text, told.path.startswith("/undo/")) == (ANN, True, True)
+        assert (await check(shoal.network)).clean
         # For a week nobody else can have it; then everybody can.
         with pytest.raises(Taken):
             await shoal.register("eve", email=ANN)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from shoal.services import members
+from shoal.core.model import Role
+from shoal.services import members, moderation
 from tests.api.visitor import Client
 from tests.api.world import World, world
 from tests.engines.smtp import PostOffice, post_office
@@ -101,7 +103,10 @@ def test_another_address_and_back(here: World, office: PostOffice) -> None:
     assert (sent.status, f"A mail is on its way to {NEW}" in sent.text) == (200, True)
     here.settle()
     (mail,) = office.take()
-    done = ann.open(mail.path).press("Confirm the address")
+    asked = ann.open(mail.path)
+    assert asked.one("main h1").text == "Confirm the address"
+    assert f"From now on mail for @ann goes to {NEW}." in asked.text
+    done = asked.press("Confirm the address")
     assert (done.path, NEW in done.text, "You have confirmed that it is yours." in done.text) == (
         "/settings/email?saved=1",
         True,
@@ -182,3 +187,22 @@ def test_apps_ask_for_the_mail_again(office: PostOffice) -> None:
         assert made.ask("POST", "/api/v1/emails/confirmations", token).status_code == 403
         ben = made.run(members.find(made.writes, "ben"))
         assert ben is not None
+
+
+def test_who_waits_for_a_moderator_says_why_and_is_told_by_mail(office: PostOffice) -> None:
+    with world(mail=office.url, approval=True, email_confirmation="none") as strict:
+        page = visitor(strict).open("/signup")
+        asked: dict[str, Any] = {"username": "ben", "email": "ben@example.org", "password": PASSWORD, "agreement": "on"}
+        done = page.press("Join", **asked, reason="I like boats")
+        assert (done.path, "You get a mail when you are." in done.text) == ("/signup/waiting", True)
+        member(strict, "moe")
+        moe = strict.run(members.find(strict.writes, "moe"))
+        assert moe is not None
+        strict.run(moderation.set_role(strict.writes, moe.id, Role.MODERATOR))
+        waits = visitor(strict, "moe").open("/moderation/members?state=pending").follow("ben")
+        assert "I like boats" in waits.text
+        waits.press("Let in")
+        strict.settle()
+        assert [(mail.to, mail.subject, mail.path) for mail in office.mails] == [
+            ("ben@example.org", "Welcome to Shoal", "/login")
+        ]

@@ -29,6 +29,8 @@ class MailKind(StrEnum):
     """To the address that a member had before: the link brings it back."""
     RENEWED = "renewed"
     """The password was changed."""
+    APPROVED = "approved"
+    """A moderator let a new member in."""
     NEW_PLACE = "new_place"
     """The password was used from a network that it was not used from before."""
 

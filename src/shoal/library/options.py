@@ -32,6 +32,7 @@ class Options(TypedDict, total=False):
     contact_account: str
     rules: tuple[str, ...]
     registrations: bool
+    approval: bool
     public_pages: bool
     password_grant: bool
     max_post_characters: int

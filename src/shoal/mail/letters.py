@@ -139,6 +139,13 @@ def _said(words: Translated, about: About, title: str) -> _Said:
                 _("It was not me: choose a new password"),
                 "/forgotten",
             )
+        case MailKind.APPROVED:
+            return said(
+                _("Welcome to %(title)s"),
+                [_("You are let in: the account @%(name)s on %(title)s is yours from now on.")],
+                _("Log in"),
+                "/login",
+            )
         case MailKind.NEW_PLACE:
             return said(
                 _("@%(name)s was used from a new place"),

@@ -11,8 +11,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from shoal.core.errors import NotAllowed, NotFound
-from shoal.core.events import MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
+from shoal.core.events import MailDue, MemberRemoved, PostHidden, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.mail import MailKind
 from shoal.core.model import HIDDEN_BY_MODERATION, Login, Member, Post, Role
 from shoal.graph.changes import change_object, retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
@@ -200,6 +201,9 @@ async def _batch(writes: Writes, before: Member, after: Member) -> Batch:
         else:
             batch.assoc_add(after.id, SERVES, EVERYBODY, time)
     batch.emit(ProfileChanged(member_id=after.id))
+    if before.pending and not after.pending:
+        at = milliseconds_of(writes.new_id(batch.shard))
+        batch.emit(MailDue(kind=MailKind.APPROVED, at=at, member_id=after.id))
     if after.suspended is not before.suspended:
         batch.emit(SuspensionChanged(member_id=after.id))
     if (after.suspended or after.disabled) and not (before.suspended or before.disabled):

@@ -148,3 +148,16 @@ def test_a_reason_that_is_too_long_is_refused_where_it_counts(w: World, mod: Som
     assert answer.status_code == 422
     assert answer.json()["details"]["reason"][0]["error"] == "ERR_TOO_LONG"
     assert sign_up(w, reason="x" * 420).status_code == 200
+
+
+def test_with_the_setting_everybody_waits_and_the_server_says_so() -> None:
+    with world(approval=True) as strict:
+        mod = strict.staff("mo", Role.MODERATOR)
+        assert strict.json("GET", "/api/v1/instance")["approval_required"] is True
+        assert strict.json("GET", "/api/v2/instance")["registrations"]["approval_required"] is True
+        token = sign_up(strict, reason="I like boats").json()["access_token"]
+        assert strict.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 403
+        (one,) = waiting(strict, mod)
+        assert one["invite_request"] == "I like boats"
+        strict.json("POST", f"{ACCOUNTS}/{one['id']}/approve", mod)
+        assert strict.ask("GET", "/api/v1/accounts/verify_credentials", token).status_code == 200

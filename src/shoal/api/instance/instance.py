@@ -46,7 +46,7 @@ async def v1(context: Context, _params: None) -> object:
         "thumbnail": front.at.root + MISSING_HEADER,
         "languages": ["en"],
         "registrations": settings.registrations,
-        "approval_required": False,
+        "approval_required": context.deps.settings.approval,
         "invites_enabled": False,
         "configuration": _configuration(front),
         "contact_account": await contact(front),
@@ -78,7 +78,7 @@ async def v2(context: Context, _params: None) -> object:
         },
         "registrations": {
             "enabled": settings.registrations,
-            "approval_required": False,
+            "approval_required": context.deps.settings.approval,
             "reason_required": False,
             "message": None,
             "min_age": None,

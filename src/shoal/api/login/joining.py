@@ -38,7 +38,7 @@ def needs_approval(context: Context) -> bool:
     severity = front.ip_guard.severity(context.request.scope)
     if severity is not None and severity.rank >= IpSeverity.SIGN_UP_BLOCK.rank:
         raise NotAllowed("This server takes no new members from your network")
-    return severity is not None
+    return front.settings.approval or severity is not None
 
 
 async def join(context: Context, asked: Joining) -> Member:

@@ -206,7 +206,7 @@ async def _over(visit: Visit, why: str = "") -> Response:
 
 async def _hidden(visit: Visit, template: str, status: int, title: str, **views: object) -> Response:
     """Return a page whose address is nobody else's: no search engine and no other site is told it."""
-    response = await page(visit, template, status=status, title=title, **views)
+    response = await page(visit, template, status=status, title=title, heading=title, **views)
     response.headers["X-Robots-Tag"] = "noindex"
     response.headers["Referrer-Policy"] = "no-referrer"
     return response
