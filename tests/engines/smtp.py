@@ -126,7 +126,11 @@ class _Server(Controller):
 
 @contextmanager
 def post_office(
-    *, certificate: tuple[Path, Path] | None = None, wrapped: bool = False, login: tuple[str, str] | None = None
+    *,
+    certificate: tuple[Path, Path] | None = None,
+    wrapped: bool = False,
+    login: tuple[str, str] | None = None,
+    in_ascii: bool = False,
 ) -> Iterator[PostOffice]:
     """A server. With a `certificate` (and its key) it offers TLS, or begins with it (`wrapped`); with a `login` it wants one."""
     context = None
@@ -149,6 +153,7 @@ def post_office(
         ssl_context=context if wrapped else None,
         tls_context=None if wrapped else context,
         require_starttls=context is not None and not wrapped,
+        enable_SMTPUTF8=not in_ascii,
         authenticator=knows if login else None,
         auth_required=login is not None,
         auth_require_tls=login is not None and not wrapped,

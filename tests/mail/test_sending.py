@@ -99,6 +99,21 @@ async def test_what_is_refused_for_good_is_told_apart_from_what_may_be_tried_aga
 
 
 @in_loop
+async def test_addresses_beyond_ascii() -> None:
+    with post_office() as office:
+        mailer = SmtpMailer(office.url, SENDER)
+        for address in ("ann@bücher.example", "jürgen@bücher.example"):
+            await mailer.send(LETTER._replace(to=address))
+        assert [mail.to for mail in office.mails] == ["ann@xn--bcher-kva.example", "jürgen@xn--bcher-kva.example"]
+    with post_office(in_ascii=True) as office:
+        mailer = SmtpMailer(office.url, SENDER)
+        await mailer.send(LETTER._replace(to="ann@bücher.example"))
+        with pytest.raises(Undeliverable, match="beyond ASCII"):
+            await mailer.send(LETTER._replace(to="jürgen@bücher.example"))
+        assert len(office.mails) == 1
+
+
+@in_loop
 async def test_a_server_that_says_nothing_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shoal.mail.smtp._SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(Unavailable, match="cannot be reached"):
@@ -159,6 +174,7 @@ def test_what_the_settings_say(tmp_path: Path) -> None:
         == "Sea & Co <no-reply@sea.example.org>"
     )
     assert sender_of(load({}, mail_from="Ann <post@sea.example.org>")) == "Ann <post@sea.example.org>"
+    assert sender_of(load({}, title="Sea\nBcc: x@example.org", base_url="https://sea.example.org")).count("\n") == 0
     for wrong in ({"mail": "file://relative/path"}, {"mail": "smtp://x", "mail_from": "nobody"}):
         with pytest.raises(InvalidInput):
             open_mail(load({}, **wrong))

@@ -27,7 +27,7 @@ from shoal.feeds.pipeline import Page, read_page
 from shoal.feeds.reads import Reads
 from shoal.graph.access import members_by_id, relations
 from shoal.graph.contract import Cursor
-from shoal.graph.schema import FOLLOWS, POSTED, user_name_key
+from shoal.graph.schema import FOLLOWED_BY, FOLLOWS, POSTED, user_name_key
 
 MOST = 400
 """Maximum position that a search can reach."""
@@ -79,7 +79,7 @@ async def members(
     """Find members: the one with exactly this name; then by the beginning of the user name, by words in the names, and
     by words in the note. Within each group, the viewer's followees come first, then those with most followers.
 
-    Only members who want to be found, but for an exact name; `following`: only the viewer's followees. At most six
+    Only members who want to be found, but for an exact name; `following`: only the viewer's followees. At most seven
     reads.
     """
     exact = await member_named(reads, text)
@@ -101,17 +101,13 @@ async def members(
         for id_, member in found.items()
         if (rank := _rank(member, clauses, text, stands[id_], exact, anybody=following)) is not None
     }
-    known = await profiles(reads.graph, {id_: found[id_] for id_ in ranks}, viewer, stands)
+    # Of those who are not on the page only what their place depends on is read.
+    followers = (await reads.graph.assoc_count(list(ranks), (FOLLOWED_BY,)))[FOLLOWED_BY]
     ordered = sorted(
-        known.values(),
-        key=lambda one: (
-            ranks[one.member.id],
-            not stands[one.member.id].following,
-            -one.followers,
-            one.member.name,
-        ),
+        ranks, key=lambda id_: (ranks[id_], not stands[id_].following, -followers.get(id_, 0), found[id_].name)
     )
-    return ordered[part.offset : part.end]
+    shown = {id_: found[id_] for id_ in ordered[part.offset : part.end]}
+    return list((await profiles(reads.graph, shown, viewer, stands)).values())
 
 
 def _rank(

@@ -9,10 +9,19 @@ from email.utils import format_datetime, localtime, make_msgid, parseaddr
 from shoal.mail.contract import Letter
 
 
+def in_ascii(address: str) -> str:
+    """Return an address with the domain as it stands in the DNS: then only a name beyond ASCII needs RFC 6531 of mail servers."""
+    name, _, domain = address.rpartition("@")
+    try:
+        return f"{name}@{domain.encode('idna').decode()}"
+    except UnicodeError:
+        return address
+
+
 def message_of(letter: Letter, sender: str) -> EmailMessage:
     """Return the message of a letter. `sender` is an address, with or without a name: `Shoal <post@example.org>`."""
     message = EmailMessage(policy=SMTP)
-    message["From"], message["To"], message["Subject"] = sender, letter.to, letter.subject
+    message["From"], message["To"], message["Subject"] = sender, in_ascii(letter.to), letter.subject
     message["Date"] = format_datetime(localtime())
     message["Message-ID"] = make_msgid(domain=parseaddr(sender)[1].rpartition("@")[2])
     # RFC 3834: no answering machine is to answer it.

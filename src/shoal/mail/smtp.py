@@ -10,7 +10,7 @@ import aiosmtplib
 
 from shoal.core.errors import InvalidInput, Unavailable
 from shoal.mail.contract import Letter, Undeliverable
-from shoal.mail.envelopes import message_of
+from shoal.mail.envelopes import in_ascii, message_of
 
 _SECONDS = 20.0
 _ALLOWED = "smtp://user:password@host:587 (with ?tls=required, offered or never, and ca=FILE) or smtps://user:password@host:465"
@@ -88,6 +88,10 @@ class SmtpMailer:
             raise Unavailable(f"the mail server does not take our user and password: {error.code}") from error
         except (aiosmtplib.SMTPRecipientsRefused, aiosmtplib.SMTPResponseException) as error:
             raise _refusal(error) from error
+        except aiosmtplib.SMTPNotSupported as error:
+            if not in_ascii(letter.to).isascii():
+                raise Undeliverable("the mail server takes no addresses beyond ASCII") from error
+            raise Unavailable(f"the mail server cannot do what is asked of it: {error}") from error
         except (aiosmtplib.SMTPException, OSError) as error:
             raise Unavailable(f"the mail server {at.host}:{at.port} cannot be reached: {error}") from error
 

@@ -42,9 +42,11 @@ def mailer_of(settings: Settings) -> Mailer:
 
 def sender_of(settings: Settings) -> str:
     """Return the sender of mail, as it stands in its head. Raises `InvalidInput` for a setting that is no address."""
-    if not settings.mail_from:
-        return str(Address(settings.title, "no-reply", domain_of(settings)))
     name, address = parseaddr(settings.mail_from)
+    if not settings.mail_from:
+        # The name of a network may have signs that no head of a mail has.
+        name = "".join(sign for sign in settings.title if sign.isprintable())
+        return str(Address(name, "no-reply", domain_of(settings)))
     try:
         user, _, domain = check_email(address).rpartition("@")
         return str(Address(name, user, domain))

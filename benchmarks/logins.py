@@ -1,0 +1,163 @@
+"""Signing up, logging in, and a forgotten password: beside the bare hash of a password, which is slow by design.
+
+One after the other in a network on SQLite, with a real SMTP server in another process. `until its mail is taken` is from the
+moment when somebody says that they forgot their password until the mail server has the mail; its processor time is that of this
+process, with the letter, the proof and the connection.
+"""
+
+from __future__ import annotations
+
+import argparse
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvloop
+
+from benchmarks.measure import Report, parser, spread
+from benchmarks.stores import url_of
+from shoal.core.bearer import hash_of, new_secret, text_of
+from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.mail import PROOF_MS, MailKind, Proof
+from shoal.graph.contract import Batch
+from shoal.graph.payloads.agenda import put_on
+from shoal.ops.engines.program import free_port
+from shoal.services import members
+from shoal.services.login import passwords, proofs, sessions
+from shoal.services.writes import Writes
+from shoal.settings import Settings
+from shoal.wiring import Network, open_network, process
+
+_PASSWORD = "the tide comes in"
+_SECONDS = 30.0
+
+
+@contextmanager
+def mail_server() -> Iterator[str]:
+    """The URL of an SMTP server, which throws away what it takes."""
+    port = free_port()
+    command = [sys.executable, "-m", "aiosmtpd", "-n", "-l", f"127.0.0.1:{port}", "-c", "aiosmtpd.handlers.Sink"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        try:
+            _wait_for(port)
+            yield f"smtp://127.0.0.1:{port}"
+        finally:
+            server.terminate()
+
+
+def _wait_for(port: int) -> None:
+    until = time.monotonic() + _SECONDS
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+async def timed(acts: int, act: Callable[[int], Awaitable[object]]) -> tuple[float, float]:
+    """Do something so often; the median in milliseconds, and the processor time of each."""
+    took, cpu = [], time.process_time()
+    for n in range(acts):
+        began = time.perf_counter()
+        await act(n)
+        took.append(time.perf_counter() - began)
+    return spread(took).median * 1e3, (time.process_time() - cpu) / acts * 1e3
+
+
+async def proof(writes: Writes, member_id: int) -> str:
+    """The text that the link of a mail would carry."""
+    secret, shard = new_secret(16), shard_of(member_id)
+    id_, ticket = writes.new_id(shard), writes.new_id(shard)
+    made = Proof(
+        id=id_,
+        member_id=member_id,
+        kind=MailKind.RESET,
+        address="somebody@example.org",
+        secret_hash=hash_of(secret),
+        generation=0,
+        expires_at=milliseconds_of(id_) + PROOF_MS[MailKind.RESET],
+        ticket_id=ticket,
+    )
+    batch = Batch(shard)
+    batch.obj_add(made)
+    put_on(batch, ticket, made.expires_at, id_)
+    await writes.graph.commit(batch)
+    return text_of(id_, secret)
+
+
+async def run(path: Path, mail: str, acts: int, report: Report) -> None:
+    """Measure each in turn."""
+    process.prepare()
+    memory = "memory://"
+    settings = Settings(store=url_of(path), media=memory, search=memory, tags=memory, mail=mail)
+    async with open_network(settings) as network:
+        writes = network.writes
+        raw, _ = await timed(acts, lambda _: passwords.hashed(_PASSWORD))
+        report.add("a bare hash, median", raw, "ms")
+
+        async def sign_up(n: int) -> None:
+            await members.register(
+                writes, f"member{n}", password=_PASSWORD, email=f"member{n}@example.org", confirms=True
+            )
+
+        async def log_in(n: int) -> None:
+            await sessions.begin(writes, await members.log_in(writes, f"member{n}", _PASSWORD))
+
+        await _told(report, "sign-up", raw, acts, sign_up)
+        await network.settle(300)
+        await _told(report, "log-in", raw, acts, log_in)
+        await _forgotten(network, acts, report)
+        links = {n: await proof(writes, await _id_of(writes, n)) for n in range(acts)}
+        await _told(report, "reset", raw, acts, lambda n: proofs.reset_password(writes, links[n], f"{_PASSWORD} again"))
+        await network.settle(300)
+        assert network.effects.postman is not None
+        # Each member: the address to confirm, the forgotten password, the changed one.
+        report.check("mails taken", network.effects.postman.sent, 3 * acts)
+
+
+async def _id_of(writes: Writes, n: int) -> int:
+    found = await members.find(writes, f"member{n}")
+    assert found is not None
+    return found.id
+
+
+async def _told(report: Report, what: str, raw: float, acts: int, act: Callable[[int], Awaitable[object]]) -> None:
+    median, _ = await timed(acts, act)
+    report.add(f"{what}, median", median, "ms", raw=raw)
+
+
+async def _forgotten(network: Network, acts: int, report: Report) -> None:
+    async def ask(n: int) -> None:
+        await proofs.forgot(network.writes, f"member{n}@example.org")
+
+    async def until_taken(n: int) -> None:
+        await ask(n)
+        await network.runner.drain()
+
+    taken, cpu = await timed(acts, until_taken)
+    report.add("a forgotten password, until its mail is taken, median", taken, "ms")
+    report.add("a forgotten password, processor time", cpu, "ms")
+
+
+def main() -> None:
+    """Measure, report."""
+    options = parser(__doc__, quick={"acts": 40}, smallest={"acts": 3})
+    options.add_argument("--acts", type=int, default=200, help="how often each is done")
+    chosen: argparse.Namespace = options.parse_args()
+    report = Report("logins", chosen.size)
+    with tempfile.TemporaryDirectory() as folder, mail_server() as mail:
+        uvloop.run(run(Path(folder) / "logins.db", mail, chosen.acts, report))
+    report.show()
+
+
+if __name__ == "__main__":
+    main()
