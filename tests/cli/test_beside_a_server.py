@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import get_args
 
 import httpx
 import pytest
@@ -23,6 +24,7 @@ from shoal import Shoal as Network
 from shoal.cli import main
 from shoal.cli.group import COMMANDS
 from shoal.core.placement import place
+from shoal.ops import operations
 from shoal.services import members
 
 PASSWORD = "a long password"
@@ -88,6 +90,7 @@ def test_members_are_made_and_looked_after(shoal: Shoal) -> None:
     assert (
         told(shoal("member", "password", "cyd", "--password-stdin", typed="another one")) == "cyd has a new password\n"
     )
+    assert told(shoal("member", "email", "cyd", "cyd@example.org")) == "cyd is reached at cyd@example.org now\n"
     assert told(shoal("member", "role", "cyd", "admin")) == "cyd is an admin\n"
     assert told(shoal("member", "suspend", "cyd")) == "cyd is suspended\n"
     assert told(shoal("member", "restore", "cyd")) == "cyd is back\n"
@@ -239,6 +242,11 @@ def test_a_store_that_nobody_answers_for_names_who_has_it(tmp_path: Path) -> Non
             assert " serve --port 0): stop that one first" in said
         store.with_name("shoal.db.sock").unlink()
         assert f", {server.process.pid} (" in refused(run(store, "member", "role", "ann", "admin"))
+
+
+def test_a_server_knows_every_operation() -> None:
+    made = {one for one in vars(operations).values() if isinstance(one, type) and issubclass(one, operations.Operation)}
+    assert made - {operations.Operation} == set(get_args(operations.AnyOperation))
 
 
 def test_every_command_is_tried_here_or_needs_no_server() -> None:

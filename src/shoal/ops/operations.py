@@ -340,6 +340,7 @@ AnyOperation = (
     | SetSuspended
     | DeleteMember
     | KeepMember
+    | SetEmail
     | Judge
     | SetRole
     | SetHidden
