@@ -82,7 +82,7 @@ async def proof(writes: Writes, member_id: int) -> str:
         member_id=member_id,
         kind=MailKind.RESET,
         address="somebody@example.org",
-        secret_hash=hash_of(secret),
+        secret_hashes=(hash_of(secret),),
         generation=0,
         expires_at=milliseconds_of(id_) + PROOF_MS[MailKind.RESET],
         ticket_id=ticket,

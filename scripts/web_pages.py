@@ -211,7 +211,7 @@ async def _proof(writes: Writes, member: Member, kind: MailKind) -> str:
         member_id=member.id,
         kind=kind,
         address=f"{member.name}@example.org",
-        secret_hash=hash_of(secret),
+        secret_hashes=(hash_of(secret),),
         generation=member.generation,
         expires_at=milliseconds_of(id_) + PROOF_MS[kind],
         ticket_id=ticket,

@@ -318,6 +318,22 @@ async def test_a_batch_is_refused_when_what_it_relies_on_is_missing(backend: Bac
             await graph.commit(batch)
 
 
+@in_loop
+async def test_a_key_that_is_its_owners_for_good_stays_so_when_they_reserve_it_for_a_while(backend: Backend) -> None:
+    key, past = key_of(ANN, "mine"), 1
+    async with backend.open() as graph:
+        await reserve(graph, key, ANN)
+        await reserve(graph, key, ANN, until=past)
+        with pytest.raises(KeyTaken):
+            await reserve(graph, key, CYD)
+        # One that was reserved for a while becomes theirs for good.
+        other = key_of(ANN, "for a while")
+        await reserve(graph, other, ANN, until=past)
+        await reserve(graph, other, ANN)
+        with pytest.raises(KeyTaken):
+            await reserve(graph, other, CYD)
+
+
 def _taken_id(batch: Batch) -> None:
     batch.obj_add(ann())
 

@@ -12,16 +12,30 @@ import pytest
 
 from shoal import Handle, Shoal
 from shoal.core.contacts import hash_address
-from shoal.core.errors import Gone, InvalidInput, NotAllowed, NotFound, Taken, TooShort, Unauthenticated, Unconfirmed
-from shoal.core.mail import Proof
+from shoal.core.errors import (
+    Disallowed,
+    Gone,
+    InvalidInput,
+    NotAllowed,
+    NotFound,
+    Taken,
+    TooShort,
+    Unauthenticated,
+    Unconfirmed,
+)
+from shoal.core.events import EmailChanged, MailDue
+from shoal.core.mail import MailKind, Proof
 from shoal.core.model import Member, Role
+from shoal.fanout import addresses, mails
 from shoal.graph.payloads.notifications import Kind
+from shoal.graph.schema import email_key
 from shoal.ops.agenda import Agenda
 from shoal.ops.checking.check import check
 from shoal.services import members, moderation
+from shoal.services.login import proofs
 from shoal.services.login.contact_salt import contact_salt
 from tests.engines import dynamodb, postgres
-from tests.engines.smtp import PostOffice, post_office
+from tests.engines.smtp import Mail, PostOffice, post_office
 from tests.running import eventually, in_loop
 from tests.stores import all_objects
 
@@ -300,6 +314,8 @@ async def test_a_thief_is_thrown_out_by_the_link_that_the_old_address_has(office
             with pytest.raises(Gone):
                 await shoal.undo_email_change(again)
         await shoal.register("thief", email="thief@elsewhere.example.org")
+        # Nor can they log in, and so end the owner's link by another password of theirs.
+        assert not await fits(shoal, ANN, "stolen password")
         await shoal.reset_password(reset.proof, OTHER)
         assert (await fits(shoal, ANN, OTHER), await fits(shoal, ANN, "stolen password")) == (True, False)
         # A change that the owner makes later can be undone.
@@ -307,10 +323,178 @@ async def test_a_thief_is_thrown_out_by_the_link_that_the_old_address_has(office
         await shoal.settle()
         await shoal.confirm_email(office.to(NEW).proof)
         await shoal.settle()
-        await shoal.undo_email_change(office.mails[-1].proof)
+        told = office.mails[-1]
+        office.take()
+        await shoal.undo_email_change(told.proof)
         await shoal.settle()
-        assert await fits(shoal, ANN, OTHER)
+        await shoal.reset_password(office.to(ANN).proof, PASSWORD)
+        assert await fits(shoal, ANN, PASSWORD)
         assert (await check(shoal.network)).clean
+
+
+async def moved(shoal: Shoal, office: PostOffice, ann: Handle, address: str) -> Mail:
+    """Have Ann reached elsewhere, by the mail; what her address before is told."""
+    before = await members.login_of(shoal.network.writes, await shoal_member(shoal, ann))
+    assert before is not None
+    await ann.change_email(PASSWORD, address)
+    await shoal.settle()
+    await shoal.confirm_email(office.to(address).proof)
+    await shoal.settle()
+    return office.to(before.email)
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letters that were not taken are tried again soon."""
+    monkeypatch.setattr("shoal.mail.postman._FIRST_REST", 0.05)
+    monkeypatch.setattr("shoal.mail.postman._LONGEST_REST", 0.05)
+
+
+@pytest.mark.usefixtures("hurried")
+@in_loop
+async def test_a_letter_that_is_written_late_carries_what_was_true_when_it_was_asked_for(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        # A thief's link to their own address, which the owner's new password ends before it is sent.
+        office.refuses = "450 later"
+        await ann.change_email(PASSWORD, "thief@example.org")
+        await eventually(tried(office, 1), answer=True)
+        await ann.change_password(PASSWORD, OTHER)
+        office.refuses = ""
+        await shoal.settle()
+        assert [mail.to for mail in office.take()] == [ANN]
+        await shoal.set_password(ann, PASSWORD)
+        # The undo to a thief's first address, which the owner's undo voids before it is sent.
+        mine = await moved(shoal, office, ann, "thief@example.org")
+        await ann.change_email(PASSWORD, "thief@elsewhere.example.org")
+        await shoal.settle()
+        before = office.tried
+        office.refuses = "450 later"
+        await shoal.confirm_email(office.to("thief@elsewhere.example.org").proof)
+        await eventually(tried(office, before + 1), answer=True)
+        await shoal.undo_email_change(mine.proof)
+        office.refuses = ""
+        await shoal.settle()
+        with pytest.raises(Gone):
+            await shoal.undo_email_change(office.to("thief@example.org").proof)
+        assert office.mails[-1].to in (ANN, "thief@example.org")
+        await shoal.reset_password(office.to(ANN).proof, OTHER)
+
+
+@in_loop
+async def test_what_an_operator_sets_and_the_way_back_cannot_be_undone(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await moved(shoal, office, ann, "thief@example.org")
+        theirs = await moved(shoal, office, ann, "thief@elsewhere.example.org")
+        assert theirs.to == "thief@example.org"
+        await shoal.set_email(ann, ANN)
+        await shoal.settle()
+        with pytest.raises(Gone):
+            await shoal.undo_email_change(theirs.proof)
+        for free in ("thief@example.org", "thief@elsewhere.example.org"):
+            await shoal.register(f"x{free.count('e')}", email=free)
+        # By a mail to the address that is still kept.
+        await moved(shoal, office, ann, NEW)
+        office.take()
+        await ann.change_email(PASSWORD, ANN)
+        await shoal.settle()
+        await shoal.confirm_email(office.to(ANN).proof)
+        await shoal.settle()
+        assert [mail.to for mail in office.mails] == [ANN]
+        await shoal.register("eve", email=NEW)
+        assert (await fits(shoal, ANN, PASSWORD), (await check(shoal.network)).clean) == (True, True)
+
+
+@in_loop
+async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_late(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        writes, graph = shoal.network.writes, shoal.network.store
+        await moved(shoal, office, ann, NEW)
+        (early,) = await proofs_of(shoal)
+        await ann.change_email(PASSWORD, ANN)
+        await shoal.settle()
+        await shoal.confirm_email(office.to(ANN).proof)
+        await shoal.settle()
+        # What freed an address before comes once more, and a mail is given up that would have brought it back.
+        freed = EmailChanged(member_id=ann.id, address=NEW, freed=(ANN,))
+        lost = MailDue(kind=MailKind.UNDO, asked=1, member_id=ann.id, address=ANN)
+        effects = shoal.network.effects
+        assert await addresses.free_former(effects, freed, 0) is None
+        assert await addresses.keep(effects, freed, 0) is None
+        assert await mails.send(effects, lost, 0) is None
+        with pytest.raises(Taken):
+            await shoal.register("eve", email=ANN)
+        # The new one is free, though the event kept it once more.
+        await shoal.register("ben", email=NEW)
+        # A second change away keeps the address for its own week, beyond the end of the first.
+        await moved(shoal, office, ann, "ann@third.example.org")
+        await proofs.end(writes, early)
+        with pytest.raises(Taken):
+            await shoal.register("eve", email=ANN)
+        assert (await check(shoal.network)).clean
+        assert graph is not None
+
+
+@in_loop
+async def test_without_an_address_no_key_is_taken(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await shoal.set_email(ann, "")
+        await shoal.settle()
+        assert await shoal.network.store.key_get([email_key("")]) == {}
+
+
+@in_loop
+async def test_who_asks_for_the_mail_again_has_another_week(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, _):
+        writes = shoal.network.writes
+        made = await members.register(
+            writes, "ben", password=PASSWORD, email="ben@example.org", unconfirmed=True, confirms=True
+        )
+        await shoal.settle()
+        (first,) = await proofs_of(shoal)
+        await asyncio.sleep(0.01)
+        await proofs.ask_confirmation(writes, made)
+        await shoal.settle()
+        await proofs.end(writes, first)
+        assert await members.find(writes, "ben") is not None
+        (second,) = await proofs_of(shoal)
+        await proofs.end(writes, second)
+        assert await members.find(writes, "ben") is None
+
+
+@in_loop
+async def test_who_must_confirm_and_is_sent_no_mail_goes_after_a_week_all_the_same() -> None:
+    async with Shoal.open("memory://", media="memory://", tags="memory://", search="memory://") as shoal:
+        writes = shoal.network.writes
+        await members.register(
+            writes, "ben", password=PASSWORD, email="ben@example.org", unconfirmed=True, confirms=True
+        )
+        await shoal.settle()
+        await agenda(shoal, 6.9).once()
+        assert await members.find(writes, "ben") is not None
+        await agenda(shoal, 7.1).once()
+        assert await members.find(writes, "ben") is None
+
+
+@in_loop
+async def test_who_is_suspended_before_they_confirm_stays_out(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, _):
+        writes = shoal.network.writes
+        made = await members.register(
+            writes, "ben", password=PASSWORD, email="ben@example.org", unconfirmed=True, confirms=True
+        )
+        await shoal.settle()
+        await moderation.suspend(writes, made.id)
+        await shoal.confirm_email(office.to("ben@example.org").proof)
+        with pytest.raises(NotAllowed, match="disabled"):
+            await members.log_in(writes, "ben", PASSWORD)
+
+
+@in_loop
+async def test_nobody_moves_to_an_address_that_nobody_may_sign_up_with(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await shoal.blocklists.block_domain("spam.example")
+        with pytest.raises(Disallowed):
+            await ann.change_email(PASSWORD, "ann@mail.spam.example")
 
 
 @in_loop
@@ -356,6 +540,10 @@ class _From:
 async def test_a_log_in_from_a_new_place_is_told(office: PostOffice) -> None:
     async with a_network(office) as (shoal, _):
         writes = shoal.network.writes
+        await members.register(writes, "ben", password=PASSWORD, email="ben@example.org", network="192.0.2.1")
+        await members.log_in(writes, "ben", PASSWORD, _From("203.0.113.9"))
+        await shoal.settle()
+        assert [mail.to for mail in office.take()] == ["ben@example.org"]
         for place in ("192.0.2.1", "192.0.2.1", "198.51.100.7", "192.0.2.1"):
             await members.log_in(writes, "ann", PASSWORD, _From(place))
         with pytest.raises(Unauthenticated):
@@ -374,12 +562,11 @@ def tried(office: PostOffice, times: int) -> Callable[[], Awaitable[bool]]:
     return ask
 
 
+@pytest.mark.usefixtures("hurried")
 @in_loop
 async def test_mail_waits_while_its_server_is_away_and_is_given_up_when_it_is_too_late(
     office: PostOffice, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("shoal.mail.postman._FIRST_REST", 0.05)
-    monkeypatch.setattr("shoal.mail.postman._LONGEST_REST", 0.05)
     async with a_network(office) as (shoal, ann):
         office.refuses = "450 later"
         await shoal.forgot_password("ann")
@@ -390,7 +577,7 @@ async def test_mail_waits_while_its_server_is_away_and_is_given_up_when_it_is_to
         office.refuses = ""
         await shoal.settle()
         assert [mail.to for mail in office.take()] == [ANN]
-        assert any("mail waits for" in line for line in caplog.messages)
+        assert any("a mail waits: " in line for line in caplog.messages)
         # What the server will never take is not tried again.
         office.refuses = "550 no such mailbox"
         await shoal.forgot_password("ann")

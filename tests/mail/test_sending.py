@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.mail.contract import Letter, Undeliverable
+from shoal.mail.contract import Letter, NotNow, Undeliverable
 from shoal.mail.folder import FolderMailer
 from shoal.mail.smtp import SmtpMailer, smtp_server
 from shoal.settings import load
@@ -87,9 +87,9 @@ async def test_what_is_refused_for_good_is_told_apart_from_what_may_be_tried_aga
         mailer = SmtpMailer(office.url, SENDER)
         for refuses, fails, wrong in (
             ("550 no such mailbox", "", Undeliverable),
-            ("450 mailbox busy", "", Unavailable),
+            ("450 mailbox busy", "", NotNow),
             ("", "554 looks like junk", Undeliverable),
-            ("", "451 try later", Unavailable),
+            ("", "451 try later", NotNow),
         ):
             office.refuses, office.fails = refuses, fails
             with pytest.raises(wrong, match=refuses or fails):

@@ -257,18 +257,20 @@ class EmailChanged(Event, frozen=True, tag="email_changed"):
 
     member_id: int
     address: str
-    freed: str = ""
-    """An address that is theirs no more; empty: it is kept for a while, so that they can have it back."""
+    freed: tuple[str, ...] = ()
+    """Addresses that are theirs no more. Others are kept for a while, so that they can have them back."""
 
 
 class MailDue(Event, frozen=True, tag="mail_due"):
     """A mail is to be sent. Its link has no secret before it is written, so none lies in an outbox."""
 
     kind: MailKind
-    at: int
-    """When it was asked for, in Unix milliseconds."""
+    asked: int
+    """When it was asked for, as an id. Of a link it is the proof's id, unless it is on another shard than the member."""
     member_id: int = 0
     """To whom; 0 where that is found by the `account`."""
+    generation: int = 0
+    """The member's `generation` when it was asked for: a new password ends what was asked before."""
     account: str = ""
     """The user name or e-mail address that somebody typed who forgot their password."""
     address: str = ""

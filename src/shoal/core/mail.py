@@ -52,9 +52,10 @@ class Proof(Node, frozen=True, tag="proof"):
     member_id: int
     kind: MailKind
     address: str
-    secret_hash: bytes
+    secret_hashes: tuple[bytes, ...]
+    """Hashes of the secrets in all its letters: one may be lost on its way, or sent twice."""
     generation: int
-    """The member's `generation` when the mail was written: a new password ends links that were sent before."""
+    """The member's `generation` when it was asked for: a new password ends links that were asked for before."""
     expires_at: int
     """Unix milliseconds."""
     ticket_id: int

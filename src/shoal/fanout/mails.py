@@ -1,7 +1,7 @@
 """Mail that is due is written and sent, beside the jobs that follow.
 
 The secret of a link is made here, and its hash committed before the letter is handed over: a second run writes a second letter with
-a link of its own, and both are good.
+a secret of its own for the same proof, and both links are good until one is used.
 """
 
 from __future__ import annotations
@@ -10,16 +10,18 @@ import asyncio
 import logging
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from shoal.core.bearer import hash_of, new_secret, text_of
 from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.events import MailDue
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import MAX_ID, milliseconds_of, shard_of
 from shoal.core.mail import PROOF_MS, MailKind, Proof, given_up_at
 from shoal.core.model import Login, Member
 from shoal.core.text import check_email, check_user_name
 from shoal.fanout.effects import Effects
-from shoal.graph.addresses import free_address
-from shoal.graph.contract import Batch, Graph, IdTaken
+from shoal.graph.addresses import release_address
+from shoal.graph.contract import Batch, Graph
 from shoal.graph.payloads.agenda import put_on
 from shoal.graph.schema import Key, email_key, user_name_key
 from shoal.mail import letters
@@ -30,6 +32,8 @@ _log = logging.getLogger("shoal.mail")
 
 _SECRET_BYTES = 16
 _TRIES = 16
+_LETTERS = 4
+"""Letters of one mail whose links are good, where it is written again and again."""
 
 
 class _Whom(NamedTuple):
@@ -41,25 +45,37 @@ class _Whom(NamedTuple):
 async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[None] | None:
     """Begin to send a mail. It is given up where no mail is set up, or when it could not be sent for a day."""
     postman = effects.postman
-    now = milliseconds_of(effects.new_id(shard_of(event.member_id)))
-    if postman is None or now >= given_up_at(event.kind, event.at):
-        if postman is not None:
-            _log.warning("a mail (%s) to member %d is given up", event.kind, event.member_id)
-        if event.kind is MailKind.UNDO:
-            # Nobody can have it back without the mail.
-            await free_address(effects.graph, event.member_id, event.address)
+    if postman is None:
+        await _give_up(effects, event)
         return None
-    return postman.begin(lambda: _send(effects, postman, event))
+    if _now(effects) >= given_up_at(event.kind, milliseconds_of(event.asked)):
+        _log.warning("a mail (%s) to member %d is given up", event.kind, event.member_id)
+        await _give_up(effects, event)
+        return None
+    return postman.begin(event.asked, lambda: _send(effects, postman, event))
+
+
+async def _give_up(effects: Effects, event: MailDue) -> None:
+    """Do what must follow without the mail: nobody brings the address back, and who had to confirm has their week all the same."""
+    if event.kind is MailKind.UNDO:
+        await release_address(effects.graph, event.member_id, event.address, _never())
+    elif event.kind is MailKind.CONFIRM:
+        whom = await _whom(effects.graph, event)
+        if whom is not None and whom.member.unconfirmed:
+            await _prove(effects, event, whom)
 
 
 async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
     whom = await _whom(effects.graph, event)
     if whom is None:
+        if event.kind is MailKind.UNDO:
+            await release_address(effects.graph, event.member_id, event.address, _never())
         return
-    proof = await _prove(effects, event.kind, whom) if event.kind in PROOF_MS else ""
+    proof = await _prove(effects, event, whom) if event.kind in PROOF_MS else ""
     name, address = whom.member.name, whom.login.email
-    about = About(event.kind, whom.to, name, event.at, proof, address, event.place)
-    await postman.deliver(letters.write(postman.stationery, about, event.language or whom.member.default_language))
+    about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place)
+    letter = letters.write(postman.stationery, about, event.language or whom.member.default_language)
+    await postman.deliver(event.asked, letter)
 
 
 async def _whom(graph: Graph, event: MailDue) -> _Whom | None:
@@ -70,9 +86,19 @@ async def _whom(graph: Graph, event: MailDue) -> _Whom | None:
     if not isinstance(member, Member) or not isinstance(login, Login):
         return None
     to = event.address or login.email
-    if not to or (event.kind is MailKind.CONFIRM and login.confirmed):
+    if not to or _needless(event, member, login):
         return None
     return _Whom(member, login, to)
+
+
+def _needless(event: MailDue, member: Member, login: Login) -> bool:
+    """Whether what a mail is to bring about has happened meanwhile, or was ended by a new password."""
+    match event.kind:
+        case MailKind.CONFIRM:
+            return login.confirmed or event.generation != member.generation
+        case MailKind.CHANGE:
+            return login.email == event.address or event.generation != member.generation
+    return False
 
 
 async def _owner(graph: Graph, account: str) -> int:
@@ -88,27 +114,48 @@ async def _owner(graph: Graph, account: str) -> int:
     return (await graph.key_get((key,))).get(key, 0)
 
 
-async def _prove(effects: Effects, kind: MailKind, whom: _Whom) -> str:
-    """Commit a proof, and return the text that its link carries."""
+async def _prove(effects: Effects, event: MailDue, whom: _Whom) -> str:
+    """Commit a proof, or one more secret of it where this is done again, and return the text that the link carries."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
+    id_ = event.asked if shard_of(event.asked) == shard else effects.new_id(shard)
     for _ in range(_TRIES):
-        id_ = effects.new_id(shard)
-        proof = Proof(
-            id=id_,
-            member_id=whom.member.id,
-            kind=kind,
-            address=whom.to,
-            secret_hash=hash_of(secret),
-            generation=whom.member.generation,
-            expires_at=milliseconds_of(id_) + PROOF_MS[kind],
-            ticket_id=effects.new_id(shard),
-        )
+        held = (await effects.graph.obj_get((id_,))).get(id_)
         batch = Batch(shard)
-        batch.obj_add(proof)
-        put_on(batch, proof.ticket_id, proof.expires_at, id_)
+        if held is None:
+            proof = _proof(event, whom, id_, effects.new_id(shard), hash_of(secret))
+            batch.obj_add(proof)
+            put_on(batch, proof.ticket_id, proof.expires_at, id_)
+        elif isinstance(held, Proof) and (held.member_id, held.kind) == (whom.member.id, event.kind):
+            hashes = (*held.secret_hashes[1 - _LETTERS :], hash_of(secret))
+            batch.obj_set(replace(held, secret_hashes=hashes, version=held.version + 1))
+        else:
+            id_ = effects.new_id(shard)
+            continue
         try:
             await effects.graph.commit(batch)
-        except IdTaken:
+        except Conflict:
             continue
         return text_of(id_, secret)
     raise Conflict("no free id was found")
+
+
+def _proof(event: MailDue, whom: _Whom, id_: int, ticket: int, secret_hash: bytes) -> Proof:
+    return Proof(
+        id=id_,
+        member_id=whom.member.id,
+        kind=event.kind,
+        address=whom.to,
+        secret_hashes=(secret_hash,),
+        generation=event.generation if event.member_id else whom.member.generation,
+        expires_at=milliseconds_of(id_) + PROOF_MS[event.kind],
+        ticket_id=ticket,
+    )
+
+
+def _now(effects: Effects) -> int:
+    return milliseconds_of(effects.new_id(0))
+
+
+def _never() -> int:
+    """A moment that no address is kept beyond."""
+    return milliseconds_of(MAX_ID)

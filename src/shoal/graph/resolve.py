@@ -111,6 +111,9 @@ def decide(batch: Batch, known: Known, changes: Resolution, *, owns: Owns, now: 
     for key in batch.keys:
         name = (key.key.space, key.key.name)
         if key.alive:
+            if key.until and known.keys.get(name) == (key.id, 0):
+                # Theirs for good already: reserving it does not end that.
+                continue
             known.keys[name] = changes.keys[name] = (key.id, key.until)
         elif known.keys.get(name, (0, 0))[0] == key.id:
             del known.keys[name]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from shoal.core.errors import ShoalError
+from shoal.core.errors import ShoalError, Unavailable
 
 
 class Letter(NamedTuple):
@@ -20,11 +20,15 @@ class Undeliverable(ShoalError):
     """The mail server will not take this letter, however often it is tried."""
 
 
+class NotNow(Unavailable):
+    """The mail server does not take this letter now; others it may."""
+
+
 class Mailer(Protocol):
     """Sends letters."""
 
     async def send(self, letter: Letter) -> None:
         """Hand a letter over. Once this returns it is somebody else's to deliver.
 
-        Raises `Unavailable` where it may be tried again later, and `Undeliverable` where not.
+        Raises `Unavailable` where any may be tried again later, `NotNow` where this one may, and `Undeliverable` where not.
         """

@@ -6,17 +6,30 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine
+from typing import NamedTuple
 
 from shoal.core.errors import NotYet, Unavailable
-from shoal.mail.contract import Letter, Mailer, Undeliverable
+from shoal.mail.contract import Letter, Mailer, NotNow, Undeliverable
 from shoal.mail.letters import Stationery
 
 _log = logging.getLogger("shoal.mail")
 
 _AT_ONCE = 4
-_SECONDS = 30.0
-"""Seconds after which a letter is not under way any more but failed."""
+_SECONDS = 45.0
+"""Seconds after which a letter is not under way any more but failed: less than the lease of its job."""
+_REMEMBERED = 10_000
+"""Letters that rest by themselves, at most."""
 _FIRST_REST, _LONGEST_REST = 5.0, 120.0
+
+
+class _Rest(NamedTuple):
+    """Until when a letter is left alone, and for how long it was."""
+
+    until: float
+    seconds: float
+
+
+_NO_REST = _Rest(0.0, 0.0)
 
 
 class Postman:
@@ -29,35 +42,53 @@ class Postman:
         self._works: set[asyncio.Task[None]] = set()
         self._rest = 0.0
         self._rests_until = 0.0
+        self._letters: dict[int, _Rest] = {}
         self.sent = 0
         """Letters that were handed over since the process began."""
 
-    def begin(self, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
-        """Begin a work; the future ends with it. Raises `NotYet` when all places are taken, or the server is left alone."""
+    def begin(self, number: int, work: Callable[[], Coroutine[None, None, None]]) -> asyncio.Future[None]:
+        """Begin the work of a letter; the future ends with it.
+
+        Raises `NotYet` when all places are taken, when the server is left alone, or this letter is.
+        """
         if len(self._works) >= self._at_once:
             raise NotYet("other letters come first")
         if time.monotonic() < self._rests_until:
             raise NotYet("the mail server could not be reached a moment ago")
-        task = asyncio.create_task(self._guarded(work), name="shoal-mail")
+        if time.monotonic() < self._letters.get(number, _NO_REST).until:
+            raise NotYet("the mail server did not take this letter a moment ago")
+        task = asyncio.create_task(work(), name="shoal-mail")
         self._works.add(task)
         task.add_done_callback(self._works.discard)
         return task
 
-    async def deliver(self, letter: Letter) -> None:
-        """Send a letter. What the server refuses for good is logged, and done with. Raises `Unavailable`."""
+    async def deliver(self, number: int, letter: Letter) -> None:
+        """Send a letter. What the server refuses for good is logged, and done with. Raises `NotYet`."""
         try:
-            await self._mailer.send(letter)
+            async with asyncio.timeout(_SECONDS):
+                await self._mailer.send(letter)
         except Undeliverable as error:
             _log.warning("a mail is not sent: %s", error)
-        except Unavailable as error:
-            self._rest = min(max(2 * self._rest, _FIRST_REST), _LONGEST_REST)
+        except NotNow as error:
+            self._let_rest(number)
+            _log.warning("a mail waits: %s", error)
+            raise NotYet(str(error)) from error
+        except (Unavailable, TimeoutError) as error:
+            self._rest = _longer(self._rest)
             self._rests_until = time.monotonic() + self._rest
-            _log.warning("mail waits for %g s: %s", self._rest, error)
+            _log.warning("mail waits for %g s: %s", self._rest, str(error) or "the mail server took too long")
             # The job need not tell it again.
             raise NotYet(str(error)) from error
         else:
             self.sent += 1
+        self._letters.pop(number, None)
         self._rest = self._rests_until = 0.0
+
+    def _let_rest(self, number: int) -> None:
+        if len(self._letters) >= _REMEMBERED:
+            self._letters.clear()
+        seconds = _longer(self._letters.get(number, _NO_REST).seconds)
+        self._letters[number] = _Rest(time.monotonic() + seconds, seconds)
 
     async def close(self) -> None:
         """Give up what is under way: it is sent when the process is back."""
@@ -65,9 +96,6 @@ class Postman:
             task.cancel()
         await asyncio.gather(*works, return_exceptions=True)
 
-    async def _guarded(self, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        try:
-            async with asyncio.timeout(_SECONDS):
-                await work()
-        except TimeoutError as error:
-            raise NotYet("the letter took too long") from error
+
+def _longer(seconds: float) -> float:
+    return min(max(2 * seconds, _FIRST_REST), _LONGEST_REST)

@@ -9,11 +9,12 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import aiosmtplib
 
 from shoal.core.errors import InvalidInput, Unavailable
-from shoal.mail.contract import Letter, Undeliverable
+from shoal.mail.contract import Letter, NotNow, Undeliverable
 from shoal.mail.envelopes import in_ascii, message_of
 
 _SECONDS = 20.0
 _ALLOWED = "smtp://user:password@host:587 (with ?tls=required, offered or never, and ca=FILE) or smtps://user:password@host:465"
+_FOR_GOOD, _CLOSING = 500, 421
 _TLS = {"required": True, "offered": None, "never": False}
 
 
@@ -105,6 +106,8 @@ def _refusal(error: aiosmtplib.SMTPRecipientsRefused | aiosmtplib.SMTPResponseEx
         code, said = error.code, error.message
     # Before a letter was looked at, an answer says nothing of it: a server that greets with 554 may be mended.
     about_letter = not isinstance(error, aiosmtplib.SMTPConnectResponseError | aiosmtplib.SMTPHeloError)
-    if code >= 500 and about_letter:
+    if not about_letter or code == _CLOSING:
+        return Unavailable(f"the mail server cannot take mail now: {code} {said}")
+    if code >= _FOR_GOOD:
         return Undeliverable(f"the mail server refuses: {code} {said}")
-    return Unavailable(f"the mail server cannot take mail now: {code} {said}")
+    return NotNow(f"the mail server does not take it now: {code} {said}")

@@ -110,6 +110,7 @@ async def register(
     reason: str = "",
     unconfirmed: bool = False,
     confirms: bool = False,
+    network: str = "",
 ) -> Member:
     """Create a member, on the shard of the name. Without a password nobody can log in as them until one is set.
 
@@ -117,8 +118,8 @@ async def register(
     operator may give a `reserved` name. An import gives the name of its `record`, by which it finds the member again.
     One who is `pending` can neither act nor be seen until they are approved (`moderation.approve`); `reason` is their
     message to the moderators. One who is `unconfirmed` waits until they open the link in a mail; with `confirms` one is sent to
-    them. Raises `Taken` for a name or an address that is in use, `InvalidInput` for one that is
-    malformed.
+    them. `network` is that of the client, from which the first log-in is then nothing new. Raises `Taken` for a name or an
+    address that is in use, `InvalidInput` for one that is malformed.
     """
     name = check_user_name(name, reserved=reserved)
     display_name = check_text(display_name, field="display_name", maximum=writes.limits.display_name)
@@ -143,7 +144,7 @@ async def register(
         await hold_address(writes, address, login.member_id, milliseconds_of(login.member_id))
 
     def build(id_: int) -> tuple[Member, Batch]:
-        secrets = msgspec.structs.replace(login, id=id_)
+        secrets = msgspec.structs.replace(login, id=id_, networks=guesses.networks_of(id_, network))
         member = Member(
             id=login.member_id,
             name=name,
@@ -166,7 +167,7 @@ async def register(
         if address:
             batch.emit(MemberRegistered(member_id=member.id, address=address))
             if confirms:
-                batch.emit(MailDue(kind=MailKind.CONFIRM, at=milliseconds_of(id_), member_id=member.id))
+                batch.emit(MailDue(kind=MailKind.CONFIRM, asked=writes.new_id(shard), member_id=member.id))
         return member, batch
 
     try:

@@ -91,16 +91,18 @@ async def approve(writes: Writes, member_id: int) -> Member:
     return await _become(writes, member_id, pending=False, unconfirmed=False, suspended=False)
 
 
-async def reject(writes: Writes, member_id: int) -> Member:
+async def reject(writes: Writes, member_id: int, *, unconfirmed: bool = False) -> Member:
     """Delete a member who waits for approval; name and e-mail address are free again.
 
-    Raises `NotAllowed` for any other.
+    Raises `NotAllowed` for any other; with `unconfirmed` also for one who has confirmed their address.
 
     Such a member has done nothing and nobody could do anything to them, so nothing else refers to them.
     """
 
     async def attempt() -> Member:
         member = await _access_pending(writes, member_id)
+        if unconfirmed and not member.unconfirmed:
+            raise NotAllowed("This member does not wait for approval")
         login = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
         batch = Batch(shard_of(member_id))
         batch.obj_del(member_id, member.version)
@@ -175,8 +177,8 @@ async def _become(writes: Writes, member_id: int, **changes: Any) -> Member:
         if not isinstance(before, Member):
             raise NotFound("Record not found")
         after = replace(before, **changes)
-        if before.departure_id and changes.get("suspended"):
-            # Hidden they are already; now they cannot come back either.
+        if (before.departure_id or before.unconfirmed) and changes.get("suspended"):
+            # Hidden they are already; now they cannot come in by their password or a link either.
             after = replace(after, disabled=True)
         if after == before:
             return before
@@ -202,8 +204,7 @@ async def _batch(writes: Writes, before: Member, after: Member) -> Batch:
             batch.assoc_add(after.id, SERVES, EVERYBODY, time)
     batch.emit(ProfileChanged(member_id=after.id))
     if before.pending and not after.pending:
-        at = milliseconds_of(writes.new_id(batch.shard))
-        batch.emit(MailDue(kind=MailKind.APPROVED, at=at, member_id=after.id))
+        batch.emit(MailDue(kind=MailKind.APPROVED, asked=writes.new_id(batch.shard), member_id=after.id))
     if after.suspended is not before.suspended:
         batch.emit(SuspensionChanged(member_id=after.id))
     if (after.suspended or after.disabled) and not (before.suspended or before.disabled):

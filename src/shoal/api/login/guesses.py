@@ -74,7 +74,7 @@ async def change_password(context: Context, member_id: int, current: str, passwo
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
     """A mail to another address, for a member who knows the password. Raises as `proofs.ask_change`, and `TooMany`."""
     front = context.deps
-    await count_mail(context, str(member_id))
+    await count_mail(context, f"member:{member_id}")
     async with hashing(context.request.scope):
         await proofs.ask_change(front.writes, member_id, password, address, language, _attempt(context))
 
@@ -82,7 +82,7 @@ async def ask_email_change(context: Context, member_id: int, password: str, addr
 async def reset_password(context: Context, proof: str, password: str) -> Member:
     """A new password by the link of a mail. Raises as `proofs.reset_password`."""
     async with hashing(context.request.scope):
-        return await proofs.reset_password(context.deps.writes, proof, password)
+        return await proofs.reset_password(context.deps.writes, proof, password, _attempt(context))
 
 
 async def count_mail(context: Context, account: str) -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 from shoal.api.context import Context, Front
 from shoal.api.http.errors import Blank, NotAccepted, SeveralErrors
-from shoal.api.http.limits.ratelimit import address_of
+from shoal.api.http.limits.ratelimit import address_of, network_key
 from shoal.api.login.guesses import hashing
 from shoal.core.errors import InvalidInput, NotAllowed, Taken, TooLarge
 from shoal.core.ip_blocks import IpSeverity
@@ -47,7 +47,8 @@ async def join(context: Context, asked: Joining) -> Member:
     Raises `NotAllowed` where nobody may join, and `SeveralErrors` with every error found, each with its field.
     """
     front, pending = context.deps, needs_approval(context)
-    await _check(front, asked, address_of(context.request.scope), pending=pending)
+    client = address_of(context.request.scope)
+    await _check(front, asked, client, pending=pending)
     confirms = bool(front.settings.mail) and front.settings.email_confirmation != "none"
     async with hashing(context.request.scope):
         return await members.register(
@@ -60,6 +61,7 @@ async def join(context: Context, asked: Joining) -> Member:
             reason=asked.reason if pending else "",
             unconfirmed=confirms and front.settings.email_confirmation == "required",
             confirms=confirms,
+            network=network_key(client) if client else "",
         )
 
 

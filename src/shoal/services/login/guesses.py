@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import ShoalError, TooMany
 from shoal.core.events import MailDue
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.mail import MailKind
 from shoal.core.model import Login
 from shoal.graph.contract import Batch
@@ -79,16 +79,20 @@ async def fits(writes: Writes, login: Login | None, name: str, password: str, as
 
 def networks_after(login: Login, asker: Asker | None) -> tuple[bytes, ...]:
     """The networks that are still known once the password was replaced: that of the member who did it, alone."""
-    mark = _mark(login.id, asker.network) if asker is not None and asker.network else b""
-    return (mark,) if mark else ()
+    return networks_of(login.id, asker.network if asker is not None else "")
+
+
+def networks_of(login_id: int, network: str) -> tuple[bytes, ...]:
+    """The marks of a network; none for an empty one."""
+    return (_mark(login_id, network),) if network else ()
 
 
 async def _remember(writes: Writes, login: Login, mark: bytes, asker: Asker) -> None:
     batch = Batch(shard_of(login.id))
     batch.obj_set(replace(login, networks=(mark, *login.networks)[:_KNOWN], version=login.version + 1))
     if login.networks and login.email:
-        at = milliseconds_of(writes.new_id(batch.shard))
-        batch.emit(MailDue(kind=MailKind.NEW_PLACE, at=at, member_id=login.member_id, place=asker.address))
+        asked = writes.new_id(batch.shard)
+        batch.emit(MailDue(kind=MailKind.NEW_PLACE, asked=asked, member_id=login.member_id, place=asker.address))
     await writes.graph.commit(batch)
 
 

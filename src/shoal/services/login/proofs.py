@@ -5,27 +5,29 @@ A link works once, and for a while; a look at its page does nothing, as programs
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from shoal.core.bearer import fits, opened
 from shoal.core.contacts import hash_address
-from shoal.core.errors import Conflict, Gone, InvalidInput
+from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
 from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SessionsEnded, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.mail import MailKind, Proof
-from shoal.core.model import Member
+from shoal.core.mail import PROOF_MS, MailKind, Proof
+from shoal.core.model import Login, Member
 from shoal.core.placement import place
 from shoal.core.text import check_email, check_text
 from shoal.graph.access import access_member
-from shoal.graph.addresses import free_address, keep_address
+from shoal.graph.addresses import keep_address, release_address
 from shoal.graph.changes import retry_on_conflict
 from shoal.graph.contract import Batch, Cursor
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.payloads.declared import redeclare
 from shoal.graph.schema import LOGGED_IN
-from shoal.services import members, moderation
+from shoal.services import email_blocks, members, moderation
 from shoal.services.login import guesses, passwords, renewals
 from shoal.services.login.contact_salt import contact_salt
 from shoal.services.login.guesses import Asker
@@ -34,6 +36,8 @@ from shoal.services.writes import Writes
 MAX_ACCOUNT = 300
 """Characters of a user name or e-mail address as typed."""
 _TOLD = 1_000
+_KEPT = 4
+"""Former addresses that are kept for a member at most."""
 _OVER = "This link is over, or was used before"
 
 
@@ -54,8 +58,7 @@ async def forgot(writes: Writes, name_or_email: str, language: str = "") -> None
     if not account:
         raise InvalidInput("username: this must not be empty", field="username")
     batch = Batch(place(account).shard)
-    at = milliseconds_of(writes.new_id(batch.shard))
-    batch.emit(MailDue(kind=MailKind.RESET, at=at, account=account, language=language))
+    batch.emit(MailDue(kind=MailKind.RESET, asked=writes.new_id(batch.shard), account=account, language=language))
     await writes.graph.commit(batch)
 
 
@@ -63,7 +66,11 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     """Return what a link of one of these kinds proves. Raises `Gone` for any that is not good (any more)."""
     id_, secret = opened(text)
     proof = (await writes.graph.obj_get((id_,))).get(id_) if id_ else None
-    if not isinstance(proof, Proof) or not fits(proof.secret_hash, secret) or proof.kind not in kinds:
+    if (
+        not isinstance(proof, Proof)
+        or not any(fits(one, secret) for one in proof.secret_hashes)
+        or proof.kind not in kinds
+    ):
         raise Gone(_OVER)
     member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
     now = milliseconds_of(writes.new_id(shard_of(proof.id)))
@@ -72,14 +79,14 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     if proof.kind is MailKind.UNDO:
         # A new password does not end it: a thief who sets one must not keep the owner from having the address back.
         login = await members.login_of(writes, member)
-        if login is None or login.voided[0] < proof.id < login.voided[1]:
+        if login is None or login.voided[0] <= proof.id < login.voided[1]:
             raise Gone(_OVER)
     elif proof.generation != member.generation:
         raise Gone(_OVER)
     return Proven(proof, member)
 
 
-async def reset_password(writes: Writes, text: str, password: str) -> Member:
+async def reset_password(writes: Writes, text: str, password: str, asker: Asker | None = None) -> Member:
     """Replace a forgotten password, by the link of a mail. Every token and code of the member is invalid from then on.
 
     Raises `Gone` for a link that is not good (any more), `TooShort` or `TooLarge` for a password that nobody may have.
@@ -93,7 +100,9 @@ async def reset_password(writes: Writes, text: str, password: str) -> Member:
             raise Gone(_OVER)
         _use(writes, batch, proof)
 
-    await renewals.replace_password(writes, member.id, secret, beside=used)
+    login = await members.login_of(writes, member)
+    networks = guesses.networks_after(login, asker) if login is not None else ()
+    await renewals.replace_password(writes, member.id, secret, networks=networks, beside=used)
     return await access_as_is(writes, member.id)
 
 
@@ -106,9 +115,19 @@ async def access_as_is(writes: Writes, member_id: int) -> Member:
 
 
 async def ask_confirmation(writes: Writes, member: Member, language: str = "") -> None:
-    """Have the mail sent (again) whose link confirms a member's address."""
-    _emit_later(batch := Batch(shard_of(member.id)), writes, MailKind.CONFIRM, member.id, language=language)
-    await writes.graph.commit(batch)
+    """Have the mail sent (again) whose link confirms a member's address: they have its whole time for it."""
+
+    async def attempt() -> None:
+        now = await access_as_is(writes, member.id)
+        login = await members.login_of(writes, now)
+        batch = Batch(shard_of(member.id))
+        asked = _emit(batch, writes, MailKind.CONFIRM, now, language=language)
+        if login is not None and now.unconfirmed:
+            until = milliseconds_of(asked) + PROOF_MS[MailKind.CONFIRM]
+            batch.obj_set(replace(login, confirm_by=until, version=login.version + 1))
+        await writes.graph.commit(batch)
+
+    await retry_on_conflict(attempt)
 
 
 async def ask_change(
@@ -116,17 +135,18 @@ async def ask_change(
 ) -> None:
     """Have a mail sent to another address, whose link makes it the member's.
 
-    Raises `InvalidInput` for a wrong password or a malformed address, and `Taken` for one that is somebody's already, which signing
-    up tells too.
+    Raises `InvalidInput` for a wrong password or a malformed address, `Disallowed` for one of a blocked domain, and `Taken` for one
+    that is somebody's already, which signing up tells too.
     """
     address = check_email(address)
     member = await access_member(writes.graph, member_id)
     login = await members.login_of(writes, member)
     if not await guesses.fits(writes, login, member.name, password, asker):
         raise InvalidInput("the password is wrong", field="password")
+    await email_blocks.check_sign_up(writes, address, asker.address if asker is not None else "")
     await members.check_free(writes, address, member_id)
     batch = Batch(shard_of(member_id))
-    _emit_later(batch, writes, MailKind.CHANGE, member_id, address=address, language=language)
+    _emit(batch, writes, MailKind.CHANGE, member, address=address, language=language)
     await writes.graph.commit(batch)
 
 
@@ -135,27 +155,25 @@ async def confirm(writes: Writes, text: str) -> Member:
 
     A member who waited for that alone is in. Raises `Gone`, and `Taken` when somebody else has the address by now.
     """
-    proof, member = await proven(writes, text, MailKind.CONFIRM, MailKind.CHANGE)
-    if proof.kind is MailKind.CHANGE:
-        return await _give(writes, proof, undoable=True)
+    if (await proven(writes, text, MailKind.CONFIRM, MailKind.CHANGE)).proof.kind is MailKind.CHANGE:
+        return await _change(writes, await _change_of(writes, text, MailKind.CHANGE))
 
     async def attempt() -> Member:
-        await _check_unused(writes, proof)
-        now = await access_as_is(writes, member.id)
-        login = await members.login_of(writes, now)
+        proof, member = await proven(writes, text, MailKind.CONFIRM)
+        login = await members.login_of(writes, member)
         if login is None or login.email != proof.address:
             raise Gone(_OVER)
-        batch = Batch(shard_of(now.id))
+        batch = Batch(shard_of(member.id))
         batch.obj_set(replace(login, confirmed=True, needs_approval=False, version=login.version + 1))
-        after = now
-        if now.unconfirmed:
+        after = member
+        if member.unconfirmed:
             waits = login.needs_approval
-            kept_out = waits or bool(now.departure_id)
-            after = replace(now, unconfirmed=False, pending=waits, suspended=kept_out, version=now.version + 1)
+            kept_out = waits or bool(member.departure_id)
+            after = replace(member, unconfirmed=False, pending=waits, suspended=kept_out, version=member.version + 1)
             batch.obj_set(after)
-            batch.emit(ProfileChanged(member_id=now.id))
+            batch.emit(ProfileChanged(member_id=member.id))
             if not kept_out:
-                batch.emit(SuspensionChanged(member_id=now.id))
+                batch.emit(SuspensionChanged(member_id=member.id))
         _use(writes, batch, proof)
         await writes.graph.commit(batch)
         return after
@@ -166,107 +184,152 @@ async def confirm(writes: Writes, text: str) -> Member:
 async def undo_change(writes: Writes, text: str, language: str = "") -> Member:
     """Bring an address back that somebody else may have replaced.
 
-    Everybody is logged out, and a mail is sent to choose a password by. Raises `Gone`.
+    The password is good no more, everybody is logged out, and a mail is sent to choose another by. Raises `Gone`.
     """
-    proof, _ = await proven(writes, text, MailKind.UNDO)
-    return await _give(writes, proof, undoable=False, language=language)
+    return await _change(writes, await _change_of(writes, text, MailKind.UNDO, language))
 
 
 async def set_email(writes: Writes, member_id: int, address: str) -> Member:
     """Give a member another address, or none (""), without a mail: for operators who are asked to.
 
-    Raises `InvalidInput` for a malformed address, `Taken`, `NotFound`, and `Conflict` for a member without a login.
+    Links that would bring another back are void. Raises `InvalidInput` for a malformed address, `Taken`, `NotFound`, and
+    `Conflict` for a member without a login.
     """
     address = check_email(address) if address else ""
     member = await access_member(writes.graph, member_id)
     if await members.login_of(writes, member) is None:
         raise Conflict("this member has no login")
-    return await _change(writes, member_id, address, None, undoable=False, language="")
+
+    async def state() -> tuple[Proof | None, Member]:
+        return None, await access_as_is(writes, member_id)
+
+    return await _change(writes, _Change(member_id, address, state))
 
 
-async def _give(writes: Writes, proof: Proof, *, undoable: bool, language: str = "") -> Member:
-    return await _change(writes, proof.member_id, proof.address, proof, undoable=undoable, language=language)
+class _Change(NamedTuple):
+    """A change of address: whose, to which, and what proves it, read anew for each attempt."""
+
+    member_id: int
+    address: str
+    state: Callable[[], Awaitable[tuple[Proof | None, Member]]]
+    language: str = ""
 
 
-async def _change(
-    writes: Writes, member_id: int, address: str, proof: Proof | None, *, undoable: bool, language: str
-) -> Member:
+async def _change_of(writes: Writes, text: str, kind: MailKind, language: str = "") -> _Change:
+    proof, member = await proven(writes, text, kind)
+
+    async def state() -> tuple[Proof | None, Member]:
+        return await proven(writes, text, kind)
+
+    return _Change(member.id, proof.address, state, language)
+
+
+class _Moved(NamedTuple):
+    """A login with another address, what becomes free, and what is told to the address before."""
+
+    login: Login
+    freed: tuple[str, ...]
+    told: str = ""
+
+
+async def _change(writes: Writes, wanted: _Change) -> Member:
     """Make an address the member's; the one before it is kept for the undo, or becomes free."""
+    member_id, address = wanted.member_id, wanted.address
     shard = shard_of(member_id)
     if address:
         await members.hold_address(writes, address, member_id, milliseconds_of(writes.new_id(shard)))
     salt = await contact_salt(writes)
     tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
-    theft = proof is not None and proof.kind is MailKind.UNDO
 
-    async def attempt() -> tuple[Member, str]:
-        if proof is not None:
-            await _check_unused(writes, proof)
-        member = await access_as_is(writes, member_id)
+    async def attempt() -> tuple[Member, tuple[str, ...]]:
+        proof, member = await wanted.state()
         login = await members.login_of(writes, member)
         if login is None:
             raise Gone(_OVER)
-        before, batch = login.email if login.email != address else "", Batch(shard)
+        batch, now = Batch(shard), writes.new_id(shard)
+        theft = proof is not None and proof.kind is MailKind.UNDO
+        moved = _moved(login, address, proof, now)
         email_hash = hash_address(salt, address) if member.email_hash and address else ""
-        changed = replace(login, email=address, confirmed=proof is not None, version=login.version + 1)
-        if proof is not None and theft:
-            now = writes.new_id(shard)
-            changed = replace(changed, networks=(), voided=(min(proof.id, login.voided[0] or proof.id), now))
         after = replace(member, email_hash=email_hash, generation=member.generation + theft, version=member.version + 1)
-        batch.obj_set(changed)
+        batch.obj_set(moved.login)
         batch.obj_set(after)
-        redeclare(batch, member, after, writes.new_id(shard))
-        batch.emit(EmailChanged(member_id=member_id, address=address, freed="" if undoable else before))
-        if undoable and before:
-            _emit_later(batch, writes, MailKind.UNDO, member_id, address=before)
+        redeclare(batch, member, after, now)
+        batch.emit(EmailChanged(member_id=member_id, address=address, freed=moved.freed))
+        if moved.told:
+            batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.told))
         if theft:
             batch.emit(SessionsEnded(member_id=member_id, token_ids=tuple(one.id2 for one in tokens), every=True))
-            _emit_later(batch, writes, MailKind.RESET, member_id, language=language)
+            _emit(batch, writes, MailKind.RESET, after, address=address, language=wanted.language)
         if proof is not None:
             _use(writes, batch, proof)
         await writes.graph.commit(batch)
-        return after, before
+        return after, moved.freed
 
-    member, before = await retry_on_conflict(attempt)
-    # The event does both too, later, should this fail.
-    await _settle(writes, member_id, address, "" if undoable else before)
+    member, freed = await retry_on_conflict(attempt)
+    # The event does both too, later, should this fail: the change is made.
+    with contextlib.suppress(ShoalError):
+        await _settle(writes, member_id, address, freed)
     return member
 
 
-async def _settle(writes: Writes, member_id: int, address: str, freed: str) -> None:
+def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
+    """Return the login with another address; `now` is an id of the moment.
+
+    A change by the link of a mail can be undone for a while. Three cannot, and void what could be brought back since: the undo
+    itself, the way back to an address that is kept for an undo, and what an operator sets.
+    """
+    at = milliseconds_of(now)
+    kept = [(one, until) for one, until in login.kept if until > at]
+    names = [one for one, _ in kept]
+    before = login.email if login.email not in ("", address) else ""
+    changed = replace(login, email=address, confirmed=proof is not None, version=login.version + 1)
+    if proof is not None and proof.kind is MailKind.CHANGE and address not in names:
+        if before:
+            kept = [*((one, until) for one, until in kept if one != before), (before, at + PROOF_MS[MailKind.UNDO])]
+        freed = tuple(one for one, _ in kept[:-_KEPT])
+        return _Moved(replace(changed, kept=tuple(kept[-_KEPT:])), freed, before)
+    if proof is not None and proof.kind is MailKind.UNDO:
+        # What the member gave up before that stays theirs; nobody logs in by the password that was used.
+        place, since = names.index(address) if address in names else 0, proof.id
+        changed = replace(changed, password="", networks=())
+    else:
+        place, since = 0, 1
+    freed = tuple(one for one in (*names[place:], before) if one and one != address)
+    void = (min(since, login.voided[0] or since), now)
+    return _Moved(replace(changed, kept=tuple(kept[:place]), voided=void), freed)
+
+
+async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[str]) -> None:
+    now = milliseconds_of(writes.new_id(shard_of(member_id)))
     if address:
         await keep_address(writes.graph, member_id, address)
-    if freed:
-        await free_address(writes.graph, member_id, freed)
+        await release_address(writes.graph, member_id, address, now)
+    for one in freed:
+        await release_address(writes.graph, member_id, one, now)
 
 
 async def end(writes: Writes, proof: Proof) -> None:
     """End a proof whose time is over. An address that could be brought back becomes free; who never confirmed theirs is gone."""
-    node = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
-    member = node if isinstance(node, Member) else None
     if proof.kind is MailKind.UNDO:
-        await _free_unless_used(writes, member, proof)
+        await release_address(writes.graph, proof.member_id, proof.address, proof.expires_at)
+    if proof.kind is MailKind.CONFIRM:
+        await _end_unconfirmed(writes, proof)
     batch = Batch(shard_of(proof.id))
     _use(writes, batch, proof)
     await writes.graph.commit(batch)
-    if proof.kind is MailKind.CONFIRM and member is not None and member.unconfirmed:
-        await moderation.reject(writes, member.id)
 
 
-async def _free_unless_used(writes: Writes, member: Member | None, proof: Proof) -> None:
-    login = await members.login_of(writes, member) if member is not None else None
-    if login is not None and login.email == proof.address:
+async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
+    member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
+    if not isinstance(member, Member) or not member.unconfirmed:
         return
-    await free_address(writes.graph, proof.member_id, proof.address)
-    again = await members.login_of(writes, member) if member is not None else None
-    if again is not None and again.email == proof.address:
-        # It was brought back in the very moment.
-        await keep_address(writes.graph, proof.member_id, proof.address)
-
-
-async def _check_unused(writes: Writes, proof: Proof) -> None:
-    if proof.id not in await writes.graph.obj_get((proof.id,)):
-        raise Gone(_OVER)
+    login = await members.login_of(writes, member)
+    if login is not None and login.confirm_by > proof.expires_at:
+        # The mail was sent again: that one's end decides.
+        return
+    # They may be let in, or gone, in this very moment.
+    with contextlib.suppress(NotAllowed, NotFound):
+        await moderation.reject(writes, member.id, unconfirmed=True)
 
 
 def _use(writes: Writes, batch: Batch, proof: Proof) -> None:
@@ -274,8 +337,19 @@ def _use(writes: Writes, batch: Batch, proof: Proof) -> None:
     take_off(batch, proof.ticket_id, writes.new_id(batch.shard))
 
 
-def _emit_later(
-    batch: Batch, writes: Writes, kind: MailKind, member_id: int, *, address: str = "", language: str = ""
-) -> None:
-    at = milliseconds_of(writes.new_id(batch.shard))
-    batch.emit(MailDue(kind=kind, at=at, member_id=member_id, address=address, language=language))
+def _emit(
+    batch: Batch, writes: Writes, kind: MailKind, member: Member, *, address: str = "", language: str = ""
+) -> int:
+    """Have a mail sent with a link that ends with the present password; the id of the moment."""
+    asked = writes.new_id(batch.shard)
+    batch.emit(
+        MailDue(
+            kind=kind,
+            asked=asked,
+            member_id=member.id,
+            generation=member.generation,
+            address=address,
+            language=language,
+        )
+    )
+    return asked

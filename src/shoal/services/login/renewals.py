@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from shoal.core.errors import Conflict, InvalidInput, NotFound
 from shoal.core.events import MailDue, SessionsEnded
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import shard_of
 from shoal.core.mail import MailKind
 from shoal.core.model import Member
 from shoal.graph.access import access_member
@@ -79,8 +79,7 @@ async def replace_password(
         batch.emit(ended)
         beside(batch, member)
         if login.email:
-            at = milliseconds_of(writes.new_id(batch.shard))
-            batch.emit(MailDue(kind=MailKind.RENEWED, at=at, member_id=member.id))
+            batch.emit(MailDue(kind=MailKind.RENEWED, asked=writes.new_id(batch.shard), member_id=member.id))
         await writes.graph.commit(batch)
 
     await retry_on_conflict(attempt)
