@@ -19,6 +19,7 @@ OTHER: dict[str, Any] = {
     "limits": {"api": "600/5m", "signup": "off"},
     "recipe": {"weights": {"friends": 4.0, "seen": -6.0}, "half_life_hours": 12.5},
     "log_level": "debug",
+    "email_confirmation": "required",
 }
 """Values that `_another` does not derive from the default."""
 
