@@ -435,6 +435,37 @@ async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_lat
 
 
 @in_loop
+async def test_a_thief_who_goes_to_and_fro_does_not_end_the_owners_way_back(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        # An undo of last week, whose span must not grow over what comes now.
+        first = await moved(shoal, office, ann, NEW)
+        await shoal.undo_email_change(first.proof)
+        await shoal.settle()
+        await shoal.reset_password(office.to(ANN).proof, PASSWORD)
+        await shoal.settle()
+        mine = await moved(shoal, office, ann, "one@thief.example.org")
+        await moved(shoal, office, ann, "two@thief.example.org")
+        await ann.change_email(PASSWORD, "one@thief.example.org")
+        await shoal.settle()
+        await shoal.confirm_email(office.to("one@thief.example.org").proof)
+        await shoal.settle()
+        with pytest.raises(Taken):
+            await shoal.register("eve", email=ANN)
+        # Nor do many more changes: there is an end to them.
+        for name in ("three", "four", "five"):
+            await moved(shoal, office, ann, f"{name}@thief.example.org")
+        with pytest.raises(NotAllowed, match="too often"):
+            await ann.change_email(PASSWORD, "six@thief.example.org")
+        await shoal.undo_email_change(mine.proof)
+        await shoal.settle()
+        await shoal.reset_password(office.to(ANN).proof, OTHER)
+        assert await fits(shoal, ANN, OTHER)
+        for n, name in enumerate(("one", "two", "three", "four", "five")):
+            await shoal.register(f"other{n}", email=f"{name}@thief.example.org")
+        assert (await check(shoal.network)).clean
+
+
+@in_loop
 async def test_without_an_address_no_key_is_taken(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         await shoal.set_email(ann, "")

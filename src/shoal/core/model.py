@@ -164,8 +164,9 @@ class Login(Node, frozen=True, tag="login"):
     networks: tuple[bytes, ...] = ()  # hashes of those from which the right password came, newest first
     kept: tuple[tuple[str, int], ...] = ()
     """Former addresses that can be brought back, oldest first, each with when it becomes free (Unix ms)."""
-    voided: tuple[int, int] = (0, 0)
-    """Links that bring an address back are void whose ids lie between: a thief who changed the address twice had one sent, too."""
+    voided: tuple[tuple[int, int], ...] = ()
+    """Links that bring an address back are void whose ids lie between two of these: a thief who changed the address twice had one
+    sent, too."""
     confirm_by: int = 0
     """Until when a member who is `unconfirmed` may confirm, where the mail was sent again; Unix milliseconds."""
 

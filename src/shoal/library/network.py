@@ -129,7 +129,8 @@ class Shoal:
     async def confirm_email(self, proof: str) -> Handle:
         """Confirm a member's address, or make another theirs; `proof` is the end of the link, `/confirm/<proof>`.
 
-        Raises `Gone` for a link that is over or was used, and `Taken` when somebody else has the address by now.
+        Raises `Gone` for a link that is over or was used, `Taken` when somebody else has the address by now, and `NotAllowed` for
+        a member who changed theirs too often.
         """
         return Handle(self.network, await proofs.confirm(self.network.writes, proof))
 

@@ -33,7 +33,8 @@ class LogsIn(Acting):
     def change_email(self, password: str, address: str) -> None:
         """Have a mail sent to another address, whose link makes it the member's. The setting `mail` is needed.
 
-        Raises `InvalidInput` for a wrong password or a malformed address, and `Taken` for one that somebody has.
+        Raises `InvalidInput` for a wrong password or a malformed address, `Taken` for one that somebody has, and `NotAllowed` for
+        a member who changed theirs too often.
         """
         self._loop.call(self._awaited.change_email(password, address))
 

@@ -15,7 +15,7 @@ from shoal.core.bearer import fits, opened
 from shoal.core.contacts import hash_address
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
 from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SessionsEnded, SuspensionChanged
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.mail import PROOF_MS, MailKind, Proof
 from shoal.core.model import Login, Member
 from shoal.core.placement import place
@@ -37,7 +37,9 @@ MAX_ACCOUNT = 300
 """Characters of a user name or e-mail address as typed."""
 _TOLD = 1_000
 _KEPT = 4
-"""Former addresses that are kept for a member at most."""
+"""Former addresses that are kept for a member at most, and ways back, within the time of an undo."""
+_UNDO_MS = PROOF_MS[MailKind.UNDO]
+_TOO_OFTEN = "This address was changed too often; try again in a week"
 _OVER = "This link is over, or was used before"
 
 
@@ -79,7 +81,7 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     if proof.kind is MailKind.UNDO:
         # A new password does not end it: a thief who sets one must not keep the owner from having the address back.
         login = await members.login_of(writes, member)
-        if login is None or login.voided[0] <= proof.id < login.voided[1]:
+        if login is None or any(since <= proof.id < until for since, until in login.voided):
             raise Gone(_OVER)
     elif proof.generation != member.generation:
         raise Gone(_OVER)
@@ -136,7 +138,7 @@ async def ask_change(
     """Have a mail sent to another address, whose link makes it the member's.
 
     Raises `InvalidInput` for a wrong password or a malformed address, `Disallowed` for one of a blocked domain, and `Taken` for one
-    that is somebody's already, which signing up tells too.
+    that is somebody's already, which signing up tells too; `NotAllowed` for a member who changed it too often.
     """
     address = check_email(address)
     member = await access_member(writes.graph, member_id)
@@ -145,6 +147,9 @@ async def ask_change(
         raise InvalidInput("the password is wrong", field="password")
     await email_blocks.check_sign_up(writes, address, asker.address if asker is not None else "")
     await members.check_free(writes, address, member_id)
+    now = milliseconds_of(writes.new_id(shard_of(member_id)))
+    if login is not None and sum(until > now for _, until in login.kept) >= _KEPT:
+        raise NotAllowed(_TOO_OFTEN)
     batch = Batch(shard_of(member_id))
     _emit(batch, writes, MailKind.CHANGE, member, address=address, language=language)
     await writes.graph.commit(batch)
@@ -153,7 +158,8 @@ async def ask_change(
 async def confirm(writes: Writes, text: str) -> Member:
     """Do what the link of a mail to an address says: the address is the member's, and was shown to be.
 
-    A member who waited for that alone is in. Raises `Gone`, and `Taken` when somebody else has the address by now.
+    A member who waited for that alone is in. Raises `Gone`, `Taken` when somebody else has the address by now, and `NotAllowed` for
+    one who changed theirs too often.
     """
     if (await proven(writes, text, MailKind.CONFIRM, MailKind.CHANGE)).proof.kind is MailKind.CHANGE:
         return await _change(writes, await _change_of(writes, text, MailKind.CHANGE))
@@ -276,27 +282,31 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
     """Return the login with another address; `now` is an id of the moment.
 
     A change by the link of a mail can be undone for a while. Three cannot, and void what could be brought back since: the undo
-    itself, the way back to an address that is kept for an undo, and what an operator sets.
+    itself, the way back to an address that is kept for an undo, and what an operator sets. What could be brought back before stays
+    so: a thief who goes to and fro between addresses of theirs does not end the owner's way back. Raises `NotAllowed` for a member
+    who changed their address too often.
     """
     at = milliseconds_of(now)
-    kept = [(one, until) for one, until in login.kept if until > at]
-    names = [one for one, _ in kept]
+    kept = {one: until for one, until in login.kept if until > at}
+    voided = tuple(span for span in login.voided if milliseconds_of(span[1]) + _UNDO_MS > at)
     before = login.email if login.email not in ("", address) else ""
     changed = replace(login, email=address, confirmed=proof is not None, version=login.version + 1)
-    if proof is not None and proof.kind is MailKind.CHANGE and address not in names:
-        if before:
-            kept = [*((one, until) for one, until in kept if one != before), (before, at + PROOF_MS[MailKind.UNDO])]
-        freed = tuple(one for one, _ in kept[:-_KEPT])
-        return _Moved(replace(changed, kept=tuple(kept[-_KEPT:])), freed, before)
-    if proof is not None and proof.kind is MailKind.UNDO:
-        # What the member gave up before that stays theirs; nobody logs in by the password that was used.
-        place, since = names.index(address) if address in names else 0, proof.id
-        changed = replace(changed, password="", networks=())
+    if proof is not None and proof.kind is MailKind.CHANGE:
+        if len(kept) >= _KEPT or len(voided) >= _KEPT:
+            raise NotAllowed(_TOO_OFTEN)
+        if address not in kept:
+            kept |= {before: at + _UNDO_MS} if before else {}
+            return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), (), before)
+        end = kept[address]
+    elif proof is not None:
+        # Nobody logs in by the password that was used.
+        end, changed = proof.expires_at, replace(changed, password="", networks=())
     else:
-        place, since = 0, 1
-    freed = tuple(one for one in (*names[place:], before) if one and one != address)
-    void = (min(since, login.voided[0] or since), now)
-    return _Moved(replace(changed, kept=tuple(kept[:place]), voided=void), freed)
+        end = 0
+    stays = {one: until for one, until in kept.items() if until < end and one != address}
+    freed = tuple(one for one in (*kept, before) if one and one != address and one not in stays)
+    since = floor_at(end - _UNDO_MS) if end else 1
+    return _Moved(replace(changed, kept=tuple(stays.items()), voided=(*voided, (since, now))), freed)
 
 
 async def _settle(writes: Writes, member_id: int, address: str, freed: Sequence[str]) -> None:

@@ -18,7 +18,7 @@ from shoal.services.login import apps, proofs
 from shoal.web import rows
 from shoal.web.pages.login import begin
 from shoal.web.rendering import page
-from shoal.web.views.errors.refusals import wrong_of
+from shoal.web.views.errors.refusals import told, wrong_of
 from shoal.web.visit import Form, Visit
 
 _Typed = Annotated[str, Meta(max_length=2_000)]
@@ -159,6 +159,8 @@ async def confirm(visit: Visit, asked: ProofForm) -> Response:
         member = await proofs.confirm(visit.front.writes, asked.proof)
     except Taken:
         return await _over(visit, _("Somebody else has this address by now."))
+    except NotAllowed as error:
+        return await _over(visit, told(visit.words, error))
     except Gone:
         return await _over(visit)
     if member.pending:

@@ -10,14 +10,14 @@ from starlette.responses import Response
 from shoal.api.context import Context
 from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
-from shoal.core.errors import InvalidInput, TooMany
+from shoal.core.errors import InvalidInput, NotAllowed, TooMany
 from shoal.core.text import check_email
 from shoal.services import members
 from shoal.services.login import proofs
 from shoal.web import rows
 from shoal.web.pages.settings.frame import SettingsQuery, settings_page
 from shoal.web.views.errors.passwords import password_refusal
-from shoal.web.views.errors.refusals import RIGHT, Wrong, wrong_of
+from shoal.web.views.errors.refusals import RIGHT, Wrong, told, wrong_of
 from shoal.web.visit import Form, Visit
 
 _Typed = Annotated[str, Meta(max_length=2_000)]
@@ -55,6 +55,8 @@ async def change(visit: Visit, asked: EmailForm) -> Response:
             "email": _("This is no e-mail address. One looks like name@example.org."),
         }
         return await _page(visit, wrong_of(visit.words, error, **known), typed=asked.email)
+    except NotAllowed as error:
+        return await _page(visit, {"email": told(visit.words, error)}, typed=asked.email)
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
         response = await _page(visit, {"password": refusal.words}, typed=asked.email)

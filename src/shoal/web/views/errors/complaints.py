@@ -126,6 +126,7 @@ COMPLAINTS = (
     "This member asked for their account to be deleted: only they can come back",
     "the password is wrong",
     "Your login is currently pending approval",
+    "This address was changed too often; try again in a week",
     "Your login is missing a confirmed e-mail address",
     "Your login is currently disabled",
     "Your network has no access to this server",
