@@ -435,6 +435,54 @@ async def test_an_address_that_is_a_members_again_is_not_freed_by_what_comes_lat
 
 
 @in_loop
+async def test_a_mail_that_is_given_up_late_takes_nothing_from_a_letter_that_arrived_or_a_later_change(
+    office: PostOffice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with a_network(office) as (shoal, ann):
+        told = await moved(shoal, office, ann, "thief@example.org")
+        (proof,) = await proofs_of(shoal)
+        monkeypatch.setattr("shoal.fanout.mails.given_up_at", lambda _kind, _at: 0)
+        for asked in (proof.id, proof.id - (1 << 30)):
+            late = MailDue(kind=MailKind.UNDO, asked=asked, member_id=ann.id, address=ANN)
+            assert await mails.send(shoal.network.effects, late, 0) is None
+            with pytest.raises(Taken):
+                await shoal.register("eve", email=ANN)
+        monkeypatch.undo()
+        await shoal.undo_email_change(told.proof)
+        await shoal.settle()
+        await shoal.reset_password(office.to(ANN).proof, OTHER)
+
+
+@in_loop
+async def test_what_an_operator_sets_ends_links_that_were_asked_for_before(office: PostOffice) -> None:
+    async with a_network(office) as (shoal, ann):
+        await moved(shoal, office, ann, "thief@example.org")
+        await shoal.forgot_password("ann")
+        await ann.change_email(PASSWORD, "thief@elsewhere.example.org")
+        await shoal.settle()
+        await shoal.set_email(ann, ANN)
+        with pytest.raises(Gone):
+            await shoal.reset_password(office.to("thief@example.org").proof, OTHER)
+        with pytest.raises(Gone):
+            await shoal.confirm_email(office.to("thief@elsewhere.example.org").proof)
+
+
+@in_loop
+async def test_changes_in_one_moment_follow_each_other(office: PostOffice, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with a_network(office) as (shoal, ann):
+        await ann.change_email(PASSWORD, "one@thief.example.org")
+        await ann.change_email(PASSWORD, "two@thief.example.org")
+        await shoal.settle()
+        links = {mail.to: mail.proof for mail in office.mails}
+        for address in ("one@thief.example.org", "two@thief.example.org"):
+            await shoal.confirm_email(links[address])
+        login = await members.login_of(shoal.network.writes, await shoal_member(shoal, ann))
+        assert login is not None
+        (first, early), (second, late) = login.kept
+        assert (first, second, early < late) == (ANN, "one@thief.example.org", True)
+
+
+@in_loop
 async def test_a_thief_who_goes_to_and_fro_does_not_end_the_owners_way_back(office: PostOffice) -> None:
     async with a_network(office) as (shoal, ann):
         # An undo of last week, whose span must not grow over what comes now.

@@ -85,6 +85,7 @@ FOR_PROGRAMS = (
     # Of the server's own settings and files.
     r"(a|an s3://) media store .*|the media store is not there|this is not the name of a stored file",
     # Of ids and moments that programs make up.
+    r"the address was changed in this very moment",
     r"another object has this id|no free id was found; repeat|this Idempotency-Key .*|.*cursor.*",
     r"a user name is 1 to .*",
 )

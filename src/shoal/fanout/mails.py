@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from shoal.core.bearer import hash_of, new_secret, text_of
 from shoal.core.errors import Conflict, InvalidInput
 from shoal.core.events import MailDue
-from shoal.core.ids import MAX_ID, milliseconds_of, shard_of
+from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.mail import PROOF_MS, MailKind, Proof, given_up_at
 from shoal.core.model import Login, Member
 from shoal.core.text import check_email, check_user_name
@@ -58,18 +58,25 @@ async def send(effects: Effects, event: MailDue, mark: int) -> asyncio.Future[No
 async def _give_up(effects: Effects, event: MailDue) -> None:
     """Do what must follow without the mail: nobody brings the address back, and who had to confirm has their week all the same."""
     if event.kind is MailKind.UNDO:
-        await release_address(effects.graph, event.member_id, event.address, _never())
+        await _release(effects, event)
     elif event.kind is MailKind.CONFIRM:
         whom = await _whom(effects.graph, event)
         if whom is not None and whom.member.unconfirmed:
             await _prove(effects, event, whom)
 
 
+async def _release(effects: Effects, event: MailDue) -> None:
+    """Free the address that a mail would have brought back, unless a letter was written for it: then its proof's end does."""
+    if event.asked not in await effects.graph.obj_get((event.asked,)):
+        end = milliseconds_of(event.asked) + PROOF_MS[MailKind.UNDO]
+        await release_address(effects.graph, event.member_id, event.address, end)
+
+
 async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
     whom = await _whom(effects.graph, event)
     if whom is None:
         if event.kind is MailKind.UNDO:
-            await release_address(effects.graph, event.member_id, event.address, _never())
+            await _release(effects, event)
         return
     proof = await _prove(effects, event, whom) if event.kind in PROOF_MS else ""
     name, address = whom.member.name, whom.login.email
@@ -95,7 +102,8 @@ def _needless(event: MailDue, member: Member, login: Login) -> bool:
     """Whether what a mail is to bring about has happened meanwhile, or was ended by a new password."""
     match event.kind:
         case MailKind.CONFIRM:
-            return login.confirmed or event.generation != member.generation
+            # Of one who is not in yet a proof is made in any case: its end is theirs.
+            return login.confirmed or (event.generation != member.generation and not member.unconfirmed)
         case MailKind.CHANGE:
             return login.email == event.address or event.generation != member.generation
     return False
@@ -147,15 +155,10 @@ def _proof(event: MailDue, whom: _Whom, id_: int, ticket: int, secret_hash: byte
         address=whom.to,
         secret_hashes=(secret_hash,),
         generation=event.generation if event.member_id else whom.member.generation,
-        expires_at=milliseconds_of(id_) + PROOF_MS[event.kind],
+        expires_at=milliseconds_of(event.asked) + PROOF_MS[event.kind],
         ticket_id=ticket,
     )
 
 
 def _now(effects: Effects) -> int:
     return milliseconds_of(effects.new_id(0))
-
-
-def _never() -> int:
-    """A moment that no address is kept beyond."""
-    return milliseconds_of(MAX_ID)

@@ -91,22 +91,24 @@ async def approve(writes: Writes, member_id: int) -> Member:
     return await _become(writes, member_id, pending=False, unconfirmed=False, suspended=False)
 
 
-async def reject(writes: Writes, member_id: int, *, unconfirmed: bool = False) -> Member:
+async def reject(writes: Writes, member_id: int, *, unconfirmed_at: int = 0) -> Member:
     """Delete a member who waits for approval; name and e-mail address are free again.
 
-    Raises `NotAllowed` for any other; with `unconfirmed` also for one who has confirmed their address.
+    Raises `NotAllowed` for any other; with `unconfirmed_at`, a moment in Unix milliseconds, also for one who has confirmed their
+    address, or has time to do so beyond it.
 
     Such a member has done nothing and nobody could do anything to them, so nothing else refers to them.
     """
 
     async def attempt() -> Member:
         member = await _access_pending(writes, member_id)
-        if unconfirmed and not member.unconfirmed:
-            raise NotAllowed("This member does not wait for approval")
         login = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
+        by = login.confirm_by if isinstance(login, Login) else 0
+        if unconfirmed_at and not (member.unconfirmed and by <= unconfirmed_at):
+            raise NotAllowed("This member does not wait for approval")
         batch = Batch(shard_of(member_id))
         batch.obj_del(member_id, member.version)
-        batch.obj_del(member.login_id)
+        batch.obj_del(member.login_id, login.version if isinstance(login, Login) else 0)
         batch.key_del(user_name_key(member.name), member_id)
         tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_MAX_TOKENS))
         for token in tokens:

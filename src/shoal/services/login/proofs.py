@@ -78,14 +78,23 @@ async def proven(writes: Writes, text: str, *kinds: MailKind) -> Proven:
     now = milliseconds_of(writes.new_id(shard_of(proof.id)))
     if not isinstance(member, Member) or now >= proof.expires_at:
         raise Gone(_OVER)
-    if proof.kind is MailKind.UNDO:
-        # A new password does not end it: a thief who sets one must not keep the owner from having the address back.
-        login = await members.login_of(writes, member)
-        if login is None or any(since <= proof.id < until for since, until in login.voided):
-            raise Gone(_OVER)
-    elif proof.generation != member.generation:
+    login = await members.login_of(writes, member)
+    if login is None or _is_over(proof, member, login):
         raise Gone(_OVER)
     return Proven(proof, member)
+
+
+def _is_over(proof: Proof, member: Member, login: Login) -> bool:
+    """Whether something that came after the mail ended its link."""
+    match proof.kind:
+        case MailKind.UNDO:
+            # A new password does not: a thief who sets one must not keep the owner from having the address back.
+            ended = False
+        case MailKind.RESET:
+            ended = proof.generation != member.generation or login.email != proof.address
+        case _:
+            ended = proof.generation != member.generation
+    return ended or any(since <= proof.id < until for since, until in login.voided)
 
 
 async def reset_password(writes: Writes, text: str, password: str, asker: Asker | None = None) -> Member:
@@ -287,7 +296,11 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
     who changed their address too often.
     """
     at = milliseconds_of(now)
+    if any(until - _UNDO_MS >= at for _, until in login.kept):
+        # What came first is told by moments: of two changes in one, or by clocks that differ, the second waits.
+        raise Conflict("the address was changed in this very moment")
     kept = {one: until for one, until in login.kept if until > at}
+    ended = [one for one, until in login.kept if until <= at]
     voided = tuple(span for span in login.voided if milliseconds_of(span[1]) + _UNDO_MS > at)
     before = login.email if login.email not in ("", address) else ""
     changed = replace(login, email=address, confirmed=proof is not None, version=login.version + 1)
@@ -296,7 +309,8 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
             raise NotAllowed(_TOO_OFTEN)
         if address not in kept:
             kept |= {before: at + _UNDO_MS} if before else {}
-            return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), (), before)
+            freed = tuple(one for one in ended if one != address and one not in kept)
+            return _Moved(replace(changed, kept=tuple(kept.items()), voided=voided), freed, before)
         end = kept[address]
     elif proof is not None:
         # Nobody logs in by the password that was used.
@@ -304,7 +318,7 @@ def _moved(login: Login, address: str, proof: Proof | None, now: int) -> _Moved:
     else:
         end = 0
     stays = {one: until for one, until in kept.items() if until < end and one != address}
-    freed = tuple(one for one in (*kept, before) if one and one != address and one not in stays)
+    freed = tuple(one for one in (*ended, *kept, before) if one and one != address and one not in stays)
     since = floor_at(end - _UNDO_MS) if end else 1
     return _Moved(replace(changed, kept=tuple(stays.items()), voided=(*voided, (since, now))), freed)
 
@@ -333,13 +347,9 @@ async def _end_unconfirmed(writes: Writes, proof: Proof) -> None:
     member = (await writes.graph.obj_get((proof.member_id,))).get(proof.member_id)
     if not isinstance(member, Member) or not member.unconfirmed:
         return
-    login = await members.login_of(writes, member)
-    if login is not None and login.confirm_by > proof.expires_at:
-        # The mail was sent again: that one's end decides.
-        return
-    # They may be let in, or gone, in this very moment.
+    # They may be let in, or gone, in this very moment; and where the mail was sent again, that one's end decides.
     with contextlib.suppress(NotAllowed, NotFound):
-        await moderation.reject(writes, member.id, unconfirmed=True)
+        await moderation.reject(writes, member.id, unconfirmed_at=proof.expires_at)
 
 
 def _use(writes: Writes, batch: Batch, proof: Proof) -> None:
