@@ -206,11 +206,13 @@ async def _proof(writes: Writes, member: Member, kind: MailKind) -> str:
     """Return the proof in the link of a mail to a member, as though it had been sent."""
     secret, shard = new_secret(16), shard_of(member.id)
     id_, ticket = writes.new_id(shard), writes.new_id(shard)
+    login = await members.login_of(writes, member)
+    address = login.email if login is not None else ""
     proof = Proof(
         id=id_,
         member_id=member.id,
         kind=kind,
-        address=f"{member.name}@example.org",
+        address=address if kind is MailKind.RESET else address or f"{member.name}@example.org",
         secret_hashes=(hash_of(secret),),
         generation=member.generation,
         expires_at=milliseconds_of(id_) + PROOF_MS[kind],
