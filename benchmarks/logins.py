@@ -21,11 +21,12 @@ import uvloop
 
 from benchmarks.measure import Report, parser, spread
 from benchmarks.stores import url_of
-from shoal.core.bearer import hash_of, new_secret, text_of
-from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.mail import PROOF_MS, MailKind, Proof
-from shoal.graph.contract import Batch
-from shoal.graph.payloads.agenda import put_on
+from shoal.core.events import MailDue
+from shoal.core.ids import shard_of
+from shoal.core.mail import MailKind
+from shoal.core.model import Member
+from shoal.fanout import mails
+from shoal.fanout.mails import Whom
 from shoal.ops.engines.program import free_port
 from shoal.services import members
 from shoal.services.login import passwords, proofs, sessions
@@ -75,24 +76,11 @@ async def timed(acts: int, act: Callable[[int], Awaitable[object]]) -> tuple[flo
 
 async def proof(writes: Writes, n: int) -> str:
     """The text that the link of a mail would carry."""
-    member_id = await _id_of(writes, n)
-    secret, shard = new_secret(16), shard_of(member_id)
-    id_, ticket = writes.new_id(shard), writes.new_id(shard)
-    made = Proof(
-        id=id_,
-        member_id=member_id,
-        kind=MailKind.RESET,
-        address=f"member{n}@example.org",
-        secret_hashes=(hash_of(secret),),
-        generation=0,
-        expires_at=milliseconds_of(id_) + PROOF_MS[MailKind.RESET],
-        ticket_id=ticket,
-    )
-    batch = Batch(shard)
-    batch.obj_add(made)
-    put_on(batch, ticket, made.expires_at, id_)
-    await writes.graph.commit(batch)
-    return text_of(id_, secret)
+    member = await _member(writes, n)
+    login = await members.login_of(writes, member)
+    assert login is not None
+    event = MailDue(kind=MailKind.RESET, asked=writes.new_id(shard_of(member.id)), member_id=member.id)
+    return await mails.prove(writes.graph, writes.new_id, event, Whom(member, login, login.email))
 
 
 async def run(path: Path, mail: str, acts: int, report: Report) -> None:
@@ -125,10 +113,10 @@ async def run(path: Path, mail: str, acts: int, report: Report) -> None:
         report.check("mails taken", network.effects.postman.sent, 3 * acts)
 
 
-async def _id_of(writes: Writes, n: int) -> int:
+async def _member(writes: Writes, n: int) -> Member:
     found = await members.find(writes, f"member{n}")
     assert found is not None
-    return found.id
+    return found
 
 
 async def _told(report: Report, what: str, raw: float, acts: int, act: Callable[[int], Awaitable[object]]) -> None:

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from shoal.core.bearer import hash_of, new_secret, text_of
+from shoal.core.events import MailDue
 from shoal.core.filters import FilterContext
-from shoal.core.ids import milliseconds_of, shard_of
-from shoal.core.mail import PROOF_MS, MailKind, Proof
+from shoal.core.ids import shard_of
+from shoal.core.mail import MailKind
 from shoal.core.model import Member, Post, Role, Visibility
 from shoal.core.notice_policy import Treatment
 from shoal.core.ranking.recipe_links import recipe_link
 from shoal.core.ranking.recipes import BALANCED
-from shoal.graph.contract import Batch, Cursor
-from shoal.graph.payloads.agenda import put_on
+from shoal.fanout import mails
+from shoal.fanout.mails import Whom
+from shoal.graph.contract import Cursor
 from shoal.graph.schema import POSTED
 from shoal.services import filters, lists, members, moderation, notice_policy, posts, relationships, reports
 from shoal.services.leaving import departures
@@ -204,25 +205,13 @@ async def prepared(writes: Writes, hero_name: str, author_name: str, word: str) 
 
 async def _proof(writes: Writes, member: Member, kind: MailKind) -> str:
     """Return the proof in the link of a mail to a member, as though it had been sent."""
-    secret, shard = new_secret(16), shard_of(member.id)
-    id_, ticket = writes.new_id(shard), writes.new_id(shard)
     login = await members.login_of(writes, member)
-    address = login.email if login is not None else ""
-    proof = Proof(
-        id=id_,
-        member_id=member.id,
-        kind=kind,
-        address=address if kind is MailKind.RESET else address or f"{member.name}@example.org",
-        secret_hashes=(hash_of(secret),),
-        generation=member.generation,
-        expires_at=milliseconds_of(id_) + PROOF_MS[kind],
-        ticket_id=ticket,
-    )
-    batch = Batch(shard)
-    batch.obj_add(proof)
-    put_on(batch, ticket, proof.expires_at, id_)
-    await writes.graph.commit(batch)
-    return text_of(id_, secret)
+    assert login is not None
+    asked = writes.new_id(shard_of(member.id))
+    event = MailDue(kind=kind, asked=asked, member_id=member.id, generation=member.generation)
+    # Members of the demo have no address: theirs are only shown.
+    to = login.email if kind is MailKind.RESET else login.email or f"{member.name}@example.org"
+    return await mails.prove(writes.graph, writes.new_id, event, Whom(member, login, to))
 
 
 async def _member(writes: Writes, name: str) -> Member:

@@ -13,17 +13,15 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from shoal.core.bearer import hash_of, new_secret, text_of
-from shoal.core.errors import Conflict, InvalidInput
+from shoal.core.errors import Conflict
 from shoal.core.events import MailDue
-from shoal.core.ids import milliseconds_of, shard_of
+from shoal.core.ids import IdMaker, milliseconds_of, shard_of
 from shoal.core.mail import PROOF_MS, MailKind, Proof, given_up_at
 from shoal.core.model import Login, Member
-from shoal.core.text import check_email, check_user_name
 from shoal.fanout.effects import Effects
-from shoal.graph.addresses import release_address
+from shoal.graph.addresses import login_of, member_called, release_address
 from shoal.graph.contract import Batch, Graph
 from shoal.graph.payloads.agenda import put_on
-from shoal.graph.schema import Key, email_key, user_name_key
 from shoal.mail import letters
 from shoal.mail.letters import About
 from shoal.mail.postman import Postman
@@ -36,7 +34,9 @@ _LETTERS = 4
 """Letters of one mail whose links are good, where it is written again and again."""
 
 
-class _Whom(NamedTuple):
+class Whom(NamedTuple):
+    """The member whom a mail is for, and where it goes."""
+
     member: Member
     login: Login
     to: str
@@ -62,7 +62,7 @@ async def _give_up(effects: Effects, event: MailDue) -> None:
     elif event.kind is MailKind.CONFIRM:
         whom = await _whom(effects.graph, event)
         if whom is not None and whom.member.unconfirmed:
-            await _prove(effects, event, whom)
+            await prove(effects.graph, effects.new_id, event, whom)
 
 
 async def _release(effects: Effects, event: MailDue) -> None:
@@ -78,24 +78,27 @@ async def _send(effects: Effects, postman: Postman, event: MailDue) -> None:
         if event.kind is MailKind.UNDO:
             await _release(effects, event)
         return
-    proof = await _prove(effects, event, whom) if event.kind in PROOF_MS else ""
+    proof = await prove(effects.graph, effects.new_id, event, whom) if event.kind in PROOF_MS else ""
     name, address = whom.member.name, whom.login.email
     about = About(event.kind, whom.to, name, milliseconds_of(event.asked), proof, address, event.place)
     letter = letters.write(postman.stationery, about, event.language or whom.member.default_language)
     await postman.deliver(event.asked, letter)
 
 
-async def _whom(graph: Graph, event: MailDue) -> _Whom | None:
+async def _whom(graph: Graph, event: MailDue) -> Whom | None:
     """Return whom the mail is for, and where it goes; None when there is nobody, or no need any more."""
-    id_ = event.member_id or await _owner(graph, event.account)
-    member = (await graph.obj_get((id_,))).get(id_) if id_ else None
-    login = (await graph.obj_get((member.login_id,))).get(member.login_id) if isinstance(member, Member) else None
-    if not isinstance(member, Member) or not isinstance(login, Login):
+    if event.member_id:
+        node = (await graph.obj_get((event.member_id,))).get(event.member_id)
+        member = node if isinstance(node, Member) else None
+    else:
+        member = await member_called(graph, event.account)
+    login = await login_of(graph, member) if member is not None else None
+    if member is None or login is None:
         return None
     to = event.address or login.email
     if not to or _needless(event, member, login):
         return None
-    return _Whom(member, login, to)
+    return Whom(member, login, to)
 
 
 def _needless(event: MailDue, member: Member, login: Login) -> bool:
@@ -109,45 +112,32 @@ def _needless(event: MailDue, member: Member, login: Login) -> bool:
     return False
 
 
-async def _owner(graph: Graph, account: str) -> int:
-    """Return the id of the member who has this user name or e-mail address; 0 for nobody."""
-    try:
-        key: Key = (
-            email_key(check_email(account))
-            if "@" in account
-            else user_name_key(check_user_name(account, reserved=True))
-        )
-    except InvalidInput:
-        return 0
-    return (await graph.key_get((key,))).get(key, 0)
-
-
-async def _prove(effects: Effects, event: MailDue, whom: _Whom) -> str:
+async def prove(graph: Graph, new_id: IdMaker, event: MailDue, whom: Whom) -> str:
     """Commit a proof, or one more secret of it where this is done again, and return the text that the link carries."""
     secret, shard = new_secret(_SECRET_BYTES), shard_of(whom.member.id)
-    id_ = event.asked if shard_of(event.asked) == shard else effects.new_id(shard)
+    id_ = event.asked if shard_of(event.asked) == shard else new_id(shard)
     for _ in range(_TRIES):
-        held = (await effects.graph.obj_get((id_,))).get(id_)
+        held = (await graph.obj_get((id_,))).get(id_)
         batch = Batch(shard)
         if held is None:
-            proof = _proof(event, whom, id_, effects.new_id(shard), hash_of(secret))
+            proof = _proof(event, whom, id_, new_id(shard), hash_of(secret))
             batch.obj_add(proof)
             put_on(batch, proof.ticket_id, proof.expires_at, id_)
         elif isinstance(held, Proof) and (held.member_id, held.kind) == (whom.member.id, event.kind):
             hashes = (*held.secret_hashes[1 - _LETTERS :], hash_of(secret))
             batch.obj_set(replace(held, secret_hashes=hashes, version=held.version + 1))
         else:
-            id_ = effects.new_id(shard)
+            id_ = new_id(shard)
             continue
         try:
-            await effects.graph.commit(batch)
+            await graph.commit(batch)
         except Conflict:
             continue
         return text_of(id_, secret)
     raise Conflict("no free id was found")
 
 
-def _proof(event: MailDue, whom: _Whom, id_: int, ticket: int, secret_hash: bytes) -> Proof:
+def _proof(event: MailDue, whom: Whom, id_: int, ticket: int, secret_hash: bytes) -> Proof:
     return Proof(
         id=id_,
         member_id=whom.member.id,

@@ -1,12 +1,35 @@
-"""E-mail addresses are unique, and lie on shards of their own: a second commit of every registration."""
+"""User names and e-mail addresses lead to members. Addresses lie on shards of their own: a second commit of every registration."""
 
 from __future__ import annotations
 
 import contextlib
 
+from shoal.core.errors import InvalidInput
 from shoal.core.model import Login, Member
-from shoal.graph.contract import Batch, Graph, KeyTaken
-from shoal.graph.schema import email_key
+from shoal.core.text import check_email, check_user_name
+from shoal.graph.contract import Batch, Graph, KeyTaken, Reader
+from shoal.graph.schema import Key, email_key, user_name_key
+
+
+async def member_called(graph: Reader, name_or_email: str) -> Member | None:
+    """Find a member by user name or e-mail address; None if there is none."""
+    try:
+        key: Key = (
+            email_key(check_email(name_or_email))
+            if "@" in name_or_email
+            else user_name_key(check_user_name(name_or_email, reserved=True))
+        )
+    except InvalidInput:
+        return None
+    found = (await graph.key_get((key,))).get(key)
+    node = (await graph.obj_get((found,))).get(found) if found else None
+    return node if isinstance(node, Member) else None
+
+
+async def login_of(graph: Reader, member: Member) -> Login | None:
+    """Return the credentials of a member; None for one who has none."""
+    node = (await graph.obj_get((member.login_id,))).get(member.login_id)
+    return node if isinstance(node, Login) else None
 
 
 async def keep_address(graph: Graph, member_id: int, address: str) -> None:
@@ -41,7 +64,7 @@ async def release_address(graph: Graph, member_id: int, address: str, at: int) -
 
 async def _holds(graph: Graph, member_id: int, address: str, at: int) -> bool:
     member = (await graph.obj_get((member_id,))).get(member_id)
-    login = (await graph.obj_get((member.login_id,))).get(member.login_id) if isinstance(member, Member) else None
-    if not isinstance(login, Login):
+    login = await login_of(graph, member) if isinstance(member, Member) else None
+    if login is None:
         return False
     return login.email == address or any(kept == address and until > at for kept, until in login.kept)

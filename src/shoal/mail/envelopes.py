@@ -6,16 +6,14 @@ from email.message import EmailMessage
 from email.policy import SMTP
 from email.utils import format_datetime, localtime, make_msgid, parseaddr
 
+from shoal.core.email_blocks import ascii_domain
 from shoal.mail.contract import Letter
 
 
 def in_ascii(address: str) -> str:
     """Return an address with the domain as it stands in the DNS: then only a name beyond ASCII needs RFC 6531 of mail servers."""
     name, _, domain = address.rpartition("@")
-    try:
-        return f"{name}@{domain.encode('idna').decode()}"
-    except UnicodeError:
-        return address
+    return f"{name}@{ascii_domain(domain)}"
 
 
 def message_of(letter: Letter, sender: str) -> EmailMessage:

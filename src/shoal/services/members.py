@@ -28,12 +28,13 @@ from shoal.core.model import Login, Member, ProfileField, QuotePolicy, Visibilit
 from shoal.core.placement import place
 from shoal.core.places import PlacePrecision
 from shoal.core.text import check_email, check_text, check_user_name
+from shoal.graph import addresses
 from shoal.graph.access import access_member
-from shoal.graph.addresses import keep_address
+from shoal.graph.addresses import keep_address, member_called
 from shoal.graph.changes import change_object
 from shoal.graph.contract import Batch, KeyTaken
 from shoal.graph.payloads.declared import redeclare
-from shoal.graph.schema import Key, email_key, import_key, user_name_key
+from shoal.graph.schema import email_key, import_key, user_name_key
 from shoal.services.login import guesses, passwords
 from shoal.services.login.apps import check_welcome
 from shoal.services.login.contact_salt import contact_salt
@@ -247,17 +248,7 @@ async def by_password(writes: Writes, name_or_email: str, password: str, asker: 
 
 async def find(writes: Writes, name_or_email: str) -> Member | None:
     """Find a member by user name or e-mail address; None if there is none."""
-    try:
-        key: Key = (
-            email_key(check_email(name_or_email))
-            if "@" in name_or_email
-            else user_name_key(check_user_name(name_or_email, reserved=True))
-        )
-    except InvalidInput:
-        return None
-    found = (await writes.graph.key_get((key,))).get(key)
-    node = (await writes.graph.obj_get((found,))).get(found) if found else None
-    return node if isinstance(node, Member) else None
+    return await member_called(writes.graph, name_or_email)
 
 
 async def update_profile(writes: Writes, member_id: int, profile: ProfileChange) -> Member:
@@ -348,8 +339,7 @@ def _checked_domains(typed: Sequence[str]) -> tuple[str, ...]:
 
 async def login_of(writes: Writes, member: Member) -> Login | None:
     """Return the credentials of a member; None for one who has none."""
-    node = (await writes.graph.obj_get((member.login_id,))).get(member.login_id)
-    return node if isinstance(node, Login) else None
+    return await addresses.login_of(writes.graph, member)
 
 
 def check_password(writes: Writes, password: str, *, field: str = "password") -> str:

@@ -13,24 +13,22 @@ from msgspec.structs import replace
 from shoal.core.bearer import fits, hash_of, new_secret, opened, text_of
 from shoal.core.departures import DAY_MS, Departure
 from shoal.core.errors import InvalidInput, NotAllowed, NotFound
-from shoal.core.events import ProfileChanged, SessionsEnded, SuspensionChanged
+from shoal.core.events import ProfileChanged, SuspensionChanged
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import Member, Role
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Cursor
+from shoal.graph.contract import Batch
 from shoal.graph.payloads.agenda import put_on, take_off
-from shoal.graph.schema import EVERYBODY, LOGGED_IN, SERVES
+from shoal.graph.schema import EVERYBODY, SERVES
 from shoal.services import members
-from shoal.services.login import guesses
+from shoal.services.login import guesses, sessions
 from shoal.services.login.apps import check_welcome
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 16
 _BEGUN = "This account is being deleted"
-_TOLD = 1_000
-"""Tokens that a departure names to the processes that keep connections open: the newest."""
 
 
 class Farewell(NamedTuple):
@@ -86,8 +84,7 @@ async def dismiss(writes: Writes, member_id: int, days: int) -> Farewell:
             batch.emit(ended)
             return made, batch
 
-        tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
-        ended = SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
+        ended = await sessions.all_ended(writes, member_id)
         made = await add_node(writes, shard, build)
         return Farewell(made, text_of(made.id, secret))
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from shoal.core.bearer import fits, opened
 from shoal.core.contacts import hash_address
 from shoal.core.errors import Conflict, Gone, InvalidInput, NotAllowed, NotFound, ShoalError
-from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SessionsEnded, SuspensionChanged
+from shoal.core.events import EmailChanged, MailDue, ProfileChanged, SuspensionChanged
 from shoal.core.ids import floor_at, milliseconds_of, shard_of
 from shoal.core.mail import PROOF_MS, MailKind, Proof
 from shoal.core.model import Login, Member
@@ -23,19 +23,17 @@ from shoal.core.text import check_email, check_text
 from shoal.graph.access import access_member
 from shoal.graph.addresses import keep_address, release_address
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Cursor
+from shoal.graph.contract import Batch
 from shoal.graph.payloads.agenda import take_off
 from shoal.graph.payloads.declared import redeclare
-from shoal.graph.schema import LOGGED_IN
 from shoal.services import email_blocks, members, moderation
-from shoal.services.login import guesses, passwords, renewals
+from shoal.services.login import guesses, passwords, renewals, sessions
 from shoal.services.login.contact_salt import contact_salt
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes
 
 MAX_ACCOUNT = 300
 """Characters of a user name or e-mail address as typed."""
-_TOLD = 1_000
 _KEPT = 4
 """Former addresses that are kept for a member at most, and ways back, within the time of an undo."""
 _UNDO_MS = PROOF_MS[MailKind.UNDO]
@@ -254,7 +252,7 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
     if address:
         await members.hold_address(writes, address, member_id, milliseconds_of(writes.new_id(shard)))
     salt = await contact_salt(writes)
-    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
+    ended = await sessions.all_ended(writes, member_id)
 
     async def attempt() -> tuple[Member, tuple[str, ...]]:
         proof, member = await wanted.state()
@@ -273,7 +271,7 @@ async def _change(writes: Writes, wanted: _Change) -> Member:
         if moved.told:
             batch.emit(MailDue(kind=MailKind.UNDO, asked=now, member_id=member_id, address=moved.told))
         if theft:
-            batch.emit(SessionsEnded(member_id=member_id, token_ids=tuple(one.id2 for one in tokens), every=True))
+            batch.emit(ended)
             _emit(batch, writes, MailKind.RESET, after, address=address, language=wanted.language)
         if proof is not None:
             _use(writes, batch, proof)

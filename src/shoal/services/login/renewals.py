@@ -7,21 +7,18 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from shoal.core.errors import Conflict, InvalidInput, NotFound
-from shoal.core.events import MailDue, SessionsEnded
+from shoal.core.events import MailDue
 from shoal.core.ids import shard_of
 from shoal.core.mail import MailKind
 from shoal.core.model import Member
 from shoal.graph.access import access_member
 from shoal.graph.changes import retry_on_conflict
-from shoal.graph.contract import Batch, Cursor
-from shoal.graph.schema import LOGGED_IN
+from shoal.graph.contract import Batch
 from shoal.services import members
-from shoal.services.login import guesses, passwords
+from shoal.services.login import guesses, passwords, sessions
 from shoal.services.login.guesses import Asker
 from shoal.services.writes import Writes
 
-_TOLD = 1_000
-"""Tokens that a change of password names to the processes that keep connections open: the newest."""
 _WRONG_CURRENT = "the current password is wrong"
 
 
@@ -63,8 +60,7 @@ async def replace_password(
 
     A member's own change holds only while the `known` hash stands.
     """
-    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
-    ended = SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
+    ended = await sessions.all_ended(writes, member_id)
 
     async def attempt() -> None:
         member = (await writes.graph.obj_get((member_id,))).get(member_id)

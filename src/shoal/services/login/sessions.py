@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from shoal.core.bearer import new_secret, text_of
 from shoal.core.errors import NotFound, Unauthenticated
+from shoal.core.events import SessionsEnded
 from shoal.core.ids import milliseconds_of, shard_of
 from shoal.core.model import App, Member, Token
 from shoal.graph.contract import MAX_TIME, Batch, Cursor
@@ -16,6 +17,8 @@ from shoal.services.writes import Writes, add_node
 
 _SECRET_BYTES = 24
 _PAGE = 100
+_TOLD = 1_000
+"""Tokens that such an event names to the processes that keep connections open: the newest."""
 
 
 class Session(NamedTuple):
@@ -111,6 +114,12 @@ async def end(writes: Writes, member_id: int, token_id: int) -> None:
     if not isinstance(node, Token) or node.member_id != member_id:
         raise NotFound("Record not found")
     await revoke_token(writes, node)
+
+
+async def all_ended(writes: Writes, member_id: int) -> SessionsEnded:
+    """Return the event that ends all of a member's tokens; it goes with the commit of their next `generation`, or their hiding."""
+    tokens = await writes.graph.assoc_range(member_id, LOGGED_IN, Cursor(limit=_TOLD))
+    return SessionsEnded(member_id=member_id, token_ids=tuple(token.id2 for token in tokens), every=True)
 
 
 async def end_others(writes: Writes, member_id: int, kept: int) -> int:

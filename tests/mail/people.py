@@ -1,0 +1,82 @@
+"""Ann, who has an address, in a network that sends mail; and what tests ask about her."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from shoal import Handle, Shoal
+from shoal.core.errors import (
+    Unauthenticated,
+)
+from shoal.core.mail import Proof
+from shoal.core.model import Member
+from shoal.ops.agenda import Agenda
+from shoal.services import members
+from tests.engines.smtp import Mail, PostOffice
+from tests.stores import all_objects
+
+DAY = 86_400_000
+PASSWORD, OTHER = "a long password", "quite another one"
+ANN, NEW = "ann@example.org", "ann@new.example.org"
+
+
+@asynccontextmanager
+async def a_network(office: PostOffice, url: str = "memory://") -> AsyncIterator[tuple[Shoal, Handle]]:
+    """Ann has an address, and there is a post office."""
+    opened = Shoal.open(
+        url,
+        media="memory://",
+        tags="memory://",
+        search="memory://",
+        mail=office.url,
+        base_url="https://sea.example.org",
+    )
+    async with opened as shoal:
+        ann = await shoal.register("ann", password=PASSWORD, email=ANN)
+        yield shoal, ann
+
+
+def agenda(shoal: Shoal, days: float) -> Agenda:
+    """One that believes it is so many days later."""
+    return Agenda(shoal.network.writes, clock=lambda: time.time_ns() // 1_000_000 + int(days * DAY))
+
+
+async def fits(shoal: Shoal, name: str, password: str) -> bool:
+    """Whether this is how one logs in."""
+    try:
+        await members.log_in(shoal.network.writes, name, password)
+    except Unauthenticated:
+        return False
+    return True
+
+
+async def proofs_of(shoal: Shoal) -> list[Proof]:
+    return [node for node in await all_objects(shoal.network.store) if isinstance(node, Proof)]
+
+
+async def shoal_member(shoal: Shoal, who: Handle) -> Member:
+    found = await members.find(shoal.network.writes, who.name)
+    assert found is not None
+    return found
+
+
+async def moved(shoal: Shoal, office: PostOffice, ann: Handle, address: str) -> Mail:
+    """Have Ann reached elsewhere, by the mail; what her address before is told."""
+    before = await members.login_of(shoal.network.writes, await shoal_member(shoal, ann))
+    assert before is not None
+    await ann.change_email(PASSWORD, address)
+    await shoal.settle()
+    await shoal.confirm_email(office.to(address).proof)
+    await shoal.settle()
+    return office.to(before.email)
+
+
+def tried(office: PostOffice, times: int) -> Callable[[], Awaitable[bool]]:
+    """Whether somebody tried so often to hand a mail over."""
+
+    async def ask() -> bool:
+        return office.tried >= times
+
+    return ask
