@@ -83,6 +83,20 @@ def test_mails_are_counted_for_each_account_and_network(office: PostOffice) -> N
         assert len(office.mails) == 2
 
 
+def test_too_many_mails_are_not_called_wrong_passwords(office: PostOffice) -> None:
+    with world(mail=office.url, rate_limits=True, limits={"account_mails": "1/1h"}) as busy:
+        member(busy, "ann")
+        page = visitor(busy, "ann").open("/settings/email")
+        assert page.press("Change the address", email=NEW, password=PASSWORD).status == 200
+        refused = page.press("Change the address", email=NEW, password=PASSWORD)
+        assert (refused.status, "Several mails were sent already." in refused.text) == (429, True)
+        assert 0 < int(refused.answer.headers["Retry-After"]) <= 3_600
+        assert "wrong passwords" not in refused.text
+        page.press("Send the mail to confirm it")
+        again = page.press("Send the mail to confirm it")
+        assert (again.status, "Several mails were sent already." in again.text) == (429, True)
+
+
 def test_without_mail_whoever_runs_the_server_is_named() -> None:
     with world(contact_email="help@example.org") as made:
         member(made, "ann")

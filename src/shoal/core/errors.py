@@ -94,6 +94,10 @@ class TooMany(ShoalError):
         self.retry_after = retry_after
 
 
+class TooManyMails(TooMany):
+    """Several mails were asked for already, for one account or from one network."""
+
+
 class Unavailable(ShoalError):
     """The store cannot take this now; nothing was done and the same request may be sent again after `retry_after` seconds."""
 

@@ -10,7 +10,7 @@ from starlette.types import Scope
 from shoal.api.context import Context
 from shoal.api.http.limits.admission import outside
 from shoal.api.http.limits.ratelimit import Limiter, RateKey, address_of, network_key
-from shoal.core.errors import TooMany
+from shoal.core.errors import TooMany, TooManyMails
 from shoal.core.model import Member
 from shoal.services import members
 from shoal.services.leaving import departures
@@ -72,7 +72,7 @@ async def change_password(context: Context, member_id: int, current: str, passwo
 
 
 async def ask_email_change(context: Context, member_id: int, password: str, address: str, language: str) -> None:
-    """A mail to another address, for a member who knows the password. Raises as `proofs.ask_change`, and `TooMany`."""
+    """A mail to another address, for a member who knows the password. Raises as `proofs.ask_change`, and `TooManyMails`."""
     front = context.deps
     await count_mail(context, f"member:{member_id}")
     async with hashing(context.request.scope):
@@ -86,7 +86,7 @@ async def reset_password(context: Context, proof: str, password: str) -> Member:
 
 
 async def count_mail(context: Context, account: str) -> None:
-    """Count a mail that somebody asks for, by the account as typed and by their network. Raises `TooMany`."""
+    """Count a mail that somebody asks for, by the account as typed and by their network. Raises `TooManyMails`."""
     address = address_of(context.request.scope)
     keys = [RateKey("account_mails", account_key(account))]
     if address:
@@ -94,7 +94,7 @@ async def count_mail(context: Context, account: str) -> None:
     for key in keys:
         window = await context.deps.limiter.take(key)
         if window is not None and window.wait:
-            raise TooMany("Too many mails were asked for", retry_after=window.wait)
+            raise TooManyMails("Too many mails were asked for", retry_after=window.wait)
 
 
 async def leave(context: Context, member_id: int, password: str) -> Farewell:

@@ -16,6 +16,7 @@ from shoal.core.model import Member
 from shoal.core.text import check_email, check_user_name
 from shoal.graph.schema import email_key, user_name_key
 from shoal.services import email_blocks, members
+from shoal.settings import Settings
 
 
 class Joining(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,11 @@ def needs_approval(context: Context) -> bool:
     return front.settings.approval or severity is not None
 
 
+def asks_confirmation(settings: Settings) -> bool:
+    """Return whether members get a mail by which they confirm their address."""
+    return bool(settings.mail) and settings.email_confirmation != "none"
+
+
 async def join(context: Context, asked: Joining) -> Member:
     """Create a member, who is `pending` where they wait for approval.
 
@@ -49,7 +55,7 @@ async def join(context: Context, asked: Joining) -> Member:
     front, pending = context.deps, needs_approval(context)
     client = address_of(context.request.scope)
     await _check(front, asked, client, pending=pending)
-    confirms = bool(front.settings.mail) and front.settings.email_confirmation != "none"
+    confirms = asks_confirmation(front.settings)
     async with hashing(context.request.scope):
         return await members.register(
             front.writes,

@@ -15,7 +15,7 @@ from shoal.api.entities.clients import Token
 from shoal.api.listing import actor
 from shoal.api.login.apps import app_of
 from shoal.api.login.guesses import count_mail
-from shoal.api.login.joining import Joining, join
+from shoal.api.login.joining import Joining, asks_confirmation, join
 from shoal.core.errors import NotAllowed
 from shoal.graph.access import access_member
 from shoal.services import members
@@ -73,8 +73,7 @@ async def confirm(context: Context, _params: None) -> object:
     front = context.deps
     member = await access_member(front.graph, actor(context))
     login = await members.login_of(front.writes, member)
-    asks = bool(front.settings.mail) and front.settings.email_confirmation != "none"
-    if login is None or not login.email or login.confirmed or not asks:
+    if login is None or not login.email or login.confirmed or not asks_confirmation(front.settings):
         raise NotAllowed("This method is only available while the e-mail is awaiting confirmation")
     await count_mail(context, login.email)
     await proofs.ask_confirmation(front.writes, member)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 from msgspec import Meta
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from shoal.api.context import Context
 from shoal.api.http.calls import ANONYMOUS
 from shoal.api.login import guesses
-from shoal.core.errors import InvalidInput, NotAllowed, TooMany
+from shoal.core.errors import InvalidInput, NotAllowed, TooMany, TooManyMails
 from shoal.core.text import check_email
 from shoal.services import members
 from shoal.services.login import proofs
@@ -57,6 +58,8 @@ async def change(visit: Visit, asked: EmailForm) -> Response:
         return await _page(visit, wrong_of(visit.words, error, **known), typed=asked.email)
     except NotAllowed as error:
         return await _page(visit, {"email": told(visit.words, error)}, typed=asked.email)
+    except TooManyMails as error:
+        return await _too_many(visit, error, asked.email)
     except TooMany as error:
         refusal = password_refusal(visit.words, error)
         response = await _page(visit, {"password": refusal.words}, typed=asked.email)
@@ -74,12 +77,18 @@ async def again(visit: Visit, asked: Form) -> Response:
         return visit.go("/settings/email")
     try:
         await guesses.count_mail(Context(ANONYMOUS, visit.request, front, {}), login.email)
-    except TooMany:
-        return await _page(
-            visit, {"": visit.words.text("Several mails were sent already. Please try again in an hour.")}
-        )
+    except TooManyMails as error:
+        return await _too_many(visit, error)
     await proofs.ask_confirmation(front.writes, member, visit.words.code)
     return visit.go("/settings/email", sent=login.email)
+
+
+async def _too_many(visit: Visit, error: TooManyMails, typed: str = "") -> Response:
+    said = visit.words.text("Several mails were sent already. Please try again in an hour.")
+    response = await _page(visit, {"email": said}, typed=typed)
+    response.status_code = 429
+    response.headers["Retry-After"] = str(math.ceil(error.retry_after))
+    return response
 
 
 def _address(text: str) -> str:
