@@ -109,7 +109,7 @@ async def serve(deps: Deps, *, listener: socket.socket, ready: Callable[[str], N
 
 
 async def _run(server: uvicorn.Server, listener: socket.socket) -> None:
-    """Until it has stopped; a cancellation stops it in the same orderly way as a signal."""
+    """Serve until it has stopped; a cancellation stops it in the same orderly way as a signal."""
     running = asyncio.create_task(server.serve([listener]), name="shoal-http")
     try:
         await asyncio.shield(running)

@@ -58,7 +58,7 @@ def _bound_log(connection: sqlite3.Connection, log_bytes: int) -> None:
 
 
 def _to_wal(connection: sqlite3.Connection) -> None:
-    """For this SQLite does not wait by itself, when another process opens the new file at the same moment."""
+    """Set the write-ahead log. SQLite does not wait for that by itself when another process opens the new file in that moment."""
     deadline = time.monotonic() + _WAL_SECONDS
     while True:
         try:
@@ -72,7 +72,7 @@ def _to_wal(connection: sqlite3.Connection) -> None:
 
 
 def check_version(connection: sqlite3.Connection, path: Path, migrations: Sequence[str]) -> None:
-    """Raises `Unavailable` for a file of another version."""
+    """Check that this process can read a file. Raises `Unavailable` for one of another version."""
     version = _version(connection)
     if version != len(migrations):
         raise Unavailable(f"the store {path.name} {of_other_version(version, len(migrations))}")
