@@ -66,3 +66,12 @@ def test_a_picture_is_moved_by_keys_and_cut_to_a_square(here: Stage, chromium: B
     found = here.run(members.find(here.network.writes, "ann"))
     assert found is not None
     assert found.avatar
+
+
+def test_a_page_that_changes_twice_at_once_reports_no_error(here: Stage, chromium: Browser) -> None:
+    with screen(here, chromium) as ann:
+        page = ann.log_in("ann")
+        ann.open("/settings")
+        for _ in range(3):
+            page.evaluate("() => { document.startViewTransition(() => {}); document.startViewTransition(() => {}); }")
+        page.wait_for_timeout(200)

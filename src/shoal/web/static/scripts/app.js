@@ -21,6 +21,18 @@ function look(within) {
   for (const element of within.querySelectorAll?.("[data-behaviour]") ?? []) start(element);
 }
 
+// A page that changes again while it glides skips the rest: no error, but htmx leaves it unheard, and browsers would report one.
+const glide = document.startViewTransition?.bind(document);
+if (glide) {
+  document.startViewTransition = (change) => {
+    const transition = glide(change);
+    transition.ready.catch((error) => {
+      if (error.name !== "AbortError") throw error;
+    });
+    return transition;
+  };
+}
+
 // A form is sent once, however often its button is pressed until there is an answer. Likes may be changed at once.
 document.addEventListener(
   "submit",
