@@ -89,7 +89,9 @@ class _Pages:
         self.order: list[int] = []
         """Posts of the newest reading."""
         self.sizes: list[int] = []
-        """Bytes of what is remembered of each reader's interests."""
+        """Bytes of what is remembered of each reader's interests, without whom their followees follow."""
+        self.near: list[int] = []
+        """Bytes of whom the followees of each reader follow."""
         self.wrong = self.repeated = 0
 
     async def arrive(self, member: int) -> None:
@@ -105,7 +107,11 @@ class _Pages:
         assert reading is not None
         self.order = reading.part(0, 500)
         self.lengths.append(len(self.order))
-        self.sizes.append(held_bytes(self._reads.interests.get(member, self._reads.tags.clock())))
+        now = self._reads.tags.clock()
+        packed, near = self._reads.interests.get(member, now), self._reads.near.get(member, now)
+        assert packed is not None
+        self.sizes.append(held_bytes(packed.data))
+        self.near.append(held_bytes(near))
         more = await self._timed(self.later, self._reads, member, cursor)
         self.repeated += len({one.entry.id for one in page.entries} & {one.entry.id for one in more.entries})
 
@@ -159,6 +165,7 @@ def _show(report: Report, pages: _Pages, bare: float) -> None:
         report.add(f"a {name} page, median", found.median * 1e3, "ms", raw=bare)
         report.add(f"a {name} page, p99", found.p99 * 1e3, "ms")
     report.add("interests of a reader, remembered for a minute, median", float(np.median(pages.sizes)) / 1e3, "KB")
+    report.add("whom their followees follow, for ten minutes, median", float(np.median(pages.near)) / 1e3, "KB")
     report.add("a page after it, median", spread(pages.later).median * 1e3, "ms")
     report.check("explanations that do not add up", pages.wrong, 0)
     report.check("posts that came twice", pages.repeated, 0)

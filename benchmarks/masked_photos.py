@@ -34,7 +34,7 @@ from shoal import Shoal
 from shoal.core.errors import InvalidInput
 from shoal.core.ids import EPOCH_MS, floor_at
 from shoal.core.ranking import terms
-from shoal.core.ranking.interests import decay, tag_affinity, tag_strengths
+from shoal.core.ranking.interests import decay, strongest, tag_affinity, tag_strengths
 from shoal.core.ranking.recipes import BALANCED
 from shoal.core.ranking.terms import CandidateFacts
 from shoal.core.text import check_tag
@@ -158,7 +158,7 @@ def ours(all_: Sequence[Photo], uses: Mapping[str, int], forgetting: float = 1.0
 def affinities_of(likes: Sequence[Photo], uses: Mapping[str, int], now: int, forgetting: float) -> dict[str, float]:
     """Return affinities to tags, as the feed derives them from likes that were given when the posts were made."""
     strengths = tag_strengths((photo.tags, decay(floor_at(photo.moment), now) ** forgetting) for photo in likes)
-    return {tag: tag_affinity(strength, uses[tag]) for tag, strength in strengths.items()}
+    return strongest({tag: tag_affinity(strength, uses[tag]) for tag, strength in strengths.items()})
 
 
 def cosine(all_: Sequence[Photo], uses: Mapping[str, int]) -> Scorer:

@@ -87,10 +87,18 @@ async def test_closing_waits_for_what_nobody_waits_for() -> None:
 
 
 class Counting(MemoryGraph):
-    """A store that says how often it was asked for counts and for the newest of a list."""
+    """A store that says how often it was asked for counts and for the newest of a list, and for which lists at once."""
 
     counts = 0
     ranges = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together: list[list[int]] = []
+
+    async def assoc_ranges(self, id1s: Any, *args: Any) -> Any:
+        self.together.append(list(id1s))
+        return await super().assoc_ranges(id1s, *args)
 
     async def assoc_count(self, *args: Any) -> Any:
         self.counts += 1
@@ -130,6 +138,36 @@ async def test_the_newest_are_remembered_as_far_as_somebody_asked() -> None:
     assert store.ranges == 3, "the whole list is remembered by now"
     await begin(graph, ANN, POSTED, POST_OF_BEN + 30, 31)
     assert [assoc.time for assoc in await graph.assoc_range(ANN, POSTED, Cursor(limit=2))] == [31, 30]
+
+
+@in_loop
+async def test_of_many_lists_the_newest_few_are_remembered_and_the_empty_ones_too() -> None:
+    store = Counting()
+    graph = CachedGraph(store)
+    for number in range(3):
+        await begin(graph, ANN, POSTED, POST_OF_BEN + number, number + 1)
+    few = Cursor(limit=2)
+    for _ in range(2):
+        found = await graph.assoc_ranges((ANN, BEN), POSTED, few)
+        assert {id1: [assoc.time for assoc in page] for id1, page in found.items()} == {ANN: [3, 2]}
+        found[ANN].clear()
+    assert store.together == [[ANN, BEN]]
+    await begin(graph, BEN, POSTED, POST_OF_BEN + 9, 9)
+    assert [assoc.time for assoc in (await graph.assoc_ranges((ANN, BEN), POSTED, few))[BEN]] == [9]
+    assert store.together.pop() == [BEN]
+    assert len((await graph.assoc_ranges((ANN,), POSTED, Cursor(limit=3)))[ANN]) == 3
+    for many in (Cursor(limit=17), Cursor(limit=17)):
+        await graph.assoc_ranges((ANN, BEN), POSTED, many)
+    assert store.together == [[ANN, BEN], [ANN], [ANN, BEN], [ANN, BEN]], "only brief parts are remembered"
+
+
+@in_loop
+async def test_among_other_processes_many_lists_are_read_anew() -> None:
+    store = Counting()
+    graph = CachedGraph(store, stamps=LocalStamps())
+    for _ in range(2):
+        await graph.assoc_ranges((ANN, BEN), POSTED, Cursor(limit=2))
+    assert store.together == [[ANN, BEN]] * 2
 
 
 def test_many_finds_what_each_by_itself_would() -> None:

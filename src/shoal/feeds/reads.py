@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shoal.core.ranking.interests import Interests
+from shoal.core.ranking.interests import PackedInterests
 from shoal.core.ranking.people import FriendsOfFriends
 from shoal.core.ranking.recipes import BALANCED, Recipe
 from shoal.discovery.contract import SearchIndex
@@ -57,11 +57,11 @@ class Trending(NamedTuple):
 class Near(NamedTuple):
     """Whom the followees of a member follow. It holds as long as what it was made from is the same."""
 
-    followees: tuple[int, ...]
-    asked: list[int]
+    followees: NDArray[np.int64]
+    asked: NDArray[np.int64]
     """Followees who were asked whom they follow."""
-    shown: frozenset[int]
-    """Followees among these who show it."""
+    shown: NDArray[np.bool_]
+    """Which of these show it."""
     found: FriendsOfFriends
 
 
@@ -88,10 +88,10 @@ class Reads:
     """Members whom a viewer may want to follow, before a check whether they already do."""
     popular: Renewed[list[int]] = field(default_factory=Renewed)
     """Members who are active and whom many follow."""
-    interests: Remembered[int, Interests] = field(default_factory=lambda: Remembered(200))
-    """Interests of members who read ranked feeds: of one with 5,000 followees 350 KB."""
+    interests: Remembered[int, PackedInterests] = field(default_factory=lambda: Remembered(200))
+    """Interests of members who read ranked feeds: a few KB each, of one with 5,000 followees 50 KB."""
     near: Remembered[int, Near] = field(default_factory=lambda: Remembered(1_000, 600_000))
-    """Whom the followees of such members follow, at most 45 KB each."""
+    """Whom the followees of such members follow, at most 26 KB each."""
     neighbours: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(10_000, 600_000))
     """The newest followers and followees of authors, at most 0.7 KB each."""
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)

@@ -140,3 +140,14 @@ def test_a_reason_is_said_in_words(name: str, number: float, named: tuple[str, .
 def test_a_reason_that_there_is_not_has_no_words() -> None:
     with pytest.raises(ValueError, match="one of friends, followers"):
         words_of("luck", 1)
+
+
+def test_a_member_whom_no_followee_follows_has_an_empty_row() -> None:
+    found = friends_of_friends({1: [7, 8], 2: [7, 9], 3: [9]}, {1: 4, 2: 100, 3: 25})
+    rows = found.of(np.array([9, 5, 7], np.int64))
+    assert rows.ids.tolist() == [9, 5, 7]
+    assert rows.friends.tolist() == [2, 0, 2]
+    assert rows.bonds.tolist() == pytest.approx([0.3, 0, 0.6])
+    assert rows.first.tolist() == [[3, 2], [0, 0], [1, 2]]
+    nobody = friends_of_friends({}, {}).of(np.array([5], np.int64))
+    assert (nobody.friends.tolist(), nobody.first.tolist()) == ([0], [[0, 0]])

@@ -28,13 +28,12 @@ NOBODY = Interests(
     followees=(),
     followers=frozenset(),
     followed_tags=frozenset(),
-    friends={},
-    near=friends_of_friends({}, {}),
     tags={},
     authors={},
     likes={},
     acted=frozenset(),
     place=None,
+    near=friends_of_friends({}, {}),
 )
 
 _taps = st.integers(-MOST_TAPS, MOST_TAPS)

@@ -295,12 +295,12 @@ async def test_whom_followees_follow_is_remembered_while_they_are_the_same_and_s
 
         async def near() -> set[int]:
             """Return whom followees follow, as a process finds it that has forgotten the interests, a minute later."""
-            return set((await interests_of(replace(reads, interests=Remembered()), me.id)).friends)
+            return set((await interests_of(replace(reads, interests=Remembered()), me.id)).near.ids.tolist())
 
         assert await near() == {cyd.id}
         await ben.follow(dot)
         assert await near() == {cyd.id}
-        assert set((await interests_of(fresh(reads), me.id)).friends) == {cyd.id, dot.id}
+        assert set((await interests_of(fresh(reads), me.id)).near.ids.tolist()) == {cyd.id, dot.id}
         await me.follow(eve)
         assert await near() == {cyd.id, dot.id}
         await ben.update_profile(hides_connections=True)

@@ -7,10 +7,13 @@ with half 3 one share (2) of an author's post makes 0.4, ten make 0.87, and one 
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from shoal.core.ids import milliseconds_of
 from shoal.core.places import Place
@@ -18,6 +21,10 @@ from shoal.core.ranking.people import FriendsOfFriends
 
 _HALF_LIFE_MS = 30 * 86_400_000
 _HALF_TAG = 0.5
+_MOST_TAGS = 100
+_HALF_AUTHOR = 3.0
+FOLLOWED_STRENGTH = 2.0
+"""Strength of a follow, of a member or of a tag."""
 
 
 class Interests(NamedTuple):
@@ -28,25 +35,60 @@ class Interests(NamedTuple):
     followers: frozenset[int]
     """The newest thousand."""
     followed_tags: frozenset[str]
-    friends: Mapping[int, int]
-    """How many of the followees who were asked follow a member, for members whom any of them follows."""
-    near: FriendsOfFriends
-    """These members, packed, with how strong the bonds are."""
     tags: Mapping[str, float]
     """Affinity to tags, -1 to 1; 0 for those that are not there."""
-    authors: Mapping[int, float]
-    """Affinity to authors, likewise."""
+    authors: dict[int, float]
+    """Affinity to authors, likewise; every followee is there."""
     likes: Mapping[int, int]
     """How many of the newest 200 posts that the member liked are by an author."""
     acted: frozenset[int]
     """Posts that the member liked, shared, saved, reacted to or commented on of late."""
     place: Place | None
     """Where their newest post with a place was made."""
+    near: FriendsOfFriends
+    """Whom followees follow."""
 
     @property
     def known(self) -> bool:
         """Whether anything is known of what the member cares about."""
         return bool(self.followees or self.tags or self.authors)
+
+
+class PackedInterests(NamedTuple):
+    """Interests as they are remembered: a few kilobytes, where sets and dictionaries take ten times as much."""
+
+    data: bytes
+    near: FriendsOfFriends
+
+
+_Unpacked = tuple[
+    tuple[int, ...],
+    frozenset[int],
+    frozenset[str],
+    dict[str, float],
+    dict[int, float],
+    dict[int, int],
+    frozenset[int],
+    Place | None,
+]
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(_Unpacked)
+
+
+def pack(interests: Interests) -> PackedInterests:
+    """Return interests in little room; `near` is packed already. That a followee is followed and nothing else is not said twice."""
+    followees = frozenset(interests.followees)
+    usual = author_affinity(FOLLOWED_STRENGTH)
+    told = {id_: force for id_, force in interests.authors.items() if force != usual or id_ not in followees}
+    *others, near = interests._replace(authors=told)
+    return PackedInterests(_encoder.encode(others), near)
+
+
+def unpack(packed: PackedInterests) -> Interests:
+    """Return interests that were packed."""
+    others: _Unpacked = _decoder.decode(packed.data)
+    found = Interests(*others, packed.near)
+    return found._replace(authors=dict.fromkeys(found.followees, author_affinity(FOLLOWED_STRENGTH)) | found.authors)
 
 
 def decay(id_: int, now: int) -> float:
@@ -68,6 +110,19 @@ def tag_strengths(acts: Iterable[tuple[Sequence[str], float]]) -> defaultdict[st
     return found
 
 
+def author_affinity(strength: float) -> float:
+    """Return the affinity to an author, from the strengths of a follow and of acts on their posts."""
+    return affinity(strength, _HALF_AUTHOR)
+
+
 def tag_affinity(strength: float, uses: int) -> float:
     """Return the affinity to a tag that so many posts carry; the more do, the less an act says."""
     return affinity(strength / math.log2(2.0 + uses), _HALF_TAG)
+
+
+def strongest(affinities: Mapping[str, float]) -> dict[str, float]:
+    """Return the 100 affinities to tags that are farthest from 0, in the order in which they came."""
+    if len(affinities) <= _MOST_TAGS:
+        return dict(affinities)
+    kept = set(heapq.nlargest(_MOST_TAGS, affinities, key=lambda tag: abs(affinities[tag])))
+    return {tag: force for tag, force in affinities.items() if tag in kept}

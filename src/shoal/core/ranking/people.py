@@ -94,15 +94,38 @@ REASONS = (
 
 
 class FriendsOfFriends(NamedTuple):
-    """Members whom followees follow, those with the strongest bonds first: columns of one length."""
+    """Members whom followees follow, those with the strongest bonds first: columns of one length, 18 bytes for each member."""
 
     ids: Ids
-    friends: npt.NDArray[np.int32]
+    friends: npt.NDArray[np.uint16]
     """How many of the followees who were asked follow them."""
     bonds: npt.NDArray[np.float32]
     """Sum of 1 / sqrt(follows) over these followees."""
-    first: Ids
-    """Two of these followees, those who follow fewest: shape (ids, 2); 0 where there is no second."""
+    named: npt.NDArray[np.uint16]
+    """Where two of these followees, those who follow fewest, stand in `asked`: shape (ids, 2)."""
+    asked: Ids
+    """The followees who were asked, those who follow fewest first, and behind them a 0 for none."""
+
+    @property
+    def first(self) -> Ids:
+        """Two of the followees who follow each member, those who follow fewest: shape (ids, 2); 0 where there is no second."""
+        found: Ids = self.asked[self.named]
+        return found
+
+    def of(self, ids: Ids) -> FriendsOfFriends:
+        """Return the rows of these members, each of whom is asked for once; of who has none, that no followee follows them."""
+        _, wanted, here = np.intersect1d(ids, self.ids, assume_unique=True, return_indices=True)
+        # The last row is that of a member whom no followee follows.
+        at = np.full(len(ids), len(self.ids))
+        at[wanted] = here
+        nobody = np.full((1, 2), len(self.asked) - 1, np.uint16)
+        return FriendsOfFriends(
+            ids,
+            np.append(self.friends, np.uint16(0))[at],
+            np.append(self.bonds, np.float32(0))[at],
+            np.vstack((self.named, nobody))[at],
+            self.asked,
+        )
 
 
 def asked(followees: Sequence[int], follows: Mapping[int, int]) -> list[int]:
@@ -119,7 +142,7 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
     closest = sorted(lists, key=lambda id_: (follows.get(id_, 0), -id_))
     lengths = [len(lists[friend]) for friend in closest]
     found = np.fromiter((id_ for friend in closest for id_ in lists[friend]), np.int64, sum(lengths))
-    owners = np.repeat(np.array(closest, np.int64), lengths)
+    owners = np.repeat(np.arange(len(closest), dtype=np.uint16), lengths)
     degrees = np.array(
         [max(follows.get(friend, 0), length, 1) for friend, length in zip(closest, lengths, strict=True)]
     )
@@ -128,11 +151,17 @@ def friends_of_friends(lists: Mapping[int, Sequence[int]], follows: Mapping[int,
     # With the first mention of each taken out, the first that is left is the second.
     rest = np.delete(np.arange(len(found)), first)
     again, second = np.unique(found[rest], return_index=True)
-    named = np.zeros((len(ids), 2), np.int64)
+    named = np.full((len(ids), 2), len(closest), np.uint16)
     named[:, 0] = owners[first]
     named[np.searchsorted(ids, again), 1] = owners[rest[second]]
     best = np.lexsort((-ids, -bonds))[:MOST_FOUND]
-    return FriendsOfFriends(ids[best], counts[best].astype(np.int32), bonds[best].astype(np.float32), named[best])
+    return FriendsOfFriends(
+        ids[best],
+        counts[best].astype(np.uint16),
+        bonds[best].astype(np.float32),
+        named[best],
+        np.array([*closest, 0], np.int64),
+    )
 
 
 class PeopleFacts(NamedTuple):

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, distance_km
 from shoal.core.ranking import people
 from shoal.core.ranking.interests import Interests
-from shoal.core.ranking.people import REASON_NAMES, FriendsOfFriends, Ids, PeopleFacts
+from shoal.core.ranking.people import REASON_NAMES, FriendsOfFriends, PeopleFacts
 from shoal.core.ranking.terms import Column, best_first, scores
 from shoal.feeds.discover import nearby
 from shoal.feeds.discover.most_followed import most_followed
@@ -143,17 +144,17 @@ async def _best(reads: Reads, viewer: int, proposed: Sequence[int], found: _Foun
     stands = await reads.graph.assoc_get(viewer, KNOWN, ids)
     ids = [id_ for id_ in ids if not is_known(stands, id_)]
     followers = (await reads.graph.assoc_count(ids, (FOLLOWED_BY,)))[FOLLOWED_BY] if ids else {}
-    bonds, friends, first = _through_friends(found.near, ids)
+    through = found.near.of(np.array(ids, np.int64))
     facts = PeopleFacts(
-        bonds=bonds,
+        bonds=through.bonds.astype(np.float64),
         followers=_column([followers.get(id_, 0) for id_ in ids]),
         follows_you=_column([id_ in found.followers for id_ in ids]),
         liked=_column([found.liked.get(id_, 0.0) for id_ in ids]),
         tags=_column([sum([found.affinities[tag] for tag in found.tags.get(id_, ())]) for id_ in ids]),
         distance_km=_column([found.away.get(id_, math.nan) for id_ in ids]),
     )
-    numbers = {
-        "friends": friends,
+    numbers: dict[str, npt.NDArray[np.number]] = {
+        "friends": through.friends,
         "followers": facts.followers,
         "follows_you": facts.follows_you,
         "liked": _column([found.likes.get(id_, 0) for id_ in ids]),
@@ -166,18 +167,9 @@ async def _best(reads: Reads, viewer: int, proposed: Sequence[int], found: _Foun
         ids=[ids[n] for n in order],
         values=values[order],
         numbers=np.stack([numbers[name] for name in REASON_NAMES], axis=1)[order],
-        friends=first[order],
+        friends=through.first[order],
         tags=[_strongest(found, ids[n]) for n in order],
     )
-
-
-def _through_friends(near: FriendsOfFriends, ids: Sequence[int]) -> tuple[Column, Column, Ids]:
-    """Return the bonds of each member, how many followees follow them, and two of these."""
-    places = {id_: at for at, id_ in enumerate(near.ids.tolist())}
-    # The last row is that of a member whom no followee follows.
-    at = np.array([places.get(id_, len(places)) for id_ in ids], np.intp)
-    bonds, friends = (np.append(column, 0.0)[at] for column in (near.bonds, near.friends))
-    return bonds, friends, np.vstack((near.first, np.zeros((1, 2), np.int64)))[at]
 
 
 def _column(values: Sequence[float]) -> Column:

@@ -63,7 +63,7 @@ async def facts_of(
     return CandidateFacts(
         likes=liked,
         friend_likes=_column([proposals[id_].friends for id_ in ids]),
-        friends_following=_column([interests.friends.get(id_, 0) for id_ in authors])[by],
+        friends_following=interests.near.of(np.array(authors, np.int64)).friends[by].astype(np.float64),
         tag_affinity=_by_tags(posts, interests.tags, sum, 0.0),
         author_affinity=_column([interests.authors.get(id_, 0.0) for id_ in authors])[by],
         distance_km=_distances(interests.place, posts),
@@ -164,8 +164,16 @@ def _in_common(around: Mapping[int, Ids], circle: Ids) -> dict[int, int]:
     marked = np.zeros(1 << _MARK_BITS, np.bool_)
     marked[_marks(circle)] = True
     likely = marked[_marks(ids)]
-    shared = owners[likely][np.isin(ids[likely], circle)]
+    shared = owners[likely][_among(ids[likely], np.sort(circle))]
     return dict(zip(around, np.bincount(shared, minlength=len(around)).tolist(), strict=True))
+
+
+def _among(ids: Ids, circle: Ids) -> npt.NDArray[np.bool_]:
+    """Return whether each is in the circle, which is sorted and not empty where any id is asked for."""
+    if not len(ids):
+        return np.zeros(0, np.bool_)
+    found: npt.NDArray[np.bool_] = circle[np.minimum(np.searchsorted(circle, ids), len(circle) - 1)] == ids
+    return found
 
 
 def _marks(ids: Ids) -> npt.NDArray[np.uint64]:

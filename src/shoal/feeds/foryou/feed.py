@@ -51,6 +51,7 @@ _log = logging.getLogger(__name__)
 
 DEADLINE_SECONDS = 0.15
 _MOST_AT_ONCE = 64
+_EXPLORATION = Source.EXPLORATION.value
 MOST_PLACES = 500
 """Posts in a reading."""
 
@@ -171,10 +172,10 @@ async def part(reads: Reads, viewer: int, reading: Reading, place: int, limit: i
     shown: list[RankedEntry] = []
     while len(shown) < limit and place < len(reading):
         ids = reading.part(place, place + limit - len(shown))
-        places = {id_: place + n for n, id_ in enumerate(ids)}
+        why = dict(zip(ids, reading.why(place, place + len(ids)), strict=True))
         found = await sieve.admitted(await hydrate(reads.graph, viewer, ids))
         shown += [
-            RankedEntry(entry, reading.why(places[entry.id]))
+            RankedEntry(entry, why[entry.id])
             for entry in found
             if kept_out_by(viewer, entry.post, entry.author.member, entry.relation, frozenset()) is None
         ]
@@ -237,23 +238,21 @@ def _placed(best: Scored, proposed: Mapping[int, Proposal], author_most: int, ex
         Ranked(
             author=post.author_id,
             tag=post.tags[0] if post.tags else None,
-            source=_first(proposed[post.id].source),
-            part=_part(proposed[post.id].source, reactions),
+            source=source & -source,
+            part=_part(source, reactions),
         )
-        for post, reactions in zip(best.posts, best.author_reactions.tolist(), strict=True)
+        for post, source, reactions in zip(
+            best.posts, [proposed[post.id].source for post in best.posts], best.author_reactions.tolist(), strict=True
+        )
     ]
     return diversify(ranked, author_most=author_most, exploration=exploration)
 
 
 def _part(source: int, reactions: float) -> Part:
     """Return whether a post is ranked, explores an author whom few have reacted to, or fills the end."""
-    if source != Source.EXPLORATION.value:
+    if source != _EXPLORATION:
         return Part.RANKED
     return Part.EXPLORING if reactions < EXPLORED_BELOW else Part.REST
-
-
-def _first(source: int) -> int:
-    return source & -source
 
 
 class Verdict(NamedTuple):

@@ -12,13 +12,26 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 from msgspec.structs import replace
 
 from shoal.core.model import Post
-from shoal.core.ranking.interests import Interests, affinity, decay, tag_affinity, tag_strengths
-from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, asked, friends_of_friends
+from shoal.core.ranking.interests import (
+    FOLLOWED_STRENGTH,
+    Interests,
+    author_affinity,
+    decay,
+    pack,
+    strongest,
+    tag_affinity,
+    tag_strengths,
+    unpack,
+)
+from shoal.core.ranking.people import FOLLOWS_EACH, FriendsOfFriends, Ids, asked, friends_of_friends
 from shoal.core.ranking.wishes import NO_WISHES, Wishes, with_wishes
 from shoal.feeds.reads import Near, Reads
 from shoal.graph.access import members_by_id
@@ -47,9 +60,6 @@ _STRENGTHS: Mapping[AssocType, float] = {LIKES: 1.0, REACTS: 1.0, SHARES: 2.0, B
 _COMMENT_STRENGTH = 2.0
 _OWN_STRENGTH = 1.0
 """Strength of the tags of own posts."""
-_FOLLOWED_STRENGTH = 2.0
-"""Strength of a follow, of a member or of a tag."""
-_HALF_AUTHOR = 3.0
 
 
 class _Act(NamedTuple):
@@ -62,10 +72,11 @@ async def interests_of(reads: Reads, member: int) -> Interests:
     """Return a member's interests: thirteen reads in four rounds, eleven in three within ten minutes, none within one."""
     now = reads.tags.clock()
     held = reads.interests.get(member, now)
-    if held is None:
-        held = await _derived(reads, member, now)
-        reads.interests.put(member, held, now)
-    return held
+    if held is not None:
+        return unpack(held)
+    found = await _derived(reads, member, now)
+    reads.interests.put(member, pack(found), now)
+    return found
 
 
 async def wished(reads: Reads, interests: Interests, wishes: Wishes) -> Interests:
@@ -90,20 +101,19 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
     by_type = dict(zip(_STRENGTHS, acts, strict=True))
     ids = {row.id2 for rows in (own, *acts) for row in rows}
     nodes, near = await asyncio.gather(
-        reads.lasting.obj_get(list(ids)), _near(reads, member, tuple(row.id2 for row in followees[:WEIGHED]), now)
+        reads.lasting.obj_get(list(ids)),
+        _near(reads, member, np.array([row.id2 for row in followees[:WEIGHED]], np.int64), now),
     )
     posts = {id_: node for id_, node in nodes.items() if isinstance(node, Post)}
     mine = [posts[row.id2] for row in own if row.id2 in posts]
     done = list(_acts(by_type, now))
     tags = _tag_strengths(posts, done, mine, now)
     for row in followed_tags:
-        tags[row.data.decode()] += _FOLLOWED_STRENGTH
+        tags[row.data.decode()] += FOLLOWED_STRENGTH
     return Interests(
         followees=tuple(row.id2 for row in followees),
         followers=frozenset(row.id2 for row in followers),
         followed_tags=frozenset(row.data.decode() for row in followed_tags),
-        friends=dict(zip(near.ids.tolist(), near.friends.tolist(), strict=True)),
-        near=near,
         tags=await _tag_affinities(reads, tags),
         authors=_author_affinities([row.id2 for row in followees], posts, done, mine, now, member),
         likes=Counter(posts[row.id2].author_id for row in by_type[LIKES] if row.id2 in posts),
@@ -112,34 +122,41 @@ async def _derived(reads: Reads, member: int, now: int) -> Interests:
             + [post.parent_id for post in mine if post.parent_id]
         ),
         place=next((post.place for post in mine if post.place is not None), None),
+        near=near,
     )
 
 
-async def _near(reads: Reads, member: int, followees: tuple[int, ...], now: int) -> FriendsOfFriends:
+async def _near(reads: Reads, member: int, followees: Ids, now: int) -> FriendsOfFriends:
     """Return whom followees follow; three reads, and one where that is remembered and they are the same.
 
     Those who hide their connections, or are suspended, are not asked.
     """
     held = reads.near.get(member, now)
-    if held is not None and held.followees == followees and held.shown == await _open(reads.graph, held.asked):
+    if (
+        held is not None
+        and np.array_equal(held.followees, followees)
+        and np.array_equal(held.shown, await _open(reads.graph, held.asked.tolist()))
+    ):
         return held.found
-    graph = reads.graph
-    follows = (await graph.assoc_count(followees, (FOLLOWS,)))[FOLLOWS] if followees else {}
-    closest = asked(followees, follows)
+    graph, ids = reads.graph, followees.tolist()
+    follows = (await graph.assoc_count(ids, (FOLLOWS,)))[FOLLOWS] if ids else {}
+    closest = asked(ids, follows)
     shown, lists = await asyncio.gather(
         _open(graph, closest), graph.assoc_ranges(closest, FOLLOWS, Cursor(limit=FOLLOWS_EACH))
     )
+    open_ = compress(closest, shown.tolist())
     found = friends_of_friends(
-        {id_: [row.id2 for row in rows if row.id2 != member] for id_, rows in lists.items() if id_ in shown}, follows
+        {id_: [row.id2 for row in lists[id_] if row.id2 != member] for id_ in open_ if id_ in lists}, follows
     )
-    reads.near.put(member, Near(followees, closest, shown, found), now)
+    reads.near.put(member, Near(followees, np.array(closest, np.int64), shown, found), now)
     return found
 
 
-async def _open(graph: Reader, ids: Sequence[int]) -> frozenset[int]:
-    """Return those of these members who show whom they follow."""
+async def _open(graph: Reader, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
+    """Return which of these members show whom they follow."""
     members = await members_by_id(graph, ids)
-    return frozenset(id_ for id_, one in members.items() if not (one.hides_connections or one.suspended))
+    found = [(one := members.get(id_)) is not None and not (one.hides_connections or one.suspended) for id_ in ids]
+    return np.array(found, np.bool_)
 
 
 def _acts(by_type: Mapping[AssocType, Sequence[Assoc]], now: int) -> Iterable[_Act]:
@@ -156,9 +173,11 @@ def _tag_strengths(
 
 
 async def _tag_affinities(reads: Reads, strengths: Mapping[str, float]) -> dict[str, float]:
-    """Return affinities to tags; those that admins deny are left out."""
+    """Return the strongest affinities to tags; those that admins deny are left out."""
     counted = await reads.tags.counted(strengths) if strengths else {}
-    return {name: tag_affinity(strength, counted[name].uses) for name, strength in strengths.items() if name in counted}
+    return strongest(
+        {name: tag_affinity(strength, counted[name].uses) for name, strength in strengths.items() if name in counted}
+    )
 
 
 def _author_affinities(
@@ -169,7 +188,7 @@ def _author_affinities(
     now: int,
     member: int,
 ) -> dict[int, float]:
-    found = defaultdict(float, dict.fromkeys(followees, _FOLLOWED_STRENGTH))
+    found = defaultdict(float, dict.fromkeys(followees, FOLLOWED_STRENGTH))
     for act in acts:
         if act.post_id in posts:
             found[posts[act.post_id].author_id] += act.strength
@@ -177,4 +196,4 @@ def _author_affinities(
         if post.parent_id:
             found[post.parent_author_id] += _COMMENT_STRENGTH * decay(post.id, now)
     found.pop(member, None)
-    return {author: affinity(strength, _HALF_AUTHOR) for author, strength in found.items()}
+    return {author: author_affinity(strength) for author, strength in found.items()}

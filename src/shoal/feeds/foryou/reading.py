@@ -76,25 +76,36 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
             recipe=self.recipe,
         )
 
-    def why(self, place: int) -> Why:
-        """Return why the post at a place is there."""
-        terms = self._terms(place)
-        return Why(
-            score=sum(term.contribution for term in terms),
-            sources=tuple(Source(int(np.frombuffer(self.sources, "<u2")[place]))),
-            terms=terms,
-            lost=int(np.frombuffer(self.lost, "<i2")[place]),
-            rule=self.rules[place],
-            recipe=self.recipe,
+    def why(self, first: int, last: int) -> list[Why]:
+        """Return why the posts at places `first` to before `last` are there."""
+        sources, lost = (
+            np.frombuffer(column, kind)[first:last].tolist()
+            for column, kind in ((self.sources, "<u2"), (self.lost, "<i2"))
         )
+        return [
+            Why(
+                score=sum([term.contribution for term in terms]),
+                sources=tuple(Source(source)),
+                terms=terms,
+                lost=places,
+                rule=rule,
+                recipe=self.recipe,
+            )
+            for terms, source, places, rule in zip(
+                self._terms(first, last), sources, lost, self.rules[first:last], strict=True
+            )
+        ]
 
-    def _terms(self, place: int) -> tuple[TermOfPost, ...]:
-        """Return the terms of the post at a place; none if the reading was made without an explanation."""
+    def _terms(self, first: int, last: int) -> list[tuple[TermOfPost, ...]]:
+        """Return the terms of the posts at these places; none of each if the reading was made without an explanation."""
         if not self.values:
-            return ()
-        values = np.frombuffer(self.values, "<f4").reshape(-1, len(TERM_NAMES))[place]
-        added = contributions(values, self.recipe)
-        return tuple(map(TermOfPost, TERM_NAMES, values.tolist(), self.recipe.row(), added.tolist()))
+            return [()] * len(self.part(first, last))
+        values = np.frombuffer(self.values, "<f4").reshape(-1, len(TERM_NAMES))[first:last]
+        weights = self.recipe.row()
+        return [
+            tuple(map(TermOfPost, TERM_NAMES, row, weights, added))
+            for row, added in zip(values.tolist(), contributions(values, self.recipe).tolist(), strict=True)
+        ]
 
 
 class TermOfPost(NamedTuple):

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import chain, islice, zip_longest
 from typing import NamedTuple, TypeVar
 
+import numpy as np
+
 from shoal.core.model import Post, Share
 from shoal.core.places import MAX_RADIUS_KM, MIN_RADIUS_KM, Disk, Place
 from shoal.core.ranking.interests import Interests
@@ -75,8 +77,8 @@ async def candidates(
     graph = reads.graph
     closest = closest_followees(interests, _FRIENDS)
     followed = {viewer, *interests.followees}
-    near = [id_ for id_, _ in Counter(interests.friends).most_common(_FRIENDS_OF_FRIENDS + len(followed))]
-    near = [id_ for id_ in near if id_ not in followed][:_FRIENDS_OF_FRIENDS]
+    most_friends = interests.near.ids[np.argsort(-interests.near.friends.astype(np.int32), kind="stable")]
+    near = [id_ for id_ in most_friends.tolist() if id_ not in followed][:_FRIENDS_OF_FRIENDS]
     liked = _strongest({id_: force for id_, force in interests.authors.items() if id_ not in followed}, _AUTHORS)
     tags = _strongest(interests.tags, _TAGS)
     rising = [word.name for word in (await reads.tags.cloud("rising")).words[:_RISING]]

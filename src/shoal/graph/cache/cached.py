@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, TypeVar
 from shoal.core.events import InverseOp
 from shoal.core.model import Post
 from shoal.graph.cache.freshness import Guard, SoleGuard, StampGuard, Stamps
+from shoal.graph.cache.heads import Head, Heads
 from shoal.graph.cache.recent import Recent
 from shoal.graph.contract import MAX_TIME, Assoc, Batch, Cursor, Graph, Job, Store
 from shoal.graph.loading import Loading, LoadPart
@@ -36,6 +37,9 @@ _SHORT_AFAR = 2_048
 _HEAD = 64
 """At most so many of the newest associations of a list are remembered in order."""
 
+_BRIEF = 16
+"""Of many lists at once, at most so many of the newest of each are remembered."""
+
 _NOTHING: frozenset[int] = frozenset()
 _SET = 100_000
 """The newest entries, at most, of a list that others are compared with."""
@@ -46,13 +50,6 @@ class _Set(NamedTuple):
 
     version: int
     ids: frozenset[int]
-
-
-class _Head(NamedTuple):
-    """The newest of a list, in order; `whole` when there are no others."""
-
-    assocs: list[Assoc]
-    whole: bool
 
 
 class CachedGraph:
@@ -77,14 +74,13 @@ class CachedGraph:
         self._counts: Recent[int, dict[int, int]] = Recent(2 * objects)
         # By object, then by type.
         self._lists: Recent[int, dict[int, dict[int, Assoc]]] = Recent(4 * objects)
-        self._heads: Recent[int, dict[int, _Head]] = Recent(4 * objects)
+        self._heads = Heads(4 * objects)
         self._sets: Recent[int, dict[int, _Set]] = Recent(4 * objects)
         self._common: Recent[int, dict[int, _Set]] = Recent(2 * objects)
         # By object and type: the newest version of each set, which also outlives that the set is read again and is the same.
         self._newest_sets: Recent[tuple[int, int], _Set] = Recent(16)
         self._versions = itertools.count(1)
         self.key_get = store.key_get
-        self.assoc_ranges = store.assoc_ranges
         self.assoc_ranks = store.assoc_ranks
         self.assoc_ended = store.assoc_ended
         self.assoc_ended_range = store.assoc_ended_range
@@ -195,19 +191,39 @@ class CachedGraph:
                     return page
         return await self._store.assoc_range(id1, atype, at)
 
-    async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> _Head | None:
+    async def _newest(self, id1: int, atype: AssocType, least: int, *, read: bool) -> Head | None:
         """At least so many of the newest of a list, if it has them; None when they are not remembered, and not to be read."""
         ticket = await self._guard.enter((id1,))
-        heads = self._heads.get(id1)
-        head = heads.get(atype.number) if heads else None
-        if read and (head is None or not (head.whole or len(head.assocs) >= least)):
+        head = self._heads.of(id1, atype.number)
+        if read and (head is None or not head.reaches(least)):
             size = max(least, self._head)
             assocs = await self._store.assoc_range(id1, atype, Cursor(limit=size))
-            head = _Head(assocs, len(assocs) < size or not assocs)
+            head = Head(assocs, len(assocs) < size or not assocs)
             if self._guard.keeps(ticket, id1):
-                heads = {**(self._heads.get(id1) or {}), atype.number: head}
-                self._heads.put(id1, heads, sum(len(kept.assocs) for kept in heads.values()))
+                self._heads.keep(id1, atype.number, head)
         return head
+
+    async def assoc_ranges(self, id1s: Sequence[int], atype: AssocType, at: Cursor) -> dict[int, list[Assoc]]:
+        # Afar, to ask for the stamps of many lists costs as much as to read them.
+        if self._head or at.limit > _BRIEF or at != Cursor(limit=at.limit):
+            return await self._store.assoc_ranges(id1s, atype, at)
+        ticket = await self._guard.enter(id1s)
+        answer: dict[int, list[Assoc]] = {}
+        missing: list[int] = []
+        for id1 in id1s:
+            head = self._heads.of(id1, atype.number)
+            if head is None or not head.reaches(at.limit):
+                missing.append(id1)
+            elif head.assocs:
+                answer[id1] = head.assocs[: at.limit]
+        if missing:
+            found = await self._store.assoc_ranges(missing, atype, at)
+            answer.update(found)
+            for id1 in missing:
+                if self._guard.keeps(ticket, id1):
+                    assocs = list(found.get(id1, ()))
+                    self._heads.keep(id1, atype.number, Head(assocs, len(assocs) < at.limit))
+        return answer
 
     async def assoc_common(
         self, id1: int, atypes: Sequence[AssocType], other: int, listed: AssocType

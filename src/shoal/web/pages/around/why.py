@@ -46,7 +46,7 @@ async def _standing(visit: Visit, member_id: int, post_id: int) -> tuple[FeedSta
     place = None if isinstance(reading, str) else reading.place_of(post_id)
     if isinstance(reading, str) or place is None:
         return out_of(visit, await feed.why_not(visit.front.reads, member_id, post_id)), None
-    return placed_at(visit, place + 1, len(reading)), why_of(visit, reading.why(place))
+    return placed_at(visit, place + 1, len(reading)), why_of(visit, *reading.why(place, place + 1))
 
 
 ROUTES = (rows.page("/posts/{id}/why", why, WhyPath),)
