@@ -92,7 +92,7 @@ class Reads:
     """Interests of members who read ranked feeds: a few KB each, of one with 5,000 followees 50 KB."""
     near: Remembered[int, Near] = field(default_factory=lambda: Remembered(1_000, 600_000))
     """Whom the followees of such members follow, at most 26 KB each."""
-    neighbours: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(10_000, 600_000))
+    neighbours: Remembered[int, NDArray[np.int64]] = field(default_factory=lambda: Remembered(30_000, 600_000))
     """The newest followers and followees of authors, at most 0.7 KB each."""
     being_ranked: dict[int, asyncio.Task[Any]] = field(default_factory=dict)
     """Feeds that are being ranked, by viewer: one that took too long goes on, so that the next is in time."""
